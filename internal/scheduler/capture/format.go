@@ -107,14 +107,23 @@ type Decision struct {
 	// Changes counts the changes of nodes and pods before the decision.
 	Changes   uint64 `json:"changes"`
 	Nominated bool   `json:"nominated,omitempty"`
-	InDomain  bool   `json:"inDomain,omitempty"`
-	Nodes     int    `json:"nodes"`
-	Evaluated int    `json:"evaluated"`
-	Feasible  int    `json:"feasible"`
-	Node      string `json:"node,omitempty"`
-	Total     int64  `json:"total,omitempty"`
-	Tied      int    `json:"tied,omitempty"`
-	Result    string `json:"result"`
+	// InDomain reports whether only the nodes of a domain were allowed: those with all labels of
+	// Domain. Files of older versions do not have Domain.
+	InDomain  bool          `json:"inDomain,omitempty"`
+	Domain    []DomainLabel `json:"domain,omitempty"`
+	Nodes     int           `json:"nodes"`
+	Evaluated int           `json:"evaluated"`
+	Feasible  int           `json:"feasible"`
+	Node      string        `json:"node,omitempty"`
+	Total     int64         `json:"total,omitempty"`
+	Tied      int           `json:"tied,omitempty"`
+	Result    string        `json:"result"`
+}
+
+// DomainLabel is a label of nodes: see podgroup.Domain.
+type DomainLabel struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 // End is the last line: without it, the file is not complete.

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Result is what became of a decision.
@@ -68,9 +69,9 @@ type Decision struct {
 	Snapshot uint64
 	// Nominated reports whether there were nominated pods, which decisions depend on, too.
 	Nominated bool
-	// InDomain reports whether only the nodes of one domain of the topology of the pod's group were
-	// allowed.
-	InDomain bool
+	// Domain has the nodes that were allowed: one domain of the topology of the pod's group. nil:
+	// all nodes.
+	Domain podgroup.Domain
 	// Class is the class of the pod on the fast path. 0: the scalar path decided.
 	Class cache.ClassID
 	// Nodes is the number of nodes in the snapshot, Evaluated of those that filters were run on,
@@ -107,8 +108,12 @@ type entry struct {
 	sample    uint32
 	result    Result
 	nominated bool
-	inDomain  bool
+	// domain has the labels of Decision.Domain. Those that it does not have, have no key.
+	domain [podgroup.MaxKeys]heldLabel
 }
+
+// heldLabel is a podgroup.DomainLabel.
+type heldLabel struct{ key, value handle }
 
 // key is a UID in 16 bytes.
 type key [16]byte

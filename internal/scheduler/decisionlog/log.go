@@ -19,13 +19,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // DefaultSize is the default number of decisions that are kept.
 const DefaultSize = 64 << 10
 
 // BytesPerDecision is about the memory that a decision takes.
-const BytesPerDecision = 104
+const BytesPerDecision = 120
 
 // Number identifies a decision in a Log. The decisions of a Log are numbered from 1. 0: the
 // decision was not recorded.
@@ -78,15 +80,16 @@ func (l *Log) Append(d *Decision) Number {
 	}
 	l.last++
 	e, head := l.at(l.last), l.head(pod)
-	for _, held := range [...]handle{e.node, e.profile, e.revision} {
-		l.names.release(held)
-	}
+	l.release(e)
 	*e = entry{
 		pod: pod, before: *head,
 		time: d.Time.UnixNano(), total: d.Total, class: d.Class, snapshot: d.Snapshot,
 		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
-		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated, inDomain: d.InDomain,
+		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
+	}
+	for i, label := range d.Domain {
+		e.domain[i] = heldLabel{l.names.hold(label.Key), l.names.hold(label.Value)}
 	}
 	*head = l.last
 	return l.last
@@ -186,6 +189,27 @@ func (l *Log) decision(n Number) Decision {
 		Number: n, Pod: e.pod.uid(), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
 		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
-		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, InDomain: e.inDomain, Top: l.top(n),
+		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Domain: l.domain(e), Top: l.top(n),
+	}
+}
+
+// domain returns the domain of an entry.
+func (l *Log) domain(e *entry) (d podgroup.Domain) {
+	for _, label := range e.domain {
+		if label.key != none {
+			d = append(d, podgroup.DomainLabel{Key: l.names.get(label.key), Value: l.names.get(label.value)})
+		}
+	}
+	return d
+}
+
+// release releases the names of an entry that is overwritten.
+func (l *Log) release(e *entry) {
+	for _, held := range [...]handle{e.node, e.profile, e.revision} {
+		l.names.release(held)
+	}
+	for _, label := range e.domain {
+		l.names.release(label.key)
+		l.names.release(label.value)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // random draws decisions about few pods, nodes and profiles, so that they repeat.
@@ -43,7 +44,10 @@ func (r *random) decision() Decision {
 		Pod: r.pods[r.IntN(len(r.pods))], Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
 		Snapshot: r.Uint64(), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
-		Nominated: r.IntN(2) == 0, InDomain: r.IntN(2) == 0,
+		Nominated: r.IntN(2) == 0,
+	}
+	for i := range r.IntN(podgroup.MaxKeys + 1) {
+		d.Domain = append(d.Domain, podgroup.DomainLabel{Key: fmt.Sprintf("key-%d", i), Value: fmt.Sprintf("value-%d", r.IntN(4))})
 	}
 	if r.IntN(3) > 0 {
 		d.Node, d.Total, d.Tied, d.Result = fmt.Sprintf("node-%d", r.IntN(20)), r.Int64N(1000), 1+r.IntN(10), Binding
@@ -117,6 +121,9 @@ func checkNames(t *testing.T, log *Log, kept []Decision) {
 	want := map[string]bool{}
 	for _, d := range kept {
 		want[d.Node], want[d.Profile], want[d.Revision] = true, true, true
+		for _, label := range d.Domain {
+			want[label.Key], want[label.Value] = true, true
+		}
 	}
 	delete(want, "")
 	if got := len(log.names.handles); got != len(want) {

@@ -303,8 +303,8 @@ func (w *groupWorld) addPods(n int) {
 	}
 }
 
-func TestDecisionsInADomainAreRecordedAsSuch(t *testing.T) {
-	for key, want := range map[string]bool{"": false, "rack": true} {
+func TestTheDomainOfADecisionIsRecorded(t *testing.T) {
+	for key, want := range map[string]podgroup.Domain{"": nil, "rack": {{Key: "rack", Value: "r0"}}} {
 		w := newGroupWorld(t)
 		w.loop.Decisions = decisionlog.New(10)
 		w.addRacks(4)
@@ -315,7 +315,7 @@ func TestDecisionsInADomainAreRecordedAsSuch(t *testing.T) {
 		decisions := w.loop.Decisions.Last(10)
 		w.Expect(decisions).To(HaveLen(3))
 		for i := range decisions {
-			w.Expect(decisions[i].InDomain).To(Equal(want), "topology %q", key)
+			w.Expect(decisions[i].Domain).To(Equal(want), "topology %q", key)
 		}
 		w.end(placed)
 	}

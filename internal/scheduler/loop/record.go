@@ -22,7 +22,7 @@ func (c *cycle) record(ctx context.Context, result *algorithm.Result, status *fw
 	d := decisionlog.Decision{
 		Pod: c.pod.Pod.UID, Time: c.start, Attempt: c.pod.Attempts,
 		Profile: c.profile.Config.Name, Revision: c.profile.Config.Revision,
-		Snapshot: c.loop.Snapshot.Changes(), Nominated: c.nominated, InDomain: len(c.within) > 0, Class: result.Class.ID,
+		Snapshot: c.loop.Snapshot.Changes(), Nominated: c.nominated, Domain: c.within, Class: result.Class.ID,
 		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
 		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes,
 		Result: resultOf(status),

@@ -17,6 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 const podUID = "3c5f0e1a-92b7-4d6c-8a41-f0e9d8c7b6a5"
@@ -67,6 +68,7 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	c.loop.Decisions = decisionlog.New(10)
 	c.pod.Pod.UID = podUID
 	result := algorithm.Result{SuggestedHost: "n", EvaluatedNodes: 1, FeasibleNodes: 1}
+	c.within = podgroup.Domain{{Key: "rack", Value: "r1"}}
 	if allocs := testing.AllocsPerRun(100, func() { c.record(ctx, &result, nil) }); allocs != 0 {
 		t.Errorf("recording a decision allocates %v times", allocs)
 	}

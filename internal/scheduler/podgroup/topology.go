@@ -75,7 +75,8 @@ func topologyOf(annotations map[string]string) (t Topology, err error) {
 	return t, nil
 }
 
-// Domain is a part of the cluster: the nodes with certain labels. The empty Domain is all of it.
+// Domain is a part of the cluster: the nodes with certain labels, at most MaxKeys. The empty Domain
+// is all of it.
 type Domain []DomainLabel
 
 // DomainLabel is a label of the nodes of a Domain.
@@ -216,7 +217,7 @@ type part struct {
 // partsOf divides the nodes that have all labels by their values. If there are nodes in on, only
 // the parts that have one of them count.
 func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
-	index := map[[maxKeys]string]int{}
+	index := map[[MaxKeys]string]int{}
 	var parts []part
 	taken := sets.New[int]()
 	for _, info := range nodes {
@@ -247,11 +248,11 @@ func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
 	return left
 }
 
-// maxKeys is how many keys a level has at most: the required one, and one that is preferred.
-const maxKeys = 2
+// MaxKeys is how many keys a level has at most: the required one, and one that is preferred.
+const MaxKeys = 2
 
 // valuesOf returns the values that a node has for keys. has is false if it lacks one.
-func valuesOf(node *corev1.Node, keys []string) (values [maxKeys]string, has bool) {
+func valuesOf(node *corev1.Node, keys []string) (values [MaxKeys]string, has bool) {
 	for i, key := range keys {
 		if values[i], has = node.Labels[key]; !has {
 			return values, false
@@ -260,7 +261,7 @@ func valuesOf(node *corev1.Node, keys []string) (values [maxKeys]string, has boo
 	return values, true
 }
 
-func domainOf(keys []string, values [maxKeys]string) Domain {
+func domainOf(keys []string, values [MaxKeys]string) Domain {
 	domain := make(Domain, len(keys))
 	for i, key := range keys {
 		domain[i] = DomainLabel{Key: key, Value: values[i]}

@@ -15,6 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
@@ -54,6 +55,11 @@ func (s *State) Decide(ctx context.Context) (*Report, error) {
 	report := &Report{Decisions: len(s.snapshot.Decisions), Different: []Difference{}, Left: map[Reason]int{}}
 	for i := range slices.Backward(s.snapshot.Decisions) {
 		d := &s.snapshot.Decisions[i]
+		for _, pod := range r.past.restore(i) {
+			if err := k.SetPod(pod); err != nil {
+				return nil, fmt.Errorf("putting the pod %s/%s back on its node: %w", pod.Namespace, pod.Name, err)
+			}
+		}
 		if placed := r.past.takeBack(d); placed != nil {
 			if err := k.RemovePod(placed); err != nil {
 				return nil, fmt.Errorf("taking the pod %s/%s off its node: %w", placed.Namespace, placed.Name, err)
@@ -100,7 +106,7 @@ func (r *replayer) again(ctx context.Context, d *capture.Decision) (*Difference,
 		return nil, left, nil
 	}
 	then := recorded(d)
-	now, err := r.decide(ctx, d, cfg, r.unbound(pod))
+	now, err := r.decide(ctx, d, cfg, domainOf(d).Restrict(unbound(pod)))
 	if err != nil || now == then {
 		return nil, "", err
 	}
@@ -111,7 +117,7 @@ func (r *replayer) again(ctx context.Context, d *capture.Decision) (*Difference,
 }
 
 // unbound returns the pod as it was before it was bound: without the labels that binding sets.
-func (r *replayer) unbound(pod *corev1.Pod) *corev1.Pod {
+func unbound(pod *corev1.Pod) *corev1.Pod {
 	unbound := *pod // shallow: nothing below the labels is changed
 	unbound.Spec.NodeName, unbound.Status.NominatedNodeName = "", ""
 	if pod.Spec.NodeName == "" {
@@ -124,6 +130,14 @@ func (r *replayer) unbound(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return &unbound
+}
+
+// domainOf returns the part of the cluster in which a pod was decided.
+func domainOf(d *capture.Decision) (domain podgroup.Domain) {
+	for _, label := range d.Domain {
+		domain = append(domain, podgroup.DomainLabel(label))
+	}
+	return domain
 }
 
 // decide decides a pod, and describes the decision in the words of recorded. The error is that of

@@ -13,8 +13,12 @@
 // each pod is decided in the state in which it was decided before, if nothing else has changed
 // since. The number of changes that the scheduler counted tells whether that is so.
 //
+// The pods of a group are decided one after the other, on the nodes of the domain in which that was
+// done. Where a group did not fit, those of its pods that fitted are put back on their nodes first.
+//
 //	state.go    New: the parts of a scheduler, with the objects of a snapshot
 //	profiles.go the profiles of a snapshot, and what would change with others
 //	decide.go   Decide
 //	past.go     which decisions can be made again, and why the others cannot
+//	attempts.go the pods of groups that were placed for a moment, and did not fit
 package replay

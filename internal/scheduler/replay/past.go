@@ -37,8 +37,8 @@ const (
 	Sampled Reason = "Sampled"
 	// Nominated: there were nominated pods, and which ones is not recorded.
 	Nominated Reason = "Nominated"
-	// InDomain: the pod was placed in a domain of the topology of its group, and which one is not
-	// recorded.
+	// InDomain: the pod was placed in a domain of the topology of its group, and which one was not
+	// recorded by that version of livesched.
 	InDomain Reason = "InDomain"
 	// NoDevices: the pod uses devices, which a redacted snapshot leaves out.
 	NoDevices Reason = "NoDevices"
@@ -60,7 +60,7 @@ var descriptions = map[Reason]string{
 	Extenders:      "the profile has extenders",
 	Sampled:        "a sample of the nodes was filtered",
 	Nominated:      "pods were nominated to nodes",
-	InDomain:       "a pod group was placed in one domain",
+	InDomain:       "a pod group was placed in one domain, which is not recorded",
 	NoDevices:      "devices are not in a redacted snapshot",
 	Changed:        "nodes or pods have changed since",
 	Selected:       "it differs, and a Service or the like that selects the pod is younger",
@@ -78,6 +78,9 @@ type past struct {
 	placed map[types.UID]*corev1.Pod
 	// after counts the changes that follow from the decisions that were taken back.
 	after uint64
+	// attempts are those at groups that failed, and inVain their decisions.
+	attempts map[int]attempt
+	inVain   sets.Set[uint64]
 	// selecting are the objects that select pods, by namespace.
 	selecting map[string][]selecting
 	devices   sets.Set[string]
@@ -88,6 +91,7 @@ func newPast(s *State) *past {
 	p := &past{
 		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{}, selecting: map[string][]selecting{},
 		devices: sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
+		attempts: failedAttempts(s.snapshot), inVain: sets.New[uint64](),
 	}
 	for _, pod := range s.snapshot.Pods {
 		p.pods[pod.UID], p.placed[pod.UID] = pod, pod
@@ -137,14 +141,14 @@ func selectorOf(object client.Object) labels.Selector {
 
 // takeBack takes a decision back: it returns the pod that must be taken off its node, if any. Each
 // decision for a node is one change, in which the pod was assumed, and a second one if the pod is
-// not there any more, or was forgotten: because it was not bound, or a member of its group fits
-// nowhere.
+// not there any more, or was forgotten: because it was not bound. When the pods of a group that did
+// not fit were forgotten is known: see restore.
 func (p *past) takeBack(d *capture.Decision) *corev1.Pod {
 	pod := p.placed[d.Pod]
 	switch {
 	case d.Node == "":
 		return nil
-	case d.Result != decisionlog.Bound.String() && d.Result != decisionlog.Binding.String() || pod == nil:
+	case d.Result != decisionlog.Bound.String() && d.Result != decisionlog.Binding.String() && !p.inVain.Has(d.Number) || pod == nil:
 		p.after += 2
 		return nil
 	}
@@ -175,7 +179,7 @@ func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile)
 		return Sampled
 	case d.Nominated:
 		return Nominated
-	case d.InDomain:
+	case d.InDomain && len(d.Domain) == 0:
 		return InDomain
 	case p.state.snapshot.Header.Redacted && p.usesDevices(pod):
 		return NoDevices

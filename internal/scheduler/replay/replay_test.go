@@ -25,10 +25,12 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// step does something at random, mostly a decision.
+// step does something at random, mostly a decision, which may be about a group.
 func (w *world) step() {
 	w.Helper()
 	switch chance := w.random.IntN(100); {
+	case chance < 10:
+		w.randomGroup()
 	case chance < 60:
 		pod := w.newPod()
 		w.put(pod)
@@ -42,7 +44,7 @@ func (w *world) step() {
 		i := w.random.IntN(len(w.assumed))
 		w.confirm(w.assumed[i])
 		w.assumed = slices.Delete(w.assumed, i, i+1)
-	case chance < 92:
+	case chance < 91:
 		w.decideInVain()
 	case chance < 94:
 		w.addNode()
@@ -54,7 +56,7 @@ func (w *world) step() {
 		w.undisturbed = 0
 	case chance < 96:
 		w.relabel()
-	case chance < 98:
+	case chance < 97:
 		pod := w.newPod()
 		pod.Spec.NodeName, pod.Spec.SchedulerName = w.nodes[0].Name, "another"
 		w.put(pod)
@@ -136,12 +138,7 @@ func placed(t *testing.T) (*world, *corev1.Pod) {
 	w.addNode()
 	var last *corev1.Pod
 	for range 3 {
-		pod := w.newPod()
-		pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints, pod.Spec.NodeSelector = nil, nil, nil
-		pod.Spec.Containers[0].Resources, pod.Spec.Containers[0].Ports = corev1.ResourceRequirements{}, nil
-		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-		w.put(pod)
-		w.place(pod)
+		w.place(w.plainPod())
 		last = w.assumed[len(w.assumed)-1]
 		w.confirm(last)
 	}
@@ -198,7 +195,7 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 		replay.DecisionFailed: func(s *capture.Snapshot) { s.Decisions[2].Result = "Failed" },
 		replay.OtherProfile:   func(s *capture.Snapshot) { s.Decisions[2].Revision = "older" },
 		replay.Nominated:      func(s *capture.Snapshot) { s.Decisions[2].Nominated = true },
-		replay.InDomain:       func(s *capture.Snapshot) { s.Decisions[2].InDomain = true },
+		replay.InDomain:       func(s *capture.Snapshot) { s.Decisions[2].InDomain = true }, // of an older version
 		replay.Changed:        func(s *capture.Snapshot) { s.Header.Changes++ },
 		replay.NoDevices: func(s *capture.Snapshot) {
 			s.Header.Redacted = true

@@ -27,6 +27,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/replay"
 	"github.com/livesched/livesched/test/objects"
@@ -96,12 +97,13 @@ func (w *world) name(prefix string) string {
 
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-// addNode adds a random node.
-func (w *world) addNode() *corev1.Node {
+// addNode adds a random node, with changes.
+func (w *world) addNode(changes ...func(*corev1.Node)) {
 	w.Helper()
 	name := w.name("node")
 	node := objects.Node(name, pick(w.random, "4", "8"), "16Gi", map[string]string{
 		corev1.LabelHostname: name, corev1.LabelTopologyZone: pick(w.random, "zone-1", "zone-2", "zone-3"),
+		rack:               pick(w.random, "rack-1", "rack-2", "rack-3", "rack-4"),
 		"example.com/pool": pick(w.random, "red", "blue"), "generation": pick(w.random, "3", "10", "20"),
 	})
 	node.UID = types.UID(name)
@@ -116,11 +118,13 @@ func (w *world) addNode() *corev1.Node {
 			{Names: []string{"registry.example.com/app:latest", "registry.example.com/app@sha256:1234"}, SizeBytes: 800 << 20},
 		}
 	}
+	for _, change := range changes {
+		change(node)
+	}
 	w.put(node)
 	w.Cache.AddNode(logr.Discard(), node)
 	w.nodes = append(w.nodes, node)
 	w.undisturbed = 0
-	return node
 }
 
 // newPod returns a random pod of one of a few applications.
@@ -169,36 +173,52 @@ func (w *world) newPod() *corev1.Pod {
 	return p
 }
 
+// plainPod returns a pod that asks for nothing.
+func (w *world) plainPod() *corev1.Pod {
+	pod := w.newPod()
+	pod.Spec.Affinity, pod.Spec.TopologySpreadConstraints, pod.Spec.NodeSelector = nil, nil, nil
+	pod.Spec.Containers[0].Resources, pod.Spec.Containers[0].Ports = corev1.ResourceRequirements{}, nil
+	pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	w.put(pod)
+	return pod
+}
+
 // decide decides a pod, and records the decision. It returns the pod on its node if the pod is
 // assumed there.
 func (w *world) decide(pod *corev1.Pod, result decisionlog.Result) *corev1.Pod {
 	w.Helper()
+	assumed, _ := w.decideWithin(nil, pod, result)
+	return assumed
+}
+
+// decideWithin is decide on the nodes of a domain. It also returns the number of the decision.
+func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod, result decisionlog.Result) (*corev1.Pod, decisionlog.Number) {
+	w.Helper()
 	w.now = w.now.Add(time.Second)
-	got := w.Decide(pod)
+	got := w.Decide(domain.Restrict(pod))
 	d := decisionlog.Decision{
 		Pod: pod.UID, Time: w.now, Attempt: 1, Profile: "mine", Revision: w.Profile.Config.Revision, Snapshot: w.Snapshot.Changes(),
 		Nominated: !w.Queue.Nominator().Empty(), Nodes: w.Snapshot.NumNodes(), Evaluated: w.Result.EvaluatedNodes,
-		Feasible: w.Result.FeasibleNodes, Node: w.Result.SuggestedHost, Total: w.Result.Total, Tied: w.Result.TiedNodes, Result: result,
+		Feasible: w.Result.FeasibleNodes, Node: w.Result.SuggestedHost, Total: w.Result.Total, Tied: w.Result.TiedNodes, Result: result, Domain: domain,
 	}
 	w.all, w.undisturbed = w.all+1, w.undisturbed+1
 	var unfit *schedframework.FitError
 	if errors.As(got.Err, &unfit) {
 		d.Result = decisionlog.Unschedulable
-		w.log.Append(&d)
-		return nil
+		return nil, w.log.Append(&d)
 	}
 	w.must(got.Err)
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = d.Node
 	info, err := schedframework.NewPodInfo(assumed)
 	w.must(err)
-	w.log.Append(&d)
+	number := w.log.Append(&d)
 	w.must(w.Cache.AssumePod(logr.Discard(), info))
 	if result != decisionlog.Binding {
 		w.must(w.Cache.ForgetPod(logr.Discard(), assumed))
-		return nil
+		return nil, number
 	}
-	return assumed
+	return assumed, number
 }
 
 // confirm reports a pod as the API server does that binds it.

@@ -1,0 +1,192 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replay_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/gang"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// rack is the key of a label of nodes.
+const rack = "example.com/rack"
+
+// worldGang places the pods of a group in a world, as the scheduling loop does.
+type worldGang struct {
+	*world
+	pods []*corev1.Pod
+	// assumed and decisions are those of the pods.
+	assumed   []*corev1.Pod
+	decisions []decisionlog.Number
+}
+
+var _ gang.Cluster = &worldGang{}
+
+// Snapshot implements gang.Cluster.
+func (g *worldGang) Snapshot(context.Context) (*cache.Snapshot, error) {
+	return g.world.Snapshot, g.Cache.UpdateSnapshot(logr.Discard(), g.world.Snapshot)
+}
+
+// Place implements gang.Cluster.
+func (g *worldGang) Place(_ context.Context, i int, within podgroup.Domain) gang.Outcome {
+	g.assumed[i], g.decisions[i] = g.decideWithin(within, g.pods[i], decisionlog.Binding)
+	if g.assumed[i] == nil {
+		return gang.Outcome{Status: fwk.NewStatus(fwk.Unschedulable)}
+	}
+	return gang.Outcome{Node: g.assumed[i].Spec.NodeName}
+}
+
+// TakeBack implements gang.Cluster.
+func (g *worldGang) TakeBack(_ context.Context, i int) {
+	g.log.Finish(g.decisions[i], decisionlog.Unschedulable)
+	g.must(g.Cache.ForgetPod(logr.Discard(), g.assumed[i]))
+	g.assumed[i] = nil
+}
+
+// Hide and Show implement gang.Cluster. No group of a world preempts.
+func (*worldGang) Hide(...*corev1.Pod) {}
+func (*worldGang) Show()               {}
+
+// placeGroup decides a group. It returns the attempt, after which the pods that fit are assumed if
+// they are enough.
+func (w *world) placeGroup(topology podgroup.Topology, needed int, pods ...*corev1.Pod) *worldGang {
+	w.Helper()
+	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, len(pods)), decisions: make([]decisionlog.Number, len(pods))}
+	a := gang.Attempt{Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile, Cluster: g}
+	for _, pod := range pods {
+		info, err := schedframework.NewPodInfo(pod)
+		w.must(err)
+		a.Members = append(a.Members, info)
+	}
+	a.Place(w.Context())
+	for i, pod := range pods {
+		if g.assumed[i] != nil {
+			w.assumed = append(w.assumed, g.assumed[i])
+		} else {
+			w.pending = append(w.pending, pod)
+		}
+	}
+	return g
+}
+
+// randomGroup decides a random group of pods.
+func (w *world) randomGroup() {
+	w.Helper()
+	pods := make([]*corev1.Pod, 2+w.random.IntN(4))
+	for i := range pods {
+		pods[i] = w.newPod()
+		w.put(pods[i])
+	}
+	w.placeGroup(pick(w.random, podgroup.Topology{}, podgroup.Topology{Required: rack}, podgroup.Topology{Preferred: []string{rack}},
+		podgroup.Topology{Required: corev1.LabelTopologyZone, Preferred: []string{rack}}), 1+w.random.IntN(len(pods)), pods...)
+}
+
+// inRacks is a world with two racks of two nodes, and pods that use a port of their node.
+func inRacks(t *testing.T, pods int) (*world, []*corev1.Pod) {
+	t.Helper()
+	w := newWorld(t, 1, sidebyside.FastPath, nil)
+	for i := range 4 {
+		w.addNode(func(node *corev1.Node) { node.Labels[rack] = []string{"rack-1", "rack-2"}[i/2] })
+	}
+	group := make([]*corev1.Pod, pods)
+	for i := range group {
+		group[i] = w.plainPod()
+		group[i].Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, Protocol: corev1.ProtocolTCP}}
+	}
+	return w, group
+}
+
+// inOneRack is what the groups of these tests require.
+var inOneRack = podgroup.Topology{Required: rack}
+
+// expectReport fails the test if a replay has another result.
+func (w *world) expectReport(snapshot *capture.Snapshot, same, different int, left map[replay.Reason]int) {
+	w.Helper()
+	report := w.replay(snapshot)
+	if report.Same != same || len(report.Different) != different || !maps.Equal(report.Left, left) {
+		w.Errorf("got %+v, want %d the same, %d different, %v", report, same, different, left)
+	}
+}
+
+func TestAGroupIsDecidedAgainInItsDomain(t *testing.T) {
+	w, pods := inRacks(t, 2)
+	if w.placeGroup(inOneRack, 2, pods...); len(w.assumed) != 2 {
+		t.Fatalf("%d pods fit", len(w.assumed))
+	}
+	for _, redacted := range []bool{false, true} {
+		w.expectReport(w.snapshot(redacted), 2, 0, nil)
+
+		older := w.snapshot(redacted)
+		older.Decisions[0].Domain = nil
+		w.expectReport(older, 1, 0, map[replay.Reason]int{replay.InDomain: 1})
+
+		everywhere := w.snapshot(redacted)
+		everywhere.Decisions[0].Domain, everywhere.Decisions[0].InDomain = nil, false
+		w.expectReport(everywhere, 1, 1, nil)
+
+		elsewhere := w.snapshot(redacted)
+		elsewhere.Decisions[1].Domain[0].Value = "nowhere"
+		w.expectReport(elsewhere, 1, 1, nil)
+	}
+}
+
+// TestAGroupThatDidNotFitIsDecidedAgain tries a group of 3 pods in two racks, in each of which 2 of
+// them fit. The third one was decided with these two on their nodes.
+func TestAGroupThatDidNotFitIsDecidedAgain(t *testing.T) {
+	w, pods := inRacks(t, 3)
+	if w.placeGroup(inOneRack, 3, pods...); len(w.assumed) != 0 || w.all != 6 {
+		t.Fatalf("%d pods fit, after %d decisions", len(w.assumed), w.all)
+	}
+	w.placeGroup(inOneRack, 2, pods[0], pods[2]) // where they were before, or in the other rack
+	for _, redacted := range []bool{false, true} {
+		w.expectReport(w.snapshot(redacted), 8, 0, nil)
+	}
+	w.confirm(w.assumed[1])
+	w.expectReport(w.snapshot(false), 8, 0, nil)
+
+	w.must(w.objects.Remove(pods[1]))
+	w.expectReport(w.snapshot(false), 4, 0, map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 2})
+}
+
+// TestASnapshotMayBeTakenWhileAGroupIsTakenBack takes one when the pods are still on their nodes.
+func TestASnapshotMayBeTakenWhileAGroupIsTakenBack(t *testing.T) {
+	w, pods := inRacks(t, 3)
+	g := w.placeGroup(inOneRack, 2, pods[0], pods[1])
+	domain := w.log.Last(1)[0].Domain
+	if third, _ := w.decideWithin(domain, pods[2], decisionlog.Binding); third != nil {
+		t.Fatalf("a third pod fits in %s", domain)
+	}
+	for _, number := range g.decisions {
+		w.log.Finish(number, decisionlog.Unschedulable)
+	}
+	for _, redacted := range []bool{false, true} {
+		w.expectReport(w.snapshot(redacted), 3, 0, nil)
+	}
+}
+
+// TestAGroupIsNotDecidedAgainAfterAnotherChange adds a node between two decisions of a group.
+func TestAGroupIsNotDecidedAgainAfterAnotherChange(t *testing.T) {
+	w, pods := inRacks(t, 2)
+	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, 2), decisions: make([]decisionlog.Number, 2)}
+	g.Place(w.Context(), 0, nil)
+	w.addNode()
+	g.Place(w.Context(), 1, nil)
+	g.TakeBack(w.Context(), 1)
+	g.TakeBack(w.Context(), 0)
+	w.expectReport(w.snapshot(false), 0, 0, map[replay.Reason]int{replay.Changed: 2})
+}
