@@ -25,6 +25,7 @@ package scheduler
 // What groups of pods need:
 // +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=list;watch
+// +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups/status,verbs=patch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups/status,verbs=patch
 //
 // What volumes need:

@@ -131,6 +131,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
 		DecisionLogSize:    o.DecisionLogSize,
+		PodGroupStatus:     o.PodGroupStatus,
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})

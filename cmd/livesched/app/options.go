@@ -86,6 +86,9 @@ type Options struct {
 	// MaxConcurrentBinds limits the number of pods that are bound at the same time.
 	MaxConcurrentBinds int
 
+	// PodGroupStatus keeps the status of scheduler-plugins' PodGroups.
+	PodGroupStatus bool
+
 	// ProfileBuildTimeout limits the time for the build of one profile.
 	ProfileBuildTimeout time.Duration
 
@@ -130,6 +133,7 @@ func NewOptions() *Options {
 		KubeAPIBurst:           2000,
 		MaxConcurrentBinds:     binding.DefaultLimit,
 		DecisionLogSize:        decisionlog.DefaultSize,
+		PodGroupStatus:         true,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
 		YieldToKubeScheduler:   true,
 		ExtenderAllowedHosts:   config.DefaultAllowedHosts(),
@@ -159,6 +163,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
 	fs.IntVar(&o.DecisionLogSize, "decision-log-size", o.DecisionLogSize, "Number of decisions that the leader keeps in memory, to explain why a pod is on its node. 0 turns this off.")
 	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow because of the latency to the API server.")
+	fs.BoolVar(&o.PodGroupStatus, "pod-group-status", o.PodGroupStatus, "Keep the status of PodGroups of scheduler-plugins: their phase, and how many of their pods run, have succeeded and have failed. Turn it off if the controller of scheduler-plugins runs, which does the same.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
 	fs.BoolVar(&o.YieldToKubeScheduler, "yield-to-kube-scheduler", o.YieldToKubeScheduler, "Do not begin to schedule pods with the scheduler name default-scheduler while a kube-scheduler holds the Lease kube-system/kube-scheduler. A profile that scheduled them before goes on. Turn it off if the profiles of that kube-scheduler have other scheduler names.")
 	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)

@@ -47,6 +47,7 @@ func TestFlags(t *testing.T) {
 		"kube-api-burst":                   "2000",
 		"decision-log-size":                "65536",
 		"max-concurrent-binds":             "64",
+		"pod-group-status":                 "true",
 		"profile-build-timeout":            "30s",
 		"profiling":                        "false",
 		"contention-profiling":             "false",

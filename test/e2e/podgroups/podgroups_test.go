@@ -81,8 +81,7 @@ var _ = Describe("The pods of a PodGroup", func() {
 		Create(ctx, Node("n1", "2", "8Gi", nil), group)
 		members(ctx, "g", "a", "b", "c")
 		expectNoneBound(ctx, "g")
-		Expect(K8s.Get(ctx, clientKey(group), group)).To(Succeed())
-		Expect(setMinMember(ctx, group, 2)).To(Succeed())
+		setMinMember(ctx, group, 2)
 		Eventually(func() int { _, bound := boundOf(ctx, "g"); return bound }).Should(Equal(2))
 	})
 
@@ -98,9 +97,7 @@ var _ = Describe("The pods of a PodGroup", func() {
 		pods := members(ctx, "g", Names("p", 8)...)
 		ExpectUnscheduled(ctx, pods[0], corev1.PodReasonUnschedulable, ContainSubstring(`"a rack" is not the key of a label`))
 		By("correcting the key")
-		Expect(K8s.Get(ctx, clientKey(group), group)).To(Succeed())
-		group.SetAnnotations(map[string]string{podgroup.AnnotationRequired: "rack"})
-		Expect(K8s.Update(ctx, group)).To(Succeed())
+		setAnnotation(ctx, group, podgroup.AnnotationRequired, "rack")
 		for _, pod := range pods {
 			Expect(ExpectBound(ctx, pod)).To(HavePrefix("b"))
 		}

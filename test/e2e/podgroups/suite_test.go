@@ -47,10 +47,16 @@ func boundOf(ctx context.Context, group string) (pods, bound int) {
 
 func clientKey(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }
 
+// setAnnotation changes an annotation of a group, and removes the others.
+func setAnnotation(ctx context.Context, group *unstructured.Unstructured, key, value string) {
+	GinkgoHelper()
+	framework.Update(ctx, group, func(group *unstructured.Unstructured) { group.SetAnnotations(map[string]string{key: value}) })
+}
+
 // setMinMember changes how many pods a group needs.
-func setMinMember(ctx context.Context, group *unstructured.Unstructured, n int64) error {
-	if err := unstructured.SetNestedField(group.Object, n, "spec", "minMember"); err != nil {
-		return err
-	}
-	return framework.K8s.Update(ctx, group)
+func setMinMember(ctx context.Context, group *unstructured.Unstructured, n int64) {
+	GinkgoHelper()
+	framework.Update(ctx, group, func(group *unstructured.Unstructured) {
+		Expect(unstructured.SetNestedField(group.Object, n, "spec", "minMember")).To(Succeed())
+	})
 }
