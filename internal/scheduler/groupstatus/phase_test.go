@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// membersIn returns pods with a phase for each letter: waiting, running, succeeded, failed, unknown.
+// membersIn returns a pod for each letter of phases: waiting, running, succeeded, failed, unknown.
 func membersIn(phases string) (members []*member) {
 	for i, letter := range phases {
 		members = append(members, &member{
