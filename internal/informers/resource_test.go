@@ -108,6 +108,9 @@ func TestDynamic(t *testing.T) {
 		} else if _, ok := stored.(*unstructured.Unstructured); !ok {
 			t.Errorf("stored a %T, want an unstructured object", stored)
 		}
+		if objects, version := scope.source.Objects(foo.GroupVersionKind); len(objects) != 1 || version == "" {
+			t.Errorf("the source has %v at %q", objects, version)
+		}
 	})
 
 	t.Run("a custom resource that is not served is missing under its resource's name", func(t *testing.T) {

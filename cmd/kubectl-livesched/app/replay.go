@@ -176,7 +176,7 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if err != nil {
 		return err
 	}
-	in := explain.Pending{Pod: pod, Now: snapshot.Header.Time}
+	in := explain.Pending{Pod: pod, Group: state.Group(pod), Now: snapshot.Header.Time}
 	for _, nomination := range snapshot.Nominations {
 		if nomination.Pod == pod.UID {
 			in.NominatedNode = nomination.Node

@@ -95,7 +95,7 @@ func (in *Input) addObjects(from *informers.Source, placed map[types.UID]bool) (
 	for _, kind := range Kinds() {
 		objects, resourceVersion := from.Objects(kind)
 		if resourceVersion != "" {
-			in.Header.ResourceVersions[kind.Kind] = resourceVersion
+			in.Header.ResourceVersions[versionKey(kind)] = resourceVersion
 		}
 		in.Objects = append(in.Objects, objects...)
 	}

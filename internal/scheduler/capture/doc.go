@@ -12,6 +12,7 @@
 //	format.go    the records
 //	trim.go      the fields of pods and nodes that decisions depend on; nothing else is in a file
 //	objects.go   the same for other objects
+//	groups.go    the same for PodGroups
 //	write.go     Write: the Input to a stream
 //	read.go      Read: a file to a Snapshot, with limits, since anybody may have written it
 //	redact.go    pseudonyms instead of the strings of users

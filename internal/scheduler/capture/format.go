@@ -9,14 +9,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Format is the version of the format. A reader refuses files of other versions.
-const Format = 1
+// Format is the version of the format. A reader refuses files of later versions. Those of version 1
+// have no PodGroups.
+const Format = 2
 
 // Record is a line of a file. Exactly one field is set.
 type Record struct {
@@ -46,6 +49,10 @@ type Record struct {
 	ResourceSlice *resourcev1.ResourceSlice `json:"resourceSlice,omitempty"`
 	DeviceClass   *resourcev1.DeviceClass   `json:"deviceClass,omitempty"`
 
+	// PodGroup is one of Kubernetes.
+	PodGroup                 *schedulingv1alpha2.PodGroup `json:"podGroup,omitempty"`
+	SchedulerPluginsPodGroup *podgroup.Object             `json:"schedulerPluginsPodGroup,omitempty"`
+
 	Nomination *Nomination `json:"nomination,omitempty"`
 	Decision   *Decision   `json:"decision,omitempty"`
 
@@ -67,7 +74,8 @@ type Header struct {
 	// FastPath is the flag --fast-path, and FeatureGates are those that differ from their defaults.
 	FastPath     string          `json:"fastPath,omitempty"`
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// ResourceVersions are those of the informers, by kind.
+	// ResourceVersions are those of the informers, by kind. PodGroups are there with their API
+	// group, such as PodGroup.scheduling.k8s.io, if the API server serves them.
 	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
 
 	// Profiles are the profiles that run.

@@ -7,10 +7,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Kinds are those of the objects that decisions depend on, besides nodes, pods, profiles and
@@ -30,7 +33,7 @@ func Kinds() []schema.GroupVersionKind {
 			kinds = append(kinds, group.WithKind(kind))
 		}
 	}
-	return kinds
+	return append(kinds, podgroup.Kind, podgroup.KubernetesKind)
 }
 
 // Annotations that the volume binder reads.
@@ -66,6 +69,11 @@ func recordOf(object any) (r Record, ok bool) {
 	case *resourcev1.DeviceClass:
 		r.DeviceClass = &resourcev1.DeviceClass{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
 		r.DeviceClass.Spec.Config = nil
+	case *schedulingv1alpha2.PodGroup:
+		r.PodGroup = trimPodGroup(o)
+	case *unstructured.Unstructured:
+		r.SchedulerPluginsPodGroup = trimUnstructured(o)
+		return r, r.SchedulerPluginsPodGroup != nil
 	default:
 		return storageRecordOf(object)
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Limits bound what Read takes from a file, and so its memory.
@@ -40,15 +41,20 @@ type Snapshot struct {
 	Nodes    []*corev1.Node
 	// Pods are those on nodes, and Pending the others.
 	Pods, Pending []*corev1.Pod
-	// Objects are the other objects.
-	Objects     []client.Object
+	// Objects are the other objects, also PodGroups of Kubernetes.
+	Objects []client.Object
+	// PodGroups are those of scheduler-plugins.
+	PodGroups   []*podgroup.Object
 	Nominations []Nomination
 	// Decisions are in the order in which they were made.
 	Decisions []Decision
 }
 
-// errIncomplete is the error of a file that ends too early.
-var errIncomplete = errors.New("the file is not complete: its end is missing")
+var (
+	// errIncomplete is the error of a file that ends too early.
+	errIncomplete = errors.New("the file is not complete: its end is missing")
+	errNoName     = errors.New("an object has no name")
+)
 
 // Read reads a file. It trusts nothing in it: the error says what is wrong.
 func Read(from io.Reader, limits Limits) (*Snapshot, error) {
@@ -103,8 +109,8 @@ func (r *reader) line(text []byte) error {
 		return fmt.Errorf("the file has more than %d records", r.limits.Records)
 	case (r.records == 0) != (record.Header != nil):
 		return errors.New("the header must be the first record, and no other")
-	case record.Header != nil && record.Header.Format != Format:
-		return fmt.Errorf("the file has format %d, and this version reads format %d: use kubectl livesched of version %s", record.Header.Format, Format, record.Header.Livesched)
+	case record.Header != nil && (record.Header.Format < 1 || record.Header.Format > Format):
+		return fmt.Errorf("the file has format %d, and this version reads formats up to %d: use kubectl livesched of version %s", record.Header.Format, Format, record.Header.Livesched)
 	}
 	found, err := record.only()
 	if err != nil {
@@ -144,6 +150,8 @@ func (r *reader) add(record *Record, found any) error {
 		return r.addNode(record.Node)
 	case record.Pod != nil:
 		return r.addPod(record.Pod)
+	case record.SchedulerPluginsPodGroup != nil:
+		return r.addPodGroup(record.SchedulerPluginsPodGroup)
 	case record.Nomination != nil:
 		out.Nominations = append(out.Nominations, *record.Nomination)
 	case record.Decision != nil:
@@ -156,10 +164,18 @@ func (r *reader) add(record *Record, found any) error {
 	default:
 		object, ok := found.(client.Object)
 		if !ok || object.GetName() == "" {
-			return errors.New("an object has no name")
+			return errNoName
 		}
 		out.Objects = append(out.Objects, object)
 	}
+	return nil
+}
+
+func (r *reader) addPodGroup(group *podgroup.Object) error {
+	if group.Name == "" {
+		return errNoName
+	}
+	r.out.PodGroups = append(r.out.PodGroups, group)
 	return nil
 }
 

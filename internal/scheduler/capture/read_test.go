@@ -30,13 +30,13 @@ func compressed(t testing.TB, text string) io.Reader {
 }
 
 func TestReadReturnsWhatWasWritten(t *testing.T) {
-	in := fullOfMarkers(3)
+	in := fullOfMarkers(t, 3)
 	got, err := Read(compressed(t, plainText(t, in, false)), DefaultLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Objects) != len(in.Objects) || len(got.Profiles) != 1 || len(got.Policies) != 1 || len(got.Nominations) != 1 || got.Header.Format != Format {
-		t.Errorf("got %d objects, %d profiles, %d policies, %d nominations", len(got.Objects), len(got.Profiles), len(got.Policies), len(got.Nominations))
+	if len(got.Objects) != len(in.Objects)-1 || len(got.PodGroups) != 1 || len(got.Profiles) != 1 || len(got.Policies) != 1 || len(got.Nominations) != 1 || got.Header.Format != Format {
+		t.Errorf("got %d objects, %d PodGroups, %d profiles, %d policies, %d nominations", len(got.Objects), len(got.PodGroups), len(got.Profiles), len(got.Policies), len(got.Nominations))
 	}
 	pending := trimPod(in.Pending[0])
 	for what, diff := range map[string]string{
@@ -65,7 +65,8 @@ var quantities = cmp.Options{
 }
 
 const (
-	header = `{"header":{"format":1}}` + "\n"
+	header = `{"header":{"format":2}}` + "\n"
+	older  = `{"header":{"format":1}}` + "\n"
 	node   = `{"node":{"metadata":{"name":"n"}}}` + "\n"
 	pod    = `{"pod":{"metadata":{"name":"p","uid":"u"}}}` + "\n"
 	end    = `{"end":{"records":2}}` + "\n"
@@ -75,7 +76,8 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":                {"", "not complete"},
 		"no end":                 {header + node, "not complete"},
-		"another format":         {`{"header":{"format":2,"livesched":"v9"}}`, "use kubectl livesched of version v9"},
+		"a later format":         {`{"header":{"format":3,"livesched":"v9"}}`, "use kubectl livesched of version v9"},
+		"no format":              {`{"header":{}}`, "has format 0"},
 		"no header":              {node, "line 1: the header must be the first record"},
 		"two headers":            {header + header, "line 2: the header must be the first record"},
 		"no JSON":                {header + "{", "line 2: it is no record"},
@@ -85,6 +87,7 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 		"a pod twice":            {header + pod + pod, "line 3: a pod must have a name, and a UID that no other has"},
 		"a pod without a UID":    {header + `{"pod":{"metadata":{"name":"p"}}}`, "a pod must have a name, and a UID"},
 		"an object without name": {header + `{"service":{}}`, "an object has no name"},
+		"a group without name":   {header + `{"schedulerPluginsPodGroup":{}}`, "an object has no name"},
 		"a wrong number":         {header + end, "should have 2 records"},
 		"something after it":     {header + node + end + node, "line 4: there is something after the end"},
 		"decisions out of order": {header + `{"decision":{"number":2}}` + "\n" + `{"decision":{"number":1}}`, "decision 1 is not in order"},
@@ -103,8 +106,10 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Read(compressed(t, header+node+end), DefaultLimits); err != nil {
-		t.Errorf("a file without a fault: %v", err)
+	for _, first := range []string{header, older} {
+		if _, err := Read(compressed(t, first+node+end), DefaultLimits); err != nil {
+			t.Errorf("a file without a fault, which begins with %s: %v", first, err)
+		}
 	}
 	if _, err := Read(strings.NewReader(header), DefaultLimits); err == nil || !strings.Contains(err.Error(), "is no snapshot") {
 		t.Errorf("a file that is not compressed: %v", err)
@@ -120,21 +125,29 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for seed := range uint64(2) {
-		in := fullOfMarkers(seed)
+		in := fullOfMarkers(f, seed)
 		f.Add(plainText(f, in, seed == 1))
 	}
 	f.Add(header + node + end)
-	f.Add(header + pod + `{"decision":{"number":1}}`)
+	f.Add(older + node + end)
+	f.Add(header + pod + `{"decision":{"number":1,"inDomain":true,"domain":[{"key":"rack","value":"r1"}]}}`)
+	f.Add(header + `{"podGroup":{"metadata":{"name":"g"},"spec":{"schedulingPolicy":{"gang":{"minCount":2}}}}}` + "\n" +
+		`{"schedulerPluginsPodGroup":{"metadata":{"name":"g","annotations":{"livesched.io/preferred-topology":"rack,zone"}}}}` + "\n" + `{"end":{"records":3}}`)
 	limits := Limits{Bytes: 1 << 20, Line: 1 << 18, Records: 1000}
 	f.Fuzz(func(t *testing.T, text string) {
 		snapshot, err := Read(compressed(t, text), limits)
 		if err != nil {
 			return
 		}
-		if snapshot.Header.Format != Format {
-			t.Errorf("format %d was read", snapshot.Header.Format)
+		if format := snapshot.Header.Format; format < 1 || format > Format {
+			t.Errorf("format %d was read", format)
 		}
-		if n := len(snapshot.Nodes) + len(snapshot.Pods) + len(snapshot.Pending) + len(snapshot.Objects) + len(snapshot.Decisions); n > limits.Records {
+		for _, group := range snapshot.PodGroups {
+			if g := group.Group(); g.Name == "" || g.MinMember < 1 || g.Timeout < 0 {
+				t.Errorf("the group %+v was read", g)
+			}
+		}
+		if n := len(snapshot.Nodes) + len(snapshot.PodGroups) + len(snapshot.Pods) + len(snapshot.Pending) + len(snapshot.Objects) + len(snapshot.Decisions); n > limits.Records {
 			t.Errorf("%d records were read", n)
 		}
 	})

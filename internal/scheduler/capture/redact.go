@@ -160,6 +160,7 @@ func (r *redactor) correctAnnotations(in, out map[string]string) {
 		}
 		out[migratedPlugins] = string(bytes.Join(plugins, []byte(",")))
 	}
+	r.correctTopology(in, out)
 }
 
 // json returns JSON with pseudonyms, or nil if the text is no JSON. Keys are strings, too.

@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // marker is in every string of a cluster that is full of them.
@@ -105,12 +107,16 @@ func (m *markers) filler(seed uint64) *randfill.Filler {
 			m.Annotations[corev1.PreferAvoidPodsAnnotationKey] = `{"preferAvoidPods": [{"podSignature": {"podController": {"uid": "` + next() + `"}}}]}`
 			m.Annotations[corev1.MirrorPodAnnotationKey] = next()
 			m.Annotations[migratedPlugins] = "kubernetes.io/aws-ebs," + next()
+			m.Annotations[podgroup.AnnotationRequired] = next()
+			m.Annotations[podgroup.AnnotationPreferred] = next() + ", not a key " + next()
+			m.Annotations[podgroup.AnnotationDisruptionMode] = next()
 		},
 	)
 }
 
 // fullOfMarkers returns a state in which each string has the marker.
-func fullOfMarkers(seed uint64) *Input {
+func fullOfMarkers(t testing.TB, seed uint64) *Input {
+	t.Helper()
 	var m markers
 	filler := m.filler(seed)
 	in := &Input{Nodes: []*corev1.Node{{}}, Pods: []*corev1.Pod{{}}, Pending: []*corev1.Pod{{}}}
@@ -120,13 +126,16 @@ func fullOfMarkers(seed uint64) *Input {
 		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
+		&schedulingv1alpha2.PodGroup{},
 	}
+	group := &podgroup.Object{}
 	in.Header.Profiles = make([]Profile, 1)
 	for _, object := range append([]any{
-		in.Nodes[0], in.Pods[0], in.Pending[0], &in.Profiles[0], &in.Policies[0], &in.Nominations[0], &in.Decisions[0], &in.Header.Profiles[0],
+		in.Nodes[0], in.Pods[0], in.Pending[0], &in.Profiles[0], &in.Policies[0], &in.Nominations[0], &in.Decisions[0], &in.Header.Profiles[0], group,
 	}, in.Objects...) {
 		m.fill(filler, object)
 	}
+	in.Objects = append(in.Objects, pluginsPodGroup(t, group))
 	in.Pending[0].Spec.NodeName = ""
 	in.Header.Time = time.Unix(1700000000, 0)
 	in.Decisions[0].Result = decisionlog.Bound
@@ -156,7 +165,7 @@ func TestNoStringOfTheClusterSurvivesRedaction(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for run := range uint64(20) {
-		in := fullOfMarkers(seed + run)
+		in := fullOfMarkers(t, seed+run)
 		if plain := plainText(t, in, false); strings.Count(plain, marker) < 100 {
 			t.Fatalf("the plain snapshot has only %d markers", strings.Count(plain, marker))
 		}
@@ -174,7 +183,7 @@ func TestNoStringOfTheClusterSurvivesRedaction(t *testing.T) {
 
 // TestWhatNobodyNeedsIsInNoSnapshot fills the fields that a plain snapshot must not have.
 func TestWhatNobodyNeedsIsInNoSnapshot(t *testing.T) {
-	in := fullOfMarkers(1)
+	in := fullOfMarkers(t, 1)
 	pod := in.Pods[0]
 	const secret = "zqsecret"
 	for i := range pod.Spec.Containers {
@@ -268,7 +277,7 @@ func TestNumbersThatAreComparedStay(t *testing.T) {
 }
 
 func TestWriteLeavesTheObjectsAsTheyAre(t *testing.T) {
-	in := fullOfMarkers(2)
+	in := fullOfMarkers(t, 2)
 	before, err := json.Marshal([]any{in.Nodes, in.Pods, in.Pending, in.Objects, in.Profiles, in.Policies})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func trimPod(pod *corev1.Pod) *corev1.Pod {
 	spec.Tolerations, spec.TopologySpreadConstraints = in.Tolerations, in.TopologySpreadConstraints
 	spec.Priority, spec.PreemptionPolicy, spec.RestartPolicy = in.Priority, in.PreemptionPolicy, in.RestartPolicy
 	spec.Overhead, spec.HostNetwork, spec.HostUsers = in.Overhead, in.HostNetwork, in.HostUsers
-	spec.SchedulingGates, spec.ResourceClaims = in.SchedulingGates, in.ResourceClaims
+	spec.SchedulingGates, spec.SchedulingGroup, spec.ResourceClaims = in.SchedulingGates, in.SchedulingGroup, in.ResourceClaims
 	spec.Resources = trimResources(in.Resources)
 	spec.InitContainers, spec.Containers = trimContainers(in.InitContainers), trimContainers(in.Containers)
 	for i := range in.Volumes {

@@ -19,6 +19,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
 	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // words returns the strings that have no pseudonym. They are the same in every cluster, so they
@@ -29,6 +30,7 @@ var words = sync.OnceValue(func() sets.Set[string] {
 		noderesources.LimitsName, noderesources.RequestedToCapacityRatioName, selectorspread.Name, serviceaffinity.Name)
 	all.Insert(sets.List(sets.KeySet(schedplugins.NewInTreeRegistry()))...)
 	all.Insert(config.LegacyNames()...)
+	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
 	for _, args := range []any{
 		configv1.DefaultPreemptionArgs{}, configv1.DynamicResourcesArgs{}, configv1.InterPodAffinityArgs{}, configv1.NodeAffinityArgs{},
 		configv1.NodeResourcesBalancedAllocationArgs{}, configv1.NodeResourcesFitArgs{}, configv1.PodTopologySpreadArgs{}, configv1.VolumeBindingArgs{},
@@ -74,6 +76,7 @@ Persistent Ephemeral File ReadWriteOnceWithFSType
 
 v1 apps/v1 batch/v1 kubescheduler.config.k8s.io/v1
 Pod Node Namespace Service ReplicationController ReplicaSet StatefulSet DaemonSet Deployment Job CronJob PersistentVolumeClaim
+PodGroup
 DefaultPreemptionArgs DynamicResourcesArgs InterPodAffinityArgs NodeAffinityArgs NodeResourcesBalancedAllocationArgs
 NodeResourcesFitArgs PodTopologySpreadArgs VolumeBindingArgs
 LeastAllocated MostAllocated RequestedToCapacityRatio List System

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,8 +30,11 @@ const TopologyGate = "PodGroupTopology"
 // Resource is the resource of the PodGroup objects of scheduler-plugins.
 var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// Kind is their kind.
-var Kind = Resource.GroupVersion().WithKind("PodGroup")
+// Kind is their kind, and KubernetesKind that of the PodGroups of Kubernetes.
+var (
+	Kind           = Resource.GroupVersion().WithKind("PodGroup")
+	KubernetesKind = schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup")
+)
 
 // Source is the API that a group belongs to.
 type Source uint8
@@ -107,29 +111,51 @@ func evictedWhole(annotations map[string]string) (bool, error) {
 	}
 }
 
-// object is the part of a PodGroup that is read.
-type object struct {
+// Object is the part of a PodGroup of scheduler-plugins that is read.
+type Object struct {
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		MinMember              int32  `json:"minMember"`
-		ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds"`
-	} `json:"spec"`
-	Status struct {
-		Succeeded int32 `json:"succeeded"`
-	} `json:"status"`
+	Spec              ObjectSpec   `json:"spec"`
+	Status            ObjectStatus `json:"status"`
 }
 
-// FromObject reads a PodGroup. Its schema has no lower bound of minMember: less than 1 means 1.
-func FromObject(u *unstructured.Unstructured) (g Group, err error) {
-	var o object
+// ObjectSpec is the part of the spec that is read.
+type ObjectSpec struct {
+	MinMember              int32  `json:"minMember,omitempty"`
+	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
+}
+
+// ObjectStatus is the part of the status that is read.
+type ObjectStatus struct {
+	Succeeded int32 `json:"succeeded,omitempty"`
+}
+
+// ReadObject reads a PodGroup of scheduler-plugins.
+func ReadObject(u *unstructured.Unstructured) (*Object, error) {
+	var o Object
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
-		return Group{}, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		return nil, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
+	return &o, nil
+}
+
+// FromObject reads a PodGroup of scheduler-plugins.
+func FromObject(u *unstructured.Unstructured) (Group, error) {
+	o, err := ReadObject(u)
+	if err != nil {
+		return Group{}, err
+	}
+	return o.Group(), nil
+}
+
+// Group returns the group that a PodGroup describes. Its schema has no lower bound of minMember:
+// less than 1 means 1.
+func (o *Object) Group() (g Group) {
 	g = Group{
 		Key:       Key{Namespace: o.Namespace, Name: o.Name},
 		MinMember: max(1, int(o.Spec.MinMember)),
 		Succeeded: max(0, int(o.Status.Succeeded)),
 	}
+	var err error
 	if g.Topology, err = topologyOf(o.Annotations); err != nil {
 		g.Problem = err.Error()
 	}
@@ -139,5 +165,5 @@ func FromObject(u *unstructured.Unstructured) (g Group, err error) {
 	if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
 		g.Timeout = time.Duration(*seconds) * time.Second
 	}
-	return g, nil
+	return g
 }

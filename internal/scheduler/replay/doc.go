@@ -17,6 +17,7 @@
 // done. Where a group did not fit, those of its pods that fitted are put back on their nodes first.
 //
 //	state.go    New: the parts of a scheduler, with the objects of a snapshot
+//	groups.go   its pod groups
 //	profiles.go the profiles of a snapshot, and what would change with others
 //	decide.go   Decide
 //	past.go     which decisions can be made again, and why the others cannot

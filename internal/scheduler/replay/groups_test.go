@@ -6,20 +6,27 @@ package replay_test
 import (
 	"context"
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/simulate"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -189,4 +196,85 @@ func TestAGroupIsNotDecidedAgainAfterAnotherChange(t *testing.T) {
 	g.TakeBack(w.Context(), 1)
 	g.TakeBack(w.Context(), 0)
 	w.expectReport(w.snapshot(false), 0, 0, map[replay.Reason]int{replay.Changed: 2})
+}
+
+// TestThePodGroupsOfASnapshotAreKnown takes a snapshot with three pending pods of a group, of which
+// two fit in a rack.
+func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
+	inGroup := map[podgroup.Source]func(*corev1.Pod){podgroup.SchedulerPlugins: objects.MemberOf("g"), podgroup.Kubernetes: objects.InGroup("g")}
+	for source, join := range inGroup {
+		w, pods := inRacks(t, 5)
+		for i, pod := range pods {
+			if pod.Namespace = "default"; i < 4 {
+				join(pod)
+			}
+		}
+		pods[3].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		snapshot := w.snapshot(false)
+		snapshot.Pending = pods
+		addGroup(snapshot, source)
+
+		state := w.state(snapshot)
+		g := state.Group(pods[0])
+		if g == nil || g.Key != podgroup.KeyOf(pods[0]) || g.Needed != 3 || !slices.Equal(g.Pods, pods[:3]) || state.Group(pods[4]) != nil {
+			t.Fatalf("source %d: got %+v", source, g)
+		}
+		k, err := state.Fork(t.Context())
+		w.must(err)
+		defer k.Close()
+		x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[0], Group: g})
+		if err != nil || x.Pending.PodGroup == nil || x.Pending.PodGroup.Fit != 2 || x.Pending.PodGroup.Needed != 3 {
+			t.Errorf("source %d: got %+v, %v", source, x, err)
+		}
+		if got := w.unplaced(snapshot); got != 3 {
+			t.Errorf("source %d: %d pods got no node, want those of the group", source, got)
+		}
+		snapshot.Header.ResourceVersions = nil // PodGroups are not served
+		if got := w.unplaced(snapshot); got != 0 || w.state(snapshot).Group(pods[0]) != nil {
+			t.Errorf("source %d: %d pods without a group got no node", source, got)
+		}
+	}
+}
+
+// TestPodsOfAGroupOnNodesCount is about a group that needs 3 pods, one of which has a node.
+func TestPodsOfAGroupOnNodesCount(t *testing.T) {
+	w, pods := inRacks(t, 2)
+	for _, pod := range pods {
+		objects.MemberOf("g")(pod)
+		pod.Namespace = "default"
+	}
+	snapshot := w.snapshot(false)
+	pods[0].Spec.NodeName = "node-4"
+	snapshot.Pods, snapshot.Pending = pods[:1], pods[1:]
+	addGroup(snapshot, podgroup.SchedulerPlugins)
+	if g := w.state(snapshot).Group(pods[1]); g == nil || g.Needed != 2 || !g.Nodes.Equal(sets.New("node-4")) {
+		t.Errorf("got %+v", g)
+	}
+}
+
+// addGroup adds a group of 3 pods that need nodes in one rack.
+func addGroup(snapshot *capture.Snapshot, source podgroup.Source) {
+	switch source {
+	case podgroup.SchedulerPlugins:
+		group := &podgroup.Object{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "g"}}
+		group.Annotations, group.Spec.MinMember = map[string]string{podgroup.AnnotationRequired: rack}, 3
+		snapshot.PodGroups = []*podgroup.Object{group}
+		snapshot.Header.ResourceVersions["PodGroup.scheduling.x-k8s.io"] = "1"
+	case podgroup.Kubernetes:
+		snapshot.Objects = append(snapshot.Objects, objects.KubernetesPodGroup("g", 3, rack))
+		snapshot.Header.ResourceVersions["PodGroup.scheduling.k8s.io"] = "1"
+	}
+}
+
+// unplaced returns how many pods get no node in a simulation of the pending pods without gates.
+func (w *world) unplaced(snapshot *capture.Snapshot) int32 {
+	w.Helper()
+	k, err := w.state(snapshot).Fork(w.Context())
+	w.must(err)
+	defer k.Close()
+	status, err := simulate.Run(w.Context(), k, simulate.Request{
+		Pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: simulate.MaxPods, Labels: labels.Everything()}, Pending: snapshot.Pending,
+	})
+	w.must(err)
+	return status.Current.Unplaced
 }

@@ -49,6 +49,8 @@ type State struct {
 	scope *informers.Scope
 	queue *queue.Queue
 	store *profile.Store
+	// groups are the pod groups of the snapshot.
+	groups *podgroup.Registry
 	// forker makes forks, and unnominated those without nominations.
 	forker, unnominated *fork.Forker
 	cancel              context.CancelFunc
@@ -98,8 +100,9 @@ func (s *State) assemble(ctx context.Context) error {
 		return err
 	}
 	s.nominate(klog.FromContext(ctx))
+	s.groups = groupsOf(s.snapshot)
 	forks := fork.Config{
-		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: podgroup.NewRegistry(), Client: kubeClient, KubeConfig: kube,
+		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: s.groups, Client: kubeClient, KubeConfig: kube,
 		FastPath: s.snapshot.Header.FastPath != "off",
 	}
 	s.forker = fork.NewForker(forks)

@@ -1,0 +1,77 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	"strings"
+
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// versionKey returns the key of a kind in ResourceVersions.
+func versionKey(kind schema.GroupVersionKind) string {
+	if kind.Kind == podgroup.Kind.Kind {
+		return kind.GroupKind().String()
+	}
+	return kind.Kind
+}
+
+// Served reports whether the API server served objects of one of the Kinds.
+func (h *Header) Served(kind schema.GroupVersionKind) bool {
+	return h.ResourceVersions[versionKey(kind)] != ""
+}
+
+// trimPodGroup leaves out the conditions, which are messages for users.
+func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup {
+	out := &schedulingv1alpha2.PodGroup{ObjectMeta: metaOf(&in.ObjectMeta)}
+	out.Labels, out.OwnerReferences = nil, nil
+	out.Spec = schedulingv1alpha2.PodGroupSpec{
+		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints, ResourceClaims: in.Spec.ResourceClaims,
+		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority,
+	}
+	out.Status.ResourceClaimStatuses = in.Status.ResourceClaimStatuses
+	return out
+}
+
+// trimUnstructured returns a PodGroup of scheduler-plugins, nil if the scheduler cannot read it
+// either.
+func trimUnstructured(in *unstructured.Unstructured) *podgroup.Object {
+	if in.GroupVersionKind() != podgroup.Kind {
+		return nil
+	}
+	out, err := podgroup.ReadObject(in)
+	if err != nil {
+		return nil
+	}
+	out.ObjectMeta = metaOf(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
+	out.Labels, out.OwnerReferences = nil, nil
+	return out
+}
+
+// correctTopology sets the annotations of PodGroups that name keys of labels.
+func (r *redactor) correctTopology(in, out map[string]string) {
+	if value := in[podgroup.AnnotationRequired]; value != "" {
+		out[podgroup.AnnotationRequired] = r.topologyKey(value)
+	}
+	if value := in[podgroup.AnnotationPreferred]; value != "" {
+		keys := strings.Split(value, ",")
+		for i, key := range keys {
+			keys[i] = r.topologyKey(strings.TrimSpace(key))
+		}
+		out[podgroup.AnnotationPreferred] = strings.Join(keys, ",")
+	}
+}
+
+// topologyKey returns what stands for the key of a label of nodes. What stands for an invalid one,
+// for which a PodGroup is refused, is invalid, too.
+func (r *redactor) topologyKey(key string) string {
+	if podgroup.CheckKeys(key) != nil {
+		return "?"
+	}
+	return r.of(key)
+}

@@ -1,0 +1,54 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// groupsOf returns the pod groups of a snapshot.
+func groupsOf(s *capture.Snapshot) *podgroup.Registry {
+	groups := podgroup.NewRegistry()
+	for source, served := range map[podgroup.Source]bool{
+		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
+		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesKind),
+	} {
+		groups.SetServed(source, func() bool { return served })
+	}
+	for _, group := range s.PodGroups {
+		groups.SetGroup(group.Group())
+	}
+	for _, object := range s.Objects {
+		if group, ok := object.(*schedulingv1alpha2.PodGroup); ok {
+			groups.SetGroup(podgroup.FromPodGroup(group))
+		}
+	}
+	for _, pod := range s.Pods {
+		groups.SetAssigned(pod)
+	}
+	return groups
+}
+
+// Group returns the group that a pending pod is placed with, nil if it is decided by itself, or if
+// its PodGroup does not exist. Pods with scheduling gates are not among those that can be placed.
+func (s *State) Group(pod *corev1.Pod) *explain.Group {
+	key := podgroup.KeyOf(pod)
+	group, nodes, known := s.groups.Get(key)
+	if !known || !s.groups.Applies(key) || group.OneByOne {
+		return nil
+	}
+	needed, _ := s.groups.Needed(key)
+	g := &explain.Group{Group: group, Nodes: nodes, Needed: needed}
+	for _, other := range s.snapshot.Pending {
+		if podgroup.KeyOf(other) == key && other.Spec.SchedulerName == pod.Spec.SchedulerName && len(other.Spec.SchedulingGates) == 0 {
+			g.Pods = append(g.Pods, other)
+		}
+	}
+	return g
+}
