@@ -27,6 +27,7 @@ var exceptions = []exception{
 	except(`verify-release|release`, `^(git|sha256sum|base64) `, "needs a release: make test-release signs and verifies one"),
 	except(`helm`, ``, "make test-chart installs, upgrades, rolls back and removes the chart"),
 	except(`reference/kubectl`, ``, "shows one state of a cluster: the tests of each command make such states"),
+	except(`pod-groups`, `^kubectl get pg `, "shows the status of a group: test/e2e/podgroups tests it"),
 	except(`monitor|history|configure`, `^kubectl .*(describe|get)`, "shows the printer of kubectl for one state of a cluster"),
 	except(`monitor`, `config/prometheus`, "needs the definitions of the Prometheus operator"),
 	except(`runbooks/`, `^kubectl (get|logs|auth) `, "looks at the cluster of the reader when the alert fires"),
