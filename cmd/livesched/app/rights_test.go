@@ -58,6 +58,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 	)
 
 	BeforeAll(func(ctx context.Context) {
+		Expect(cluster.InstallPodGroups(ctx)).To(Succeed())
 		rights = manifests(filepath.Join(testcluster.Root(), "config", "rbac"))
 		create(ctx, rights...)
 		DeferCleanup(func(ctx context.Context) {
@@ -173,6 +174,19 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
 			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		Expect(k8s.Delete(ctx, group)).To(Succeed())
+	})
+
+	It("schedules the pods of a PodGroup of scheduler-plugins together, and keeps its status", func(ctx context.Context) {
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
+		group := objects.PodGroup("g", 1)
+		pod := objects.PodOf("mine", "one", objects.MemberOf(group.GetName()))
+		create(ctx, group, pod)
+		expectBound(ctx, pod)
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+			g.Expect(group.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("phase", "Scheduling")))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(k8s.Delete(ctx, group)).To(Succeed())
 	})

@@ -42,10 +42,6 @@ var unseen = map[string]string{
 	"update pods/finalizers":                        "to create a claim that a pod owns; test/e2e/controllers has the admission plugin that asks",
 	"patch resourceclaims/binding.resource.k8s.io":  "to release a claim of a pod, with patch resourceclaims/status",
 	"update resourceclaims/binding.resource.k8s.io": "to allocate a claim, with update resourceclaims/status",
-	// These are used where PodGroups are served: test/e2e/podgroups.
-	"list podgroups.scheduling.x-k8s.io":         "of clusters with the custom resource of scheduler-plugins",
-	"watch podgroups.scheduling.x-k8s.io":        "of clusters with the custom resource of scheduler-plugins",
-	"patch podgroups/status.scheduling.x-k8s.io": "of clusters with the custom resource of scheduler-plugins",
 	// These need a fault or a conflict, which other tests cause.
 	"get pods":                                     "after a binding whose outcome is unknown, and of pods that a new leader waits for: test/e2e/binding",
 	"get resourceclaims.resource.k8s.io":           "after a conflict in the plugin DynamicResources, and of claims that a new leader waits for",
