@@ -45,8 +45,12 @@ type Cache struct {
 	hidden map[string][]types.UID
 	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
 	changes uint64
-	order   zoneOrder
-	feed    feed
+	// trial means that there is a trial, and tried is how many pods are assumed for it; see
+	// BeginTrial.
+	trial bool
+	tried int
+	order zoneOrder
+	feed  feed
 }
 
 // node is a node or a placeholder node.
@@ -79,6 +83,8 @@ type podState struct {
 	node    *node
 	class   ClassID
 	assumed bool
+	// tried means that the pod was assumed during a trial.
+	tried bool
 	// hidden means that the pod is not among those of its node; see Hide. The node may be gone.
 	hidden bool
 }

@@ -84,7 +84,7 @@ func (c *Cache) forkNodeLocked(n *node) *forkedNode {
 }
 
 // forkRest returns all nodes at one moment: as they were copied, or copied now if they have
-// changed. next is the next number in the order of nodes, and changes those of the cache.
+// changed. next is the next number in the order of nodes, and changes the number of changes.
 func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, next, changes uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -96,7 +96,11 @@ func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, nex
 		}
 		nodes = append(nodes, f)
 	}
-	return nodes, c.order.next, c.changes
+	changes = c.changes
+	if c.trial {
+		changes += duringTrial
+	}
+	return nodes, c.order.next, changes
 }
 
 // adopt fills an empty cache that nobody else uses yet.

@@ -24,7 +24,7 @@ func (c *Cache) Hide(pods ...*corev1.Pod) {
 		if !ok || state.hidden {
 			continue
 		}
-		c.changes++
+		c.countHiddenLocked()
 		c.removePodLocked(state)
 		state.hidden = true
 		c.addPodLocked(state)
@@ -38,7 +38,7 @@ func (c *Cache) Show() {
 	for _, uids := range c.hidden {
 		for _, uid := range slices.Clone(uids) {
 			state := c.pods[uid]
-			c.changes++
+			c.countHiddenLocked()
 			c.removePodLocked(state)
 			state.hidden = false
 			c.addPodLocked(state)

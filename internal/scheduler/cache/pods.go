@@ -69,8 +69,7 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 	if _, ok := c.pods[pod.UID]; ok {
 		return podError(ErrKnownPod, pod, "it cannot be assumed")
 	}
-	c.changes++
-	c.addPodLocked(podState{info: info, class: class, assumed: true})
+	c.addPodLocked(podState{info: info, class: class, assumed: true, tried: c.countAssumedLocked()})
 	return nil
 }
 
@@ -92,7 +91,7 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	case !state.assumed:
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
-	c.changes++
+	c.countForgottenLocked(state)
 	c.removePodLocked(state)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/gang"
 )
 
 // preempt makes room for a group that has got no nodes, if pods of a lower priority take it: it
@@ -23,7 +24,7 @@ func (g *groupCycle) preempt(ctx context.Context) {
 	for _, m := range g.members {
 		m.trial, m.decision = true, 0
 	}
-	switch plan, message, err := g.Preempt(ctx); {
+	switch plan, message, err := g.try(ctx); {
 	case err != nil:
 		g.Why.Message += fmt.Sprintf("; preemption: %v", err)
 	case message != "":
@@ -40,6 +41,13 @@ func (g *groupCycle) preempt(ctx context.Context) {
 		g.nominate(plan.Nodes)
 		g.Why.Message += fmt.Sprintf("; preemption: evicting %d pods", plan.Trial.Preempt(plan.Preemptor))
 	}
+}
+
+// try looks for victims. What it does to the cache is not a change on which decisions depend.
+func (g *groupCycle) try(ctx context.Context) (*gang.Plan, string, error) {
+	g.loop.Cache.BeginTrial()
+	defer g.loop.Cache.EndTrial()
+	return g.Preempt(ctx)
 }
 
 // nominate nominates the members for nodes, those that have one.

@@ -19,6 +19,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/test/objects"
 )
@@ -400,7 +401,8 @@ func TestRandomGroupsPreempt(t *testing.T) {
 			}
 			pods := 1 + random.IntN(8)
 			needed := 1 + random.IntN(pods)
-			before := w.state()
+			before, changes := w.state(), w.cluster.Snapshot.Changes()
+			w.loop.Decisions = decisionlog.New(1000)
 			w.setMinMember(needed)
 			mixed := seed%2 == 1 // one after the other, these may fit nowhere although there is a way
 			w.addMembers(pods, func(pod *corev1.Pod) {
@@ -414,6 +416,12 @@ func TestRandomGroupsPreempt(t *testing.T) {
 				return
 			}
 			w.Expect(w.state()).To(Equal(before))
+			for _, d := range w.loop.Decisions.Last(1000) {
+				if d.Node != "" {
+					changes += 2 // the pod was assumed and forgotten
+				}
+			}
+			w.Expect(w.cluster.Snapshot.Changes()).To(Equal(changes), "a trial is no change")
 			if room < needed || mixed && len(w.nominated()) == 0 {
 				w.Expect(w.nominated()).To(BeEmpty())
 				w.Expect(w.cluster.Requests.Deleted()).To(BeZero())
