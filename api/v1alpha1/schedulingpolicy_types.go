@@ -67,6 +67,23 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxInUnschedulablePods *metav1.Duration `json:"podMaxInUnschedulablePods,omitempty"`
 
+	// podGroupReserveAfter lets a group of pods that fits nowhere keep room once
+	// it has waited for this time since its first scheduling attempt: pods with
+	// the same or a lower priority are not placed where the pods of the group
+	// will fit. After the same time the room is for everybody again, and so on
+	// in turn, so that the group and small pods do not starve each other. Only
+	// one group keeps room at a time, unless another one has a higher priority.
+	// If unset, no group does.
+	//
+	// The value is a duration such as "30s", "10m" or "1h30m", with the units h, m
+	// and s, and at least 1s.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,9})?(h|m|s|ms)){1,4}$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be 1s or longer"
+	PodGroupReserveAfter *metav1.Duration `json:"podGroupReserveAfter,omitempty"`
+
 	// percentageOfNodesToScore limits the search for feasible nodes: the search
 	// for a pod ends when this percentage of all nodes, but at least 100 nodes,
 	// has been found feasible. 0 means no limit. From 0 to 100. The value of a

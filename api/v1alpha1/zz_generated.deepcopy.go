@@ -1186,6 +1186,11 @@ func (in *SchedulingPolicySpec) DeepCopyInto(out *SchedulingPolicySpec) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.PodGroupReserveAfter != nil {
+		in, out := &in.PodGroupReserveAfter, &out.PodGroupReserveAfter
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.PercentageOfNodesToScore != nil {
 		in, out := &in.PercentageOfNodesToScore, &out.PercentageOfNodesToScore
 		*out = new(int32)

@@ -20,6 +20,7 @@ type Description struct {
 	PodInitialBackoff         string `json:"podInitialBackoff"`
 	PodMaxBackoff             string `json:"podMaxBackoff"`
 	PodMaxInUnschedulablePods string `json:"podMaxInUnschedulablePods"`
+	PodGroupReserveAfter      string `json:"podGroupReserveAfter,omitempty"`
 	// Plugins lists the plugins by extension point, in the order in which they run, with their
 	// weights where those count. multiPoint has the plugins whose extension points are not known
 	// from their names.
@@ -37,6 +38,9 @@ func Describe(p *Profile) (*Description, error) {
 		PodInitialBackoff: p.PodInitialBackoff.String(), PodMaxBackoff: p.PodMaxBackoff.String(),
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods.String(),
 		Plugins:                   map[string][]string{}, Args: map[string]json.RawMessage{}, Extenders: p.Extenders,
+	}
+	if p.PodGroupReserveAfter > 0 {
+		d.PodGroupReserveAfter = p.PodGroupReserveAfter.String()
 	}
 	for _, point := range points {
 		if list := namedAt(p.Config.Plugins, point); len(list) > 0 {

@@ -31,6 +31,10 @@ const (
 	defaultParallelism               = int32(16)
 )
 
+// minPodGroupReserveAfter is the least podGroupReserveAfter: the queue retries groups to the
+// second.
+const minPodGroupReserveAfter = time.Second
+
 // algorithm is a resolved algorithm source.
 type algorithm struct {
 	// plugins are the ones that profiles are merged over. They are shared and must not be modified.
@@ -54,6 +58,7 @@ type base struct {
 	podInitialBackoff         time.Duration
 	podMaxBackoff             time.Duration
 	podMaxInUnschedulablePods time.Duration
+	podGroupReserveAfter      time.Duration
 	percentageOfNodesToScore  int32
 	parallelism               int32
 
@@ -77,6 +82,12 @@ func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpe
 	}
 	if b.podMaxBackoff < b.podInitialBackoff {
 		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.podInitialBackoff, b.podMaxBackoff)
+	}
+	if spec.PodGroupReserveAfter != nil {
+		b.podGroupReserveAfter = spec.PodGroupReserveAfter.Duration
+		if b.podGroupReserveAfter < minPodGroupReserveAfter {
+			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v", minPodGroupReserveAfter, b.podGroupReserveAfter)
+		}
 	}
 	if spec.PercentageOfNodesToScore != nil {
 		b.percentageOfNodesToScore = *spec.PercentageOfNodesToScore

@@ -76,6 +76,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 		PodInitialBackoff:         b.podInitialBackoff,
 		PodMaxBackoff:             b.podMaxBackoff,
 		PodMaxInUnschedulablePods: b.podMaxInUnschedulablePods,
+		PodGroupReserveAfter:      b.podGroupReserveAfter,
 		PercentageOfNodesToScore:  b.percentageOfNodesToScore,
 		Parallelism:               b.parallelism,
 		CheckAllFilters:           b.checkAllFilters,

@@ -89,6 +89,9 @@ type Profile struct {
 	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is
 	// retried without one.
 	PodMaxInUnschedulablePods time.Duration
+	// PodGroupReserveAfter is how long a group of pods that fits nowhere waits before room is kept
+	// for it. 0: room is never kept.
+	PodGroupReserveAfter time.Duration
 	// PercentageOfNodesToScore is the profile's or, if that is unset, the policy's. 0 means every
 	// node.
 	PercentageOfNodesToScore int32

@@ -98,6 +98,7 @@ func TestRevisions(t *testing.T) {
 		{"the initial backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podInitialBackoff: 2s`)}, true},
 		{"the longest backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxBackoff: 20s`)}, true},
 		{"the wait of unschedulable pods is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxInUnschedulablePods: 1m`)}, true},
+		{"the wait of groups is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podGroupReserveAfter: 1m`)}, true},
 		{"parallelism is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `parallelism: 1`)}, true},
 		{"the algorithm source is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {provider: ClusterAutoscalerProvider}`)}, true},
 		{"a legacy policy is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: []}}`)}, true},
@@ -333,7 +334,10 @@ func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
 }
 
 func TestSettingsOfAPolicyReachItsProfiles(t *testing.T) {
-	p := resolveText(t, profileText("p", ``), policyText("default", `podInitialBackoff: 2s, podMaxBackoff: 3s, podMaxInUnschedulablePods: 4s, percentageOfNodesToScore: 5, parallelism: 6`)).Profiles["p"]
+	p := resolveText(t, profileText("p", ``), policyText("default", `podInitialBackoff: 2s, podMaxBackoff: 3s, podMaxInUnschedulablePods: 4s, percentageOfNodesToScore: 5, parallelism: 6, podGroupReserveAfter: 7s`)).Profiles["p"]
+	if p.PodGroupReserveAfter != 7*time.Second {
+		t.Errorf("%+v", p)
+	}
 	if p.PodInitialBackoff != 2*time.Second || p.PodMaxBackoff != 3*time.Second || p.PodMaxInUnschedulablePods != 4*time.Second || p.PercentageOfNodesToScore != 5 || p.Parallelism != 6 {
 		t.Errorf("%+v", p)
 	}
@@ -342,6 +346,13 @@ func TestSettingsOfAPolicyReachItsProfiles(t *testing.T) {
 	}
 	if p.PolicyName != "default" || p.PolicyGeneration != 1 || p.Source.Policy == nil || p.Source.Policy.UID != "policy-uid" {
 		t.Errorf("source %+v", p.Source)
+	}
+}
+
+func TestGroupsDoNotWaitForLessThanASecond(t *testing.T) {
+	result := resolveText(t, policyText("default", `podGroupReserveAfter: 999ms`)).PolicyResults["default"]
+	if result.Accepted || len(result.Problems) != 1 || result.Problems[0].Path != "spec.podGroupReserveAfter" {
+		t.Errorf("%+v", result)
 	}
 }
 

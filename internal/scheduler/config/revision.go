@@ -34,6 +34,7 @@ type canonicalProfile struct {
 	PodInitialBackoff         time.Duration               `json:"podInitialBackoff"`
 	PodMaxBackoff             time.Duration               `json:"podMaxBackoff"`
 	PodMaxInUnschedulablePods time.Duration               `json:"podMaxInUnschedulablePods"`
+	PodGroupReserveAfter      time.Duration               `json:"podGroupReserveAfter,omitempty"`
 	PercentageOfNodesToScore  int32                       `json:"percentageOfNodesToScore"`
 	Parallelism               int32                       `json:"parallelism"`
 	CheckAllFilters           bool                        `json:"checkAllFilters,omitempty"`
@@ -59,6 +60,7 @@ func revision(p *Profile) (string, error) {
 		PodInitialBackoff:         p.PodInitialBackoff,
 		PodMaxBackoff:             p.PodMaxBackoff,
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
+		PodGroupReserveAfter:      p.PodGroupReserveAfter,
 		PercentageOfNodesToScore:  p.PercentageOfNodesToScore,
 		Parallelism:               p.Parallelism,
 		CheckAllFilters:           p.CheckAllFilters,

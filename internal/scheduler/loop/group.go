@@ -74,7 +74,7 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 	}
 	began := g.loop.Clock.Now()
 	if !g.Place(ctx) {
-		g.preempt(ctx)
+		g.makeRoom(ctx)
 		g.observe(began)
 		g.fail(ctx)
 		return nil

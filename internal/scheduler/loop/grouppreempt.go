@@ -10,44 +10,53 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/failure"
-	"github.com/livesched/livesched/internal/scheduler/gang"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// preempt makes room for a group that has got no nodes, if pods of a lower priority take it: it
-// begins to evict them, and nominates the members for the nodes that they would get. The group is
-// tried again when the victims are gone; until then it evicts nobody else. If the group would not
-// fit without them either, no pod is evicted.
-func (g *groupCycle) preempt(ctx context.Context) {
+// makeRoom lets a group that has got no nodes preempt others, or else keep room, as far as it may.
+func (g *groupCycle) makeRoom(ctx context.Context) {
 	if g.Group.Problem != "" || g.Why.Err != nil {
 		return
 	}
 	for _, m := range g.members {
 		m.trial, m.decision = true, 0
 	}
-	switch plan, message, err := g.try(ctx); {
+	// What the trials do to the cache are no changes on which decisions depend.
+	g.loop.Cache.BeginTrial()
+	defer g.loop.Cache.EndTrial()
+	if g.preempt(ctx) {
+		return
+	}
+	for _, m := range g.members {
+		// The status may not have the nomination yet.
+		if pod := m.pod.Pod; pod.Status.NominatedNodeName != "" || g.loop.Queue.Nominator().NodeOf(pod.UID) != "" {
+			m.nominating = failure.ClearNomination
+		}
+	}
+	g.reserve(ctx)
+}
+
+// preempt makes room for the group, if pods of a lower priority take it: it begins to evict them,
+// and nominates the members for the nodes that they would get. The group is tried again when the
+// victims are gone; until then it evicts nobody else. If the group would not fit without them
+// either, no pod is evicted. preempt returns false if the group has nothing to wait for.
+func (g *groupCycle) preempt(ctx context.Context) bool {
+	switch plan, message, err := g.Preempt(ctx); {
 	case err != nil:
 		g.Why.Message += fmt.Sprintf("; preemption: %v", err)
+		return true
 	case message != "":
 		g.Why.Message += "; " + message
+		return message == preemption.VictimsTerminating
 	case plan == nil:
-		for _, m := range g.members {
-			if m.pod.Pod.Status.NominatedNodeName != "" {
-				m.nominating = failure.ClearNomination
-			}
-		}
+		return false
 	case plan.Trial.Empty():
 		g.retry = true // other draws among nodes of equal score have let it fit
 	default:
 		g.nominate(plan.Nodes)
 		g.Why.Message += fmt.Sprintf("; preemption: evicting %d pods", plan.Trial.Preempt(plan.Preemptor))
 	}
-}
-
-// try looks for victims. What it does to the cache is not a change on which decisions depend.
-func (g *groupCycle) try(ctx context.Context) (*gang.Plan, string, error) {
-	g.loop.Cache.BeginTrial()
-	defer g.loop.Cache.EndTrial()
-	return g.Preempt(ctx)
+	return true
 }
 
 // nominate nominates the members for nodes, those that have one.

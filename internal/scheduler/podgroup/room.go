@@ -60,7 +60,7 @@ func NewDemand(pods []fwk.PodInfo, counts func(corev1.ResourceName) bool) *Deman
 func (d *Demand) add(info fwk.PodInfo) {
 	pod := info.GetPod()
 	for i := range d.classes {
-		if alike(d.classes[i].one, pod) {
+		if Alike(d.classes[i].one, pod) {
 			d.classes[i].pods++
 			return
 		}
@@ -72,9 +72,9 @@ func (d *Demand) add(info fwk.PodInfo) {
 	d.classes = append(d.classes, class{one: pod, request: info.CalculateResource().Resource, pods: 1})
 }
 
-// alike reports whether two pods write the same requests. That is quicker to see than what they
+// Alike reports whether two pods write the same requests. That is quicker to see than what they
 // request.
-func alike(a, b *corev1.Pod) bool {
+func Alike(a, b *corev1.Pod) bool {
 	return alikeContainers(a.Spec.Containers, b.Spec.Containers) && alikeContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		alikeLists(a.Spec.Overhead, b.Spec.Overhead) && a.Spec.Resources == nil && b.Spec.Resources == nil
 }

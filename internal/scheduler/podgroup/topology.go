@@ -91,6 +91,14 @@ func (d Domain) String() string {
 	return strings.Join(labels, ",")
 }
 
+// Contains reports whether a node is in the domain.
+func (d Domain) Contains(node *corev1.Node) bool {
+	return !slices.ContainsFunc(d, func(l DomainLabel) bool {
+		value, has := node.Labels[l.Key]
+		return !has || value != l.Value
+	})
+}
+
 // Restrict returns a pod that fits on the nodes of the domain only, and else is the same. It shares
 // everything but its affinity with the pod.
 func (d Domain) Restrict(pod *corev1.Pod) *corev1.Pod {

@@ -37,7 +37,7 @@ func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bo
 	}
 	for _, pod := range pods {
 		if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible || p.evictor.awaitsVictims(pod, nil) {
-			return false, victimsTerminating
+			return false, VictimsTerminating
 		}
 	}
 	return true, ""

@@ -14,8 +14,8 @@ import (
 const (
 	// evicting is about a preemptor whose victims are being evicted.
 	evicting = "waiting for the preemption for this pod to be finished"
-	// victimsTerminating is about a preemptor whose victims have been evicted and are not gone.
-	victimsTerminating = "preemption: not eligible due to a terminating pod on the nominated node."
+	// VictimsTerminating is about a preemptor whose victims have been evicted and are not gone.
+	VictimsTerminating = "preemption: not eligible due to a terminating pod on the nominated node."
 	// noVictimsFound is about a node without pods of a lower priority.
 	noVictimsFound = "No preemption victims found for incoming pod"
 	// notHelpful is about a node that no eviction makes fit.

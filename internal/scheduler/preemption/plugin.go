@@ -61,7 +61,7 @@ func (p *Plugin) PostFilter(
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	if p.evictor.awaitsVictims(pod, statuses.Get) {
 		schedmetrics.PreemptionAttempts.Inc()
-		return nil, fwk.NewStatus(fwk.Unschedulable, victimsTerminating)
+		return nil, fwk.NewStatus(fwk.Unschedulable, VictimsTerminating)
 	}
 	refusals := framework.ReadRefusals(state)
 	if message, ok := p.noVictims.message(p.evictor.Snapshot, refusals.Version, pod, statuses); ok {

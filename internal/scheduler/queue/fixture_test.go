@@ -127,6 +127,7 @@ func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pendi
 // step lets time pass as if Run ran.
 func (f *fixture) step(d time.Duration) {
 	f.clock.Step(d)
+	f.retryDueGroups(logger)
 	f.flushBackoff(logger)
 }
 

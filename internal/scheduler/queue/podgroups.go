@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -246,6 +247,46 @@ func (m *members) anyWaitsLocked() bool {
 func (q *Queue) RetryGroup(logger klog.Logger, key podgroup.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.retryGroupLocked(logger, key)
+}
+
+// RetryGroupAt is RetryGroup at a later time, to the second. It replaces an earlier call for the
+// same group.
+func (q *Queue) RetryGroupAt(key podgroup.Key, at time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.groupRetries[key] = at
+}
+
+// retryDueGroups retries the groups whose time of RetryGroupAt has come. Those that are being tried
+// follow when their pods have come back.
+func (q *Queue) retryDueGroups(logger klog.Logger) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.clock.Now()
+	for key, at := range q.groupRetries {
+		if !at.After(now) && !q.groupInFlightLocked(key) {
+			delete(q.groupRetries, key)
+			q.retryGroupLocked(logger, key)
+		}
+	}
+}
+
+// groupInFlightLocked reports whether a pod of a group is in flight.
+func (q *Queue) groupInFlightLocked(key podgroup.Key) bool {
+	for name := range q.rules.profiles {
+		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
+			for e := range m.entries {
+				if e.place == InFlight {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
 	for name := range q.rules.profiles {
 		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
 			q.retryLocked(logger, m)

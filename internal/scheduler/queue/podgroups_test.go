@@ -333,6 +333,37 @@ func TestGroupsOfKubernetes(t *testing.T) {
 	f.Expect(popped.Group.Key).To(Equal(key))
 }
 
+func TestAGroupIsRetriedAtATime(t *testing.T) {
+	f, _ := withGroups(t)
+	key := f.setGroup("g", 2)
+	f.Add(logger, newPod("a", memberOf("g")))
+	f.Add(logger, newPod("b", memberOf("g")))
+	reject := func(popped Popped) {
+		f.giveBack(popped.Pod, []string{"A"}, nil)
+		for _, other := range popped.Group.Others {
+			f.giveBack(other, []string{"A"}, nil)
+		}
+	}
+	popped, _ := f.popGroup()
+	f.RetryGroupAt(key, f.clock.Now().Add(time.Minute))
+	reject(popped)
+	f.step(59 * time.Second)
+	f.Expect(f.Counts().Unschedulable).To(Equal(2))
+	f.step(time.Second)
+	popped, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b"))
+
+	f.RetryGroupAt(key, f.clock.Now().Add(time.Minute))
+	f.step(2 * time.Minute)
+	reject(popped)
+	f.Expect(f.Counts().Unschedulable).To(Equal(2), "they were being tried")
+	f.step(time.Second)
+	popped, _ = f.popGroup()
+	reject(popped)
+	f.step(time.Hour)
+	f.Expect(f.Counts().Unschedulable).To(Equal(2), "they were retried once")
+}
+
 func TestPodsOfAnotherSchedulerNameDoNotCount(t *testing.T) {
 	f, _ := withGroups(t)
 	f.settings = &Settings{Profiles: map[string]*ProfileSettings{"default": f.settings.Profiles["default"], "gpu": profileOf()}}

@@ -6,6 +6,7 @@ package queue
 import (
 	"container/heap"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,7 +62,9 @@ type Queue struct {
 	// pods holds every pod in the queue; each is also in exactly one of the structures below.
 	pods map[types.UID]*entry
 	// members holds the pods that name a group, by that group.
-	members       map[memberKey]*members
+	members map[memberKey]*members
+	// groupRetries are the groups that are retried at a time.
+	groupRetries  map[podgroup.Key]time.Time
 	active        podHeap
 	backoff       podHeap
 	errorBackoff  podHeap
@@ -91,17 +94,18 @@ func New(cfg Config) *Queue {
 	}
 	m := newMetrics(cfg.Metrics)
 	q := &Queue{
-		clock:     cfg.Clock,
-		windows:   newWindows(cfg.Clock.Now()),
-		podLister: cfg.PodLister,
-		groups:    cfg.Groups,
-		members:   map[memberKey]*members{},
-		rules:     newRuleSet(nil, nil, nil, nil),
-		pods:      map[types.UID]*entry{},
-		inFlight:  inFlight{metrics: m},
-		metrics:   m,
-		reported:  sets.New[string](),
-		done:      make(chan struct{}),
+		clock:        cfg.Clock,
+		windows:      newWindows(cfg.Clock.Now()),
+		podLister:    cfg.PodLister,
+		groups:       cfg.Groups,
+		members:      map[memberKey]*members{},
+		groupRetries: map[podgroup.Key]time.Time{},
+		rules:        newRuleSet(nil, nil, nil, nil),
+		pods:         map[types.UID]*entry{},
+		inFlight:     inFlight{metrics: m},
+		metrics:      m,
+		reported:     sets.New[string](),
+		done:         make(chan struct{}),
 	}
 	q.poppable.L = &q.mu
 	q.nominator = newNominator(&q.mu, cfg.PodLister)

@@ -42,6 +42,7 @@ func (q *Queue) Run(ctx context.Context) {
 		case <-q.done:
 			return
 		case <-completed.C():
+			q.retryDueGroups(logger)
 			q.flushBackoff(logger)
 		case <-leftover.C():
 			q.flushUnschedulable(logger)

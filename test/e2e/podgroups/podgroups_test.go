@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
@@ -115,6 +119,45 @@ var _ = Describe("The pods of a PodGroup", func() {
 			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HaveSuffix("there are resources for 2 of them at most in one rack"))
 		}
 		Update(ctx, Node("b1", "2", "8Gi", nil), func(node *corev1.Node) { node.Labels["rack"] = "a" })
+		expectAllBound(ctx, pods)
+	})
+
+	It("are not starved by small pods if the policy lets them keep room", func(ctx context.Context) {
+		Create(ctx, Node("n1", "3", "8Gi", nil), PodGroup("g", 3))
+		for i := range 50 {
+			CreatePod(ctx, "mine", fmt.Sprintf("small-%d", i), CPU("1"))
+		}
+		running := func() (pods []*corev1.Pod) {
+			var list corev1.PodList
+			Expect(K8s.List(ctx, &list, client.InNamespace(corev1.NamespaceDefault))).To(Succeed())
+			for i := range list.Items {
+				if pod := &list.Items[i]; pod.Spec.NodeName != "" && pod.Labels[podgroup.Label] == "" {
+					pods = append(pods, pod)
+				}
+			}
+			return pods
+		}
+		Eventually(running).Should(HaveLen(3))
+		pods := members(ctx, "g", "a", "b", "c")
+		By("ending one small pod after the other, whose room the next one takes")
+		for range 4 {
+			Expect(K8s.Delete(ctx, running()[0])).To(Succeed())
+			Eventually(running).Should(HaveLen(3))
+		}
+		_, bound := boundOf(ctx, "g")
+		Expect(bound).To(BeZero())
+		By("keeping room for the group from now on")
+		Update(ctx, QuickRetries(), func(p *v1alpha1.SchedulingPolicy) {
+			p.Spec.PodGroupReserveAfter = &metav1.Duration{Duration: time.Second}
+		})
+		Eventually(func() int {
+			if left := running(); len(left) > 0 {
+				Expect(client.IgnoreNotFound(K8s.Delete(ctx, left[0]))).To(Succeed())
+			}
+			_, bound := boundOf(ctx, "g")
+			return bound
+		}).WithPolling(200 * time.Millisecond).WithTimeout(30 * time.Second).Should(Equal(3))
+		Expect(running()).To(BeEmpty())
 		expectAllBound(ctx, pods)
 	})
 

@@ -1,0 +1,151 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/objects"
+)
+
+// newReservingWorld returns a groupWorld in which groups keep room after a minute, on a clock that
+// stands still.
+func newReservingWorld(t testing.TB) (*groupWorld, *clocktesting.FakeClock) {
+	w, clock := newGroupWorld(t), clocktesting.NewFakeClock(time.Now())
+	w.loop.Clock = clock
+	w.cluster.Profile.Config.PodGroupReserveAfter = time.Minute
+	return w, clock
+}
+
+// tryAgain tries the group again, and returns the names of the pods that are to be bound.
+func (w *groupWorld) tryAgain() []string {
+	w.retry()
+	return w.end(w.schedule())
+}
+
+// fits reports whether a pod of a priority with one CPU fits somewhere.
+func (w *groupWorld) fits(priority int32) bool {
+	pod := objects.Pod("default", "single", "mine", "1", "1Mi")
+	pod.Spec.Priority = &priority
+	return w.cluster.Decide(pod).Host != ""
+}
+
+// addBusyNodes adds nodes with two CPUs, of which a pod of the group's priority uses one.
+func (w *groupWorld) addBusyNodes(n int) {
+	for i := range n {
+		name := fmt.Sprint("n", i)
+		w.addNode(name, "2", "rack", fmt.Sprint("r", i/2))
+		w.addRunning("on-"+name, name, "1", 100)
+	}
+}
+
+func TestAGroupKeepsRoom(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(2)
+	w.setMinMember(4)
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.nominated()).To(BeEmpty(), "it has not waited for long")
+	w.Expect(w.fits(100)).To(BeTrue())
+
+	clock.Step(70 * time.Second)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
+	w.Expect(w.reasons["m0"]).To(HaveSuffix("; room on 2 nodes is kept for them until %s", clock.Now().Add(50*time.Second).UTC().Format(time.RFC3339)))
+	w.Expect(w.fits(100)).To(BeFalse(), "the room is kept")
+	w.Expect(w.fits(101)).To(BeTrue(), "a more important pod may take it")
+
+	w.gone("on-n0")
+	w.Expect(w.fits(100)).To(BeFalse(), "what becomes free is kept, too")
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
+
+	clock.Step(time.Minute)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(BeEmpty(), "it is the turn of the others")
+	w.Expect(w.fits(100)).To(BeTrue())
+
+	clock.Step(time.Minute)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(HaveLen(2))
+	w.gone("on-n1")
+	w.Expect(w.tryAgain()).To(HaveLen(4))
+	w.Expect(w.nominated()).To(BeEmpty())
+}
+
+func TestAGroupKeepsNoRoom(t *testing.T) {
+	for name, change := range map[string]func(*groupWorld){
+		"if its policy does not say so": func(w *groupWorld) { w.cluster.Profile.Config.PodGroupReserveAfter = 0 },
+		"if it does not fit on empty nodes either": func(w *groupWorld) {
+			w.setMinMember(5)
+			w.addPod("m4", "1", withPriority(100))
+		},
+		"while another one does": func(w *groupWorld) { w.nominateForOther(100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, clock := newReservingWorld(t)
+			w.addBusyNodes(2)
+			w.setMinMember(4)
+			w.addMembers(4)
+			change(w)
+			clock.Step(time.Minute)
+			w.Expect(w.schedule()).To(BeEmpty())
+			clock.Step(time.Minute)
+			before := w.nominated()
+			w.Expect(w.tryAgain()).To(BeEmpty())
+			w.Expect(w.nominated()).To(Equal(before))
+			w.Expect(w.reasons["m0"]).NotTo(ContainSubstring("is kept"))
+		})
+	}
+}
+
+func TestAMoreImportantGroupKeepsRoom(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(2)
+	w.setMinMember(4)
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.nominateForOther(99)
+	clock.Step(70 * time.Second)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 3, "n1": 2}))
+}
+
+// nominateForOther nominates a pod of another group for node n0.
+func (w *groupWorld) nominateForOther(priority int32) {
+	other := objects.Pod("default", "other", "mine", "1", "1Mi")
+	other.UID, other.Spec.Priority, other.Status.NominatedNodeName = "other", &priority, "n0"
+	objects.MemberOf("other")(other)
+	w.Expect(w.objects.Put(other)).To(Succeed())
+	info, err := schedframework.NewPodInfo(other)
+	w.Expect(err).NotTo(HaveOccurred())
+	w.cluster.Queue.Nominator().AddNominatedPod(logr.Discard(), info, nil)
+	w.Expect(w.nominated()).To(HaveKeyWithValue("n0", 1))
+}
+
+func TestAGroupKeepsRoomInOneRack(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(4)
+	w.setTopology(4, podgroup.Topology{Required: "rack"})
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	clock.Step(70 * time.Second)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
+	// More room elsewhere does not draw the group away, unless all of it fits there.
+	w.gone("on-n2")
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
+	w.gone("on-n3")
+	w.Expect(w.tryAgain()).To(HaveLen(4))
+	w.Expect(w.nominated()).To(BeEmpty())
+}
