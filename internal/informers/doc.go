@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package informers implements client-go's SharedInformerFactory on top of the manager's cache,
-// which is the only informer layer of the process. Plugins, listers and event handlers written for
-// kube-scheduler work on it unchanged.
+// Package informers implements client-go's SharedInformerFactory on top of the manager's cache, the
+// informer layer of everything that schedules. Plugins, listers and event handlers written for
+// kube-scheduler work on it unchanged. Few informers are apart from it: those that need other
+// objects of a kind, such as one object by its name, or pods that have ended.
 //
 //	ctrl.Manager's cache          one shared informer per kind (see CacheOptions)
 //	      |
