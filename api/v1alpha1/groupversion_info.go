@@ -3,8 +3,8 @@
 
 // Package v1alpha1 contains the API types of livesched: SchedulerProfile, which configures the
 // scheduling of the pods that select it by name, and SchedulingPolicy, which holds settings that
-// profiles share. Both are cluster-scoped. PodExplanation, Simulation and Capacity are answers of
-// livesched, which nobody stores.
+// profiles share. Both are cluster-scoped. PodExplanation, DecisionList, Simulation and Capacity
+// are answers of livesched, which nobody stores.
 //
 // The package has types, validation markers and constants, and no behaviour. The API server checks
 // what a schema can express when an object is applied. livesched checks what needs the plugin

@@ -6,12 +6,13 @@
 // it authorizes requests for them.
 //
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
+//	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
 //	  -> guard of internal/secureserving: 401, 403
 //	  -> too many at the same time?       429
-//	  -> Explainer, Simulator or Snapshotter, with a deadline: 404, 422, 503, 504
+//	  -> Explainer, DecisionLister, Simulator or Snapshotter, with a deadline: 404, 422, 503, 504
 //	  -> names of nodes, for those alone who may list nodes
 package apiserving
 
@@ -63,10 +64,11 @@ type Authorizer interface {
 
 // Config holds what answers, and what knows who may see which parts. All fields are required.
 type Config struct {
-	Explainer   Explainer
-	Simulator   Simulator
-	Snapshotter Snapshotter
-	Authorizer  Authorizer
+	Explainer      Explainer
+	DecisionLister DecisionLister
+	Simulator      Simulator
+	Snapshotter    Snapshotter
+	Authorizer     Authorizer
 }
 
 // Handler serves the resources. Any goroutine may call it, and its fields do not change.
@@ -117,17 +119,20 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
-	if info.Resource == Snapshots {
+	switch info.Resource {
+	case Snapshots:
 		return h.snapshot(r, info.Name)
+	case Decisions:
+		return h.decisions(r, info.Namespace)
 	}
 	return h.explain(r.Context(), info.Namespace, info.Name)
 }
 
 // verbs are those of the resources.
-var verbs = map[string]string{PodExplanations: "get", Simulations: "create", Capacities: "create", Snapshots: "get"}
+var verbs = map[string]string{PodExplanations: "get", Decisions: "list", Simulations: "create", Capacities: "create", Snapshots: "get"}
 
-// served reports whether livesched has what a path names. A simulation may be about all namespaces,
-// and a snapshot is.
+// served reports whether livesched has what a path names. A simulation and a list may be about all
+// namespaces, and a snapshot is.
 func served(info *request.RequestInfo) bool {
 	switch {
 	case verbs[info.Resource] == "" || len(info.Parts) > 2:
@@ -135,7 +140,7 @@ func served(info *request.RequestInfo) bool {
 	case info.Resource == Snapshots:
 		return info.Namespace == ""
 	}
-	return info.Namespace != "" || info.Resource == Simulations
+	return info.Namespace != "" || info.Resource == Simulations || info.Resource == Decisions
 }
 
 // seesNodes reports whether the user of a request may list nodes.
@@ -147,14 +152,11 @@ func (h *Handler) seesNodes(ctx context.Context) (bool, error) {
 
 // explain returns an explanation that the user of the request may read.
 func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
-	select {
-	case h.explaining <- struct{}{}:
-		defer func() { <-h.explaining }()
-	default:
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
+	ctx, leave, err := h.beginExplaining(ctx)
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
+	defer leave()
 	seesNodes, err := h.seesNodes(ctx)
 	if err != nil {
 		return nil, err
@@ -167,6 +169,18 @@ func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha
 		explanation = withoutNodeNames(explanation)
 	}
 	return explanation, nil
+}
+
+// beginExplaining limits the explanations and lists that are made at the same time, and the time of
+// each. If it returns no error, leave must be called.
+func (h *Handler) beginExplaining(ctx context.Context) (_ context.Context, leave func(), err error) {
+	select {
+	case h.explaining <- struct{}{}:
+	default:
+		return nil, nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	return ctx, func() { cancel(); <-h.explaining }, nil
 }
 
 // notServed is the error of a resource that livesched does not have.

@@ -169,8 +169,9 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		return nil, err
 	}
 	answers := apiserving.Config{
-		Explainer: explainer{sched},
-		Simulator: simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
+		Explainer:      explainer{sched},
+		DecisionLister: decisionLister{sched},
+		Simulator:      simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
 
 		Snapshotter: snapshotter{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed},
 	}

@@ -61,6 +61,12 @@ func (l *Livesched) Get(ctx context.Context, resource, namespace, name string) (
 	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name}, leaderFirst)
 }
 
+// List returns a list of livesched.io as JSON, of all namespaces if namespace is "". If a replica
+// cannot be reached, it asks the next one, the leader first.
+func (l *Livesched) List(ctx context.Context, resource, namespace string, parameters map[string]string) ([]byte, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, parameters: parameters}, leaderFirst)
+}
+
 // Create sends an object of livesched.io as JSON, and returns the answer. It asks a replica that
 // does not lead first: what is created costs time that the leader needs. An empty namespace means
 // all namespaces.
@@ -152,7 +158,10 @@ func (l *Livesched) send(ctx context.Context, url string, trust trust, from stri
 	}
 	var request *rest.Request
 	if q.body == nil {
-		request = client.Get().Name(q.name)
+		request = client.Get()
+		if q.name != "" {
+			request = request.Name(q.name)
+		}
 	} else {
 		request = client.Post().Body(q.body).SetHeader("Content-Type", "application/json")
 	}

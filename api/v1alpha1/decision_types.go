@@ -1,0 +1,91 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DecisionList has the latest decisions of the leader. livesched keeps them in
+// memory, the last 65,536 unless --decision-log-size says otherwise. A new leader
+// begins without any. Nobody stores a DecisionList: the API server does not have
+// this kind.
+//
+// +kubebuilder:object:root=true
+type DecisionList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// items are the decisions, the latest first.
+	Items []Decision `json:"items"`
+}
+
+// DecisionResult says what followed from a decision.
+type DecisionResult string
+
+// The results, with the names that snapshots have for them.
+const (
+	// DecisionBinding means that the pod is assumed on the node and not bound yet.
+	DecisionBinding DecisionResult = "Binding"
+	// DecisionBound means that the pod was bound to the node.
+	DecisionBound DecisionResult = "Bound"
+	// DecisionBindFailed means that the pod was not bound to the node: a plugin refused
+	// it on Reserve or Permit, or the binding cycle failed.
+	DecisionBindFailed DecisionResult = "BindFailed"
+	// DecisionUnschedulable means that the pod fits no node, or that too few pods of its
+	// group do.
+	DecisionUnschedulable DecisionResult = "Unschedulable"
+	// DecisionFailed means that a plugin or an extender returned an error.
+	DecisionFailed DecisionResult = "Failed"
+)
+
+// Decision is one attempt to schedule a pod.
+type Decision struct {
+	// time is when the scheduling cycle began.
+	Time metav1.MicroTime `json:"time"`
+
+	// namespace and pod are those of the pod. They are unset if the pod is gone.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// podUID is the UID of the pod.
+	PodUID types.UID `json:"podUID"`
+
+	// attempt is the number of the attempt for this pod, from 1.
+	Attempt int32 `json:"attempt"`
+
+	// profile is the name of the SchedulerProfile, and revision the one that
+	// decided.
+	Profile  string `json:"profile"`
+	Revision string `json:"revision"`
+
+	// result says what followed.
+	Result DecisionResult `json:"result"`
+
+	// node is the chosen node. It is unset if there is none, or if you may not list
+	// nodes.
+	// +optional
+	Node string `json:"node,omitempty"`
+
+	// domain has the labels of the nodes that were allowed, such as
+	// example.com/rack=r7: those of one domain of the topology of the pod's group.
+	// It is unset if all nodes were, or if you may not list nodes.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+
+	// nodes is the number of nodes, and feasible that of the nodes that the pod
+	// fitted.
+	Nodes    int32 `json:"nodes"`
+	Feasible int32 `json:"feasible"`
+
+	// total is the score of the node, the highest of all. Of a pod that fitted one
+	// node, it is 0.
+	// +optional
+	Total int64 `json:"total,omitempty"`
+
+	// tied is the number of nodes with this score, from which the node was drawn.
+	// +optional
+	Tied int32 `json:"tied,omitempty"`
+}
