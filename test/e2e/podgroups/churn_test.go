@@ -26,19 +26,26 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// crowd is groups that compete for the room of a small cluster, while livesched is reloaded and
-// replaced, and bindings fail.
+// crowd is groups that compete for the room of a small cluster and preempt each other, while
+// livesched is reloaded and replaced, and bindings fail.
 type crowd struct {
 	*rand.Rand
 	faults *Faults
 	run    *testcluster.Running
-	// needs is the number of pods that each group needs.
-	needs map[string]int
-	// groups are the objects of the groups.
-	groups map[string]client.Object
+	// groups are those that exist, by their names.
+	groups map[string]*rival
 	made   int
 	// failed is true once bindings may have failed, or a livesched has ended between two of them.
 	failed bool
+}
+
+// rival is one of the groups.
+type rival struct {
+	object client.Object
+	// needed is how many pods it needs, and pods how many were created.
+	needed, pods int
+	// important means that it preempts those that are not.
+	important bool
 }
 
 const (
@@ -49,10 +56,11 @@ const (
 var _ = Describe("Groups of pods that compete", func() {
 	It("have all that they need or nothing, whatever happens", func(ctx context.Context) {
 		seed := uint64(GinkgoRandomSeed())
-		c := &crowd{Rand: rand.New(rand.NewPCG(seed, 0)), faults: &Faults{}, needs: map[string]int{}, groups: map[string]client.Object{}}
+		c := &crowd{Rand: rand.New(rand.NewPCG(seed, 0)), faults: &Faults{}, groups: map[string]*rival{}}
 		c.start()
 		DeferCleanup(func() { Expect(c.run.Stop(StopsWithin)).To(Succeed()) })
 		Create(ctx, QuickRetries())
+		CreateClasses(ctx, PriorityClass("important", 100))
 		CreateNodes(ctx, Names("n", crowdNodes)...)
 		CreateProfile(ctx, "mine", "")
 		for range 60 {
@@ -107,53 +115,76 @@ func (c *crowd) act(ctx context.Context) {
 func (c *crowd) create(ctx context.Context) {
 	c.made++
 	name := fmt.Sprintf("g%d", c.made)
-	c.needs[name] = 1 + c.IntN(6)
-	pods := c.needs[name] + c.IntN(2)
-	By(fmt.Sprintf("creating %s of %d pods, which needs %d", name, pods, c.needs[name]))
-	group, member := client.Object(PodGroup(name, c.needs[name])), MemberOf(name)
-	if ServerAtLeast("1.36") && c.made%2 == 0 {
-		group, member = KubernetesPodGroup(name, int32(c.needs[name]), ""), InGroup(name)
+	g := &rival{needed: 1 + c.IntN(6), important: c.IntN(4) == 0}
+	g.pods = g.needed + c.IntN(2)
+	c.groups[name] = g
+	By(fmt.Sprintf("creating %s of %d pods, which needs %d, important: %t", name, g.pods, g.needed, g.important))
+	class, whole := "", c.IntN(2) == 0
+	if g.important {
+		class = "important"
 	}
-	c.groups[name] = group
-	Create(ctx, group)
-	for i := range pods {
+	member := MemberOf(name)
+	if ServerAtLeast("1.36") && c.made%2 == 0 {
+		group := KubernetesPodGroup(name, int32(g.needed), "")
+		group.Spec.PriorityClassName = class
+		g.object, member = group, InGroup(name)
+	} else {
+		group := PodGroup(name, g.needed)
+		if whole {
+			group.SetAnnotations(map[string]string{podgroup.AnnotationDisruptionMode: "PodGroup"})
+		}
+		g.object = group
+	}
+	Create(ctx, g.object)
+	for i := range g.pods {
 		// The label is how the spec finds the pod.
-		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), Labelled(podgroup.Label, name), member, CPU("1"))
+		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), Labelled(podgroup.Label, name), member, CPU("1"), Prioritized(class))
 	}
 }
 
 // deleteOne deletes a group, with its pods.
 func (c *crowd) deleteOne(ctx context.Context) {
-	for _, name := range slices.Sorted(maps.Keys(c.needs)) {
-		if c.IntN(len(c.needs)) != 0 {
+	for _, name := range slices.Sorted(maps.Keys(c.groups)) {
+		if c.IntN(len(c.groups)) != 0 {
 			continue
 		}
 		By("deleting " + name)
 		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{podgroup.Label: name},
 			client.GracePeriodSeconds(0))).To(Succeed())
-		Expect(K8s.Delete(ctx, c.groups[name])).To(Succeed())
-		delete(c.needs, name)
+		Expect(K8s.Delete(ctx, c.groups[name].object)).To(Succeed())
+		delete(c.groups, name)
 		return
 	}
 }
 
-// expectAllOrNothing waits until no group waits for room that is free. A group has the nodes that
-// it needs, or none, or bindings of it have failed, and others have taken their room.
+// expectAllOrNothing waits until no group waits for room that is free, or that it can have by
+// preemption. A group has the nodes that it needs, or none; or it was preempted; or bindings of it
+// have failed, and others have taken their room.
 func (c *crowd) expectAllOrNothing(ctx context.Context) {
 	GinkgoHelper()
 	wrong := func() (wrong []string) {
-		bounds, free := map[string]int{}, crowdNodes*nodeCPUs
-		for name := range c.needs {
-			_, bounds[name] = boundOf(ctx, name)
+		pods, bounds := map[string]int{}, map[string]int{}
+		free, evictable := crowdNodes*nodeCPUs, 0
+		for name, g := range c.groups {
+			pods[name], bounds[name] = boundOf(ctx, name)
 			free -= bounds[name]
-		}
-		for name, needed := range c.needs {
-			bound := bounds[name]
-			if bound < needed && needed-bound <= free {
-				wrong = append(wrong, fmt.Sprintf("%s has %d of %d, while there is room for %d", name, bound, needed, free))
+			if !g.important {
+				evictable += bounds[name]
 			}
-			if bound > 0 && bound < needed && !c.failed {
-				wrong = append(wrong, fmt.Sprintf("%s has %d of %d, and no binding has failed", name, bound, needed))
+		}
+		for name, g := range c.groups {
+			bound, room := bounds[name], free
+			if g.important {
+				room += evictable
+			}
+			if bound < g.needed && pods[name] >= g.needed && g.needed-bound <= room {
+				wrong = append(wrong, fmt.Sprintf("%s has %d of %d, while there is room for %d", name, bound, g.needed, room))
+			}
+			if g.important && pods[name] < g.pods {
+				wrong = append(wrong, fmt.Sprintf("%s has lost pods", name))
+			}
+			if bound > 0 && bound < g.needed && pods[name] == g.pods && !c.failed {
+				wrong = append(wrong, fmt.Sprintf("%s has %d of %d, and no binding has failed", name, bound, g.needed))
 			}
 		}
 		return wrong
