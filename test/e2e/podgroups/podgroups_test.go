@@ -13,8 +13,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -120,6 +122,27 @@ var _ = Describe("The pods of a PodGroup", func() {
 		}
 		Update(ctx, Node("b1", "2", "8Gi", nil), func(node *corev1.Node) { node.Labels["rack"] = "a" })
 		expectAllBound(ctx, pods)
+	})
+
+	It("leave volumes and devices to others if too few of them fit", func(ctx context.Context) {
+		CreateNodes(ctx, "n1", "n2")
+		CreateVolumes(ctx,
+			&storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
+				VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			},
+			VolumeOn("volume", "local", "n1"), ClaimOf("one", "local"), ClaimOf("two", "local"),
+			DeviceClass("gpu"), Device("device", "n1"), DeviceClaim("device-one", "gpu"), DeviceClaim("device-two", "gpu"))
+		Create(ctx, PodGroup("g", 2))
+		pods := []*corev1.Pod{
+			CreatePod(ctx, "mine", "a", MemberOf("g"), UsingClaim("one"), UsingDevices("device-one")),
+			CreatePod(ctx, "mine", "b", MemberOf("g"), Selecting("no", "node")),
+		}
+		for _, pod := range pods {
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("pod group default/g: 1 of 2 pods that must be placed together fit; b: "))
+		}
+		other := CreatePod(ctx, "mine", "other", UsingClaim("two"), UsingDevices("device-two"))
+		Eventually(func() []string { return s.Points(other) }).Should(ContainElement("Permit"), "the volume and the device are free")
 	})
 
 	It("are not starved by small pods if the policy lets them keep room", func(ctx context.Context) {
