@@ -227,7 +227,7 @@ func newGroupStatus(scope *informers.Scope, store *profile.Store, cfg *Config) (
 	return groupstatus.New(groupstatus.Config{
 		Pods: cfg.Client, Groups: client, Informer: informer,
 		Scheduled: func(schedulerName string) bool { return store.Current().Get(schedulerName) != nil },
-	}), nil
+	})
 }
 
 // newForker returns what makes forks of the parts, with a client that does not write.

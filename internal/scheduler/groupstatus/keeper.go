@@ -14,17 +14,15 @@ package groupstatus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-
-	"github.com/livesched/livesched/internal/informers"
 )
 
 const (
@@ -57,14 +55,37 @@ type Config struct {
 // Keeper keeps the status of all PodGroups, but those whose pods all belong to other schedulers: a
 // group is left to whoever schedules it. A group without pods belongs to everybody.
 //
-// A nil Keeper keeps no status.
+// The handler of PodGroups, Recheck and Run may be called from different goroutines. A nil Keeper
+// keeps no status.
 type Keeper struct {
 	cfg     Config
 	recheck chan struct{} // asks Run to look at all groups again
+	// enqueue is how the handler of PodGroups reports a key, nil while Run does not run.
+	enqueue atomic.Pointer[func(key string)]
 }
 
-// New returns a Keeper that does nothing until Run.
-func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, recheck: make(chan struct{}, 1)} }
+// New returns a Keeper that does nothing until Run. The Keeper has a handler of PodGroups until the
+// informer's scope is closed.
+func New(cfg Config) (*Keeper, error) {
+	k := &Keeper{cfg: cfg, recheck: make(chan struct{}, 1)}
+	_, err := cfg.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: k.changed, UpdateFunc: func(_, object any) { k.changed(object) }, DeleteFunc: k.changed,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adding the handler of PodGroups: %w", err)
+	}
+	return k, nil
+}
+
+func (k *Keeper) changed(object any) {
+	enqueue := k.enqueue.Load()
+	if enqueue == nil {
+		return
+	}
+	if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+		(*enqueue)(key)
+	}
+}
 
 // Recheck lets Run look at all groups again. It may be called from any goroutine, and never waits.
 func (k *Keeper) Recheck() {
@@ -92,22 +113,19 @@ func (k *Keeper) Run(ctx context.Context) error {
 		retries: workqueue.NewTypedItemExponentialFailureRateLimiter[string](interval, maxRetry),
 	}
 	defer r.queue.ShutDown()
-	changed := func(object any) {
+	enqueue := func(key string) {
 		once.Do(func() { close(first) })
-		if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-			r.enqueue(key)
+		r.enqueue(key)
+	}
+	// In this order: an object that the list lacks is reported to the handler afterwards.
+	k.enqueue.Store(&enqueue)
+	defer k.enqueue.Store(nil)
+	all := func() {
+		for _, key := range k.cfg.Informer.GetStore().ListKeys() {
+			enqueue(key)
 		}
 	}
-	registration, err := k.cfg.Informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
-	})
-	switch {
-	case errors.Is(err, informers.ErrClosed): // the process ends
-		return nil
-	case err != nil:
-		return fmt.Errorf("adding the handler of PodGroups: %w", err)
-	}
-	defer func() { _ = k.cfg.Informer.RemoveEventHandler(registration) }() // that of the scope removes it as well
+	all()
 	select {
 	case <-first:
 	case <-ctx.Done():
@@ -133,9 +151,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-k.recheck:
-			for _, key := range k.cfg.Informer.GetStore().ListKeys() {
-				r.enqueue(key)
-			}
+			all()
 		case <-ctx.Done():
 			r.queue.ShutDown()
 			working.Wait()

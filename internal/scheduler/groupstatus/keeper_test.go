@@ -88,11 +88,13 @@ func newWorld(t *testing.T) *world {
 	})
 	groups := dynamicinformer.NewFilteredDynamicInformer(w.groups, podgroup.Resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
 	w.background(groups.RunWithContext)
-	w.Keeper = New(Config{Pods: w.pods, Groups: w.groups, Informer: groups, Scheduled: func(name string) bool {
+	keeper, err := New(Config{Pods: w.pods, Groups: w.groups, Informer: groups, Scheduled: func(name string) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.mine[name]
 	}})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Keeper = keeper
 	return w
 }
 
