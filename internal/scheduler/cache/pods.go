@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -227,6 +228,16 @@ func (c *Cache) IsAssumedPod(pod *corev1.Pod) (bool, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.pods[pod.UID].assumed, nil
+}
+
+// PodOf is GetPod by the UID, and returns nil if the pod is not in the cache.
+func (c *Cache) PodOf(uid types.UID) *corev1.Pod {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if state, ok := c.pods[uid]; ok {
+		return state.info.Pod
+	}
+	return nil
 }
 
 // GetPod returns the cache's object of a pod; that of an assumed pod has its node set. The node may

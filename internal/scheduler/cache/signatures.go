@@ -100,9 +100,10 @@ func (s *Snapshot) Signatures() *Signatures {
 		s.epochs++
 		x := &Signatures{epoch: s.epochs, spare: spareSignatures, numbers: make(map[string]SignatureID)}
 		x.grow(len(s.infos))
+		known := map[*corev1.Container]SignatureID{}
 		for slot, info := range s.infos {
 			if info != nil {
-				x.enterAll(Slot(slot), info.Pods)
+				x.enterAll(Slot(slot), info.Pods, known)
 			}
 		}
 		s.signatures = x
@@ -122,7 +123,7 @@ func (s *Snapshot) renumberSignatures() {
 func (s *Snapshot) signPods(slot Slot) {
 	if x := s.signatures; x != nil {
 		x.grow(len(s.infos))
-		x.enterAll(slot, s.infos[slot].Pods)
+		x.enterAll(slot, s.infos[slot].Pods, map[*corev1.Container]SignatureID{})
 	}
 }
 
@@ -170,14 +171,27 @@ func (x *Signatures) grow(slots int) {
 	}
 }
 
-// enterAll adds the pods of a node without signatures.
-func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo) {
+// enterAll adds the pods of a node without signatures. known has signatures by the first container
+// of a pod that has it: informers make the pods of an owner share containers.
+func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[*corev1.Container]SignatureID) {
 	if len(pods) == 0 {
 		return
 	}
 	on := make([]SignatureID, len(pods))
 	for i, pod := range pods {
-		on[i] = x.enter(pod)
+		containers := pod.GetPod().Spec.Containers
+		if len(containers) == 0 {
+			on[i] = x.enter(pod)
+			continue
+		}
+		id, ok := known[&containers[0]]
+		if ok && x.all[id].isOf(pod) {
+			x.all[id].pods++
+		} else {
+			id = x.enter(pod)
+			known[&containers[0]] = id
+		}
+		on[i] = id
 	}
 	x.on[slot] = on
 }
@@ -268,23 +282,23 @@ func (x *Signatures) renumber(epoch uint64) {
 func (s *Signature) Gone() bool { return s.pods == 0 }
 
 // isOf reports whether a pod has the signature. It may return false for a pod that has it.
-func (s *Signature) isOf(info *schedframework.PodInfo) bool {
-	pod := info.Pod
+func (s *Signature) isOf(info fwk.PodInfo) bool {
+	pod := info.GetPod()
 	return s.pods > 0 && s.Namespace == pod.Namespace && s.Terminating == (pod.DeletionTimestamp != nil) &&
 		s.sharesTerms(info) && maps.Equal(s.Labels, pod.Labels)
 }
 
 // sharesTerms reports whether a pod shares the terms of the signature in memory, as pods of a class
 // do.
-func (s *Signature) sharesTerms(pod *schedframework.PodInfo) bool {
+func (s *Signature) sharesTerms(pod fwk.PodInfo) bool {
 	terms := s.Terms
 	if terms == nil {
 		return !hasTerms(pod)
 	}
-	return shared(terms.RequiredAffinityTerms, pod.RequiredAffinityTerms) &&
-		shared(terms.RequiredAntiAffinityTerms, pod.RequiredAntiAffinityTerms) &&
-		shared(terms.PreferredAffinityTerms, pod.PreferredAffinityTerms) &&
-		shared(terms.PreferredAntiAffinityTerms, pod.PreferredAntiAffinityTerms)
+	return shared(terms.RequiredAffinityTerms, pod.GetRequiredAffinityTerms()) &&
+		shared(terms.RequiredAntiAffinityTerms, pod.GetRequiredAntiAffinityTerms()) &&
+		shared(terms.PreferredAffinityTerms, pod.GetPreferredAffinityTerms()) &&
+		shared(terms.PreferredAntiAffinityTerms, pod.GetPreferredAntiAffinityTerms())
 }
 
 func shared[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }

@@ -29,13 +29,7 @@ func (k *Fork) IsAssumed(pod *corev1.Pod) bool {
 }
 
 // Pod returns the pod as it is on its node, or nil if it is on none.
-func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod {
-	placed, err := k.cache.GetPod(pod)
-	if err != nil {
-		return nil
-	}
-	return placed
-}
+func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod { return k.cache.PodOf(pod.UID) }
 
 // SetNode adds a node, or replaces the one of the same name. Pods stay on it.
 func (k *Fork) SetNode(node *corev1.Node) { k.cache.AddNode(k.logger, node) }

@@ -101,6 +101,16 @@ func (k *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempt
 	return p, nil
 }
 
+// TakenOff returns all pods that are off their nodes: the victims, and those that were being
+// deleted.
+func (p *Preempted) TakenOff() []*corev1.Pod {
+	pods := make([]*corev1.Pod, len(p.taken))
+	for i := range p.taken {
+		pods[i] = p.taken[i].info.GetPod()
+	}
+	return pods
+}
+
 // podOn returns a pod of the snapshot that is on a node.
 func (k *Fork) podOn(pod *corev1.Pod) (fwk.PodInfo, error) {
 	node, err := k.snapshot.NodeInfos().Get(pod.Spec.NodeName)

@@ -8,11 +8,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/interning"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
@@ -20,31 +22,48 @@ import (
 )
 
 // BenchmarkSimulate decides 2,000 of 50,000 pods on 5,000 nodes again, with two configurations:
-// from the fork until it is closed. With "preempting", 500 more pods fit nowhere and preempt
-// others; with "spread", 50 that are spread over zones do, which leaves less to reuse.
+// from the fork until it is closed. "small" decides 300 of 10,000 pods on 1,000 nodes, and
+// "backlog" 300 of 5,000 pods that are pending there. With "preempting", 500 more pods fit nowhere
+// and preempt others; with "spread", 50 that are spread over zones do, which leaves less to reuse.
 //
 //	go test -run '^$' -bench Simulate ./internal/scheduler/simulate
 func BenchmarkSimulate(b *testing.B) {
 	for _, test := range []struct {
-		name       string
-		preemptors int
-		spread     bool
-	}{{name: "placing"}, {name: "preempting", preemptors: 500}, {name: "spread", preemptors: 50, spread: true}} {
+		name        string
+		nodes, pods int
+		pending     int
+		preemptors  int
+		spread      bool
+	}{
+		{name: "placing", nodes: 5000, pods: simulate.DefaultPods},
+		{name: "small", nodes: 1000, pods: 300},
+		{name: "backlog", nodes: 1000, pods: 300, pending: 5000},
+		{name: "preempting", nodes: 5000, pods: simulate.DefaultPods, preemptors: 500},
+		{name: "spread", nodes: 5000, pods: simulate.DefaultPods, preemptors: 50, spread: true},
+	} {
 		b.Run(test.name, func(b *testing.B) {
 			c := newCluster(b, sidebyside.FastPath)
 			random := rand.New(rand.NewPCG(1, 1))
-			for i := range 5000 {
+			intern := interning.NewTransform(true)
+			for i := range test.nodes {
 				name := fmt.Sprintf("n%d", i)
 				c.node(name, fmt.Sprintf("z%d", i%3), fmt.Sprintf("pool-%d", i%5))
 				for j := range 10 {
 					p := randomPod(random, 10*i+j)
 					p.Spec.Containers[0].Resources = objects.Requests("500m", "100Mi")
-					c.run(p, name)
+					p.Spec.NodeName = name
+					_, err := intern(p)
+					c.must(err)
+					c.must(c.objects.Put(p))
+					c.must(c.Cache.AddPod(logr.Discard(), p))
 				}
 			}
 			r := simulate.Request{
-				Pods:    simulate.Selection{Type: v1alpha1.PodsAll, Limit: simulate.DefaultPods, Labels: labels.Everything()},
+				Pods:    simulate.Selection{Type: v1alpha1.PodsAll, Limit: test.pods, Labels: labels.Everything()},
 				Changes: map[string]*config.Profile{"mine": resolve(b, binpack)},
+			}
+			for i := range test.pending {
+				r.Pending = append(r.Pending, randomPod(random, 1_000_000+i))
 			}
 			for i := range test.preemptors {
 				p := important(100000+i, "6")
@@ -62,7 +81,7 @@ func BenchmarkSimulate(b *testing.B) {
 				c.must(err)
 				status, err := simulate.Run(b.Context(), k, r)
 				c.must(err)
-				if status.Pods != simulate.DefaultPods || status.New.Moved == 0 || int(status.Current.Preemptions) != test.preemptors {
+				if int(status.Pods) != test.pods || status.New.Moved == 0 || int(status.Current.Preemptions) != test.preemptors {
 					b.Fatalf("got %+v", status)
 				}
 				k.Close()

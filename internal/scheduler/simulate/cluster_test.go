@@ -69,7 +69,7 @@ func pod(app string, number int, cpu, memory string) *corev1.Pod {
 	p.UID = types.UID(p.Name)
 	p.CreationTimestamp = metav1.Unix(int64(1700000000+number), 0)
 	p.Labels = map[string]string{"app": app, appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app + "-abc", Controller: ptr.To(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app + "-abc", UID: types.UID(app), Controller: ptr.To(true)}}
 	return p
 }
 

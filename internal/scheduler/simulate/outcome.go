@@ -16,34 +16,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// measure describes where the pods of a snapshot are. counted are the owners whose zone skew
-// counts.
-func measure(snapshot *cache.Snapshot, c controllers, counted map[owner]bool) v1alpha1.SimulationOutcome {
-	var out v1alpha1.SimulationOutcome
-	shares, zones := map[string]*shares{}, map[string]int{}
-	for _, of := range c {
-		clear(of.pods)
-	}
+// measure describes where the pods of a snapshot are, which the census has counted. counted are the
+// owners whose zone skew counts.
+func measure(snapshot *cache.Snapshot, c *census, counted map[owner]bool) v1alpha1.SimulationOutcome {
+	out := v1alpha1.SimulationOutcome{NodesUsed: c.usedNodes(), ZoneSkewMax: c.maxSkew(counted)}
+	shares := map[string]*shares{}
 	for _, node := range nodesOf(snapshot) {
 		addShares(shares, node)
-		zone, hasZone := node.Node().Labels[corev1.LabelTopologyZone]
-		if _, known := zones[zone]; hasZone && !known {
-			zones[zone] = len(zones)
-		}
-		used := false
-		for _, info := range node.GetPods() {
-			of := c.of(info.GetPod())
-			if of.stays {
-				continue
-			}
-			used = true
-			if hasZone {
-				of.count(zones[zone])
-			}
-		}
-		if used {
-			out.NodesUsed++
-		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
 		mean, deviation := shares[name].meanAndDeviation()
@@ -51,7 +30,6 @@ func measure(snapshot *cache.Snapshot, c controllers, counted map[owner]bool) v1
 			Resource: name, MeanPermille: int32(math.Round(1000 * mean)), StddevPermille: int32(math.Round(1000 * deviation)),
 		})
 	}
-	out.ZoneSkewMax = c.maxSkew(len(zones), counted)
 	return out
 }
 

@@ -32,75 +32,57 @@ func ownerOf(pod *corev1.Pod, controller *metav1.OwnerReference) owner {
 	return owner{controller.Kind, pod.Namespace, controller.Name}
 }
 
-// controllers has what the pods of a controller have in common, by its UID. It is found once for
-// each, because a simulation visits all pods of the cluster several times.
-type controllers map[types.UID]*controller
-
-// controller is the controller of pods.
+// controller is what the pods of a controller have in common.
 type controller struct {
 	owner owner
 	// stays means that a pod belongs to its node: no other node can take it.
 	stays bool
-	// pods are the numbers of pods by zone, while these are counted.
+	// pods are the numbers of pods by zone: see census.
 	pods []int
 }
 
+// controllers finds the controllers of pods. It makes one for each UID, because a cluster has many
+// pods for each.
+type controllers struct {
+	byUID map[types.UID]*controller
+	// alone are those of pods without a controller, by namespace, and static that of static pods.
+	alone  map[string]*controller
+	static *controller
+}
+
+func newControllers() *controllers {
+	return &controllers{byUID: map[types.UID]*controller{}, alone: map[string]*controller{}, static: &controller{stays: true}}
+}
+
 // of returns the controller of a pod. A pod without one has an owner without a name.
-func (c controllers) of(pod *corev1.Pod) *controller {
+func (c *controllers) of(pod *corev1.Pod) *controller {
 	for i := range pod.OwnerReferences {
 		if ref := &pod.OwnerReferences[i]; ref.Controller != nil && *ref.Controller {
 			return c.get(pod, ref)
 		}
 	}
-	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return &controller{owner: owner{"Pod", pod.Namespace, ""}, stays: static}
-}
-
-func (c controllers) get(pod *corev1.Pod, ref *metav1.OwnerReference) *controller {
-	uid := ref.UID
-	if uid == "" { // not from an API server
-		uid = types.UID(pod.Namespace + "/" + ref.Kind + "/" + ref.Name)
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return c.static
 	}
-	known := c[uid]
+	known := c.alone[pod.Namespace]
 	if known == nil {
-		known = &controller{owner: ownerOf(pod, ref), stays: ref.Kind == "DaemonSet" || ref.Kind == "Node"}
-		c[uid] = known
+		known = &controller{owner: owner{"Pod", pod.Namespace, ""}}
+		c.alone[pod.Namespace] = known
 	}
 	return known
 }
 
-// count counts a pod in the zone with a number.
-func (of *controller) count(zone int) {
-	for len(of.pods) <= zone {
-		of.pods = append(of.pods, 0)
+func (c *controllers) get(pod *corev1.Pod, ref *metav1.OwnerReference) *controller {
+	uid := ref.UID
+	if uid == "" { // not from an API server
+		uid = types.UID(pod.Namespace + "/" + ref.Kind + "/" + ref.Name)
 	}
-	of.pods[zone]++
-}
-
-// maxSkew returns the largest difference between two of the zones, for the owners that count. Zones
-// without pods of an owner count. Pods without a controller have no reason to be spread.
-func (c controllers) maxSkew(zones int, counted map[owner]bool) (skew int32) {
-	if zones < 2 {
-		return 0
+	known := c.byUID[uid]
+	if known == nil {
+		known = &controller{owner: ownerOf(pod, ref), stays: ref.Kind == "DaemonSet" || ref.Kind == "Node"}
+		c.byUID[uid] = known
 	}
-	all := map[owner][]int{}
-	for _, of := range c {
-		if !counted[of.owner] {
-			continue
-		}
-		pods := all[of.owner]
-		if pods == nil {
-			pods = make([]int, zones)
-			all[of.owner] = pods
-		}
-		for zone, n := range of.pods {
-			pods[zone] += n
-		}
-	}
-	for _, pods := range all {
-		skew = max(skew, int32(slices.Max(pods)-slices.Min(pods)))
-	}
-	return skew
+	return known
 }
 
 // owners returns the owners with the most pods.

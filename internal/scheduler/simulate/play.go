@@ -33,6 +33,9 @@ type played struct {
 	outcome  v1alpha1.SimulationOutcome
 	// evicted are all pods that were evicted.
 	evicted sets.Set[types.UID]
+	// left are the pods that have left their nodes and are no subjects: victims, and pods that were
+	// being deleted.
+	left []*corev1.Pod
 	// done are the groups whose turn has come.
 	done sets.Set[groupKey]
 }
@@ -40,6 +43,24 @@ type played struct {
 // play decides the subjects, measures where they are, and takes them back.
 func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.Profile, error)) (*played, error) {
 	sequence := NewSequence(s.fork, s.seed)
+	p, err := s.decide(ctx, sequence, profileOf)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := s.fork.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	s.settle(p, 1)
+	measured := measure(snapshot, s.census, s.owners)
+	s.settle(p, -1)
+	p.nodes = snapshot.NumNodes()
+	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization, measured.ZoneSkewMax
+	return p, sequence.TakeBack(ctx)
+}
+
+// decide decides the subjects in their order.
+func (s *simulation) decide(ctx context.Context, sequence *Sequence, profileOf func(string) (*config.Profile, error)) (*played, error) {
 	p := &played{placed: make([]string, len(s.subjects)), evicted: sets.New[types.UID](), done: sets.New[groupKey]()}
 	for i := range s.subjects {
 		if err := s.turn(ctx, sequence, profileOf, i, p); err != nil {
@@ -49,14 +70,17 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.P
 			return nil, context.Cause(ctx)
 		}
 	}
-	snapshot, err := s.fork.Snapshot()
-	if err != nil {
-		return nil, err
+	return p, nil
+}
+
+// settle adds the changes of a sequence to the census if n is 1, and takes them back if it is -1.
+func (s *simulation) settle(p *played, n int) {
+	for i, node := range p.placed {
+		s.census.move(node, s.subjects[i].controller, n)
 	}
-	measured := measure(snapshot, s.controllers, s.owners)
-	p.nodes = snapshot.NumNodes()
-	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization, measured.ZoneSkewMax
-	return p, sequence.TakeBack(ctx)
+	for _, pod := range p.left {
+		s.census.move(pod.Spec.NodeName, s.census.of(pod), -n)
+	}
 }
 
 // turn decides a subject, or its group if this is the first one of it. The error is that of a
@@ -165,6 +189,11 @@ func (s *simulation) count(p *played, preemptor *corev1.Pod, preempted *fork.Pre
 		if i, ok := s.numbers[victim.UID]; ok {
 			p.placed[i] = ""
 			p.refuse(victim, fmt.Sprintf("Preempted by %s/%s.", preemptor.Namespace, preemptor.Name))
+		}
+	}
+	for _, pod := range preempted.TakenOff() {
+		if _, isSubject := s.numbers[pod.UID]; !isSubject {
+			p.left = append(p.left, pod)
 		}
 	}
 }

@@ -6,7 +6,6 @@ package simulate
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -38,8 +37,8 @@ type subject struct {
 	// pod is the pod without a node.
 	pod *corev1.Pod
 	// placed is the pod on its node, nil if it is pending.
-	placed *corev1.Pod
-	owner  owner
+	placed     *corev1.Pod
+	controller *controller
 }
 
 // node returns the node that the pod is on, or "".
@@ -62,8 +61,8 @@ type selected struct {
 
 // choose selects pods. It selects those on removed nodes regardless of the type and the limit. If
 // it selects a pending pod of a group, it selects all of them, whatever their labels and the limit:
-// none can be placed without the others.
-func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
+// none can be placed without the others. It adds all nodes and pods of the snapshot to the census.
+func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
 	decidable := func(pod *corev1.Pod) bool {
 		_, err := k.Profile(pod.Spec.SchedulerName)
 		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
@@ -73,18 +72,21 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*c
 	var bound, evicted []boundPod
 	var waiting, others []subject
 	for _, node := range nodesOf(snapshot) {
+		n, isRemoved := c.addNode(node.Node()), removed[node.Node().Name]
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
+			of := c.of(pod)
+			c.add(n, of, 1)
 			switch {
-			case of.of(pod).stays || k.IsAssumed(pod):
+			case of.stays || k.IsAssumed(pod):
 			case !matches(pod):
-				if removed[node.Node().Name] {
+				if isRemoved {
 					out.displaced++
 				}
-			case removed[node.Node().Name]:
-				evicted = append(evicted, boundPod{pod, scheduled(pod)})
+			case isRemoved:
+				evicted = append(evicted, boundPod{pod, of, scheduled(pod)})
 			case s.Type != v1alpha1.PodsPending:
-				bound = append(bound, boundPod{pod, scheduled(pod)})
+				bound = append(bound, boundPod{pod, of, scheduled(pod)})
 			}
 		}
 	}
@@ -92,7 +94,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*c
 		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
 			continue
 		}
-		if next := (subject{pod: pod, owner: of.of(pod).owner}); matches(pod) {
+		if next := (subject{pod: pod, controller: c.of(pod)}); matches(pod) {
 			waiting = append(waiting, next)
 		} else {
 			others = append(others, next)
@@ -102,11 +104,11 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*c
 	slices.SortFunc(waiting, byTurn)
 	limit := min(len(waiting), s.Limit)
 	waiting = withGroups(waiting[:limit], slices.Concat(waiting[limit:], others), k.Groups())
+	bound = append(latest(bound, max(0, s.Limit-len(waiting))), evicted...)
 	slices.SortFunc(bound, byScheduling)
-	bound = append(bound[min(len(bound), max(0, len(bound)+len(waiting)-s.Limit)):], evicted...)
-	slices.SortFunc(bound, byScheduling)
+	out.subjects = make([]subject, 0, len(bound)+len(waiting))
 	for i := range bound {
-		out.subjects = append(out.subjects, placedSubject(bound[i].pod, of))
+		out.subjects = append(out.subjects, bound[i].subject())
 	}
 	out.subjects = append(out.subjects, waiting...)
 	return out
@@ -133,39 +135,70 @@ func withGroups(chosen, others []subject, groups *podgroup.Registry) []subject {
 	return chosen
 }
 
-func placedSubject(pod *corev1.Pod, of controllers) subject {
-	unplaced := *pod // shallow: nothing below the spec is changed
-	unplaced.Spec.NodeName = ""
-	unplaced.Status.NominatedNodeName = ""
-	return subject{pod: &unplaced, placed: pod, owner: of.of(pod).owner}
+// boundPod is a pod and when it was scheduled, in nanoseconds since 1970.
+type boundPod struct {
+	pod        *corev1.Pod
+	controller *controller
+	at         int64
 }
 
-// boundPod is a pod and when it was scheduled.
-type boundPod struct {
-	pod *corev1.Pod
-	at  time.Time
+func (b *boundPod) subject() subject {
+	unplaced := *b.pod // shallow: nothing below the spec is changed
+	unplaced.Spec.NodeName = ""
+	unplaced.Status.NominatedNodeName = ""
+	return subject{pod: &unplaced, placed: b.pod, controller: b.controller}
+}
+
+// latest returns up to n of the pods: those that were scheduled last.
+func latest(pods []boundPod, n int) []boundPod {
+	if len(pods) <= n || n == 0 {
+		return pods[:min(len(pods), n)]
+	}
+	// Numbers are sorted in a tenth of the time, and leave few pods to sort.
+	times := make([]int64, len(pods))
+	for i := range pods {
+		times[i] = pods[i].at
+	}
+	slices.Sort(times)
+	first := times[len(times)-n]
+	pods = slices.DeleteFunc(pods, func(b boundPod) bool { return b.at < first })
+	slices.SortFunc(pods, byScheduling)
+	return pods[len(pods)-n:]
 }
 
 // byScheduling orders bound pods by the time at which they were scheduled.
-func byScheduling(a, b boundPod) int { return cmp.Or(a.at.Compare(b.at), byName(a.pod, b.pod)) }
+func byScheduling(a, b boundPod) int {
+	if a.at != b.at {
+		return cmp.Compare(a.at, b.at)
+	}
+	return byName(a.pod, b.pod)
+}
 
 // byTurn orders pending pods as the queue sort PrioritySort does.
 func byTurn(a, b subject) int {
-	return cmp.Or(
-		cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)),
-		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), byName(a.pod, b.pod),
-	)
+	if before := cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)); before != 0 {
+		return before
+	}
+	if before := a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time); before != 0 {
+		return before
+	}
+	return byName(a.pod, b.pod)
 }
 
 func byName(a, b *corev1.Pod) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	if before := cmp.Compare(a.Namespace, b.Namespace); before != 0 {
+		return before
+	}
+	return cmp.Compare(a.Name, b.Name)
 }
 
-func scheduled(pod *corev1.Pod) time.Time {
+func scheduled(pod *corev1.Pod) int64 {
+	at := pod.CreationTimestamp
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
+			at = c.LastTransitionTime
+			break
 		}
 	}
-	return pod.CreationTimestamp.Time
+	return at.UnixNano()
 }

@@ -33,30 +33,10 @@ type Request struct {
 // Run simulates. The fork is changed, and must not be used afterwards. The error is a
 // *InvalidError, or that of a context that ended.
 func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStatus, error) {
-	snapshot, err := k.Snapshot()
+	s, status, err := begin(k, &r)
 	if err != nil {
 		return nil, err
 	}
-	removed, errs := r.Nodes.removed(snapshot)
-	templates, more := r.Nodes.templates(snapshot)
-	if errs = append(errs, more...); len(errs) > 0 {
-		return nil, &InvalidError{errs}
-	}
-	of := controllers{}
-	chosen := choose(k, snapshot, of, r.Pending, r.Pods, removed)
-	s := newSimulation(k, of, chosen.subjects, &r)
-	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
-	status.Actual = s.actual(measure(snapshot, s.controllers, s.owners))
-	if err := s.lift(); err != nil {
-		return nil, err
-	}
-	if err := r.Nodes.apply(k, templates, removed); err != nil {
-		return nil, err
-	}
-	if snapshot, err = k.Snapshot(); err != nil {
-		return nil, err
-	}
-	findStaying(s.groups, snapshot)
 	current, err := s.play(ctx, k.Profile)
 	if err != nil {
 		return nil, err
@@ -85,6 +65,39 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 	return status, nil
 }
 
+// begin chooses the subjects, describes where they are, takes them off their nodes, and changes the
+// nodes.
+func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, error) {
+	snapshot, err := k.Snapshot()
+	if err != nil {
+		return nil, nil, err
+	}
+	removed, errs := r.Nodes.removed(snapshot)
+	templates, more := r.Nodes.templates(snapshot)
+	if errs = append(errs, more...); len(errs) > 0 {
+		return nil, nil, &InvalidError{errs}
+	}
+	c := newCensus()
+	chosen := choose(k, snapshot, c, r.Pending, r.Pods, removed)
+	s := newSimulation(k, c, chosen.subjects, r)
+	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
+	status.Actual = s.actual(measure(snapshot, c, s.owners))
+	if err := s.lift(); err != nil {
+		return nil, nil, err
+	}
+	if err := r.Nodes.apply(k, templates, removed); err != nil {
+		return nil, nil, err
+	}
+	if snapshot, err = k.Snapshot(); err != nil {
+		return nil, nil, err
+	}
+	if len(templates)+len(removed) > 0 {
+		c.recount(snapshot)
+	}
+	findStaying(s.groups, snapshot)
+	return s, status, nil
+}
+
 // InvalidError is the error of a request that names what does not exist.
 type InvalidError struct{ Fields field.ErrorList }
 
@@ -96,8 +109,9 @@ type simulation struct {
 	fork     *fork.Fork
 	subjects []subject
 	// owners are those of the subjects.
-	owners      map[owner]bool
-	controllers controllers
+	owners map[owner]bool
+	// census counts the pods of the fork, but not the subjects once they are taken off their nodes.
+	census *census
 	// numbers are the positions of the subjects, by their UIDs.
 	numbers map[types.UID]int
 	// groups are those of the subjects.
@@ -107,13 +121,13 @@ type simulation struct {
 	namespace string
 }
 
-func newSimulation(k *fork.Fork, c controllers, subjects []subject, r *Request) *simulation {
+func newSimulation(k *fork.Fork, c *census, subjects []subject, r *Request) *simulation {
 	s := &simulation{
-		fork: k, subjects: subjects, controllers: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
+		fork: k, subjects: subjects, census: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
 		groups: groupsOf(subjects, k.Groups()), seed: r.Seed, namespace: r.Pods.Namespace,
 	}
 	for i := range subjects {
-		s.owners[subjects[i].owner] = true
+		s.owners[subjects[i].controller.owner] = true
 		s.numbers[subjects[i].pod.UID] = i
 	}
 	return s
@@ -126,6 +140,7 @@ func (s *simulation) lift() error {
 			if err := s.fork.RemovePod(pod); err != nil {
 				return fmt.Errorf("taking the pod %s/%s off its node: %w", pod.Namespace, pod.Name, err)
 			}
+			s.census.move(pod.Spec.NodeName, s.subjects[i].controller, -1)
 		}
 	}
 	return nil
@@ -162,7 +177,7 @@ func (s *simulation) compared(p *played, before []string) v1alpha1.SimulationOut
 			out.Unplaced++
 		case before[i] != "" && before[i] != node:
 			out.Moved++
-			counts[s.subjects[i].owner]++
+			counts[s.subjects[i].controller.owner]++
 		}
 	}
 	out.UnplacedPods, out.MovedByOwner = p.unplaced, owners(counts)

@@ -242,6 +242,24 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
+func TestAZoneWithoutNodesDoesNotCount(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	for _, zone := range []string{"a", "b", "c"} {
+		c.node(zone, zone, "pool")
+		for i := range 3 {
+			c.run(pod("app", 10*int(zone[0])+i, "100m", "1Mi"), zone)
+		}
+	}
+	s := c.simulate(simulate.Request{Pods: all(), Nodes: simulate.Nodes{Remove: []string{"c"}}})
+	if s.Actual.ZoneSkewMax != 0 || s.Current.ZoneSkewMax != 1 || s.Current.NodesUsed != 2 {
+		t.Errorf("zone skew: %d, then %d on %d nodes", s.Actual.ZoneSkewMax, s.Current.ZoneSkewMax, s.Current.NodesUsed)
+	}
+	s = c.simulate(simulate.Request{Pods: all(), Nodes: simulate.Nodes{Remove: []string{"b", "c"}}})
+	if s.Actual.ZoneSkewMax != 0 || s.Current.ZoneSkewMax != 0 || s.Current.NodesUsed != 1 {
+		t.Errorf("zone skew: %d, then %d on %d nodes", s.Actual.ZoneSkewMax, s.Current.ZoneSkewMax, s.Current.NodesUsed)
+	}
+}
+
 func TestARemovedProfilePlacesNothing(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	c.node("a", "z", "p")
