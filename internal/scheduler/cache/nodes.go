@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilnode "k8s.io/component-helpers/node/topology"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
@@ -126,6 +127,7 @@ func (f nodeFacts) nodeInfo() *schedframework.NodeInfo {
 // newNodeInfo returns the NodeInfo of a node, without its images.
 func newNodeInfo(obj *corev1.Node, pods []*schedframework.PodInfo) *schedframework.NodeInfo {
 	info := schedframework.NewNodeInfo()
+	info.Pods = make([]fwk.PodInfo, 0, len(pods))
 	for _, pod := range pods {
 		info.AddPodInfo(pod)
 	}

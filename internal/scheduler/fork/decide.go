@@ -14,6 +14,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -137,11 +138,15 @@ type Assumed struct {
 func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 	pod := *d.Pod // shallow, as in the scheduling loop
 	pod.Spec.NodeName = d.SuggestedHost
-	info, err := schedframework.NewPodInfo(&pod)
-	if err != nil {
-		k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+	like := d.Class.Like
+	if like == nil {
+		var err error
+		if like, err = schedframework.NewPodInfo(&pod); err != nil {
+			k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+		}
 	}
-	if err := k.cache.AssumePod(k.logger, info); err != nil {
+	// Deciders number their classes independently, and read one log of changes: no pod has a class.
+	if err := k.cache.AssumePodOfClass(k.logger, &pod, cache.Class{Like: like}); err != nil {
 		return nil, err
 	}
 	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}

@@ -69,8 +69,24 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	}
 	matches := func(pod *corev1.Pod) bool { return decidable(pod) && s.Labels.Matches(labels.Set(pod.Labels)) }
 	var out selected
-	var bound, evicted []boundPod
 	var waiting, others []subject
+	for _, pod := range pending {
+		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
+			continue
+		}
+		if next := (subject{pod: pod, controller: c.of(pod)}); matches(pod) {
+			waiting = append(waiting, next)
+		} else {
+			others = append(others, next)
+		}
+	}
+	out.matching = len(waiting)
+	slices.SortFunc(waiting, byTurn)
+	limit := min(len(waiting), s.Limit)
+	waiting = withGroups(waiting[:limit], slices.Concat(waiting[limit:], others), k.Groups())
+	room := max(0, s.Limit-len(waiting))
+
+	var bound, evicted []boundPod
 	for _, node := range nodesOf(snapshot) {
 		n, isRemoved := c.addNode(node.Node()), removed[node.Node().Name]
 		for _, info := range node.GetPods() {
@@ -84,27 +100,17 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 					out.displaced++
 				}
 			case isRemoved:
+				out.matching++
 				evicted = append(evicted, boundPod{pod, of, scheduled(pod)})
 			case s.Type != v1alpha1.PodsPending:
-				bound = append(bound, boundPod{pod, of, scheduled(pod)})
+				out.matching++
+				if room > 0 {
+					bound = append(bound, boundPod{pod, of, scheduled(pod)})
+				}
 			}
 		}
 	}
-	for _, pod := range pending {
-		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
-			continue
-		}
-		if next := (subject{pod: pod, controller: c.of(pod)}); matches(pod) {
-			waiting = append(waiting, next)
-		} else {
-			others = append(others, next)
-		}
-	}
-	out.matching = len(bound) + len(waiting) + len(evicted)
-	slices.SortFunc(waiting, byTurn)
-	limit := min(len(waiting), s.Limit)
-	waiting = withGroups(waiting[:limit], slices.Concat(waiting[limit:], others), k.Groups())
-	bound = append(latest(bound, max(0, s.Limit-len(waiting))), evicted...)
+	bound = append(latest(bound, room), evicted...)
 	slices.SortFunc(bound, byScheduling)
 	out.subjects = make([]subject, 0, len(bound)+len(waiting))
 	for i := range bound {
@@ -151,8 +157,8 @@ func (b *boundPod) subject() subject {
 
 // latest returns up to n of the pods: those that were scheduled last.
 func latest(pods []boundPod, n int) []boundPod {
-	if len(pods) <= n || n == 0 {
-		return pods[:min(len(pods), n)]
+	if len(pods) <= n {
+		return pods
 	}
 	// Numbers are sorted in a tenth of the time, and leave few pods to sort.
 	times := make([]int64, len(pods))
