@@ -31,6 +31,11 @@ func (d decisions) since(before decisions) decisions {
 	return decisions{count: d.count - before.count, total: d.total - before.total}
 }
 
+// mean returns the mean time in microseconds.
+func (d decisions) mean() float64 {
+	return float64(d.total) / float64(d.count) / float64(time.Microsecond)
+}
+
 // metricsClient does not check certificates: kube-scheduler signs its own, and the benchmark asks
 // the loopback interface alone.
 var metricsClient = &http.Client{

@@ -47,6 +47,8 @@ type outcome struct {
 	scheduler usage
 	// api is the CPU time that API server and etcd used since started.
 	api time.Duration
+	// questions are the figures of windows with and without questions.
+	questions map[string]float64
 }
 
 // measure runs a scenario with a contender, and deletes the pods.
@@ -201,6 +203,9 @@ func (b *bench) finish(o *outcome, r running, err error, used usage, before time
 	o.scheduler = usage{
 		Usage:     cluster.Usage{CPU: now.CPU - used.CPU, PeakRSS: now.PeakRSS},
 		decisions: now.decisions.since(used.decisions),
+	}
+	if q, ok := r.(questioned); ok {
+		o.questions = q.figures()
 	}
 	o.measured = b.Pods.Seen()
 	return nil

@@ -4,6 +4,7 @@
 package throughput
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -70,7 +71,7 @@ func (o *outcome) values(s scenario) map[string]float64 {
 		values[schedulerRSS] = float64(o.scheduler.PeakRSS) / (1 << 20)
 	}
 	if d := o.scheduler.decisions; d.count > 0 {
-		values[decisionTime] = float64(d.total) / float64(d.count) / float64(time.Microsecond)
+		values[decisionTime] = d.mean()
 	}
 	if s.filled {
 		values[podsPerSecond] = n / last.Sub(o.started).Seconds()
@@ -79,6 +80,7 @@ func (o *outcome) values(s scenario) map[string]float64 {
 		values[nodesUsed], values[fullestNode] = spread(o.measured)
 		values[zoneSkew] = skew(o.measured)
 	}
+	maps.Copy(values, o.questions)
 	return values
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -22,14 +23,14 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// asked is livesched, which is asked two questions each second.
+// asked is livesched, which is asked two questions each second, in every other window.
 const asked = livesched + "-asked"
 
 // askedPods is the number of pods that each simulation decides.
 const askedPods = 300
 
-// prepareAsked runs livesched, and asks it to explain a pod and to simulate another profile, each
-// second, over HTTPS. It is the only replica, so it leads.
+// prepareAsked runs livesched, and asks it to explain a pod and to simulate another profile over
+// HTTPS: see windows. It is the only replica, so it leads.
 func prepareAsked(ctx context.Context, b *bench) (launch, error) {
 	port, err := process.FreePort()
 	if err != nil {
@@ -51,7 +52,7 @@ func prepareAsked(ctx context.Context, b *bench) (launch, error) {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		q.cancel, q.done = cancel, make(chan struct{})
-		go q.ask(ctx)
+		go q.run(ctx, r)
 		return questioned{r, q}, nil
 	}, nil
 }
@@ -68,6 +69,7 @@ type questions struct {
 	// The fields below belong to the goroutine that asks, until done is closed. explained and
 	// simulated count the answers, and err is the latest error.
 	explained, simulated int
+	windows              windows
 	err                  error
 }
 
@@ -94,22 +96,51 @@ func newQuestions(b *bench, url string) (*questions, error) {
 const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 1}]}},
   "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}`
 
-// ask asks until ctx ends. A question may fail: livesched starts, and pods come and go.
-func (q *questions) ask(ctx context.Context) {
+// run asks in every other window until ctx ends, from the first bound pod. A question may fail:
+// pods come and go.
+func (q *questions) run(ctx context.Context, r running) {
 	defer close(q.done)
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		if name := q.pods.OneWaiting(); name != "" {
-			q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+name, nil))
+	err := q.pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound > 0 })
+	asks := rand.IntN(2) == 0
+	for err == nil {
+		var before, after sample
+		if before, err = q.sample(r); err != nil {
+			break
 		}
-		q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+		ticker := time.NewTicker(time.Second)
+		for range windowSeconds {
+			if asks {
+				q.ask(ctx)
+			}
+			select {
+			case <-ctx.Done():
+				ticker.Stop()
+				return // the window is not whole
+			case <-ticker.C:
+			}
 		}
+		ticker.Stop()
+		if after, err = q.sample(r); err == nil {
+			q.windows.add(asks, before, after)
+		}
+		asks = !asks
 	}
+	if ctx.Err() == nil {
+		q.err = err
+	}
+}
+
+// ask asks both questions.
+func (q *questions) ask(ctx context.Context) {
+	if name := q.pods.OneWaiting(); name != "" {
+		q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+name, nil))
+	}
+	q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
+}
+
+func (q *questions) sample(r running) (sample, error) {
+	used, err := r.usage()
+	return sample{time: time.Now(), pods: q.pods.BoundNow(), usage: used}, err
 }
 
 func (q *questions) count(answers *int, err error) {
@@ -147,6 +178,9 @@ type questioned struct {
 	running
 	questions *questions
 }
+
+// figures returns what the questions have changed. stop must have been called.
+func (r questioned) figures() map[string]float64 { return r.questions.windows.values() }
 
 // stop fails if livesched has not answered both questions.
 func (r questioned) stop() error {

@@ -24,6 +24,9 @@ var columns = []struct{ title, value string }{
 	{"nodes used", nodesUsed},
 	{"most on a node", fullestNode},
 	{"zone skew", zoneSkew},
+	{askedRate, askedRate},
+	{askedDecision, askedDecision},
+	{askedCPU, askedCPU},
 }
 
 // Tables returns a table for each number of nodes.

@@ -229,3 +229,20 @@ scheduler_scheduling_algorithm_duration_seconds_count 4
 		t.Errorf("got %v of a text without the histogram", got)
 	}
 }
+
+func TestWindowsTakeTurns(t *testing.T) {
+	sampled := func(ms, pods, cpu int, count uint64, total time.Duration) sample {
+		return sample{at(ms), pods, usage{cluster.Usage{CPU: time.Duration(cpu) * time.Millisecond}, decisions{count, total}}}
+	}
+	var w windows
+	w.add(true, sampled(0, 0, 0, 0, 0), sampled(2000, 90, 70, 90, 900*time.Microsecond))
+	if got := w.values(); got != nil {
+		t.Errorf("without a window of the other kind: %v", got)
+	}
+	w.add(false, sampled(2000, 90, 70, 90, 900*time.Microsecond), sampled(4000, 190, 90, 190, 1900*time.Microsecond))
+	w.add(true, sampled(4000, 190, 90, 190, 1900*time.Microsecond), sampled(6000, 280, 160, 280, 2800*time.Microsecond))
+	want := map[string]float64{askedRate: 0.9, askedDecision: 1, askedCPU: 25}
+	if got := w.values(); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -28,8 +28,9 @@ type nodeCount struct {
 
 const noZone = -1
 
-func newCensus() *census {
-	return &census{controllers: newControllers(), nodes: map[string]*nodeCount{}, zones: map[string]int{}}
+// newCensus returns a census for a number of nodes.
+func newCensus(nodes int) *census {
+	return &census{controllers: newControllers(), nodes: make(map[string]*nodeCount, nodes), zones: map[string]int{}}
 }
 
 // addNode adds a node, without pods.

@@ -56,7 +56,7 @@ func CountsOf(ctx context.Context, k *fork.Fork, r Request) (followed, counted C
 	if err != nil {
 		return followed, counted, 0, err
 	}
-	fresh := newCensus()
+	fresh := newCensus(0)
 	fresh.recount(snapshot)
 	return followed, fresh.counts(), len(p.evicted), nil
 }

@@ -69,7 +69,8 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	}
 	matches := func(pod *corev1.Pod) bool { return decidable(pod) && s.Labels.Matches(labels.Set(pod.Labels)) }
 	var out selected
-	var waiting, others []subject
+	var others []subject
+	waiting := make([]subject, 0, len(pending))
 	for _, pod := range pending {
 		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
 			continue
@@ -81,9 +82,8 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 		}
 	}
 	out.matching = len(waiting)
-	slices.SortFunc(waiting, byTurn)
-	limit := min(len(waiting), s.Limit)
-	waiting = withGroups(waiting[:limit], slices.Concat(waiting[limit:], others), k.Groups())
+	waiting, rest := firstByTurn(waiting, s.Limit)
+	waiting = withGroups(waiting, rest, others, k.Groups())
 	room := max(0, s.Limit-len(waiting))
 
 	var bound, evicted []boundPod
@@ -120,8 +120,33 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	return out
 }
 
-// withGroups adds to pending pods the other ones of their groups.
-func withGroups(chosen, others []subject, groups *podgroup.Registry) []subject {
+// firstByTurn returns up to n pods, in the order of their turns, and the rest in any order. It
+// sorts only the first ones: there may be many.
+func firstByTurn(pods []subject, n int) (first, rest []subject) {
+	switch {
+	case n == 0:
+		return nil, pods
+	case len(pods) <= n:
+		slices.SortFunc(pods, byTurn)
+		return pods, nil
+	}
+	first, rest = make([]subject, 0, n+1), make([]subject, 0, len(pods)-n)
+	for i := range pods {
+		if len(first) == n && byTurn(pods[i], first[n-1]) > 0 {
+			rest = append(rest, pods[i])
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(first, pods[i], byTurn)
+		if first = slices.Insert(first, at, pods[i]); len(first) > n {
+			rest = append(rest, first[n])
+			first = first[:n]
+		}
+	}
+	return first, rest
+}
+
+// withGroups adds to pending pods the other ones of their groups, which are in rest and in others.
+func withGroups(chosen, rest, others []subject, groups *podgroup.Registry) []subject {
 	found := sets.New[groupKey]()
 	for i := range chosen {
 		if key := groupOf(chosen[i].pod, groups); key != (groupKey{}) {
@@ -131,8 +156,8 @@ func withGroups(chosen, others []subject, groups *podgroup.Registry) []subject {
 	if found.Len() == 0 {
 		return chosen
 	}
+	others = append(rest, others...)
 	slices.SortFunc(others, byTurn)
-	chosen = slices.Clip(chosen)
 	for i := range others {
 		if found.Has(groupOf(others[i].pod, groups)) {
 			chosen = append(chosen, others[i])
@@ -157,7 +182,10 @@ func (b *boundPod) subject() subject {
 
 // latest returns up to n of the pods: those that were scheduled last.
 func latest(pods []boundPod, n int) []boundPod {
-	if len(pods) <= n {
+	switch {
+	case n == 0:
+		return nil
+	case len(pods) <= n:
 		return pods
 	}
 	// Numbers are sorted in a tenth of the time, and leave few pods to sort.

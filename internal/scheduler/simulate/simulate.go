@@ -77,7 +77,7 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, nil, &InvalidError{errs}
 	}
-	c := newCensus()
+	c := newCensus(snapshot.NumNodes())
 	chosen := choose(k, snapshot, c, r.Pending, r.Pods, removed)
 	s := newSimulation(k, c, chosen.subjects, r)
 	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
