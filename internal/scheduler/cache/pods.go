@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -238,6 +239,22 @@ func (c *Cache) PodOf(uid types.UID) *corev1.Pod {
 		return state.info.Pod
 	}
 	return nil
+}
+
+// AssumedPods returns the UIDs of the pods that are assumed and not yet confirmed.
+func (c *Cache) AssumedPods() sets.Set[types.UID] {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	assumed := sets.New[types.UID]()
+	if c.assumed == 0 {
+		return assumed
+	}
+	for uid, state := range c.pods {
+		if state.assumed {
+			assumed.Insert(uid)
+		}
+	}
+	return assumed
 }
 
 // GetPod returns the cache's object of a pod; that of an assumed pod has its node set. The node may

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -100,7 +101,7 @@ func (s *Snapshot) Signatures() *Signatures {
 		s.epochs++
 		x := &Signatures{epoch: s.epochs, spare: spareSignatures, numbers: make(map[string]SignatureID)}
 		x.grow(len(s.infos))
-		known := map[*corev1.Container]SignatureID{}
+		known := map[sharedParts]SignatureID{}
 		for slot, info := range s.infos {
 			if info != nil {
 				x.enterAll(Slot(slot), info.Pods, known)
@@ -123,7 +124,7 @@ func (s *Snapshot) renumberSignatures() {
 func (s *Snapshot) signPods(slot Slot) {
 	if x := s.signatures; x != nil {
 		x.grow(len(s.infos))
-		x.enterAll(slot, s.infos[slot].Pods, map[*corev1.Container]SignatureID{})
+		x.enterAll(slot, s.infos[slot].Pods, map[sharedParts]SignatureID{})
 	}
 }
 
@@ -171,25 +172,38 @@ func (x *Signatures) grow(slots int) {
 	}
 }
 
-// enterAll adds the pods of a node without signatures. known has signatures by the first container
-// of a pod that has it: informers make the pods of an owner share containers.
-func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[*corev1.Container]SignatureID) {
+// sharedParts are parts that informers make the pods of an owner share. Pods that share them have
+// one signature in most cases.
+type sharedParts struct {
+	owner     *metav1.OwnerReference
+	container *corev1.Container
+}
+
+func sharedPartsOf(pod *corev1.Pod) (p sharedParts) {
+	if owners := pod.OwnerReferences; len(owners) > 0 {
+		p.owner = &owners[0]
+	}
+	if containers := pod.Spec.Containers; len(containers) > 0 {
+		p.container = &containers[0]
+	}
+	return p
+}
+
+// enterAll adds the pods of a node without signatures. known has the signature of the last pod with
+// the same parts.
+func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[sharedParts]SignatureID) {
 	if len(pods) == 0 {
 		return
 	}
 	on := make([]SignatureID, len(pods))
 	for i, pod := range pods {
-		containers := pod.GetPod().Spec.Containers
-		if len(containers) == 0 {
-			on[i] = x.enter(pod)
-			continue
-		}
-		id, ok := known[&containers[0]]
+		parts := sharedPartsOf(pod.GetPod())
+		id, ok := known[parts]
 		if ok && x.all[id].isOf(pod) {
 			x.all[id].pods++
 		} else {
 			id = x.enter(pod)
-			known[&containers[0]] = id
+			known[parts] = id
 		}
 		on[i] = id
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -21,6 +22,9 @@ func (k *Fork) Snapshot() (*cache.Snapshot, error) {
 	}
 	return k.snapshot, nil
 }
+
+// Assumed returns the UIDs of the pods that are assumed: decided, but not yet bound.
+func (k *Fork) Assumed() sets.Set[types.UID] { return k.cache.AssumedPods() }
 
 // IsAssumed reports whether a pod is assumed: decided, but not yet bound.
 func (k *Fork) IsAssumed(pod *corev1.Pod) bool {

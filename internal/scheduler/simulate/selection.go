@@ -87,6 +87,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	room := max(0, s.Limit-len(waiting))
 
 	var bound, evicted []boundPod
+	assumed := k.Assumed()
 	for _, node := range nodesOf(snapshot) {
 		n, isRemoved := c.addNode(node.Node()), removed[node.Node().Name]
 		for _, info := range node.GetPods() {
@@ -94,7 +95,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 			of := c.of(pod)
 			c.add(n, of, 1)
 			switch {
-			case of.stays || k.IsAssumed(pod):
+			case of.stays || len(assumed) > 0 && assumed.Has(pod.UID):
 			case !matches(pod):
 				if isRemoved {
 					out.displaced++
