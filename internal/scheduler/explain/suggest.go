@@ -20,7 +20,7 @@ const (
 	// maxPools limits the pools of which another node is tried.
 	maxPools = 6
 	// DefaultSuggestFor is how long changes are tried.
-	DefaultSuggestFor = 150 * time.Millisecond
+	DefaultSuggestFor = 100 * time.Millisecond
 )
 
 // suggestion is a change that was tried: with it, the pod fits on a node.
