@@ -23,15 +23,23 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// asked is livesched, which is asked two questions each second, in every other window.
-const asked = livesched + "-asked"
+// asked is livesched, which is asked two questions at a time, in every other window. explained is
+// asked to explain only, as a leader is where there is a second replica.
+const (
+	asked     = livesched + "-asked"
+	explained = livesched + "-explained"
+)
 
 // askedPods is the number of pods that each simulation decides.
 const askedPods = 300
 
-// prepareAsked runs livesched, and asks it to explain a pod and to simulate another profile over
-// HTTPS: see windows. It is the only replica, so it leads.
-func prepareAsked(ctx context.Context, b *bench) (launch, error) {
+// prepareAsked runs livesched, and asks it over HTTPS to explain a pod and, if simulates is set, to
+// simulate another profile: see windows. It is the only replica, so it leads.
+func prepareAsked(simulates bool) contender {
+	return func(ctx context.Context, b *bench) (launch, error) { return launchAsked(ctx, b, simulates) }
+}
+
+func launchAsked(ctx context.Context, b *bench, simulates bool) (launch, error) {
 	port, err := process.FreePort()
 	if err != nil {
 		return nil, err
@@ -41,7 +49,7 @@ func prepareAsked(ctx context.Context, b *bench) (launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := newQuestions(b, fmt.Sprintf("https://127.0.0.1:%d/apis/%s/", port, v1alpha1.GroupVersion))
+	q, err := newQuestions(b, fmt.Sprintf("https://127.0.0.1:%d/apis/%s/", port, v1alpha1.GroupVersion), simulates)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +71,8 @@ type questions struct {
 	client     *http.Client
 	pods       *cluster.Pods
 	simulation []byte
+	simulates  bool
+	perSecond  int
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -73,7 +83,7 @@ type questions struct {
 	err                  error
 }
 
-func newQuestions(b *bench, url string) (*questions, error) {
+func newQuestions(b *bench, url string, simulates bool) (*questions, error) {
 	cfg := rest.CopyConfig(b.ControlPlane.Config())
 	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.CAFile, cfg.TLSClientConfig.Insecure = nil, "", true // it signs its own
 	client, err := rest.HTTPClientFor(cfg)
@@ -90,7 +100,7 @@ func newQuestions(b *bench, url string) (*questions, error) {
 			Profiles: []v1alpha1.SchedulerProfile{binpack}, Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: askedPods},
 		},
 	})
-	return &questions{url: url, client: client, pods: b.Pods, simulation: text}, err
+	return &questions{url: url, client: client, pods: b.Pods, simulation: text, simulates: simulates, perSecond: b.options.questions}, err
 }
 
 const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 1}]}},
@@ -107,8 +117,8 @@ func (q *questions) run(ctx context.Context, r running) {
 		if before, err = q.sample(r); err != nil {
 			break
 		}
-		ticker := time.NewTicker(time.Second)
-		for range windowSeconds {
+		ticker := time.NewTicker(time.Second / time.Duration(q.perSecond))
+		for range windowSeconds * q.perSecond {
 			if asks {
 				q.ask(ctx)
 			}
@@ -130,12 +140,14 @@ func (q *questions) run(ctx context.Context, r running) {
 	}
 }
 
-// ask asks both questions.
+// ask asks the questions.
 func (q *questions) ask(ctx context.Context) {
 	if name := q.pods.OneWaiting(); name != "" {
 		q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+name, nil))
 	}
-	q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
+	if q.simulates {
+		q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
+	}
 }
 
 func (q *questions) sample(r running) (sample, error) {
@@ -182,13 +194,13 @@ type questioned struct {
 // figures returns what the questions have changed. stop must have been called.
 func (r questioned) figures() map[string]float64 { return r.questions.windows.values() }
 
-// stop fails if livesched has not answered both questions.
+// stop fails if livesched has not answered each of the questions.
 func (r questioned) stop() error {
 	q := r.questions
 	q.cancel()
 	<-q.done
 	err := r.running.stop()
-	if q.explained == 0 || q.simulated == 0 {
+	if q.explained == 0 || q.simulates && q.simulated == 0 {
 		err = errors.Join(err, fmt.Errorf("%d explanations and %d simulations: %w", q.explained, q.simulated, q.err))
 	}
 	return err

@@ -31,7 +31,9 @@ type options struct {
 	// backlog is the number of pods that fit nowhere in the scenario backlog, of backlogJobs Jobs.
 	backlog, backlogJobs int
 	// gang is the number of pods of a gang.
-	gang      int
+	gang int
+	// questions is how often questions are asked, each second.
+	questions int
 	livesched string
 }
 
@@ -53,6 +55,7 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.backlog, "backlog", 5000, "pods that fit nowhere and wait while those of "+besideBacklog+" are scheduled")
 	flags.IntVar(&o.backlogJobs, "backlog-jobs", 0, "Jobs that these pods are of; 0: each is of a Job of its own")
 	flags.IntVar(&o.gang, "gang", 1000, "pods of a gang")
+	flags.IntVar(&o.questions, "questions", 1, "how often "+asked+" and "+explained+" are asked, each second")
 	flags.IntVar(&o.runs, "runs", 3, "runs of each contender, in turn; medians are printed")
 	flags.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
 	report.AddFlags(cmd)
@@ -61,7 +64,7 @@ func Command() *cobra.Command {
 
 func (o *options) validate() error {
 	return errors.Join(
-		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs), o.validBacklog(),
+		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs), report.Positive("questions", o.questions), o.validBacklog(),
 		report.OneOf("kinds", o.kinds, slices.Sorted(maps.Keys(scenarios))),
 		report.OneOf("contenders", o.contenders, slices.Sorted(maps.Keys(contenders))),
 		o.enoughPods(), o.enoughRoom(), o.validGangs(),
