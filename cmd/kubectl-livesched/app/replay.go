@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -170,13 +171,17 @@ func (o *replayOptions) simulate(ctx context.Context, snapshot *capture.Snapshot
 	return asked.fail(conditions, &simulation.Status)
 }
 
+// replaySuggestFor is how long changes that may help are tried. No scheduler shares the processors,
+// so there is time for more of them than livesched has.
+const replaySuggestFor = 2 * time.Second
+
 // explainPod explains why a pod is pending.
 func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapshot, state *replay.State) error {
 	pod, err := findPending(snapshot, o.explain)
 	if err != nil {
 		return err
 	}
-	in := explain.Pending{Pod: pod, Group: state.Group(pod), Now: snapshot.Header.Time}
+	in := explain.Pending{Pod: pod, Group: state.Group(pod), Now: snapshot.Header.Time, SuggestFor: replaySuggestFor}
 	for _, nomination := range snapshot.Nominations {
 		if nomination.Pod == pod.UID {
 			in.NominatedNode = nomination.Node
