@@ -95,7 +95,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 			of := c.of(pod)
 			c.add(n, of, 1)
 			switch {
-			case of.stays || len(assumed) > 0 && assumed.Has(pod.UID):
+			case of.stays || assumed.Has(pod.UID):
 			case !matches(pod):
 				if isRemoved {
 					out.displaced++
@@ -121,8 +121,8 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	return out
 }
 
-// firstByTurn returns up to n pods, in the order of their turns, and the rest in any order. It
-// sorts only the first ones: there may be many.
+// firstByTurn returns up to n pods, in the order of their turns, and the rest in any order. There
+// may be many: it sorts only pods that may be among the first, at most 2n at a time.
 func firstByTurn(pods []subject, n int) (first, rest []subject) {
 	switch {
 	case n == 0:
@@ -131,18 +131,24 @@ func firstByTurn(pods []subject, n int) (first, rest []subject) {
 		slices.SortFunc(pods, byTurn)
 		return pods, nil
 	}
-	first, rest = make([]subject, 0, n+1), make([]subject, 0, len(pods)-n)
+	first, rest = make([]subject, 0, min(2*n, len(pods))), make([]subject, 0, len(pods)-n)
+	trim := func() {
+		slices.SortFunc(first, byTurn)
+		rest = append(rest, first[n:]...)
+		first = first[:n]
+	}
+	trimmed := false
 	for i := range pods {
-		if len(first) == n && byTurn(pods[i], first[n-1]) > 0 {
+		if trimmed && byTurn(pods[i], first[n-1]) > 0 {
 			rest = append(rest, pods[i])
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(first, pods[i], byTurn)
-		if first = slices.Insert(first, at, pods[i]); len(first) > n {
-			rest = append(rest, first[n])
-			first = first[:n]
+		if first = append(first, pods[i]); len(first) == 2*n {
+			trim()
+			trimmed = true
 		}
 	}
+	trim()
 	return first, rest
 }
 
