@@ -35,11 +35,5 @@ func (c *Cache) copyFacts() (map[string]nodeFacts, sets.Set[types.UID]) {
 	for name, n := range c.nodes {
 		facts[name] = c.factsLocked(n)
 	}
-	assumed := sets.New[types.UID]()
-	for uid, state := range c.pods {
-		if state.assumed {
-			assumed.Insert(uid)
-		}
-	}
-	return facts, assumed
+	return facts, c.assumedLocked()
 }

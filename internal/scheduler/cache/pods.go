@@ -245,6 +245,10 @@ func (c *Cache) PodOf(uid types.UID) *corev1.Pod {
 func (c *Cache) AssumedPods() sets.Set[types.UID] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.assumedLocked()
+}
+
+func (c *Cache) assumedLocked() sets.Set[types.UID] {
 	assumed := sets.New[types.UID]()
 	if c.assumed == 0 {
 		return assumed
