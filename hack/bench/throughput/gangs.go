@@ -51,7 +51,7 @@ func (o *options) validGangs() error {
 		return nil
 	case !gangKinds.HasAll(o.kinds...):
 		return fmt.Errorf("--kinds: %s and %s run on a cluster of their own, without other kinds", gangs, gangsInRacks)
-	case slices.ContainsFunc([]string{bindOnly, asked, explained}, func(name string) bool { return slices.Contains(o.contenders, name) }):
+	case sets.New(o.contenders...).HasAny(bindOnly, asked, explained):
 		return fmt.Errorf("--contenders: %s, %s and %s do not know gangs", bindOnly, asked, explained)
 	case o.gang < 1:
 		return fmt.Errorf("--gang %d: it must be at least 1", o.gang)

@@ -111,33 +111,38 @@ const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enable
 func (q *questions) run(ctx context.Context, r running) {
 	defer close(q.done)
 	err := q.pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound > 0 })
-	asks := rand.IntN(2) == 0
-	for err == nil {
-		var before, after sample
-		if before, err = q.sample(r); err != nil {
-			break
-		}
-		ticker := time.NewTicker(time.Second / time.Duration(q.perSecond))
-		for range windowSeconds * q.perSecond {
-			if asks {
-				q.ask(ctx)
-			}
-			select {
-			case <-ctx.Done():
-				ticker.Stop()
-				return // the window is not whole
-			case <-ticker.C:
-			}
-		}
-		ticker.Stop()
-		if after, err = q.sample(r); err == nil {
-			q.windows.add(asks, before, after)
-		}
-		asks = !asks
+	for asks := rand.IntN(2) == 0; err == nil; asks = !asks {
+		err = q.window(ctx, r, asks)
 	}
 	if ctx.Err() == nil {
 		q.err = err
 	}
+}
+
+// window asks for the length of a window, or is silent, and adds it to the windows. The error is
+// that of the context if the window is not whole.
+func (q *questions) window(ctx context.Context, r running, asks bool) error {
+	before, err := q.sample(r)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(time.Second / time.Duration(q.perSecond))
+	defer ticker.Stop()
+	for range windowSeconds * q.perSecond {
+		if asks {
+			q.ask(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+	after, err := q.sample(r)
+	if err == nil {
+		q.windows.add(asks, before, after)
+	}
+	return err
 }
 
 // ask asks the questions.
