@@ -20,6 +20,9 @@ const (
 	// VerdictFitsWhenFreed means that no node has room for the pod now, but at least one
 	// would if pods left it.
 	VerdictFitsWhenFreed Verdict = "FitsWhenFreed"
+	// VerdictGroupDoesNotFit means that the pod by itself may fit on a node, but too few
+	// pods of its group fit together.
+	VerdictGroupDoesNotFit Verdict = "GroupDoesNotFit"
 	// VerdictWaitingForTurn means that the pod fits on a node. It waits for its turn in the
 	// queue, for its back-off to end, or for an event.
 	VerdictWaitingForTurn Verdict = "WaitingForTurn"
@@ -61,7 +64,7 @@ type SuggestionType string
 const (
 	// SuggestionFree frees resources on a node.
 	SuggestionFree SuggestionType = "Free"
-	// SuggestionAddNode adds a node like those of a pool.
+	// SuggestionAddNode adds nodes like those of a pool.
 	SuggestionAddNode SuggestionType = "AddNode"
 	// SuggestionTolerate adds tolerations to the pod.
 	SuggestionTolerate SuggestionType = "Tolerate"
@@ -78,6 +81,11 @@ const (
 	// SuggestionRelaxTopologySpread lets the pod be placed although its topology
 	// spread constraints are not satisfied.
 	SuggestionRelaxTopologySpread SuggestionType = "RelaxTopologySpread"
+	// SuggestionReduceRequests lowers the resource requests of the pod.
+	SuggestionReduceRequests SuggestionType = "ReduceRequests"
+	// SuggestionCreateClaim creates a PersistentVolumeClaim or a ResourceClaim that the
+	// pod names and that does not exist.
+	SuggestionCreateClaim SuggestionType = "CreateClaim"
 )
 
 // The metadata is not embedded, so that controller-gen makes no CRD of it.
@@ -129,6 +137,40 @@ type PodExplanation struct {
 	// bound describes a pod that is bound.
 	// +optional
 	Bound *BoundExplanation `json:"bound,omitempty"`
+
+	// node compares one node with the others. It is set if the request names a
+	// node.
+	// +optional
+	Node *NodeExplanation `json:"node,omitempty"`
+}
+
+// NodeExplanation describes why a pod is not placed on a certain node.
+type NodeExplanation struct {
+	// name is the name of the node.
+	Name string `json:"name"`
+
+	// fits reports whether the pod fits on the node now. A bound pod is decided as
+	// if it were pending.
+	Fits bool `json:"fits"`
+
+	// refusals are all plugins that refuse the pod on the node, in the order in
+	// which they run.
+	// +optional
+	Refusals []Refusal `json:"refusals,omitempty"`
+
+	// score has the scores of the node. It is unset if the pod does not fit on the
+	// node, or fits on no other one.
+	// +optional
+	Score *NodeScore `json:"score,omitempty"`
+
+	// best has the scores of the node with the highest total.
+	// +optional
+	Best *NodeScore `json:"best,omitempty"`
+
+	// rank is the place of the node among those that the pod fits on, by its
+	// total, from 1. Nodes with the same total share a rank.
+	// +optional
+	Rank int32 `json:"rank,omitempty"`
 }
 
 // PendingExplanation describes why a pod is pending.
@@ -174,10 +216,25 @@ type PendingExplanation struct {
 	// gatingPlugin is the PreEnqueue plugin that refuses the pod.
 	// +optional
 	GatingPlugin string `json:"gatingPlugin,omitempty"`
+	// gatingMessage is the message of that plugin.
+	// +optional
+	GatingMessage string `json:"gatingMessage,omitempty"`
 
-	// groups are the nodes that refuse the pod, by pool, plugins and reasons, with
-	// the largest group first. All filters are run on each node, also after one
-	// has refused the pod.
+	// victims are the pods that are being preempted for this pod and have not
+	// ended.
+	// +optional
+	Victims []PodReference `json:"victims,omitempty"`
+
+	// podRefusals are the plugins that refuse the pod whatever the node is, for
+	// example because a claim that the pod names does not exist. The groups do not
+	// repeat them.
+	// +optional
+	PodRefusals []Refusal `json:"podRefusals,omitempty"`
+
+	// groups are the nodes that refuse the pod, by plugins, reasons and details.
+	// The closest come first: those that the fewest plugins refuse, and for
+	// reasons that other pods could resolve by ending. All filters are run on each
+	// node, also after one has refused the pod.
 	// +optional
 	Groups []NodeGroup `json:"groups,omitempty"`
 
@@ -252,15 +309,36 @@ type DomainFit struct {
 	Fit int32 `json:"fit"`
 }
 
-// NodeGroup is a number of nodes of one pool that refuse a pod for the same
-// reasons.
+// PodReference names a pod.
+type PodReference struct {
+	// namespace is the namespace of the pod.
+	Namespace string `json:"namespace"`
+	// name is the name of the pod.
+	Name string `json:"name"`
+
+	// controller is the controller that replaces the pod when it ends, such as
+	// ReplicaSet/web-5d9c. It is unset if the pod has none.
+	// +optional
+	Controller string `json:"controller,omitempty"`
+
+	// terminatingSince is when the deletion of the pod was requested.
+	// +optional
+	TerminatingSince metav1.Time `json:"terminatingSince,omitzero"`
+
+	// finalizers are the finalizers of a pod that is being deleted.
+	// +optional
+	Finalizers []string `json:"finalizers,omitempty"`
+}
+
+// NodeGroup is a number of nodes that refuse a pod for the same reasons.
 type NodeGroup struct {
 	// nodes is the number of nodes.
 	Nodes int32 `json:"nodes"`
 
-	// pool is the node pool, by the label of the provider, or else the role or the
-	// instance type of the nodes. It is "-" if they have none of these labels.
-	Pool string `json:"pool"`
+	// pools are the node pools, by the label of the provider, or else by the role
+	// or the instance type of the nodes, with the largest first. A node with none
+	// of these labels is in the pool "-".
+	Pools []string `json:"pools"`
 
 	// refusals are all plugins that refuse the pod on these nodes, in the order in
 	// which they run.
@@ -271,17 +349,86 @@ type NodeGroup struct {
 	Example string `json:"example,omitempty"`
 }
 
+// RefusalReason is a word for why a plugin refuses a pod. Programs may rely on
+// these words: they do not change between versions.
+type RefusalReason string
+
+const (
+	// ReasonInsufficientResource means that the node has too little of a resource left.
+	ReasonInsufficientResource RefusalReason = "InsufficientResource"
+	// ReasonUntoleratedTaint means that the node has a taint that the pod does not tolerate.
+	ReasonUntoleratedTaint RefusalReason = "UntoleratedTaint"
+	// ReasonCordoned means that the node is marked unschedulable.
+	ReasonCordoned RefusalReason = "Cordoned"
+	// ReasonNodeAffinityMismatch means that the node does not match the node selector or
+	// the required node affinity of the pod, or the node affinity that the profile adds.
+	ReasonNodeAffinityMismatch RefusalReason = "NodeAffinityMismatch"
+	// ReasonOtherNodeRequested means that the pod names another node.
+	ReasonOtherNodeRequested RefusalReason = "OtherNodeRequested"
+	// ReasonHostPortInUse means that a host port of the pod is in use on the node.
+	ReasonHostPortInUse RefusalReason = "HostPortInUse"
+	// ReasonTopologySpread means that the pod would exceed the maximum skew of a topology
+	// spread constraint.
+	ReasonTopologySpread RefusalReason = "TopologySpread"
+	// ReasonTopologyLabelMissing means that the node lacks the topology label of a
+	// topology spread constraint.
+	ReasonTopologyLabelMissing RefusalReason = "TopologyLabelMissing"
+	// ReasonPodAffinityNotSatisfied means that the required pod affinity of the pod is not
+	// satisfied on the node.
+	ReasonPodAffinityNotSatisfied RefusalReason = "PodAffinityNotSatisfied"
+	// ReasonPodAntiAffinity means that the required pod anti-affinity of the pod keeps it
+	// off the node.
+	ReasonPodAntiAffinity RefusalReason = "PodAntiAffinity"
+	// ReasonAntiAffinityOfOtherPods means that the required pod anti-affinity of other pods
+	// keeps the pod off the node.
+	ReasonAntiAffinityOfOtherPods RefusalReason = "AntiAffinityOfOtherPods"
+	// ReasonClaimNotFound means that a PersistentVolumeClaim or a ResourceClaim of the pod
+	// does not exist.
+	ReasonClaimNotFound RefusalReason = "ClaimNotFound"
+	// ReasonClaimUnbound means that a PersistentVolumeClaim of the pod is not bound, and
+	// that its storage class does not wait for a pod.
+	ReasonClaimUnbound RefusalReason = "ClaimUnbound"
+	// ReasonClaimUnusable means that a claim of the pod cannot be used: it is being
+	// deleted, has lost its volume, or belongs to another pod.
+	ReasonClaimUnusable RefusalReason = "ClaimUnusable"
+	// ReasonVolumeNotAvailable means that there is no volume for a claim of the pod on the
+	// node, and that none can be provisioned there.
+	ReasonVolumeNotAvailable RefusalReason = "VolumeNotAvailable"
+	// ReasonVolumeOnOtherNode means that the node does not match the node affinity of a
+	// volume of the pod.
+	ReasonVolumeOnOtherNode RefusalReason = "VolumeOnOtherNode"
+	// ReasonVolumeInOtherZone means that a volume of the pod is in another zone.
+	ReasonVolumeInOtherZone RefusalReason = "VolumeInOtherZone"
+	// ReasonVolumeInUse means that another pod uses a volume of the pod, and the volume
+	// cannot be shared.
+	ReasonVolumeInUse RefusalReason = "VolumeInUse"
+	// ReasonTooManyVolumes means that the node would have more volumes than it can attach.
+	ReasonTooManyVolumes RefusalReason = "TooManyVolumes"
+	// ReasonDeviceNotAvailable means that the devices that the pod claims are not available
+	// on the node.
+	ReasonDeviceNotAvailable RefusalReason = "DeviceNotAvailable"
+	// ReasonNodeFeatureMissing means that the node lacks a feature that the pod needs.
+	ReasonNodeFeatureMissing RefusalReason = "NodeFeatureMissing"
+	// ReasonRefused means anything else, such as the refusal of a plugin that livesched does
+	// not know. The messages have the words of the plugin.
+	ReasonRefused RefusalReason = "Refused"
+)
+
 // Refusal is the refusal of a pod by a plugin.
 type Refusal struct {
 	// plugin is the name of the plugin, or "Extender" for extenders.
 	Plugin string `json:"plugin"`
 
-	// reason is a word that does not change between versions, such as
-	// InsufficientResource or UntoleratedTaint. For plugins that livesched does
-	// not know it is Refused.
-	Reason string `json:"reason"`
+	// reason is a word for the status of the plugin. It does not change between
+	// versions.
+	Reason RefusalReason `json:"reason"`
 
-	// messages are the plugin's own words.
+	// detail names what refuses the pod, such as the taint, the port, or the label
+	// that is missing. It is unset if the messages say all there is.
+	// +optional
+	Detail string `json:"detail,omitempty"`
+
+	// messages are the messages of the plugin.
 	// +optional
 	Messages []string `json:"messages,omitempty"`
 
@@ -294,17 +441,20 @@ type Refusal struct {
 	ShortBy []Shortage `json:"shortBy,omitempty"`
 }
 
-// Shortage is how much of a resource is missing, on nodes that all are short by
-// exactly this much. If the nodes of a group lack different quantities, it is
-// the least.
+// Shortage is how much of a resource the nodes of a group lack at least.
 type Shortage struct {
 	// resource is the name of the resource.
 	Resource string `json:"resource"`
 
 	// quantity is the least that is missing on any node of the group.
 	Quantity resource.Quantity `json:"quantity"`
-	// nodes is the number of nodes in the group that are short by this quantity.
+	// nodes is the number of nodes in the group that lack exactly this quantity.
 	Nodes int32 `json:"nodes"`
+
+	// most is the most that is missing on any node of the group. It is unset if all
+	// nodes lack the same.
+	// +optional
+	Most *resource.Quantity `json:"most,omitempty"`
 
 	// node is one of these nodes. It is unset for users who may not list nodes.
 	// +optional
@@ -328,6 +478,21 @@ type Suggestion struct {
 	// as far as livesched has compared them.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+
+	// pool is the pool of these nodes, as in NodeGroup.
+	// +optional
+	Pool string `json:"pool,omitempty"`
+
+	// count is the number of nodes to add. It is unset for other types of
+	// suggestions.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+
+	// pods are the pods that left the node for a suggestion of the type Free.
+	// Pods of other namespaces are left out for users who may not list pods in all
+	// namespaces.
+	// +optional
+	Pods []PodReference `json:"pods,omitempty"`
 
 	// verified reports whether livesched has decided the pod again with the
 	// change, and found a node for it.

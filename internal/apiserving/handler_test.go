@@ -222,7 +222,7 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	fill(reflect.ValueOf(&e.Bound.Top).Elem(), secret)
 	// What does not name nodes.
 	group := &e.Pending.Groups[0]
-	group.Pool = "a100"
+	group.Pools = []string{"a100"}
 	refusal := &group.Refusals[0]
 	refusal.Plugin, refusal.Reason, refusal.Messages = "NodeResourcesFit", "InsufficientResource", []string{"Insufficient cpu", "not secret-node"}
 	refusal.ShortBy[0].Resource = "cpu"

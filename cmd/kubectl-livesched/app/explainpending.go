@@ -104,10 +104,10 @@ func verdictLine(e *v1alpha1.PodExplanation) string {
 // groupRows returns the rows of the groups of nodes, one for each plugin and shortage.
 func groupRows(groups []v1alpha1.NodeGroup) (rows [][]string) {
 	for _, g := range groups {
-		nodes, pool := grouped.Sprintf("%d", g.Nodes), g.Pool
+		nodes, pool := grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", ")
 		for i := range g.Refusals {
 			r := &g.Refusals[i]
-			plugin, reason := r.Plugin, r.Reason
+			plugin, reason := r.Plugin, string(r.Reason)
 			for _, short := range shortages(r) {
 				rows = append(rows, []string{nodes, pool, plugin, reason, short})
 				nodes, pool, plugin, reason = "", "", "", "" // said once
@@ -127,7 +127,7 @@ func shortages(r *v1alpha1.Refusal) (texts []string) {
 		}
 		texts = append(texts, fmt.Sprintf("%s %s on %s", s.Quantity.String(), s.Resource, on))
 	}
-	if len(texts) == 0 && r.Reason == "Refused" && len(r.Messages) > 0 {
+	if len(texts) == 0 && r.Reason == v1alpha1.ReasonRefused && len(r.Messages) > 0 {
 		texts = append(texts, r.Messages[0])
 	}
 	if len(texts) == 0 {

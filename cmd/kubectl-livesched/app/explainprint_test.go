@@ -50,14 +50,14 @@ func TestThePrintedExplanationOfAPendingPod(t *testing.T) {
 			Reason: "Unschedulable", Since: metav1.NewTime(explained.Add(-14 * time.Minute)), Attempts: 6, Alike: 1312,
 			NextTry: metav1.NewTime(explained.Add(4 * time.Minute)),
 			Groups: []v1alpha1.NodeGroup{
-				{Nodes: 1175, Pool: "web", Refusals: []v1alpha1.Refusal{
+				{Nodes: 1175, Pools: []string{"web"}, Refusals: []v1alpha1.Refusal{
 					{Plugin: "TaintToleration", Reason: "UntoleratedTaint"},
 					{Plugin: "NodeResourcesFit", Reason: "InsufficientResource", ShortBy: []v1alpha1.Shortage{
 						{Resource: "cpu", Quantity: resource.MustParse("500m"), Nodes: 1000},
 						{Resource: "nvidia.com/gpu", Quantity: resource.MustParse("1"), Nodes: 1},
 					}},
 				}},
-				{Nodes: 41, Pool: "a100", Refusals: []v1alpha1.Refusal{{Plugin: "Ours", Reason: "Refused", Messages: []string{"no license"}}}},
+				{Nodes: 41, Pools: []string{"a100"}, Refusals: []v1alpha1.Refusal{{Plugin: "Ours", Reason: "Refused", Messages: []string{"no license"}}}},
 			},
 			Suggestions: []v1alpha1.Suggestion{
 				{Type: v1alpha1.SuggestionFree, Description: "free 1 GPU on one of 9 nodes, zone-a", Verified: true},

@@ -27,7 +27,7 @@ import (
 func lines(x explain.Explanation) []string {
 	var out []string
 	for _, g := range x.Pending.Groups {
-		line := fmt.Sprintf("%d %s", g.Nodes, g.Pool)
+		line := fmt.Sprintf("%d %s", g.Nodes, strings.Join(g.Pools, ","))
 		for _, r := range g.Refusals {
 			line += " " + r.Plugin + "/" + r.Reason
 			for _, s := range r.ShortBy {

@@ -52,7 +52,7 @@ func PoolOf(node *corev1.Node) string {
 func groupKey(n *refusedNode) string {
 	key := n.pool
 	for _, refusal := range n.refusals {
-		key += "\x00" + refusal.Plugin() + "\x01" + reasonOf(refusal)
+		key += "\x00" + refusal.Plugin() + "\x01" + string(reasonOf(refusal))
 	}
 	return key
 }
@@ -75,7 +75,7 @@ func groups(nodes []refusedNode) []v1alpha1.NodeGroup {
 // group describes nodes with the same refusals.
 func group(nodes []*refusedNode) v1alpha1.NodeGroup {
 	first := nodes[0]
-	g := v1alpha1.NodeGroup{Nodes: int32(len(nodes)), Pool: first.pool, Example: first.name()}
+	g := v1alpha1.NodeGroup{Nodes: int32(len(nodes)), Pools: []string{first.pool}, Example: first.name()}
 	for i, refusal := range first.refusals {
 		r := v1alpha1.Refusal{Plugin: refusal.Plugin(), Reason: reasonOf(refusal), Messages: messages(nodes, i)}
 		r.Resolvable = !slices.ContainsFunc(nodes, func(n *refusedNode) bool { return !resolvable(n.refusals[i]) })
