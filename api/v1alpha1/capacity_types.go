@@ -137,6 +137,10 @@ type NextPod struct {
 	// +optional
 	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
 
+	// podRefusals are the plugins that refuse it whatever the node is.
+	// +optional
+	PodRefusals []Refusal `json:"podRefusals,omitempty"`
+
 	// groups are the nodes that refuse it.
 	// +optional
 	Groups []NodeGroup `json:"groups,omitempty"`

@@ -485,6 +485,13 @@ func (in *NextPod) DeepCopyInto(out *NextPod) {
 		in, out := &in.PodGroup, &out.PodGroup
 		*out = (*in).DeepCopy()
 	}
+	if in.PodRefusals != nil {
+		in, out := &in.PodRefusals, &out.PodRefusals
+		*out = make([]Refusal, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Groups != nil {
 		in, out := &in.Groups, &out.Groups
 		*out = make([]NodeGroup, len(*in))

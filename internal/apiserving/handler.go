@@ -150,6 +150,13 @@ func (h *Handler) seesNodes(ctx context.Context) (bool, error) {
 	})
 }
 
+// seesPods reports whether the user of a request may list the pods of all namespaces.
+func (h *Handler) seesPods(ctx context.Context) (bool, error) {
+	return h.Authorizer.Allows(ctx, authorizer.AttributesRecord{
+		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "pods",
+	})
+}
+
 // explain returns an explanation that the user of the request may read.
 func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
 	ctx, leave, err := h.beginExplaining(ctx)
@@ -165,10 +172,19 @@ func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha
 	if err != nil {
 		return nil, err
 	}
+	return h.visible(ctx, explanation, seesNodes)
+}
+
+// visible returns what the user of a request may see of an explanation.
+func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesNodes bool) (*v1alpha1.PodExplanation, error) {
 	if !seesNodes {
-		explanation = withoutNodeNames(explanation)
+		e = withoutNodeNames(e)
 	}
-	return explanation, nil
+	seesPods, err := h.seesPods(ctx)
+	if err != nil || seesPods {
+		return e, err
+	}
+	return withoutPodsOfOthers(e), nil
 }
 
 // beginExplaining limits the explanations and lists that are made at the same time, and the time of

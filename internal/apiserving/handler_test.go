@@ -34,15 +34,16 @@ func (f explainer) Explain(ctx context.Context, namespace, name string) (*v1alph
 
 // mayList is an Authorizer whose users may list nodes, or may not, or that fails.
 type mayList struct {
-	nodes bool
-	err   error
+	nodes, pods bool
+	err         error
 }
 
 func (m mayList) Allows(_ context.Context, what authorizer.AttributesRecord) (bool, error) {
-	if what.Verb != "list" || what.Resource != "nodes" || what.APIGroup != "" || what.Namespace != "" || !what.ResourceRequest {
+	of, known := map[string]bool{"nodes": m.nodes, "pods": m.pods}[what.Resource]
+	if what.Verb != "list" || !known || what.APIGroup != "" || what.Namespace != "" || !what.ResourceRequest {
 		return false, fmt.Errorf("asked for %+v", what)
 	}
-	return m.nodes, m.err
+	return of, m.err
 }
 
 func newHandler(e Explainer, a Authorizer) *Handler {
@@ -211,6 +212,24 @@ func fill(v reflect.Value, name string) {
 	}
 }
 
+func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
+	pods := []v1alpha1.PodReference{{Namespace: "ml", Name: "of-mine"}, {Namespace: "web", Name: "of-others"}}
+	e := &v1alpha1.PodExplanation{
+		Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "train-7"},
+		Pending:  &v1alpha1.PendingExplanation{Victims: pods, Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionFree, Pods: pods}}},
+	}
+	for _, all := range []bool{false, true} {
+		explain := explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil })
+		body := get(newHandler(explain, mayList{nodes: true, pods: all}), path).Body.String()
+		if strings.Count(body, "of-mine") != 2 || strings.Contains(body, "of-others") != all {
+			t.Errorf("permission to list all pods: %v, got %s", all, body)
+		}
+	}
+	if len(e.Pending.Victims) != 2 || len(e.Pending.Suggestions[0].Pods) != 2 {
+		t.Error("the explainer's object is changed")
+	}
+}
+
 func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	const secret = "secret-node"
 	e := &v1alpha1.PodExplanation{Pending: &v1alpha1.PendingExplanation{}, Bound: &v1alpha1.BoundExplanation{}}
@@ -226,7 +245,10 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	refusal := &group.Refusals[0]
 	refusal.Plugin, refusal.Reason, refusal.Messages = "NodeResourcesFit", "InsufficientResource", []string{"Insufficient cpu", "not secret-node"}
 	refusal.ShortBy[0].Resource = "cpu"
-	e.Pending.Suggestions[0].Type = v1alpha1.SuggestionFree
+	fill(reflect.ValueOf(&e.Pending.PodRefusals).Elem(), secret)
+	own := &e.Pending.PodRefusals[0]
+	own.Plugin, own.Reason, own.ShortBy = "VolumeBinding", v1alpha1.ReasonClaimNotFound, nil
+	e.Pending.Suggestions[0].Type, e.Pending.Suggestions[0].Pool, e.Pending.Suggestions[0].Pods = v1alpha1.SuggestionFree, "a100", nil
 	e.Pending.NominatedNode, e.Bound.Node = "own", "own"
 	e.Message = "the pod fits on secret-node."
 	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"

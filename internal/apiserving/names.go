@@ -37,14 +37,12 @@ func withoutNodeNames(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 			// The label of a domain may be that of the host name.
 			p.PodGroup.Domain, p.PodGroup.Tried = "", nil
 		}
+		hidden.eraseIn(p.PodRefusals)
 		for _, g := range p.Groups {
-			for _, r := range g.Refusals {
-				for i := range r.Messages {
-					hidden.erase(&r.Messages[i])
-				}
-			}
+			hidden.eraseIn(g.Refusals)
 		}
 	}
+	e.Node = nil // to ask about a node needs the permission to list nodes
 	if b := e.Bound; b != nil {
 		hidden.own = b.Node
 		for i := range b.Top {
@@ -52,6 +50,22 @@ func withoutNodeNames(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 		}
 	}
 	hidden.erase(&e.Message)
+	return e
+}
+
+// withoutPodsOfOthers returns an explanation without the names of pods in other namespaces, for those
+// who may not list pods in all namespaces.
+func withoutPodsOfOthers(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
+	if e.Pending == nil {
+		return e
+	}
+	e = e.DeepCopy()
+	others := func(p v1alpha1.PodReference) bool { return p.Namespace != e.Metadata.Namespace }
+	e.Pending.Victims = slices.DeleteFunc(e.Pending.Victims, others)
+	for i := range e.Pending.Suggestions {
+		s := &e.Pending.Suggestions[i]
+		s.Pods = slices.DeleteFunc(s.Pods, others)
+	}
 	return e
 }
 
@@ -70,6 +84,16 @@ func (n *names) hide(field *string) {
 		n.hidden = append(n.hidden, *field)
 	}
 	*field = ""
+}
+
+// eraseIn replaces the hidden names in refusals.
+func (n *names) eraseIn(refusals []v1alpha1.Refusal) {
+	for i := range refusals {
+		n.erase(&refusals[i].Detail)
+		for j := range refusals[i].Messages {
+			n.erase(&refusals[i].Messages[j])
+		}
+	}
 }
 
 // erase replaces the hidden names in a sentence.

@@ -93,25 +93,33 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string
 	if err != nil {
 		return nil, err
 	}
-	if status.Next != nil && !seesNodes {
-		status.Next = nextWithoutNodeNames(status.Next)
+	if status.Next != nil {
+		if status.Next, err = h.visibleNext(ctx, in.Metadata.Namespace, status.Next, seesNodes); err != nil {
+			return nil, err
+		}
 	}
 	return &v1alpha1.Capacity{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
 }
 
-// nextWithoutNodeNames returns an explanation without names of nodes. The message about a group has
-// the labels of a domain, which may be that of the host name.
-func nextWithoutNodeNames(next *v1alpha1.NextPod) *v1alpha1.NextPod {
-	shown := withoutNodeNames(&v1alpha1.PodExplanation{
-		Message: next.Message, Pending: &v1alpha1.PendingExplanation{PodGroup: next.PodGroup, Groups: next.Groups, Suggestions: next.Suggestions},
-	})
-	if next.PodGroup != nil {
-		shown.Message = ""
+// visibleNext returns what the user of a request may see of what keeps the next pod pending. The
+// message about a group has the labels of a domain, which may be that of the host name.
+func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alpha1.NextPod, seesNodes bool) (*v1alpha1.NextPod, error) {
+	shown, err := h.visible(ctx, &v1alpha1.PodExplanation{
+		Metadata: metav1.ObjectMeta{Namespace: namespace}, Message: next.Message, Pending: &v1alpha1.PendingExplanation{
+			PodGroup: next.PodGroup, PodRefusals: next.PodRefusals, Groups: next.Groups, Suggestions: next.Suggestions,
+		},
+	}, seesNodes)
+	if err != nil {
+		return nil, err
 	}
-	return &v1alpha1.NextPod{
-		Verdict: next.Verdict, Message: shown.Message, PodGroup: shown.Pending.PodGroup, Groups: shown.Pending.Groups,
-		Suggestions: shown.Pending.Suggestions,
+	p := shown.Pending
+	out := &v1alpha1.NextPod{
+		Verdict: next.Verdict, Message: shown.Message, PodGroup: p.PodGroup, PodRefusals: p.PodRefusals, Groups: p.Groups, Suggestions: p.Suggestions,
 	}
+	if next.PodGroup != nil && !seesNodes {
+		out.Message = ""
+	}
+	return out, nil
 }
 
 // begin waits for the turn of a simulation, and asks whether its user may see nodes. Who may not

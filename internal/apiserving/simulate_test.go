@@ -181,7 +181,8 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 				fill(reflect.ValueOf(&next.Suggestions).Elem(), secret)
 				g := &next.Groups[0]
 				g.Pools, g.Refusals[0].Plugin, g.Refusals[0].Reason, g.Refusals[0].ShortBy[0].Resource = []string{"p"}, "p", "r", "cpu"
-				next.Suggestions[0].Type, next.Message = v1alpha1.SuggestionFree, "not on "+secret+"."
+				suggestion := &next.Suggestions[0]
+				suggestion.Type, suggestion.Pool, suggestion.Pods, next.Message = v1alpha1.SuggestionFree, "p", nil, "not on "+secret+"."
 				return &v1alpha1.CapacityStatus{Next: next}, nil
 			},
 		}})

@@ -29,7 +29,7 @@ func lines(x explain.Explanation) []string {
 	for _, g := range x.Pending.Groups {
 		line := fmt.Sprintf("%d %s", g.Nodes, strings.Join(g.Pools, ","))
 		for _, r := range g.Refusals {
-			line += " " + r.Plugin + "/" + r.Reason
+			line += " " + r.Plugin + "/" + string(r.Reason)
 			for _, s := range r.ShortBy {
 				line += fmt.Sprintf(" (%s %s on %d, %s)", s.Quantity.String(), s.Resource, s.Nodes, s.Node)
 			}
