@@ -104,8 +104,8 @@ type CapacityStatus struct {
 	// +optional
 	Pools []PoolCapacity `json:"pools,omitempty"`
 
-	// next says what keeps the next pod pending, as for a pod that is
-	// explained. It is unset if the count ended at its limit.
+	// next is what keeps the next pod pending, as for a pod that is explained. It
+	// is unset if the count ended at its limit.
 	// +optional
 	Next *NextPod `json:"next,omitempty"`
 }
@@ -128,12 +128,12 @@ type NextPod struct {
 	// verdict is what keeps the pod pending. A pod of a group may fit by itself.
 	Verdict Verdict `json:"verdict"`
 
-	// message says it in a sentence. For a group, it says what keeps the group
-	// pending, and is unset if you may not list nodes.
+	// message is a human-readable explanation of the verdict. For a group, it is
+	// about the group, and is unset if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// podGroup says how many pods of the group fit together.
+	// podGroup is how many pods of the group fit together.
 	// +optional
 	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
 

@@ -9,9 +9,9 @@ import (
 )
 
 // DecisionList has the latest decisions of the leader. livesched keeps them in
-// memory, the last 65,536 unless --decision-log-size says otherwise. A new leader
-// begins without any. Nobody stores a DecisionList: the API server does not have
-// this kind.
+// memory: the last 65,536, or as many as --decision-log-size. A new leader begins
+// without any. livesched computes a DecisionList for each request. The API server
+// does not have this kind.
 //
 // +kubebuilder:object:root=true
 type DecisionList struct {
@@ -21,7 +21,7 @@ type DecisionList struct {
 	Items []Decision `json:"items"`
 }
 
-// DecisionResult says what followed from a decision.
+// DecisionResult is the outcome of a decision.
 type DecisionResult string
 
 // The results, with the names that snapshots have for them.
@@ -45,7 +45,7 @@ type Decision struct {
 	// time is when the scheduling cycle began.
 	Time metav1.MicroTime `json:"time"`
 
-	// namespace and pod are those of the pod. They are unset if the pod is gone.
+	// namespace and pod are the namespace and the name of the pod. They are unset if the pod is gone.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// +optional
@@ -61,7 +61,7 @@ type Decision struct {
 	Profile  string `json:"profile"`
 	Revision string `json:"revision"`
 
-	// result says what followed.
+	// result is the outcome of the decision.
 	Result DecisionResult `json:"result"`
 
 	// node is the chosen node. It is unset if there is none, or if you may not list
@@ -70,12 +70,12 @@ type Decision struct {
 	Node string `json:"node,omitempty"`
 
 	// domain has the labels of the nodes that were allowed, such as
-	// example.com/rack=r7: those of one domain of the topology of the pod's group.
-	// It is unset if all nodes were, or if you may not list nodes.
+	// example.com/rack=r7: one domain of the topology of the pod's group. It is
+	// unset if all nodes were allowed, or if you may not list nodes.
 	// +optional
 	Domain string `json:"domain,omitempty"`
 
-	// nodes is the number of nodes, and feasible that of the nodes that the pod
+	// nodes is the number of nodes, and feasible the number of nodes that the pod
 	// fitted.
 	Nodes    int32 `json:"nodes"`
 	Feasible int32 `json:"feasible"`

@@ -8,9 +8,9 @@ import (
 )
 
 // LabelSchedulingPolicy is the label of a Secret by which its owner lets a
-// SchedulingPolicy use it. Its value is the name of the policy. Without it, whoever
-// may write policies could make livesched present the client certificate of any
-// Secret that it can read to an extender of their choice.
+// SchedulingPolicy use it. Its value is the name of the policy. Without it, a user
+// who may write policies could make livesched present the client certificate of
+// any Secret that it can read to an extender of the user's choice.
 const LabelSchedulingPolicy = "livesched.io/scheduling-policy"
 
 // Extender is an HTTP service that takes part in the scheduling of pods.

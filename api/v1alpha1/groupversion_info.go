@@ -4,7 +4,7 @@
 // Package v1alpha1 contains the API types of livesched: SchedulerProfile, which configures the
 // scheduling of the pods that select it by name, and SchedulingPolicy, which holds settings that
 // profiles share. Both are cluster-scoped. PodExplanation, DecisionList, Simulation and Capacity
-// are answers of livesched, which nobody stores.
+// are answers of livesched, which it computes for each request. They are not stored.
 //
 // The package has types, validation markers and constants, and no behaviour. The API server checks
 // what a schema can express when an object is applied. livesched checks what needs the plugin

@@ -90,9 +90,9 @@ const (
 
 // The metadata is not embedded, so that controller-gen makes no CRD of it.
 
-// PodExplanation says why a pod is pending, or why it is on its node. It has
-// the name, the namespace and the UID of the pod. livesched computes it when
-// it is asked, and nobody stores it: the API server does not have this kind.
+// PodExplanation describes why a pod is pending, or why it is on its node. It has
+// the name, the namespace and the UID of the pod. livesched computes it for each
+// request. The API server does not have this kind.
 //
 // +kubebuilder:object:root=true
 type PodExplanation struct {
@@ -108,7 +108,7 @@ type PodExplanation struct {
 	// verdict is a word for what keeps the pod pending, or that it is bound.
 	Verdict Verdict `json:"verdict"`
 
-	// message says it in a sentence.
+	// message is a human-readable explanation of the verdict.
 	// +optional
 	Message string `json:"message,omitempty"`
 
@@ -248,14 +248,14 @@ type PendingExplanation struct {
 	// +optional
 	WaitsFor []EventAwaited `json:"waitsFor,omitempty"`
 
-	// podGroup says whether the pod's group fits now. It is unset if the pod is
+	// podGroup is how many pods of the pod's group fit together now. It is unset if the pod is
 	// scheduled by itself, or if its group was not placed because it lacks a
 	// PodGroup or pods.
 	// +optional
 	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
 }
 
-// PodGroupFit says how many pods of a group fit together now. livesched has
+// PodGroupFit is how many pods of a group fit together now. livesched has
 // placed them in a copy of its state, one after the other and without
 // preemption.
 //
@@ -297,7 +297,7 @@ func (in *PodGroupFit) DeepCopy() *PodGroupFit {
 	return &out
 }
 
-// DomainFit says how many pods of a group fit together on some nodes.
+// DomainFit is how many pods of a group fit together on some nodes.
 //
 // +kubebuilder:object:generate=false
 type DomainFit struct {
@@ -466,7 +466,7 @@ type Suggestion struct {
 	// type is what is changed.
 	Type SuggestionType `json:"type"`
 
-	// description says what to do.
+	// description is what to do, in a sentence.
 	Description string `json:"description"`
 
 	// node is the node that is changed, or on which the pod then fits. It is unset

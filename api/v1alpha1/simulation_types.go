@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodSelectionType says which pods a simulation decides again.
+// PodSelectionType is which pods a simulation decides again.
 type PodSelectionType string
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // Simulation asks what a change of profiles, policies or nodes would do.
 // livesched decides pods again in a copy of its state, once as it is configured
-// and once with the change. Nobody stores a simulation: the API server does not
+// and once with the change. A simulation is not stored: the API server does not
 // have this kind. A simulation in a namespace decides the pods of that
 // namespace.
 //
@@ -172,8 +172,8 @@ type SimulationOutcome struct {
 	// unplaced is the number of the selected pods without a node.
 	Unplaced int32 `json:"unplaced"`
 
-	// nodesUsed is the number of nodes with pods, not counting those of DaemonSets
-	// and static pods.
+	// nodesUsed is the number of nodes with pods, not counting the pods of
+	// DaemonSets and static pods.
 	NodesUsed int32 `json:"nodesUsed"`
 
 	// utilization is how much of each resource all pods request.
@@ -193,7 +193,7 @@ type SimulationOutcome struct {
 	// +optional
 	Victims int32 `json:"victims,omitempty"`
 	// victimPods are some of the evicted pods. A simulation in a namespace names
-	// those of that namespace only.
+	// only the pods of that namespace.
 	// +optional
 	VictimPods []VictimPod `json:"victimPods,omitempty"`
 	// preemptionsLimited reports whether livesched has stopped looking for
@@ -234,7 +234,7 @@ type OwnerPods struct {
 	// It is Pod for pods without a controller.
 	Kind string `json:"kind"`
 
-	// namespace is that of the pods.
+	// namespace is the namespace of the pods.
 	Namespace string `json:"namespace"`
 
 	// name is the name of the owner. It is empty for pods without a controller.
@@ -253,7 +253,7 @@ type UnplacedPod struct {
 	// name of the pod.
 	Name string `json:"name"`
 
-	// message says why.
+	// message is why the pod has no node.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
