@@ -234,7 +234,12 @@ type PendingExplanation struct {
 	// groups are the nodes that refuse the pod, by plugins, reasons and details.
 	// The closest come first: those that the fewest plugins refuse, and for
 	// reasons that other pods could resolve by ending. All filters are run on each
-	// node, also after one has refused the pod.
+	// node, also after one has refused the pod. If the pod's node selector and
+	// required node affinity match some nodes, then all nodes that they exclude are
+	// in the last group, which is partial. There are at most 50 groups before it.
+	// If there would be more, the 50th has all other nodes, with the refusals that
+	// they have in common. Nodes that only podRefusals keep from the pod are in no
+	// group.
 	// +optional
 	Groups []NodeGroup `json:"groups,omitempty"`
 
@@ -340,9 +345,14 @@ type NodeGroup struct {
 	// of these labels is in the pool "-".
 	Pools []string `json:"pools"`
 
-	// refusals are all plugins that refuse the pod on these nodes, in the order in
-	// which they run.
+	// refusals are the plugins that refuse the pod on these nodes, in the order in
+	// which they run: all of them, unless partial is set.
 	Refusals []Refusal `json:"refusals"`
+
+	// partial reports whether plugins that are not in refusals refuse the pod on some
+	// of these nodes, too.
+	// +optional
+	Partial bool `json:"partial,omitempty"`
 
 	// example is one of the nodes. It is unset for users who may not list nodes.
 	// +optional
@@ -361,7 +371,8 @@ const (
 	// ReasonCordoned means that the node is marked unschedulable.
 	ReasonCordoned RefusalReason = "Cordoned"
 	// ReasonNodeAffinityMismatch means that the node does not match the node selector or
-	// the required node affinity of the pod, or the node affinity that the profile adds.
+	// the required node affinity of the pod, or the node affinity or the labels that the
+	// profile demands.
 	ReasonNodeAffinityMismatch RefusalReason = "NodeAffinityMismatch"
 	// ReasonOtherNodeRequested means that the pod names another node.
 	ReasonOtherNodeRequested RefusalReason = "OtherNodeRequested"
@@ -382,6 +393,9 @@ const (
 	// ReasonAntiAffinityOfOtherPods means that the required pod anti-affinity of other pods
 	// keeps the pod off the node.
 	ReasonAntiAffinityOfOtherPods RefusalReason = "AntiAffinityOfOtherPods"
+	// ReasonServiceAffinityNotSatisfied means that the node is not in the same domain as
+	// the other pods of the pod's Services, as the plugin ServiceAffinity demands.
+	ReasonServiceAffinityNotSatisfied RefusalReason = "ServiceAffinityNotSatisfied"
 	// ReasonClaimNotFound means that a PersistentVolumeClaim or a ResourceClaim of the pod
 	// does not exist.
 	ReasonClaimNotFound RefusalReason = "ClaimNotFound"
@@ -389,8 +403,12 @@ const (
 	// that its storage class does not wait for a pod.
 	ReasonClaimUnbound RefusalReason = "ClaimUnbound"
 	// ReasonClaimUnusable means that a claim of the pod cannot be used: it is being
-	// deleted, has lost its volume, or belongs to another pod.
+	// deleted or allocated, has lost its volume, belongs to another pod, or is in use by
+	// as many pods as may use it.
 	ReasonClaimUnusable RefusalReason = "ClaimUnusable"
+	// ReasonClassNotFound means that the StorageClass or a DeviceClass of a claim of the
+	// pod does not exist.
+	ReasonClassNotFound RefusalReason = "ClassNotFound"
 	// ReasonVolumeNotAvailable means that there is no volume for a claim of the pod on the
 	// node, and that none can be provisioned there.
 	ReasonVolumeNotAvailable RefusalReason = "VolumeNotAvailable"
@@ -404,6 +422,9 @@ const (
 	ReasonVolumeInUse RefusalReason = "VolumeInUse"
 	// ReasonTooManyVolumes means that the node would have more volumes than it can attach.
 	ReasonTooManyVolumes RefusalReason = "TooManyVolumes"
+	// ReasonVolumeDriverMissing means that the CSI driver of a volume of the pod is not
+	// installed on the node.
+	ReasonVolumeDriverMissing RefusalReason = "VolumeDriverMissing"
 	// ReasonDeviceNotAvailable means that the devices that the pod claims are not available
 	// on the node.
 	ReasonDeviceNotAvailable RefusalReason = "DeviceNotAvailable"

@@ -77,7 +77,7 @@ var _ = Describe("Explanations on the secure port", func() {
 		Expect(got.Metadata.UID).To(Equal(pod.UID))
 		Expect(got.Pending.Groups).To(HaveExactElements(And(
 			HaveField("Nodes", int32(1)),
-			HaveField("Refusals", HaveExactElements(And(HaveField("Plugin", "NodeResourcesFit"), HaveField("Reason", "InsufficientResource")))),
+			HaveField("Refusals", HaveExactElements(And(HaveField("Plugin", "NodeResourcesFit"), HaveField("Reason", v1alpha1.ReasonInsufficientResource)))),
 		)))
 
 		answer := getAs(ctx, limited, base+"default/podexplanations/large")

@@ -6,8 +6,9 @@
 // help.
 //
 //	reasons.go     the words for refusals
+//	details*.go    what refuses the pod, by name
 //	events.go      the names of the events that a pod waits for
-//	groups.go      nodes with the same refusals, by pool, and what they are short of
+//	groups.go      nodes with the same refusals, and what they are short of
 //	suggest.go     changes that would help, each tried on the fork
 //	suggestnode.go those of nodes and what is on them
 //	suggestpod.go  those of the pod
@@ -20,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,8 +76,8 @@ func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error)
 	case isGated(in):
 		return gated(x, in), nil
 	}
-	e := &explainer{fork: k, pod: in.Pod, Explanation: Explanation{PodExplanation: x}, extenders: len(cfg.Extenders)}
-	e.patience = cmp.Or(in.SuggestFor, DefaultSuggestFor)
+	e := newExplainer(k, in.Pod, x)
+	e.extenders, e.patience = len(cfg.Extenders), cmp.Or(in.SuggestFor, DefaultSuggestFor)
 	if e.instance, err = k.Instance(ctx, cfg); err == nil && in.Group != nil {
 		x.Pending.PodGroup, err = e.fitGroup(ctx, in.Group)
 	}
@@ -89,6 +91,12 @@ func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error)
 		x.Verdict, x.Message = v1alpha1.VerdictUnknown, fmt.Sprintf("It is unknown whether the pod fits: %v.", err)
 	}
 	return e.Explanation, nil
+}
+
+func newExplainer(k *fork.Fork, pod *corev1.Pod, x *v1alpha1.PodExplanation) *explainer {
+	e := &explainer{fork: k, pod: pod, Explanation: Explanation{PodExplanation: x}, reasons: reasons{}}
+	e.details.explainer = e
+	return e
 }
 
 // newExplanation returns what is known without a decision.
@@ -127,8 +135,14 @@ type explainer struct {
 	// patience bounds the time in which suggestions are tried, that in which nodes are emptied, and
 	// that in which the group is placed.
 	patience time.Duration
-	refusals *fork.Refusals
-	nodes    []refusedNode
+	reasons  reasons
+	// all are all nodes, and nodes those that the pod does not fit on.
+	all   []fwk.NodeInfo
+	nodes []refusedNode
+	// everywhere are the refusals of the pod whatever the node is. Those of the nodes do not repeat
+	// them.
+	everywhere []*fwk.Status
+	details    details
 }
 
 // refusedNode is a node that refuses the pod.
@@ -137,26 +151,20 @@ type refusedNode struct {
 	refusals []*fwk.Status
 	pool     string
 	short    shortage
+	// key is that of the node's row, if it has one.
+	key string
 }
 
 func (n *refusedNode) name() string { return n.Node().Name }
 
 // run finds the refusals, and what follows from them.
 func (e *explainer) run(ctx context.Context, in Pending) error {
-	var err error
-	if e.refusals, err = e.fork.Refusals(ctx, e.instance, e.pod); err != nil {
+	if err := e.findRefusals(ctx); err != nil {
 		return err
 	}
 	x := e.PodExplanation
-	x.Nodes, x.Feasible = int32(len(e.refusals.Nodes)), int32(e.refusals.Fits())
-	for i, node := range e.refusals.Nodes {
-		if refusals := e.refusals.ByNode[i]; len(refusals) > 0 {
-			e.nodes = append(e.nodes, refusedNode{
-				NodeInfo: node, refusals: refusals, pool: PoolOf(node.Node()), short: shortageOf(e.pod, node, refusals),
-			})
-		}
-	}
-	x.Pending.Groups = groups(e.nodes)
+	x.Pending.PodRefusals = e.podRefusals()
+	x.Pending.Groups = e.groups()
 	freeing := false
 	if x.Feasible == 0 {
 		tried, err := e.suggest(ctx)
@@ -170,4 +178,46 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 		}
 	}
 	return e.decideVerdict(ctx, in, freeing)
+}
+
+// findRefusals runs all filters on all nodes.
+func (e *explainer) findRefusals(ctx context.Context) error {
+	refusals, err := e.fork.Refusals(ctx, e.instance, e.pod)
+	if err != nil {
+		return err
+	}
+	e.all, e.everywhere = refusals.Nodes, refusals.Everywhere
+	e.Nodes, e.Feasible = int32(len(refusals.Nodes)), int32(refusals.Fits())
+	for i, node := range refusals.Nodes {
+		if statuses := refusals.ByNode[i]; len(statuses) > 0 {
+			own := statuses[len(refusals.Everywhere):]
+			e.nodes = append(e.nodes, refusedNode{
+				NodeInfo: node, refusals: own, pool: PoolOf(node.Node()), short: shortageOf(e.pod, node, own),
+			})
+		}
+	}
+	e.liftRefusals()
+	return nil
+}
+
+// liftRefusals makes refusals of nodes into such of the pod that are about a claim of the pod: some
+// plugins look at claims only when they are asked about a node.
+func (e *explainer) liftRefusals() {
+	if e.Feasible > 0 || len(e.nodes) == 0 {
+		return
+	}
+	for _, refusal := range e.nodes[0].refusals {
+		same := func(s *fwk.Status) bool {
+			return s.Plugin() == refusal.Plugin() && slices.Equal(s.Reasons(), refusal.Reasons())
+		}
+		lacks := func(n refusedNode) bool { return !slices.ContainsFunc(n.refusals, same) }
+		if !isAboutClaims(e.reasons.of(refusal)) || slices.ContainsFunc(e.nodes, lacks) {
+			continue
+		}
+		e.everywhere = append(e.everywhere, refusal)
+		for i := range e.nodes {
+			n := &e.nodes[i]
+			n.refusals = slices.DeleteFunc(slices.Clone(n.refusals), same)
+		}
+	}
 }

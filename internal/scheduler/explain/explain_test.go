@@ -59,8 +59,9 @@ func TestAPodThatFitsWhenPodsEnd(t *testing.T) {
 	}
 	x := c.explain(explain.Pending{Pod: pod("train", "2", "4Gi", usingGPUs("4"))})
 	want := []string{
+		"2 a100 NodeResourcesFit/InsufficientResource (4 nvidia.com/gpu on 2, gpu-0)",
+		"1 a100 NodeResourcesFit/InsufficientResource (2 cpu on 1, gpu-2) (1 nvidia.com/gpu on 1, gpu-2)",
 		"4 web TaintToleration/UntoleratedTaint NodeResourcesFit/InsufficientResource (4 nvidia.com/gpu on 4, web-0)",
-		"3 a100 NodeResourcesFit/InsufficientResource (4 nvidia.com/gpu on 2, gpu-0)",
 		"Free: Free 4 nvidia.com/gpu on one of 2 nodes of the pool a100.",
 		"Free: Free 2 cpu and 1 nvidia.com/gpu on one node of the pool a100.",
 		"AddNode: Add a node like those of the pool a100.",
@@ -94,7 +95,8 @@ func TestVerdicts(t *testing.T) {
 		{"it fits", explain.Pending{Pod: pod("p", "1", "1Gi")}, v1alpha1.VerdictWaitingForTurn, "fits on 1 of 2 nodes now"},
 		{"no node is as large", explain.Pending{Pod: pod("p", "100", "1Gi")}, v1alpha1.VerdictNeverFits, "even if no other pods were on them"},
 		{"no node has the label", explain.Pending{Pod: pod("p", "1", "1Gi", selecting)}, v1alpha1.VerdictNeverFits, ""},
-		{"its claim is missing", explain.Pending{Pod: pod("p", "1", "1Gi", claiming)}, v1alpha1.VerdictNeverFits, ""},
+		{"its claim is missing", explain.Pending{Pod: pod("p", "1", "1Gi", claiming)}, v1alpha1.VerdictNeverFits,
+			"The pod cannot be scheduled on any node: the PersistentVolumeClaim missing does not exist."},
 		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed, "would fit if other pods ended"},
 		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
 		{"it has gates", explain.Pending{Pod: pod("p", "1", "1Gi", gated)}, v1alpha1.VerdictGated, "example.com/quota"},
@@ -204,5 +206,30 @@ func waitOfGroup(known bool) *queue.Wait {
 	return &queue.Wait{
 		PodState: queue.PodState{Place: queue.Gated, GatingPlugin: podgroup.Gate},
 		Group:    &queue.GroupWait{Key: podgroup.Key{Namespace: "ml", Name: "train"}, Known: known, Needed: 4, Ready: 2},
+	}
+}
+
+func TestNominatedPodsAreOtherPods(t *testing.T) {
+	c := newCluster(t)
+	c.node("n", "-", "4", "8Gi")
+	c.run(pod("running", "4", "1Gi"), "n")
+	preemptor := pod("preemptor", "3", "1Gi", func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](10) })
+	info, err := schedframework.NewPodInfo(preemptor)
+	c.must(err)
+	c.must(c.objects.Put(preemptor))
+	c.Queue.Nominator().AddNominatedPod(logr.Discard(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n"})
+	for range 2 { // the nominations of the scheduler stay
+		x := c.explain(explain.Pending{Pod: pod("p", "4", "1Gi")})
+		if x.Verdict != v1alpha1.VerdictFitsWhenFreed {
+			t.Errorf("got %s: %s", x.Verdict, x.Message)
+		}
+	}
+	c.must(c.Cache.RemovePod(logr.Discard(), pod("running", "4", "1Gi")))
+	x := c.explain(explain.Pending{Pod: pod("p", "4", "1Gi")})
+	if diff := cmp.Diff([]string{"1 InsufficientResource: reserved for pods nominated to the node"}, detailsOf(x)); diff != "" {
+		t.Error(diff)
+	}
+	if x.Verdict != v1alpha1.VerdictFitsWhenFreed {
+		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 }

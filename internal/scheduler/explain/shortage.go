@@ -14,12 +14,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// shortage is what a node lacks, by resource and sorted by its name. It is the node's own: two
-// resources of which different nodes lack the least are never put together.
+// shortage is what a node lacks, by resource and sorted by its name.
 type shortage []lack
 
 // lack is how much of a resource is missing. CPU is in thousandths.
@@ -109,27 +109,34 @@ func (s shortage) weight() float64 {
 	return w
 }
 
-// nearest returns the node that lacks the least, and the number of nodes that lack exactly the
-// same. A node whose shortage is not known is nearest only if there is no other.
-func nearest(nodes []*refusedNode) (best *refusedNode, alike int) {
-	for _, n := range nodes {
-		if best == nil || len(best.short) == 0 || len(n.short) > 0 && n.short.weight() < best.short.weight() {
-			best = n
-		}
-	}
-	for _, n := range nodes {
-		if n.short.equal(best.short) {
-			alike++
-		}
-	}
-	return best, alike
-}
-
-// describe returns the shortage of a node and of others that lack the same.
-func (s shortage) describe(node string, nodes int) []v1alpha1.Shortage {
+// shortages returns what nodes lack of each resource: the least, and the most.
+func shortages(nodes []*refusedNode) []v1alpha1.Shortage {
+	var least, most shortage
 	var out []v1alpha1.Shortage
-	for _, l := range s {
-		out = append(out, v1alpha1.Shortage{Resource: string(l.resource), Quantity: l.quantity(), Nodes: int32(nodes), Node: node})
+	for _, n := range nodes {
+		for _, l := range n.short {
+			i := slices.IndexFunc(least, func(other lack) bool { return other.resource == l.resource })
+			switch {
+			case i < 0:
+				least, most = append(least, l), append(most, l)
+				out = append(out, v1alpha1.Shortage{Resource: string(l.resource), Nodes: 1, Node: n.name()})
+				continue
+			case l.amount < least[i].amount:
+				least[i], out[i].Nodes, out[i].Node = l, 1, n.name()
+			case l.amount == least[i].amount:
+				out[i].Nodes++
+			}
+			if l.amount > most[i].amount {
+				most[i] = l
+			}
+		}
 	}
+	for i := range out {
+		out[i].Quantity = least[i].quantity()
+		if most[i].amount > least[i].amount {
+			out[i].Most = ptr.To(most[i].quantity())
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.Shortage) int { return cmp.Compare(a.Resource, b.Resource) })
 	return out
 }

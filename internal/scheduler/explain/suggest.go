@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -45,7 +46,7 @@ func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
 	defer cancel()
 	var found []suggestion
 	for _, kind := range []func(context.Context) ([]suggestion, error){
-		e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.addNodes,
+		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.addNodes,
 	} {
 		some, err := kind(limited)
 		found = append(found, some...)
@@ -119,8 +120,12 @@ func (e *explainer) podsOn(node string) []*corev1.Pod {
 	return pods
 }
 
-// only returns the nodes that only these plugins refuse.
+// only returns the nodes that only these plugins refuse. There are none if others refuse the pod
+// itself.
 func (e *explainer) only(plugins ...string) []*refusedNode {
+	if slices.ContainsFunc(e.everywhere, func(s *fwk.Status) bool { return !slices.Contains(plugins, s.Plugin()) }) {
+		return nil
+	}
 	var nodes []*refusedNode
 	for i := range e.nodes {
 		if e.nodes[i].onlyRefusedBy(plugins...) {

@@ -107,7 +107,7 @@ func reduce(left shortage, pod *corev1.Pod) (helps bool) {
 // stays reports whether a pod would come back, or is critical for its node.
 func stays(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") ||
+	return owner != nil && (owner.Kind == daemonSet || owner.Kind == "Node") ||
 		strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
 }
 

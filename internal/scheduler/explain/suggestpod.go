@@ -6,12 +6,30 @@ package explain
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
+
+// createClaims suggests the claims that the pod names and that do not exist. That is not tried: the
+// claims could be of any kind.
+func (e *explainer) createClaims(context.Context) (found []suggestion, err error) {
+	seen := map[string]bool{}
+	for _, r := range e.Pending.PodRefusals {
+		claim, ok := strings.CutSuffix(r.Detail, notThere)
+		if r.Reason != v1alpha1.ReasonClaimNotFound || !ok || seen[claim] {
+			continue
+		}
+		seen[claim] = true
+		s := suggested(v1alpha1.SuggestionCreateClaim, fmt.Sprintf("Create %s.", claim), "", 0)
+		s.Verified = false
+		found = append(found, s)
+	}
+	return found, nil
+}
 
 // tolerate tries nodes that only taints keep from the pod.
 func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -113,12 +114,79 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 			return err
 		}
 	}
-	if freeing {
-		x.Verdict, x.Message = v1alpha1.VerdictFitsWhenFreed, fmt.Sprintf("None of %d nodes has room for the pod. It would fit if other pods ended.", x.Nodes)
-		return nil
+	switch {
+	case freeing:
+		x.Verdict, x.Message = v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed()
+	case len(e.everywhere) > 0:
+		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere())
+	default:
+		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them.", x.Nodes)
 	}
-	x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them.", x.Nodes)
 	return nil
+}
+
+// whyNowhere says what refuses the pod itself.
+func (e *explainer) whyNowhere() string {
+	var texts []string
+	for _, r := range e.Pending.PodRefusals {
+		text := r.Detail
+		if text == "" {
+			text = strings.Join(r.Messages, ", ")
+		}
+		if text = cmp.Or(text, "the plugin "+r.Plugin+" refuses it"); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return enumerate(texts, "and")
+}
+
+// obstacles are what other pods take from a pod, in words.
+var obstacles = map[v1alpha1.RefusalReason]string{
+	v1alpha1.ReasonHostPortInUse:           "host ports in use",
+	v1alpha1.ReasonTopologySpread:          "topology spread constraints",
+	v1alpha1.ReasonPodAntiAffinity:         "the pod's anti-affinity",
+	v1alpha1.ReasonAntiAffinityOfOtherPods: "the anti-affinity of other pods",
+	v1alpha1.ReasonPodAffinityNotSatisfied: "the pod's affinity",
+	v1alpha1.ReasonVolumeInUse:             "volumes in use",
+	v1alpha1.ReasonTooManyVolumes:          "the limit of volumes",
+	v1alpha1.ReasonDeviceNotAvailable:      "devices in use",
+}
+
+// messageOfFreed says of the nodes that the pod could be on what other pods there take.
+func (e *explainer) messageOfFreed() string {
+	possible, room, full := 0, false, true
+	var others []string
+	for i := range e.nodes {
+		n := &e.nodes[i]
+		if !n.mayBeFreed() {
+			continue
+		}
+		possible++
+		short := false
+		for _, status := range n.refusals {
+			reason := e.reasons.of(status)
+			if reason == v1alpha1.ReasonInsufficientResource {
+				short = true
+				continue
+			}
+			if text := cmp.Or(obstacles[reason], "the plugin "+status.Plugin()); !slices.Contains(others, text) {
+				others = append(others, text)
+			}
+		}
+		room, full = room || short, full && short
+	}
+	none, it := fmt.Sprintf("None of %d nodes", e.Nodes), "the pod"
+	if possible > 0 && possible < int(e.Nodes) {
+		none, it = fmt.Sprintf("%d of %d nodes could take the pod, but none of them", possible, e.Nodes), "it"
+	}
+	slices.Sort(others)
+	if room {
+		others = append([]string{"too little room"}, others...)
+	}
+	if full {
+		return fmt.Sprintf("%s has room for %s. It would fit if other pods ended.", none, it)
+	}
+	return fmt.Sprintf("%s takes %s now, because of %s. It would fit if other pods ended.", none, it, enumerate(others, "and"))
 }
 
 // awaitsVictims reports whether pods of a lower priority are terminating on the nominated node.
@@ -142,6 +210,7 @@ func (e *explainer) awaitsVictims(nominated string) bool {
 // on other nodes, and then all at once, as it may be those that are in the way.
 func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 	all, some := e.mayFitOnEmptied()
+	defer e.fork.SuspendNominations()()
 	began := time.Now()
 	for _, name := range some {
 		if time.Since(began) > e.patience {
@@ -167,18 +236,26 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 // them, of each group. Of required pod affinity, the plugin says that no pod's end helps; but a pod
 // that matches its own affinity is let in where there is no other that does.
 func (e *explainer) mayFitOnEmptied() (all, some []string) {
+	if slices.ContainsFunc(e.everywhere, isUnresolvable) {
+		return nil, nil
+	}
 	seen := map[string]int{}
 	for i := range e.nodes {
 		n := &e.nodes[i]
-		if slices.ContainsFunc(n.refusals, func(s *fwk.Status) bool { return !resolvable(s) && s.Plugin() != names.InterPodAffinity }) {
+		if !n.mayBeFreed() {
 			continue
 		}
 		all = append(all, n.name())
-		// Nodes of one group are likely to answer alike.
-		if key := groupKey(n); seen[key] < maxEmptied/4 && len(some) < maxEmptied {
-			seen[key]++
+		// Nodes of one row are likely to answer alike.
+		if seen[n.key] < maxEmptied/4 && len(some) < maxEmptied {
+			seen[n.key]++
 			some = append(some, n.name())
 		}
 	}
 	return all, some
+}
+
+// mayBeFreed reports whether the pod might fit on a node if other pods ended.
+func (n *refusedNode) mayBeFreed() bool {
+	return !slices.ContainsFunc(n.refusals, func(s *fwk.Status) bool { return !resolvable(s) && s.Plugin() != names.InterPodAffinity })
 }

@@ -79,7 +79,7 @@ func (k *Fork) Hide(pods ...*corev1.Pod) { k.cache.Hide(pods...) }
 // Show puts all hidden pods back on their nodes.
 func (k *Fork) Show() { k.cache.Show() }
 
-// Empty takes all pods off all nodes, until restore is called.
+// Empty takes all pods off all nodes, and all nominations from nodes, until restore is called.
 func (k *Fork) Empty() (restore func(), err error) {
 	nodes, err := k.snapshot.NodeInfos().List()
 	if err != nil {
@@ -89,9 +89,16 @@ func (k *Fork) Empty() (restore func(), err error) {
 	for _, node := range nodes {
 		empty.AddNode(k.logger, node.Node())
 	}
+	nominateAgain := k.nominator.Suspend()
 	k.cache = empty
-	return func() { k.cache = full }, nil
+	return func() {
+		k.cache = full
+		nominateAgain()
+	}, nil
 }
+
+// SuspendNominations takes all nominations from nodes, until restore is called.
+func (k *Fork) SuspendNominations() (restore func()) { return k.nominator.Suspend() }
 
 // nominate nominates a pod to a node, if there is one.
 func (k *Fork) nominate(pod *corev1.Pod, node string) {

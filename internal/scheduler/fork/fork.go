@@ -29,6 +29,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -180,6 +182,24 @@ func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
 // Groups returns the pod groups of the running scheduler, as they are now. Which of their pods have
 // a node may differ in the fork.
 func (k *Fork) Groups() *podgroup.Registry { return k.forker.cfg.Groups }
+
+// VolumeClaim returns a PersistentVolumeClaim, or nil if there is none.
+func (k *Fork) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	claim, err := k.scope.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
+	if err != nil {
+		return nil // a lister has no other error
+	}
+	return claim
+}
+
+// NamespaceLabels returns the labels of a namespace, nil if there is none.
+func (k *Fork) NamespaceLabels(name string) labels.Set {
+	namespace, err := k.scope.Core().V1().Namespaces().Lister().Get(name)
+	if err != nil {
+		return nil // a lister has no other error
+	}
+	return namespace.Labels
+}
 
 // Instance returns an instance of a profile, which need not be an active one. The fork builds it on
 // first use, and owns it.

@@ -26,6 +26,21 @@ func (n *Nominator) Fork() *Nominator {
 	return f
 }
 
+// Suspend removes all nominations until restore is called. What is nominated in between is lost.
+func (n *Nominator) Suspend() (restore func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	byNode, byPod, changed := n.byNode, n.byPod, n.changed
+	n.byNode, n.byPod, n.changed = map[string][]*nomination{}, map[types.UID]*nomination{}, map[string]uint64{}
+	n.size.Store(0)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.byNode, n.byPod, n.changed = byNode, byPod, changed
+		n.size.Store(int64(len(byPod)))
+	}
+}
+
 // NominatedNode returns the node that a pod is nominated to, or "".
 func (n *Nominator) NominatedNode(pod types.UID) string {
 	if n.size.Load() == 0 {

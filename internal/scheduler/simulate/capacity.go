@@ -165,7 +165,8 @@ func (c *counter) next(ctx context.Context, in explain.Pending) (*v1alpha1.NextP
 		return nil, err
 	}
 	return &v1alpha1.NextPod{
-		Verdict: x.Verdict, Message: x.Message, PodGroup: x.Pending.PodGroup, Groups: x.Pending.Groups, Suggestions: x.Pending.Suggestions,
+		Verdict: x.Verdict, Message: x.Message, PodGroup: x.Pending.PodGroup,
+		PodRefusals: x.Pending.PodRefusals, Groups: x.Pending.Groups, Suggestions: x.Pending.Suggestions,
 	}, nil
 }
 

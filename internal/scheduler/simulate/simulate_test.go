@@ -299,7 +299,7 @@ func TestCapacity(t *testing.T) {
 	if diff := cmp.Diff(pools, got.Pools); diff != "" || got.Pods != 5 || got.Nodes != 3 || got.ClusterNodes != 3 || got.Limited || got.Profile != "mine" {
 		t.Errorf("got %+v %s", got, diff)
 	}
-	if n := got.Next; n == nil || n.Verdict != v1alpha1.VerdictFitsWhenFreed || len(n.Groups) != 2 || n.Groups[0].Refusals[0].Plugin != "NodeResourcesFit" || len(n.Suggestions) == 0 {
+	if n := got.Next; n == nil || n.Verdict != v1alpha1.VerdictFitsWhenFreed || len(n.Groups) != 1 || n.Groups[0].Refusals[0].Plugin != "NodeResourcesFit" || len(n.Suggestions) == 0 {
 		t.Errorf("next: %+v", n)
 	}
 	if got := count(simulate.CountRequest{Pod: like, Limit: 4}); got.Pods != 4 || !got.Limited || got.Next != nil {
