@@ -23,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
@@ -90,8 +91,26 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
+	o.addColorFlag(root)
 	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newDecisions(o), newSimulate(o), newCapacity(o), newSnapshot(o), newReplay(o), newVersion(o))
 	return root
+}
+
+// addColorFlag adds --color, and makes the output a Terminal before a command runs.
+func (o *options) addColorFlag(root *cobra.Command) {
+	color := string(terminal.ColorAuto)
+	root.PersistentFlags().StringVar(&color, "color", color,
+		"Colours in the output: auto, always or never. With auto, only on a terminal, and not if NO_COLOR is set.")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		mode, err := terminal.ParseColorMode(color)
+		if err != nil {
+			return fmt.Errorf("--color: %w", err)
+		}
+		o.Out = terminal.New(o.Out, mode)
+		return nil
+	}
+	modes := []string{string(terminal.ColorAuto), string(terminal.ColorAlways), string(terminal.ColorNever)}
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // displayName returns the name that users run the command by. kubectl derives the names of its

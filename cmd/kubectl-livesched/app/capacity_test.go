@@ -97,7 +97,7 @@ func TestPrintGroupsThatFit(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	if err := printCapacity(&out, c); err != nil {
+	if err := printCapacity(testTerminal(&out), c); err != nil {
 		t.Fatal(err)
 	}
 	want := `Room for 3 more groups of 64 pods, on 48 of 64 nodes; profile gpu@5d9c7b6f84.
@@ -112,7 +112,7 @@ Pod group train: 64 pods must be placed together, and 40 fit now in rack=r4; 64 
 	}
 	c.Status.Limited, c.Status.PodGroups, c.Spec.PodGroup.MinMember = true, 1, 1
 	out.Reset()
-	if err := printCapacity(&out, c); err != nil || !strings.HasPrefix(out.String(), "Room for at least 1 more group of 1 pod, on ") {
+	if err := printCapacity(testTerminal(&out), c); err != nil || !strings.HasPrefix(out.String(), "Room for at least 1 more group of 1 pod, on ") {
 		t.Error(err, out.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // shortNames are the columns of plugins with long names.
@@ -38,7 +39,7 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation) error {
 	}
 	plugins, equal := pluginColumns(b.Top)
 	left := 0
-	for len(plugins) > 1 && tableWidth(b.Top, plugins) > lineWidth {
+	for len(plugins) > 1 && tableWidth(b.Top, plugins) > terminal.Of(w).Width() {
 		plugins, left = plugins[:len(plugins)-1], left+1
 	}
 	header := []string{"NODE", "TOTAL"}

@@ -58,7 +58,7 @@ func TestThePrintedGroup(t *testing.T) {
 		group.kinds = append(group.kinds, []string{fmt.Sprintf("w%d-0", i), fmt.Sprintf("w%d-1", i)}[:1+i%2])
 	}
 	var out strings.Builder
-	if err := printGroup(&out, "train", group, []json.RawMessage{answer, answer}, explained); err != nil {
+	if err := printGroup(testTerminal(&out), "train", group, []json.RawMessage{answer, answer}, explained); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -17,9 +17,6 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// lineWidth is the width that texts are wrapped at.
-const lineWidth = 100
-
 // grouped formats numbers with a comma after each three digits.
 var grouped = message.NewPrinter(language.English)
 
@@ -190,23 +187,4 @@ func nextTry(in time.Duration) string {
 		return "now"
 	}
 	return "in " + duration.HumanDuration(in) + " at the latest"
-}
-
-// writeLine writes a text, wrapped between words.
-func writeLine(w io.Writer, text string) {
-	width := 0
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i == 0:
-		case width+1+len(word) > lineWidth:
-			_, _ = fmt.Fprint(w, "\n  ")
-			width = 2
-		default:
-			_, _ = fmt.Fprint(w, " ")
-			width++
-		}
-		_, _ = fmt.Fprint(w, word)
-		width += len(word)
-	}
-	_, _ = fmt.Fprintln(w)
 }

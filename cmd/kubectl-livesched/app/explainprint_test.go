@@ -21,7 +21,7 @@ var explained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func printed(t *testing.T, e *v1alpha1.PodExplanation) string {
 	t.Helper()
 	var out strings.Builder
-	if err := printExplanation(&out, e, explained); err != nil {
+	if err := printExplanation(testTerminal(&out), e, explained); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {

@@ -11,8 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // The values of -o. The empty value selects the default format of a command, which is for users.
@@ -63,15 +64,13 @@ func writeAnswer(w io.Writer, format string, text []byte) error {
 	return writeAs(w, formatJSON, json.RawMessage(text))
 }
 
-// writeTable writes a table as kubectl does.
+// writeTable writes a table as kubectl does, with the last column wrapped on a terminal.
 func writeTable(w io.Writer, header []string, rows [][]string) error {
-	tab := printers.GetNewTabWriter(w)
-	_, _ = fmt.Fprintln(tab, strings.Join(header, "\t"))
-	for _, row := range rows {
-		_, _ = fmt.Fprintln(tab, strings.Join(row, "\t"))
-	}
-	return tab.Flush()
+	return terminal.Of(w).Table(header, rows)
 }
+
+// writeLine writes a text, wrapped between words.
+func writeLine(w io.Writer, text string) { terminal.Of(w).Line(text) }
 
 // plural returns a count with its noun, such as "1 error" or "2 errors".
 func plural(count int, one string) string {

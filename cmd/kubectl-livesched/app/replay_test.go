@@ -81,7 +81,7 @@ NUMBER   POD           RECORDED                      NOW
 		t.Run(name, func(t *testing.T) {
 			snapshot.Header.Redacted = test.redacted
 			var out bytes.Buffer
-			if err := printReplay(&out, snapshot, test.unusable, &test.report, false); err != nil {
+			if err := printReplay(testTerminal(&out), snapshot, test.unusable, &test.report, false); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {

@@ -39,7 +39,7 @@ func simulated() *v1alpha1.Simulation {
 
 func TestPrintSimulation(t *testing.T) {
 	var out bytes.Buffer
-	if err := printSimulation(&out, simulated(), false); err != nil {
+	if err := printSimulation(testTerminal(&out), simulated(), false); err != nil {
 		t.Fatal(err)
 	}
 	want := `Pods decided again: 2,000 of 5,312, on 912 nodes.

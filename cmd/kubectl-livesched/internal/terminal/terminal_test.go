@@ -1,0 +1,116 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package terminal
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestParagraph(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, others, text string
+		want                string
+	}{
+		"short":                   {"", "  ", "one line", "one line\n"},
+		"empty":                   {"", "  ", "", "\n"},
+		"hanging indent":          {"", "  ", "one two three four five", "one two three\n  four five\n"},
+		"item of a list":          {"  - ", "    ", "one two three four", "  - one two\n    three four\n"},
+		"white space":             {"", "", " one\n\ttwo  ", "one two\n"},
+		"a word that is too long": {"", "  ", "a supercalifragilistic word", "a\n  supercalifragilistic\n  word\n"},
+		"wide and styled words":   {"", "", "\x1b[31m節點\x1b[m 節點 節點 x", "\x1b[31m節點\x1b[m 節點 節點\nx\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			Plain(&out, 15).Paragraph(test.first, test.others, test.text)
+			if out.String() != test.want {
+				t.Errorf("got\n%q\nwant\n%q", out.String(), test.want)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	header := []string{"NODES", "POOL", "WHY NOT"}
+	for name, test := range map[string]struct {
+		width  int
+		header []string
+		rows   [][]string
+		want   string
+	}{
+		"like kubectl": {80, header, [][]string{{"3", "gpu", "taint"}, {"1,116", "a-long-name", ""}}, `
+NODES   POOL          WHY NOT
+3       gpu           taint
+1,116   a-long-name
+`},
+		"last column wrapped": {40, header, [][]string{{"3", "gpu", "taint nvidia.com/gpu=present:NoSchedule of all"}}, `
+NODES   POOL   WHY NOT
+3       gpu    taint
+               nvidia.com/gpu=present:NoSchedule
+               of all
+`},
+		"no room to wrap": {24, header, [][]string{{"3", "gpu", "a long text that has no room"}}, `
+NODES   POOL   WHY NOT
+3       gpu    a long text that has no room
+`},
+		"unwrapped without a terminal": {0, header, [][]string{{"3", "gpu", strings.Repeat("word ", 40) + "end"}}, `
+NODES   POOL   WHY NOT
+3       gpu    ` + strings.Repeat("word ", 40) + `end
+`},
+		"without a header": {80, nil, [][]string{{"a", "b"}}, "\na     b\n"},
+		"style of wrapped lines": {30, nil, [][]string{{"x", "\x1b[31mone two three four five six\x1b[m"}},
+			"\nx     \x1b[31mone two three four five\x1b[m\n      \x1b[31msix\x1b[m\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := Plain(&out, test.width).Table(test.header, test.rows); err != nil {
+				t.Fatal(err)
+			}
+			if got := "\n" + out.String(); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWidthOfAPipe(t *testing.T) {
+	for columns, want := range map[string]struct{ text, tables int }{
+		"": {80, 0}, "120": {120, 120}, "5": {40, 5}, "wide": {80, 0}, "-1": {80, 0},
+	} {
+		t.Setenv("COLUMNS", columns)
+		got := Of(&bytes.Buffer{})
+		if got.width != want.text || got.tables != want.tables {
+			t.Errorf("COLUMNS=%q: got %d and %d, want %+v", columns, got.width, got.tables, want)
+		}
+	}
+}
+
+func TestColors(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	file, err := os.Create(t.TempDir() + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for mode, want := range map[ColorMode]string{ColorAuto: "x", ColorNever: "x", ColorAlways: "\x1b[31mx\x1b[m"} {
+		if got := New(file, mode).Bad("x"); got != want {
+			t.Errorf("--color=%s: %q in a file, want %q", mode, got, want)
+		}
+	}
+	colored := Colored(&bytes.Buffer{}, 80)
+	if Of(colored) != colored || New(colored, ColorNever) != colored {
+		t.Error("a Terminal is not the Terminal of itself")
+	}
+	for status, want := range map[string]string{"True": "True", "False": colored.Bad("False"), "Unknown": colored.Warn("Unknown")} {
+		if got := colored.Condition(status); got != want {
+			t.Errorf("condition %s: %q", status, got)
+		}
+	}
+	if _, err := ParseColorMode("red"); err == nil || !strings.Contains(err.Error(), "auto, always or never") {
+		t.Errorf("--color=red: %v", err)
+	}
+}
