@@ -139,36 +139,40 @@ type PodExplanation struct {
 	Bound *BoundExplanation `json:"bound,omitempty"`
 
 	// node compares one node with the others. It is set if the request names a
-	// node.
+	// node, unless no profile has the scheduler name, or the verdict is Unknown.
 	// +optional
 	Node *NodeExplanation `json:"node,omitempty"`
 }
 
-// NodeExplanation describes why a pod is not placed on a certain node.
+// NodeExplanation describes why a pod is not placed on a certain node. All is about
+// the present state of the cluster: a bound pod is decided as if it were pending.
+// Extenders are not asked.
 type NodeExplanation struct {
 	// name is the name of the node.
 	Name string `json:"name"`
 
-	// fits reports whether the pod fits on the node now. A bound pod is decided as
-	// if it were pending.
+	// fits reports whether the pod fits on the node now.
 	Fits bool `json:"fits"`
 
-	// refusals are all plugins that refuse the pod on the node, in the order in
-	// which they run.
+	// refusals are all plugins that refuse the pod on the node: first those that
+	// refuse it whatever the node is, then the others in the order in which they
+	// run.
 	// +optional
 	Refusals []Refusal `json:"refusals,omitempty"`
 
 	// score has the scores of the node. It is unset if the pod does not fit on the
-	// node, or fits on no other one.
+	// node.
 	// +optional
 	Score *NodeScore `json:"score,omitempty"`
 
-	// best has the scores of the node with the highest total.
+	// best has the scores of the node with the highest total, which may be this
+	// one. It is unset if the pod fits on no node.
 	// +optional
 	Best *NodeScore `json:"best,omitempty"`
 
 	// rank is the place of the node among those that the pod fits on, by its
-	// total, from 1. Nodes with the same total share a rank.
+	// total, from 1. Nodes with the same total share a rank. It is unset if the pod
+	// does not fit on the node.
 	// +optional
 	Rank int32 `json:"rank,omitempty"`
 }

@@ -5,7 +5,7 @@
 // are objects of livesched.io that nobody stores: the API server does not know their resources, but
 // it authorizes requests for them.
 //
-//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
+//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -40,6 +41,10 @@ var Path = "/apis/" + v1alpha1.GroupVersion.String() + "/"
 // its pod.
 const PodExplanations = "podexplanations"
 
+// NodeParameter is the parameter of an explanation with the name of a node that is compared with
+// the others. It is for those alone who may list nodes.
+const NodeParameter = "node"
+
 const (
 	// maxExplanations limits the explanations that are made at the same time: they take CPUs from
 	// the scheduler. A caller beyond the limit tries again a little later.
@@ -52,9 +57,10 @@ const (
 
 // Explainer explains decisions. Any goroutine may call it.
 type Explainer interface {
-	// Explain explains why a pod is pending, or where it is. If there is no such pod, or if this
-	// replica cannot answer yet, the error is an apierrors.APIStatus.
-	Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error)
+	// Explain explains why a pod is pending, or where it is. If node is not "", it compares that
+	// node with the others. If there is no such pod or node, or if this replica cannot answer yet,
+	// the error is an apierrors.APIStatus.
+	Explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error)
 }
 
 // Authorizer says what else the user of a request may do; secureserving.Guard is one.
@@ -125,7 +131,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case Decisions:
 		return h.decisions(r, info.Namespace)
 	}
-	return h.explain(r.Context(), info.Namespace, info.Name)
+	return h.explain(r.Context(), info.Namespace, info.Name, r.URL.Query().Get(NodeParameter))
 }
 
 // verbs are those of the resources.
@@ -158,7 +164,7 @@ func (h *Handler) seesPods(ctx context.Context) (bool, error) {
 }
 
 // explain returns an explanation that the user of the request may read.
-func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+func (h *Handler) explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error) {
 	ctx, leave, err := h.beginExplaining(ctx)
 	if err != nil {
 		return nil, err
@@ -168,7 +174,10 @@ func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha
 	if err != nil {
 		return nil, err
 	}
-	explanation, err := h.Explainer.Explain(ctx, namespace, name)
+	if node != "" && !seesNodes {
+		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("you may not list nodes, so you may not ask about one"))
+	}
+	explanation, err := h.Explainer.Explain(ctx, namespace, name, node)
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,10 @@ import (
 )
 
 // explainer is an Explainer that is a function.
-type explainer func(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error)
+type explainer func(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error)
 
-func (f explainer) Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
-	return f(ctx, namespace, name)
+func (f explainer) Explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error) {
+	return f(ctx, namespace, name, node)
 }
 
 // mayList is an Authorizer whose users may list nodes, or may not, or that fails.
@@ -82,7 +82,7 @@ func statusIn(t *testing.T, answer *httptest.ResponseRecorder) metav1.Status {
 }
 
 func TestAnExplanationIsAnObject(t *testing.T) {
-	h := newHandler(explainer(func(_ context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	h := newHandler(explainer(func(_ context.Context, namespace, name, _ string) (*v1alpha1.PodExplanation, error) {
 		e := &v1alpha1.PodExplanation{Verdict: v1alpha1.VerdictNeverFits}
 		e.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodExplanation"}
 		e.Metadata.Namespace, e.Metadata.Name = namespace, name
@@ -122,7 +122,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
 		{name: "no resource", path: "/apis/livesched.io/v1alpha1", want: metav1.StatusReasonNotFound},
 	} {
-		h := newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
 			if test.err == nil {
 				t.Errorf("%s: the explainer is asked", test.name)
 			}
@@ -154,7 +154,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
-		h := newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
 			<-proceed
 			return &v1alpha1.PodExplanation{}, nil
 		}), mayList{nodes: true})
@@ -181,7 +181,7 @@ func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 
 func TestAnExplanationHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHandler(explainer(func(ctx context.Context, _, _ string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(ctx context.Context, _, _, _ string) (*v1alpha1.PodExplanation, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}), mayList{nodes: true})
@@ -219,7 +219,7 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 		Pending:  &v1alpha1.PendingExplanation{Victims: pods, Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionFree, Pods: pods}}},
 	}
 	for _, all := range []bool{false, true} {
-		explain := explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil })
+		explain := explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil })
 		body := get(newHandler(explain, mayList{nodes: true, pods: all}), path).Body.String()
 		if strings.Count(body, "of-mine") != 2 || strings.Contains(body, "of-others") != all {
 			t.Errorf("permission to list all pods: %v, got %s", all, body)
@@ -227,6 +227,21 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 	}
 	if len(e.Pending.Victims) != 2 || len(e.Pending.Suggestions[0].Pods) != 2 {
 		t.Error("the explainer's object is changed")
+	}
+}
+
+func TestOnlyWhoMayListNodesAsksAboutOne(t *testing.T) {
+	h := func(lists bool) *httptest.ResponseRecorder {
+		return get(newHandler(explainer(func(_ context.Context, _, _, node string) (*v1alpha1.PodExplanation, error) {
+			return &v1alpha1.PodExplanation{Node: &v1alpha1.NodeExplanation{Name: node}}, nil
+		}), mayList{nodes: lists}), path+"?node=n1")
+	}
+	var got v1alpha1.PodExplanation
+	if answer := h(true); json.Unmarshal(answer.Body.Bytes(), &got) != nil || got.Node == nil || got.Node.Name != "n1" {
+		t.Errorf("got %s", answer.Body)
+	}
+	if got := statusIn(t, h(false)); got.Reason != metav1.StatusReasonForbidden || !strings.Contains(got.Message, `nodes "n1" is forbidden: you may not list nodes`) {
+		t.Errorf("got %+v", got)
 	}
 }
 
@@ -253,7 +268,7 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	e.Message = "the pod fits on secret-node."
 	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"
 	h := func(lists bool) string {
-		return get(newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
+		return get(newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
 	}
 	shown, hidden := h(true), h(false)
 	if !strings.Contains(shown, secret) || strings.Count(shown, secret) < 6 {

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,16 +14,18 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// ExplainPending explains why a pod is pending, on a fork that is made for it. It works on every
-// replica. A replica that does not lead knows what the pod's next decision would be, but not how
-// often the leader has tried it.
+// ExplainPending explains why a pod is pending, on a fork that is made for it. If node is not "",
+// it compares that node with the others. It works on every replica. A replica that does not lead
+// knows what the pod's next decision would be, but not how often the leader has tried it.
 //
-// The error is an apierrors.APIStatus if this replica cannot answer yet, or if the pod is bound.
-func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PodExplanation, error) {
+// The error is an apierrors.APIStatus if this replica cannot answer yet, if the pod is bound, or if
+// there is no such node.
+func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod, node string) (*v1alpha1.PodExplanation, error) {
 	select {
 	case <-s.ready:
 	default:
@@ -57,7 +60,20 @@ func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod) (*v1alp
 	}
 	defer k.Close()
 	x, err := explain.Explain(ctx, k, in)
+	if err == nil && node != "" && x.Verdict != v1alpha1.VerdictUnknown {
+		x.Node, err = explainNode(ctx, k, pod, node)
+	}
 	return x.PodExplanation, err
+}
+
+// explainNode compares a node with the others that a pod fits on. The fork must not be used
+// afterwards.
+func explainNode(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1alpha1.NodeExplanation, error) {
+	x, err := explain.Node(ctx, k, pod, name)
+	if none := (*explain.NoNodeError)(nil); errors.As(err, &none) {
+		return nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
+	}
+	return x, err
 }
 
 // groupOf returns the group that a pod is placed with, or nil if its pods are scheduled one by one,

@@ -15,11 +15,12 @@ import (
 )
 
 // ExplainBound explains why a pod is on its node: by the recorded decision if this replica has made
-// it, and still has it with its scores, and else by a decision that it makes again on a fork.
+// it, and still has it with its scores, and else by a decision that it makes again on a fork. If
+// node is not "", it compares that node with the others, in the present state of the cluster.
 //
-// The error is an apierrors.APIStatus if this replica cannot answer yet, if the pod is pending, or
-// if the API server does not answer.
-func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PodExplanation, error) {
+// The error is an apierrors.APIStatus if this replica cannot answer yet, if the pod is pending, if
+// there is no such node, or if the API server does not answer.
+func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod, node string) (*v1alpha1.PodExplanation, error) {
 	select {
 	case <-s.ready:
 	default:
@@ -33,7 +34,7 @@ func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod) (*v1alpha
 		bound.Decision = &d
 		bound.Changes = max(0, int64(s.parts.cache.LogEnd()-d.Snapshot)-1) // one is that the pod was assumed
 	}
-	if bound.IsRecorded() {
+	if bound.IsRecorded() && node == "" {
 		return explain.Recorded(bound), nil
 	}
 	// Informers keep of bound pods only what the decisions about others read.
@@ -50,5 +51,14 @@ func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod) (*v1alpha
 		return nil, err
 	}
 	defer k.Close()
-	return explain.Recompute(ctx, k, bound)
+	var x *v1alpha1.PodExplanation
+	if bound.IsRecorded() {
+		x = explain.Recorded(bound)
+	} else if x, err = explain.Recompute(ctx, k, bound); err != nil {
+		return nil, err
+	}
+	if node != "" {
+		x.Node, err = explainNode(ctx, k, complete, node)
+	}
+	return x, err
 }

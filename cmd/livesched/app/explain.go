@@ -17,7 +17,7 @@ import (
 type explainer struct{ sched *scheduler.Scheduler }
 
 // Explain implements apiserving.Explainer.
-func (e explainer) Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+func (e explainer) Explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error) {
 	if err := ready(e.sched); err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (e explainer) Explain(ctx context.Context, namespace, name string) (*v1alph
 	case err != nil:
 		return nil, err
 	case pod.Spec.NodeName != "":
-		return e.sched.ExplainBound(ctx, pod)
+		return e.sched.ExplainBound(ctx, pod, node)
 	}
-	return e.sched.ExplainPending(ctx, pod)
+	return e.sched.ExplainPending(ctx, pod, node)
 }

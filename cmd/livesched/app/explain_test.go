@@ -80,7 +80,13 @@ var _ = Describe("Explanations on the secure port", func() {
 			HaveField("Refusals", HaveExactElements(And(HaveField("Plugin", "NodeResourcesFit"), HaveField("Reason", v1alpha1.ReasonInsufficientResource)))),
 		)))
 
-		answer := getAs(ctx, limited, base+"default/podexplanations/large")
+		answer := getAs(ctx, admin, base+"default/podexplanations/large?node=secret-node")
+		Expect(json.Unmarshal([]byte(answer.Body), &got)).To(Succeed(), answer.Body)
+		Expect(got.Node).NotTo(BeNil())
+		Expect(got.Node.Fits).To(BeFalse())
+		Expect(got.Node.Refusals).To(HaveExactElements(HaveField("Reason", v1alpha1.ReasonInsufficientResource)))
+
+		answer = getAs(ctx, limited, base+"default/podexplanations/large")
 		Expect(answer.Code).To(Equal(http.StatusOK), answer.Body)
 		Expect(answer.Body).To(And(ContainSubstring("NodeResourcesFit"), Not(ContainSubstring("secret-node"))))
 
@@ -96,6 +102,9 @@ var _ = Describe("Explanations on the secure port", func() {
 				`podexplanations.livesched.io "large" is forbidden: User "system:serviceaccount:livesched-system:explains-nothing" cannot get resource "podexplanations" in API group "livesched.io" in the namespace "default"`},
 			{limited, namespace + "/podexplanations/large", http.StatusForbidden, metav1.StatusReasonForbidden, `in the namespace "livesched-system"`},
 			{limited, "default/podexplanations", http.StatusForbidden, metav1.StatusReasonForbidden, `cannot list resource "podexplanations"`},
+			{limited, "default/podexplanations/large?node=secret-node", http.StatusForbidden, metav1.StatusReasonForbidden,
+				`nodes "secret-node" is forbidden: you may not list nodes`},
+			{admin, "default/podexplanations/large?node=no-node", http.StatusNotFound, metav1.StatusReasonNotFound, `nodes "no-node" not found`},
 			{limited, "default/podexplanations/nobody", http.StatusNotFound, metav1.StatusReasonNotFound, `pods "nobody" not found`},
 		} {
 			answer := getAs(ctx, refused.token, base+refused.path)

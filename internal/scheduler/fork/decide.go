@@ -32,14 +32,22 @@ type Decision struct {
 // the pod fits no node, the error is a *schedframework.FitError, and the decision has the
 // diagnosis.
 func (k *Fork) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	return k.decide(ctx, p, pod, p.Config.PercentageOfNodesToScore)
+}
+
+// DecideAmongAll is Decide that scores all nodes that the pod fits, whatever the profile says.
+func (k *Fork) DecideAmongAll(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	return k.decide(ctx, p, pod, 100)
+}
+
+func (k *Fork) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, percentage int32) (Decision, error) {
 	d := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
 	if err := k.refresh(); err != nil {
 		return d, err
 	}
 	var err error
 	d.Evaluation, err = k.algorithm.Evaluate(ctx, algorithm.Params{
-		Framework:                p.Framework,
-		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
+		Framework: p.Framework, PercentageOfNodesToScore: percentage,
 	}, d.State, pod)
 	return d, err
 }

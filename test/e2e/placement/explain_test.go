@@ -22,7 +22,7 @@ var _ = Describe("The explanation of a pending pod", func() {
 	explain := func(ctx context.Context, pod *corev1.Pod) *v1alpha1.PodExplanation {
 		GinkgoHelper()
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		x, err := Running.Scheduler.ExplainPending(ctx, pod)
+		x, err := Running.Scheduler.ExplainPending(ctx, pod, "")
 		Expect(err).NotTo(HaveOccurred())
 		return x
 	}
@@ -102,7 +102,7 @@ var _ = Describe("The explanation of a bound pod", func() {
 		explain := func(pod *corev1.Pod) *v1alpha1.PodExplanation {
 			GinkgoHelper()
 			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-			x, err := Running.Scheduler.ExplainBound(ctx, pod)
+			x, err := Running.Scheduler.ExplainBound(ctx, pod, "")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(x.Verdict).To(Equal(v1alpha1.VerdictBound))
 			Expect(x.Profile).To(Equal("mine"))

@@ -38,7 +38,7 @@ var _ = Describe("The explanation of a pod of a PodGroup", func() {
 			if err := K8s.Get(ctx, clientKey(pod), pod); err != nil {
 				return nil
 			}
-			x, err := Running.Scheduler.ExplainPending(ctx, pod)
+			x, err := Running.Scheduler.ExplainPending(ctx, pod, "")
 			if err != nil || x.Pending == nil {
 				return nil
 			}
