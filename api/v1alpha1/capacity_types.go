@@ -10,7 +10,7 @@ import (
 
 // Capacity asks how many more pods of a kind fit in the cluster. livesched
 // decides one after the other in a copy of its state, until one fits nowhere.
-// Nobody stores a capacity: the API server does not have this kind.
+// A capacity is not stored: the API server does not have this kind.
 //
 // +kubebuilder:object:root=true
 type Capacity struct {

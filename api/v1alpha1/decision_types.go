@@ -45,7 +45,8 @@ type Decision struct {
 	// time is when the scheduling cycle began.
 	Time metav1.MicroTime `json:"time"`
 
-	// namespace and pod are the namespace and the name of the pod. They are unset if the pod is gone.
+	// namespace and pod are the namespace and the name of the pod. They are unset
+	// if the pod is gone.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// +optional

@@ -257,9 +257,9 @@ type PendingExplanation struct {
 	// +optional
 	WaitsFor []EventAwaited `json:"waitsFor,omitempty"`
 
-	// podGroup is how many pods of the pod's group fit together now. It is unset if the pod is
-	// scheduled by itself, or if its group was not placed because it lacks a
-	// PodGroup or pods.
+	// podGroup is how many pods of the pod's group fit together now. It is unset if
+	// the pod is scheduled by itself, or if its group was not placed because it
+	// lacks a PodGroup or pods.
 	// +optional
 	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
 }

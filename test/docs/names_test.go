@@ -38,17 +38,44 @@ func TestEveryReasonIsDescribed(t *testing.T) {
 	}
 }
 
-// reasons returns the values of the constants of the API whose name begins with Reason.
+// reasons returns the reasons of conditions: the constants of the API whose name begins with
+// Reason.
 func reasons(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1alpha1/condition.go"), nil, 0)
+	return constants(t, "condition.go", func(spec *ast.ValueSpec) bool { return strings.HasPrefix(spec.Names[0].Name, "Reason") })
+}
+
+// TestEveryVerdictIsDescribed looks for a row of the troubleshooting page for each word that an
+// explanation can have: what to do depends on it.
+func TestEveryVerdictIsDescribed(t *testing.T) {
+	troubleshoot := read(t, "docs/troubleshoot.md").text
+	for kind, least := range map[string]int{"Verdict": 10, "RefusalReason": 20} {
+		words := constants(t, "podexplanation_types.go", func(spec *ast.ValueSpec) bool {
+			named, ok := spec.Type.(*ast.Ident)
+			return ok && named.Name == kind
+		})
+		for _, word := range words {
+			if !strings.Contains(troubleshoot, "\n| `"+word+"` |") {
+				t.Errorf("docs/troubleshoot.md has no row for the %s %s", kind, word)
+			}
+		}
+		if len(words) < least {
+			t.Errorf("found only %v", words)
+		}
+	}
+}
+
+// constants returns the values of the constants of a file of the API that are selected.
+func constants(t *testing.T, file string, selected func(*ast.ValueSpec) bool) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api/v1alpha1", file), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
-	ast.Inspect(file, func(n ast.Node) bool {
+	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Reason") || len(spec.Values) != 1 {
+		if !ok || len(spec.Values) != 1 || !selected(spec) {
 			return true
 		}
 		if value, ok := spec.Values[0].(*ast.BasicLit); ok {
