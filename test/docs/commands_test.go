@@ -110,19 +110,19 @@ func unknownToPlugin(t *testing.T, words []string) string {
 		arguments = append(arguments, word)
 	}
 	// The second word may be an argument, as in "status binpack".
-	var help bytes.Buffer
-	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &help, ErrOut: &bytes.Buffer{}}
-	if code := plugin.Run(t.Context(), append(arguments, "--help"), streams); code != 0 {
+	help, ok := pluginPrints(t, append(arguments, "--help")...)
+	if !ok {
 		return "command " + strings.Join(arguments, " ")
 	}
 	// To a command that does not exist, the help is that of the root.
-	_, usage, _ := strings.Cut(help.String(), "Usage:\n")
+	_, usage, _ := strings.Cut(help, "Usage:\n")
 	usage, _, _ = strings.Cut(usage, "\n")
 	if len(arguments) > 0 && !strings.Contains(usage+" ", " "+arguments[0]+" ") {
 		return "command " + arguments[0]
 	}
+	global, _ := pluginPrints(t, "options")
 	flags := sets.New("help")
-	for _, match := range flagInHelp.FindAllStringSubmatch(help.String(), -1) {
+	for _, match := range flagInHelp.FindAllStringSubmatch(help+global, -1) {
 		flags.Insert(match[1], match[2])
 	}
 	for _, flag := range flagsOf(words) {
@@ -131,6 +131,14 @@ func unknownToPlugin(t *testing.T, words []string) string {
 		}
 	}
 	return ""
+}
+
+// pluginPrints returns the output of a command of the plugin, and whether it succeeded.
+func pluginPrints(t *testing.T, args ...string) (out string, ok bool) {
+	t.Helper()
+	var text bytes.Buffer
+	code := plugin.Run(t.Context(), args, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &text, ErrOut: &bytes.Buffer{}})
+	return text.String(), code == 0
 }
 
 // flagsOf returns the names of the flags among words.
@@ -172,7 +180,8 @@ func TestWhatDoesNotExistIsFound(t *testing.T) {
 		{unknownToPlugin(t, []string{"validate", "-f", "x.yaml", "--against-cluster"}), ""},
 		{unknownToPlugin(t, []string{"explain", "pod/x", "-n", "y"}), ""},
 		{unknownToPlugin(t, []string{"check"}), "command check"},
-		{unknownToPlugin(t, []string{"validate", "--cluster"}), "flag cluster"},
+		{unknownToPlugin(t, []string{"status", "--context=x"}), ""},
+		{unknownToPlugin(t, []string{"validate", "--clusters"}), "flag clusters"},
 		{missingFile([]string{"kubectl", "apply", "-k", "config/default"}), ""},
 		{missingFile([]string{"kubectl", "apply", "-k", "config/nothing"}), "file config/nothing"},
 	} {

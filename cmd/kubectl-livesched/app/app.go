@@ -23,7 +23,6 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
@@ -53,7 +52,11 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
-	switch err := root.ExecuteContext(ctx); {
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil && strings.HasPrefix(err.Error(), "required flag(s)") { // from cobra, which has no type for it
+		err = withHint(command, err)
+	}
+	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errFound):
@@ -70,6 +73,8 @@ type options struct {
 	flags *genericclioptions.ConfigFlags
 	// liveschedNamespace is the namespace that livesched runs in.
 	liveschedNamespace string
+	color              string
+	verbosity          int
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
@@ -92,25 +97,13 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
 	o.addColorFlag(root)
-	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newDecisions(o), newSimulate(o), newCapacity(o), newSnapshot(o), newReplay(o), newVersion(o))
+	o.addVerbosityFlag(root)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return errors.Join(o.startLogging(), o.openTerminal()) }
+	groups := o.groups()
+	groups.Add(root)
+	root.AddCommand(newVersion(o))
+	addHelp(root, groups)
 	return root
-}
-
-// addColorFlag adds --color, and makes the output a Terminal before a command runs.
-func (o *options) addColorFlag(root *cobra.Command) {
-	color := string(terminal.ColorAuto)
-	root.PersistentFlags().StringVar(&color, "color", color,
-		"Colours in the output: auto, always or never. With auto, only on a terminal, and not if NO_COLOR is set.")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		mode, err := terminal.ParseColorMode(color)
-		if err != nil {
-			return fmt.Errorf("--color: %w", err)
-		}
-		o.Out = terminal.New(o.Out, mode)
-		return nil
-	}
-	modes := []string{string(terminal.ColorAuto), string(terminal.ColorAlways), string(terminal.ColorNever)}
-	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // displayName returns the name that users run the command by. kubectl derives the names of its
@@ -123,13 +116,11 @@ func displayName(program string) string {
 	return name
 }
 
-// addClusterFlags adds the flags of kubectl that select the cluster and the user, without rarely
-// used ones.
+// addClusterFlags adds the flags of kubectl that select the cluster and the user. Commands have
+// their own flags for the namespace.
 func (o *options) addClusterFlags(root *cobra.Command) {
-	f := o.flags
-	f.CacheDir, f.DisableCompression, f.Namespace, f.Password, f.Username, f.TLSServerName = nil, nil, nil, nil, nil, nil
-	f.AuthInfoName, f.BearerToken, f.CertFile, f.KeyFile, f.ClusterName = nil, nil, nil, nil, nil
-	f.AddFlags(root.PersistentFlags())
+	o.flags.Namespace = nil
+	o.flags.AddFlags(root.PersistentFlags())
 }
 
 // addFormerNamespaceFlag accepts -n for --livesched-namespace, as it once was, on a command without

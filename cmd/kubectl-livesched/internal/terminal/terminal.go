@@ -22,6 +22,8 @@ const (
 	defaultWidth = 80
 	// minWidth is the least width that text is wrapped at. A narrower terminal breaks lines itself.
 	minWidth = 40
+	// maxText is the greatest width that text is wrapped at.
+	maxText = 120
 )
 
 // ColorMode is the value of the flag --color.
@@ -90,7 +92,8 @@ func Colored(w io.Writer, width int) *Terminal {
 	return &Terminal{Writer: w, width: width, tables: width, colors: true}
 }
 
-// Width returns the number of columns that text is wrapped at.
+// Width returns the number of columns of a line. Text is wrapped at 120 columns even on a wider
+// terminal.
 func (t *Terminal) Width() int { return t.width }
 
 // Interactive returns whether a person can see what is written at once.

@@ -33,6 +33,29 @@ func TestParagraph(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	var out bytes.Buffer
+	Plain(&out, 30).Text("A text of words that is wrapped.\n\n  a   b\n\tis a usage of a flag that is wrapped\n    -f, --long\n  name    A command with its text")
+	want := `A text of words that is
+wrapped.
+
+  a   b
+        is a usage of a flag
+        that is wrapped
+    -f, --long
+  name    A command with its
+          text
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	Plain(&out, 200).Text(strings.Repeat("word ", 40))
+	if first, _, _ := strings.Cut(out.String(), "\n"); len(first) > 120 {
+		t.Errorf("%d columns", len(first))
+	}
+}
+
 func TestTable(t *testing.T) {
 	header := []string{"NODES", "POOL", "WHY NOT"}
 	for name, test := range map[string]struct {

@@ -5,6 +5,7 @@ package terminal
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -16,7 +17,7 @@ func (t *Terminal) Line(text string) { t.Paragraph("", "  ", text) }
 // Paragraph writes a text, wrapped between words, with a prefix of its first line and one of the
 // others, such as "  - " and "    " for an item of a list. White space in the text separates words.
 func (t *Terminal) Paragraph(first, others, text string) {
-	lines := wrap(text, t.width-ansi.StringWidth(first), t.width-ansi.StringWidth(others))
+	lines := wrap(text, t.textWidth()-ansi.StringWidth(first), t.textWidth()-ansi.StringWidth(others))
 	for i, line := range lines {
 		if i > 0 {
 			first = others
@@ -24,6 +25,29 @@ func (t *Terminal) Paragraph(first, others, text string) {
 		_, _ = fmt.Fprintln(t, strings.TrimRight(first+line, " "))
 	}
 }
+
+// column matches the first column of a list of names with descriptions.
+var column = regexp.MustCompile(`^\s*\S+ {3,}`)
+
+// Text writes a text whose lines are wrapped between words. The parts of a line have its
+// indentation, or that of its second column.
+func (t *Terminal) Text(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(strings.ReplaceAll(line, "\t", "        "), " \n")
+		if ansi.StringWidth(line) <= t.textWidth() {
+			_, _ = fmt.Fprintln(t, line) // with the space between its words
+			continue
+		}
+		first := column.FindString(line)
+		if first == "" {
+			first = line[:len(line)-len(strings.TrimLeft(line, " "))]
+		}
+		t.Paragraph(first, strings.Repeat(" ", ansi.StringWidth(first)), line[len(first):])
+	}
+}
+
+// textWidth returns the width of text, which is hard to read on very long lines.
+func (t *Terminal) textWidth() int { return min(t.width, maxText) }
 
 // wrap breaks a text between words into a first line and others of these widths. A word that is
 // wider has a line of its own. The result has at least one line.
