@@ -168,6 +168,7 @@ func (c *contest) fitsWhenEmptied(pod *corev1.Pod, name string) bool {
 	c.t.Helper()
 	k := c.fork()
 	defer k.Close()
+	k.SuspendNominations()
 	snapshot, err := k.Snapshot()
 	c.must(err)
 	nodes, err := snapshot.List()

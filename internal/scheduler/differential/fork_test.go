@@ -138,20 +138,23 @@ func (c *contest) compareRefusals(k *fork.Fork, pod *corev1.Pod) {
 	c.t.Helper()
 	refusals, err := k.Refusals(c.ctx, c.instance(k), pod)
 	c.must(err)
-	want := map[string]map[string]string{}
+	want := map[string]map[string]*fwk.Status{}
 	for _, node := range refusals.Nodes {
-		want[node.Node().Name] = map[string]string{}
+		want[node.Node().Name] = map[string]*fwk.Status{}
 	}
 	c.refresh()
 	for _, name := range pluginNames(c.ours.Profile) {
 		c.refusalsOf(name, pod, want)
 	}
 	for i, node := range refusals.Nodes {
-		seen := map[string]string{}
+		seen, alone := map[string]string{}, map[string]string{}
+		for plugin, status := range want[node.Node().Name] {
+			alone[plugin] = describe(status)
+		}
 		for _, status := range refusals.ByNode[i] {
 			seen[status.Plugin()] = describe(status)
 		}
-		c.equal("refusals on "+node.Node().Name, want[node.Node().Name], seen)
+		c.equal("refusals on "+node.Node().Name, alone, seen)
 		c.count["forkRefusals"] += len(seen)
 		c.count["forkSecondRefusals"] += max(0, len(seen)-1)
 		fit, err := k.FirstFit(c.ctx, c.instance(k), pod, node.Node().Name)
@@ -168,27 +171,30 @@ func pluginNames(p *profile.Instance) []string {
 	return names
 }
 
-// refusalsOf adds the refusals of one plugin by node.
-func (c *contest) refusalsOf(plugin string, pod *corev1.Pod, by map[string]map[string]string) {
+// refusalsOf adds the refusals of one plugin by node. It reports whether the plugin refuses the pod
+// before it is asked about nodes.
+func (c *contest) refusalsOf(plugin string, pod *corev1.Pod, by map[string]map[string]*fwk.Status) (ofPod bool) {
 	c.t.Helper()
 	part := c.ours.Profile.Framework.Part(func(pl fwk.Plugin) bool { return pl.Name() == plugin })
 	state := schedframework.NewCycleState()
 	allowed, status, _ := part.RunPreFilterPlugins(c.ctx, state, pod)
 	emptied := allowed != nil && allowed.NodeNames != nil && len(allowed.NodeNames) == 0
+	ofPod = !status.IsSuccess() && !emptied
 	for name := range by {
 		node, err := c.ours.Snapshot.Get(name)
 		c.must(err)
 		refusal := status
-		if status.IsSuccess() || emptied {
+		if !ofPod {
 			refusal = part.RunFilterPluginsWithNominatedPods(c.ctx, state, pod, node)
 			if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
 				refusal = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", plugin))
 			}
 		}
 		if !refusal.IsSuccess() {
-			by[name][plugin] = describe(refusal.WithPlugin(plugin))
+			by[name][plugin] = refusal.WithPlugin(plugin)
 		}
 	}
+	return ofPod
 }
 
 // compareAssumed assumes the pod, and takes it back: then the fork decides as before.

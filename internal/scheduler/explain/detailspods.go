@@ -16,6 +16,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
+// byNominated is the detail of what only pods that are nominated to the node keep the pod from.
+const byNominated = "because of pods nominated to the node"
+
 // topology is a domain: nodes with the same value of a label.
 type topology struct{ key, value string }
 
@@ -81,7 +84,7 @@ func (d *details) refusingAntiAffinity(node *corev1.Node) int {
 func (d *details) antiAffinityText(nodes []*refusedNode) string {
 	i := d.refusingAntiAffinity(nodes[0].Node())
 	if i < 0 {
-		return "pods nominated to nodes have priority"
+		return byNominated
 	}
 	term := d.anti[i]
 	if !term.Matches(d.pod, d.namespaceLabels(d.pod.Namespace)) {
@@ -212,7 +215,7 @@ func (d *details) othersText(nodes []*refusedNode) string {
 		}
 	}
 	if len(owners) == 0 {
-		return "pods nominated to nodes have priority"
+		return byNominated
 	}
 	var texts []string
 	for _, demand := range slices.Sorted(maps.Keys(owners)) {

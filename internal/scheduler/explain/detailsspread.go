@@ -128,8 +128,10 @@ func (d *details) refusingSpread(node *corev1.Node, reason v1alpha1.RefusalReaso
 func (d *details) spreadText(nodes []*refusedNode, reason v1alpha1.RefusalReason) string {
 	i := d.refusingSpread(nodes[0].Node(), reason)
 	switch {
+	case i < 0 && len(d.spread) == 0:
+		return "" // the constraints are those of the profile
 	case i < 0:
-		return ""
+		return byNominated
 	case reason == v1alpha1.ReasonTopologyLabelMissing:
 		return "no label " + d.spread[i].TopologyKey
 	}

@@ -225,12 +225,13 @@ func poolsOf(nodes []*refusedNode) []string {
 	})
 }
 
-// messages returns the different messages of the i-th plugin, up to a limit.
+// messages returns the different messages of the i-th plugin: those for the first node, and those for
+// others up to a limit.
 func messages(nodes []*refusedNode, i int) []string {
-	var seen []string
-	for _, n := range nodes {
+	seen := slices.Clone(nodes[0].refusals[i].Reasons())
+	for _, n := range nodes[1:] {
 		for _, message := range n.refusals[i].Reasons() {
-			if !slices.Contains(seen, message) && len(seen) < maxMessages {
+			if len(seen) < maxMessages && !slices.Contains(seen, message) {
 				seen = append(seen, message)
 			}
 		}
