@@ -9,9 +9,10 @@
 //	commands_test.go   make targets, commands and flags of kubectl livesched, flags of livesched,
 //	                   and files of this repository exist
 //	manifests_test.go  objects of livesched are valid
-//	names_test.go      reasons, metrics and flags exist, and are all described
+//	names_test.go      reasons, verdicts, metrics, flags and packages exist, and are all described
 //
-// The suite of kubectl livesched takes all other steps, on a real API server.
+// The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes applies
+// the recipes.
 package docs
 
 import (
@@ -34,11 +35,23 @@ type Page struct {
 type block struct {
 	language string
 	lines    []string
-	// before is the text since the block before.
-	before string
+	// before is the text since the block before, and heading the last one of a section ("## ").
+	before, heading string
 }
 
 func (b block) text() string { return strings.Join(b.lines, "\n") + "\n" }
+
+// Manifests returns the YAML blocks of a page, by the heading of their section. There is at most one
+// in a section of a page for which this is used.
+func (p Page) Manifests() map[string]string {
+	all := map[string]string{}
+	for _, b := range p.blocks {
+		if b.language == "yaml" {
+			all[b.heading] += b.text()
+		}
+	}
+	return all
+}
 
 // Pages returns README.md, CONTRIBUTING.md and the Markdown files under docs.
 func Pages(root string) ([]Page, error) {
@@ -71,12 +84,13 @@ func parse(file, text string) Page {
 	var prose strings.Builder
 	read := 0 // of prose, for blocks before
 	var open *block
+	heading := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
 		language, fence := strings.CutPrefix(strings.TrimSpace(line), "```")
 		switch {
 		case fence && open == nil:
-			open = &block{language: language, before: prose.String()[read:]}
+			open = &block{language: language, before: prose.String()[read:], heading: heading}
 			read = prose.Len()
 		case fence:
 			p.blocks = append(p.blocks, *open)
@@ -84,6 +98,9 @@ func parse(file, text string) Page {
 		case open != nil:
 			open.lines = append(open.lines, line)
 		default:
+			if title, found := strings.CutPrefix(line, "## "); found {
+				heading = title
+			}
 			prose.WriteString(line + " ") // code may be broken over two lines
 		}
 	}
