@@ -116,7 +116,8 @@ func newExplanation(in Pending) *v1alpha1.PodExplanation {
 	}
 	if w := in.Wait; w != nil {
 		p := x.Pending
-		p.Place, p.Attempts, p.Alike, p.GatingPlugin = w.Place.String(), int32(w.Attempts), int32(w.Alike), w.GatingPlugin
+		p.Place, p.Attempts, p.Alike = w.Place.String(), int32(w.Attempts), int32(w.Alike)
+		p.GatingPlugin, p.GatingMessage = w.GatingPlugin, w.GatingMessage
 		if !w.NextTry.IsZero() {
 			p.NextTry = metav1.NewTime(w.NextTry)
 		}

@@ -100,7 +100,7 @@ func TestVerdicts(t *testing.T) {
 		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed, "would fit if other pods ended"},
 		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
 		{"it has gates", explain.Pending{Pod: pod("p", "1", "1Gi", gated)}, v1alpha1.VerdictGated, "example.com/quota"},
-		{"a plugin does not admit it", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota"}}}, v1alpha1.VerdictGated, "PreEnqueue plugin Quota"},
+		{"a plugin does not admit it", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota", GatingMessage: "no room"}}}, v1alpha1.VerdictGated, "PreEnqueue plugin Quota holds the pod: no room."},
 		{"its group is not complete", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(true)}, v1alpha1.VerdictGated, "ml/train: 2 of the 4 that must be placed together"},
 		{"its group does not exist", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(false)}, v1alpha1.VerdictGated, "there is no such PodGroup"},
 		{"its victims are being evicted", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}}, v1alpha1.VerdictWaitingForVictims, "have not ended"},

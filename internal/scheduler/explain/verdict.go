@@ -64,7 +64,11 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	case in.Wait != nil && in.Wait.Error != "":
 		x.Message = fmt.Sprintf("A PreEnqueue plugin failed: %s.", in.Wait.Error)
 	default:
-		x.Message = fmt.Sprintf("The PreEnqueue plugin %s does not admit the pod.", plugin)
+		x.Message = fmt.Sprintf("The PreEnqueue plugin %s holds the pod", plugin)
+		if message := x.Pending.GatingMessage; message != "" {
+			x.Message += ": " + message
+		}
+		x.Message += "."
 	}
 	return Explanation{PodExplanation: x}
 }

@@ -76,6 +76,8 @@ type entry struct {
 	failures int
 	// failure is the last of these errors.
 	failure string
+	// refusal is the message of the PreEnqueue plugin that gates the pod. Used for Gated.
+	refusal string
 	// missed is the strongest strategy that an event called for while the pod was gated. Ungate
 	// applies it. Used for Gated.
 	missed strategy

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -163,14 +164,24 @@ func (q *Queue) passGateLocked(e *entry) bool {
 func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
 	e.member.set(true, true)
 	e.missed = afterBackoff
-	q.refuseLocked(e, podgroup.Gate, nil)
+	q.refuseLocked(e, podgroup.Gate, q.awaitedLocked(e.member.of), nil)
 	q.moveLocked(logger, e, Gated, eventPodGroup)
 }
 
+// awaitedLocked returns what the gate of a group waits for. It does not name the number of pods that
+// are ready, which changes with each of them.
+func (q *Queue) awaitedLocked(m *members) string {
+	needed, known := q.groups.Needed(m.key)
+	if !known {
+		return fmt.Sprintf("there is no PodGroup %s", m.key)
+	}
+	return fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
+}
+
 // refuseLocked gates a pod, as a PreEnqueue plugin would.
-func (q *Queue) refuseLocked(e *entry, gate string, events []fwk.ClusterEvent) {
+func (q *Queue) refuseLocked(e *entry, gate, message string, events []fwk.ClusterEvent) {
 	info := e.info
-	e.failures, e.failure = 0, ""
+	e.failures, e.failure, e.refusal = 0, "", message
 	info.GatingPlugin, info.GatingPluginEvents = gate, events
 	// Events that may help the pod are those that the gating plugin registered for, so it counts
 	// among the plugins that refused the pod.

@@ -56,7 +56,7 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 		e.member.set(false, false)
 		e.failures++
 		e.failure = fmt.Sprintf("%s: %s", plugin, status.Message())
-		info.GatingPlugin, info.GatingPluginEvents = "", nil
+		e.refusal, info.GatingPlugin, info.GatingPluginEvents = "", "", nil
 		if e.failures == 1 { // retries would repeat the message
 			logger.Error(status.AsError(), "A PreEnqueue plugin failed; the pod is retried after a back-off",
 				"plugin", plugin, "pod", klog.KObj(e.pod))
@@ -67,7 +67,7 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 		l.Info("The pod is gated", "plugin", plugin, "pod", klog.KObj(e.pod), "status", status)
 	}
 	e.member.set(false, false)
-	q.refuseLocked(e, plugin, p.events[plugin])
+	q.refuseLocked(e, plugin, status.Message(), p.events[plugin])
 	return refused
 }
 
@@ -75,11 +75,11 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 // hold it.
 func (q *Queue) admitLocked(logger klog.Logger, e *entry) admission {
 	if !q.passGateLocked(e) {
-		q.refuseLocked(e, podgroup.Gate, nil)
+		q.refuseLocked(e, podgroup.Gate, q.awaitedLocked(e.member.of), nil)
 		return refused
 	}
 	wasGated := e.info.Gated()
-	e.failures, e.failure = 0, ""
+	e.failures, e.failure, e.refusal = 0, "", ""
 	e.info.GatingPlugin, e.info.GatingPluginEvents = "", nil
 	if wasGated {
 		// Gated pods are not nominated, so the node in the pod's status may be a new nomination.

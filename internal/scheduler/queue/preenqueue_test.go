@@ -27,6 +27,7 @@ func TestGatedPods(t *testing.T) {
 		state, _ := f.Get(pod.UID)
 		f.Expect(state.Place).To(Equal(Gated))
 		f.Expect(state.GatingPlugin).To(Equal("A"))
+		f.Expect(state.GatingMessage).To(Equal("not yet"))
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Gated), "the gate is still shut")
 		shut.status = nil
@@ -34,6 +35,8 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Gated), "B waits for claims, but it is not the gate")
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Active))
+		state, _ = f.Get(pod.UID)
+		f.Expect(state.GatingMessage).To(BeEmpty())
 		f.Expect(f.pop().GatingPlugin).To(BeEmpty())
 	})
 	t.Run("the gating plugin runs first, and none after the first rejection", func(t *testing.T) {

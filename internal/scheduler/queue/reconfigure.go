@@ -240,7 +240,7 @@ func (q *Queue) renewLocked(logger klog.Logger, e *entry) bool {
 	e.info.UnschedulablePlugins.Clear()
 	e.info.PendingPlugins.Clear()
 	e.info.BackoffExpiration = time.Time{}
-	e.failures, e.failure = 0, ""
+	e.failures, e.failure, e.refusal = 0, "", ""
 	q.enqueueLocked(logger, e, immediately, profileReload)
 	return true
 }

@@ -107,7 +107,7 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 	p.Timestamp = q.clock.Now()
 	p.BackoffExpiration = time.Time{}
 	p.WasFlushedFromUnschedulable = false
-	p.GatingPlugin, p.GatingPluginEvents = "", nil
+	e.refusal, p.GatingPlugin, p.GatingPluginEvents = "", "", nil
 	// The caller still reads these sets for its reports, while the queue adds gating plugins.
 	p.UnschedulablePlugins, p.PendingPlugins = p.UnschedulablePlugins.Clone(), p.PendingPlugins.Clone()
 	if len(p.UnschedulablePlugins) == 0 && len(p.PendingPlugins) == 0 {

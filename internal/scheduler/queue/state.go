@@ -31,6 +31,8 @@ type PodState struct {
 	UnschedulablePlugins, PendingPlugins []string
 	// GatingPlugin is the PreEnqueue plugin that refused the pod.
 	GatingPlugin string
+	// GatingMessage is the message of that plugin.
+	GatingMessage string
 	// Error is the error of a PreEnqueue plugin, which runs again when the back-off ends.
 	Error string
 	// BackoffEnd is set for Backoff and ErrorBackoff.
@@ -132,6 +134,7 @@ func (e *entry) state() PodState {
 		return s
 	}
 	s.Timestamp, s.Attempts, s.GatingPlugin = e.info.Timestamp, e.info.Attempts, e.info.GatingPlugin
+	s.GatingMessage = e.refusal
 	s.UnschedulablePlugins = sets.List(e.info.UnschedulablePlugins)
 	s.PendingPlugins = sets.List(e.info.PendingPlugins)
 	if e.place == Backoff || e.place == ErrorBackoff {
