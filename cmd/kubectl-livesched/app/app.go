@@ -102,6 +102,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	groups := o.groups()
 	groups.Add(root)
 	root.AddCommand(newVersion(o))
+	o.addCompletions(root)
 	addHelp(root, groups)
 	return root
 }

@@ -1,0 +1,242 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/explain"
+)
+
+// completionTimeout limits the time that a shell waits for names.
+const completionTimeout = 5 * time.Second
+
+// kubectlCompletion is the file that kubectl runs to complete `kubectl livesched`.
+const kubectlCompletion = "#!/bin/sh\nexec kubectl-livesched __complete \"$@\"\n"
+
+// complete returns the values of an argument or a flag, of which the shell shows those that begin
+// with the word under the cursor. Without an answer from the cluster there are none.
+type complete func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
+
+// addCompletions completes names in arguments and flags, and adds the script for kubectl to the
+// command `completion`.
+func (o *options) addCompletions(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.AddCommand(newKubectlCompletion())
+	}
+	arguments := map[string]complete{
+		"status": o.profileNames, "diff": first(o.profileNames), "history": first(o.revisedObjects), "rollback": first(o.revisedObjects),
+		"explain": o.podsAndOwners, "decisions": o.podsAndOwners, "capacity": o.podsAndOwners, "simulate": nothing,
+		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing,
+	}
+	for _, command := range root.Commands() {
+		if names := arguments[command.Name()]; names != nil && command.ValidArgsFunction == nil {
+			command.ValidArgsFunction = function(names)
+		}
+		for flag, values := range o.flagValues() {
+			if _, done := command.GetFlagCompletionFunc(flag); command.LocalFlags().Lookup(flag) != nil && !done {
+				_ = command.RegisterFlagCompletionFunc(flag, function(values)) // fails only if the flag does not exist
+			}
+		}
+	}
+	for flag, values := range o.flagValues() {
+		if root.PersistentFlags().Lookup(flag) != nil {
+			_ = root.RegisterFlagCompletionFunc(flag, function(values))
+		}
+	}
+	if rollback, _, err := root.Find([]string{"rollback"}); err == nil {
+		_ = rollback.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"restore", "keep"}, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// flagValues returns the values of flags by their names, which are the same for all commands.
+func (o *options) flagValues() map[string]complete {
+	return map[string]complete{
+		"context":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Contexts)) }),
+		"cluster":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Clusters)) }),
+		"user":                o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.AuthInfos)) }),
+		"namespace":           o.named(corev1.SchemeGroupVersion.WithKind("Namespace")),
+		"livesched-namespace": o.named(corev1.SchemeGroupVersion.WithKind("Namespace")),
+		"node":                o.named(corev1.SchemeGroupVersion.WithKind("Node")),
+		"remove-nodes":        o.named(corev1.SchemeGroupVersion.WithKind("Node")),
+		"add-nodes":           o.nodesToAdd,
+		"profile":             o.profileNames,
+		"scheduler-name":      o.profileNames,
+		"pods":                podSelections,
+		"result":              decisionResults,
+		"revision":            o.revisionNumbers,
+		"to-revision":         o.revisionNumbers,
+		"from":                o.revisionNumbers,
+		"to":                  o.revisionNumbers,
+	}
+}
+
+func newKubectlCompletion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl",
+		Short: "Print the file kubectl_complete-livesched, with which kubectl completes this plugin",
+		Long: "Print the file kubectl_complete-livesched. If it is executable and in your PATH, kubectl's own completion also completes " +
+			"`kubectl livesched`. It is a shell script, for Linux and macOS.",
+		Example: "  kubectl livesched completion kubectl > ~/.local/bin/kubectl_complete-livesched\n" +
+			"  chmod +x ~/.local/bin/kubectl_complete-livesched",
+		Args:                  cobra.NoArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+		DisableFlagsInUseLine: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			_, err := io.WriteString(command.OutOrStdout(), kubectlCompletion)
+			return err
+		},
+	}
+}
+
+// function makes a completion function of values. It leaves out the arguments that are there.
+func function(values complete) cobra.CompletionFunc {
+	return func(command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
+		defer cancel()
+		all, directive := values(ctx, command, args, word)
+		given := sets.New(args...)
+		all = slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, word) || given.Has(value) })
+		slices.Sort(all)
+		return slices.Compact(all), directive | cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// nothing completes an argument that is a new name, or a command without arguments.
+func nothing(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, 0
+}
+
+// first completes one object, KIND/NAME, KIND NAME or NAME.
+func first(values complete) complete {
+	return func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 1 || len(args) == 1 && strings.Contains(args[0], "/") {
+			return nil, 0
+		}
+		return values(ctx, command, args, word)
+	}
+}
+
+// configured completes names of the kubeconfig.
+func (o *options) configured(names func(*api.Config) []string) complete {
+	return func(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		config, err := o.flags.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, 0
+		}
+		return names(&config), 0
+	}
+}
+
+// named completes the names of objects without a namespace.
+func (o *options) named(kind schema.GroupVersionKind) complete {
+	return func(ctx context.Context, _ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		// A flag that takes several values separated by commas completes the last one.
+		prefix := word[:strings.LastIndex(word, ",")+1]
+		names := o.objectNames(ctx, kind, "")
+		for i := range names {
+			names[i] = prefix + names[i]
+		}
+		return names, 0
+	}
+}
+
+// profileNames completes the names of profiles.
+func (o *options) profileNames(ctx context.Context, _ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindProfile), ""), 0
+}
+
+// revisedObjects completes profile/NAME and policy/NAME, and these as two arguments.
+func (o *options) revisedObjects(ctx context.Context, _ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	kind, _, found := strings.Cut(word, "/")
+	prefix := kind + "/"
+	switch {
+	case len(args) == 1:
+		kind, prefix = args[0], ""
+	case !found:
+		return []string{"profile/", "policy/"}, cobra.ShellCompDirectiveNoSpace
+	}
+	return prefixed(prefix, o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kinds[strings.ToLower(kind)]), "")), 0
+}
+
+// revisionNumbers completes the numbers of the revisions of the object that the arguments name.
+func (o *options) revisionNumbers(ctx context.Context, command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if command.Name() == "diff" && len(args) == 1 && !strings.Contains(args[0], "/") {
+		args = []string{"profile", args[0]}
+	}
+	_, p, err := o.past(ctx, args)
+	if err != nil {
+		return nil, 0
+	}
+	return strings.Split(p.numbers(), ", "), 0
+}
+
+// nodesToAdd completes POOL= and NODE=.
+func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, node := range o.objects(ctx, corev1.SchemeGroupVersion.WithKind("Node"), "") {
+		names = append(names, node.Name+"=")
+		if pool := explain.PoolOf(&corev1.Node{ObjectMeta: node.ObjectMeta}); pool != "" {
+			names = append(names, pool+"=")
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoSpace
+}
+
+func podSelections(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"all", "last=", "pending"}, cobra.ShellCompDirectiveNoSpace
+}
+
+func decisionResults(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{
+		string(v1alpha1.DecisionBinding), string(v1alpha1.DecisionBound), string(v1alpha1.DecisionBindFailed),
+		string(v1alpha1.DecisionUnschedulable), string(v1alpha1.DecisionFailed),
+	}, 0
+}
+
+// objectNames returns the names of the objects of a kind.
+func (o *options) objectNames(ctx context.Context, kind schema.GroupVersionKind, namespace string) []string {
+	var names []string
+	for _, object := range o.objects(ctx, kind, namespace) {
+		names = append(names, object.Name)
+	}
+	return names
+}
+
+// objects returns the metadata of the objects of a kind, nothing if they cannot be read.
+func (o *options) objects(ctx context.Context, kind schema.GroupVersionKind, namespace string) []metav1.PartialObjectMetadata {
+	c, err := o.client()
+	if err != nil {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil
+	}
+	return list.Items
+}
+
+func prefixed(prefix string, names []string) []string {
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names
+}
