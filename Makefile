@@ -9,8 +9,9 @@ PLATFORMS ?= linux/amd64,linux/arm64
 KEY ?=
 # What deploy applies: config/with-webhook also validates at kubectl apply.
 CONFIG ?= config/default
-# Nodes of the quickstart, and whether it ends after its tour (EXIT=1).
+# Nodes of the quickstart, whether it gives its tour (TOUR=0: only the cluster), and whether it ends after it (EXIT=1).
 NODES ?= 100
+TOUR ?=
 EXIT ?=
 # Time for each fuzz target, and what to benchmark.
 FUZZTIME ?= 20s
@@ -70,9 +71,9 @@ help: ## Show this list.
 ##@ See it work
 
 .PHONY: quickstart
-quickstart: livesched kubectl-livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
+quickstart: livesched kubectl-livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; TOUR=0 for the cluster only; EXIT=1 ends after the tour).
 	@go build -o bin/quickstart ./hack/sandbox
-	@exec bin/quickstart -nodes=$(NODES) $(if $(filter-out 0,$(EXIT)),-exit)
+	@exec bin/quickstart -nodes=$(NODES) $(if $(filter 0,$(TOUR)),-bare) $(if $(filter-out 0,$(EXIT)),-exit)
 
 .PHONY: quickstart-confined
 quickstart-confined: kubectl-livesched ## The quickstart with livesched as user 65532 with a read-only root and no capabilities; needs bubblewrap.

@@ -35,6 +35,7 @@ func main() {
 	var exit bool
 	flag.IntVar(&cfg.nodes, "nodes", 100, fmt.Sprintf("how many nodes the cluster has; at least %d", minNodes))
 	flag.BoolVar(&exit, "exit", false, "end after the tour instead of waiting for Ctrl-C")
+	flag.BoolVar(&cfg.bare, "bare", false, "start the cluster and livesched, without the tour")
 	flag.StringVar(&cfg.dir, "dir", ".sandbox", "where data, credentials and logs go")
 	flag.StringVar(&cfg.rootfs, "rootfs", "", "directory with a static livesched; it runs there as in a container, which needs bubblewrap")
 	flag.Parse()
@@ -63,7 +64,11 @@ func run(cfg sandboxConfig, exit bool) int {
 	s := newSandbox(cfg, os.Stdout)
 	err = s.tour(ctx)
 	if err == nil && !exit {
-		s.sayWhatToTry()
+		if cfg.bare {
+			s.sayWhereItIs()
+		} else {
+			s.sayWhatToTry()
+		}
 		err = s.wait(ctx)
 	}
 	interrupted := ctx.Err() != nil

@@ -38,6 +38,8 @@ type sandboxConfig struct {
 	// runs as any program does.
 	rootfs string
 	nodes  int
+	// bare ends the tour when livesched runs: there are no profiles and no pods.
+	bare bool
 }
 
 // sandbox is a running cluster with livesched. One goroutine uses it; only cancel may be called

@@ -73,6 +73,9 @@ func (s *sandbox) tour(ctx context.Context) error {
 		{"training job", fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers, racks-1, nodesPerRack*gpusPerNode), t.trainingWaits, stepTimeout},
 		{"start of the training job", "add another rack", t.trainingStarts, stepTimeout},
 	}
+	if s.bare {
+		steps = steps[:3]
+	}
 	for i, step := range steps {
 		s.out.step(i+1, len(steps), step.title)
 		if err := runStep(ctx, step); err != nil {
@@ -277,6 +280,15 @@ func (t *tour) explainPending(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sayWhereItIs ends the transcript of a sandbox without a tour that keeps running.
+func (s *sandbox) sayWhereItIs() {
+	fmt.Fprintf(s.out.out, `
+The cluster stays up until Ctrl-C. Use it in another terminal:
+
+    export KUBECONFIG=%s PATH=$PWD/bin:$PATH
+`, s.controlPlane.Kubeconfig())
 }
 
 // sayWhatToTry ends the transcript of a sandbox that keeps running.
