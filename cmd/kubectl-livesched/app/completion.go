@@ -42,7 +42,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 		completion.AddCommand(newKubectlCompletion())
 	}
 	arguments := map[string]complete{
-		"status": o.profileNames, "diff": first(o.profileNames), "history": first(o.revisedObjects), "rollback": first(o.revisedObjects),
+		"status": o.profileNames, "diff": atMost(1, o.profileNames), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
 		"explain": o.podsAndOwners, "decisions": o.podsAndOwners, "capacity": o.podsAndOwners, "simulate": nothing,
 		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing,
 	}
@@ -62,7 +62,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 		}
 	}
 	if rollback, _, err := root.Find([]string{"rollback"}); err == nil {
-		_ = rollback.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"restore", "keep"}, cobra.ShellCompDirectiveNoFileComp))
+		_ = rollback.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"keep", "restore"}, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -124,10 +124,10 @@ func nothing(context.Context, *cobra.Command, []string, string) ([]string, cobra
 	return nil, 0
 }
 
-// first completes one object, KIND/NAME, KIND NAME or NAME.
-func first(values complete) complete {
+// atMost completes up to a number of arguments, of which KIND/NAME counts as two.
+func atMost(count int, values complete) complete {
 	return func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 1 || len(args) == 1 && strings.Contains(args[0], "/") {
+		if len(args) >= count || len(args) > 0 && strings.Contains(args[0], "/") {
 			return nil, 0
 		}
 		return values(ctx, command, args, word)
@@ -193,7 +193,7 @@ func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string, 
 	var names []string
 	for _, node := range o.objects(ctx, corev1.SchemeGroupVersion.WithKind("Node"), "") {
 		names = append(names, node.Name+"=")
-		if pool := explain.PoolOf(&corev1.Node{ObjectMeta: node.ObjectMeta}); pool != "" {
+		if pool := explain.PoolOf(&corev1.Node{ObjectMeta: node.ObjectMeta}); pool != none {
 			names = append(names, pool+"=")
 		}
 	}
