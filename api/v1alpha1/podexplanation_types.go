@@ -248,7 +248,8 @@ type PendingExplanation struct {
 	Groups []NodeGroup `json:"groups,omitempty"`
 
 	// suggestions are changes of which each one, by itself, lets the pod be
-	// scheduled. livesched has tried each of them in a copy of its state.
+	// scheduled, or its group if that does not fit. livesched has tried each of them
+	// in a copy of its state, unless verified is false.
 	// +optional
 	Suggestions []Suggestion `json:"suggestions,omitempty"`
 
@@ -494,8 +495,9 @@ type Suggestion struct {
 	// description is what to do, in a sentence.
 	Description string `json:"description"`
 
-	// node is the node that is changed, or on which the pod then fits. It is unset
-	// for users who may not list nodes.
+	// node is the node that is changed, or on which the pod then fits, or a node
+	// like those to add if these are in no pool. It is unset for users who may not
+	// list nodes.
 	// +optional
 	Node string `json:"node,omitempty"`
 
@@ -504,7 +506,8 @@ type Suggestion struct {
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
 
-	// pool is the pool of these nodes, as in NodeGroup.
+	// pool is the pool of these nodes, or of those to add, as in NodeGroup. It is
+	// unset if they are in no pool or in several.
 	// +optional
 	Pool string `json:"pool,omitempty"`
 

@@ -70,6 +70,7 @@ func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error)
 		return withoutProfile(x, in.Pod), nil
 	}
 	x.Profile, x.Revision = cfg.Name, cfg.Revision
+	x.Pending.Victims = victimsOf(k, in.Pod, in.NominatedNode)
 	switch {
 	case k.IsAssumed(in.Pod):
 		return binding(x, k.Pod(in.Pod).Spec.NodeName, in.PermitPlugins), nil
@@ -144,6 +145,8 @@ type explainer struct {
 	// them.
 	everywhere []*fwk.Status
 	details    details
+	// trial places the group of the pod. It is nil if the pod has none.
+	trial *groupTrial
 }
 
 // refusedNode is a node that refuses the pod.
@@ -167,8 +170,12 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 	x.Pending.PodRefusals = e.podRefusals()
 	x.Pending.Groups = e.groups()
 	freeing := false
-	if x.Feasible == 0 {
-		tried, err := e.suggest(ctx)
+	suggest := e.suggest
+	if e.trial.lacksRoom() {
+		suggest = e.suggestForGroup
+	}
+	if x.Feasible == 0 || e.trial.lacksRoom() {
+		tried, err := suggest(ctx)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func TestVerdicts(t *testing.T) {
 		{"its claim is missing", explain.Pending{Pod: pod("p", "1", "1Gi", claiming)}, v1alpha1.VerdictNeverFits,
 			"The pod cannot be scheduled on any node: the PersistentVolumeClaim missing does not exist."},
 		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed, "would fit if other pods ended"},
-		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
+		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "A pod that is preempted for this pod has not ended."},
 		{"it has gates", explain.Pending{Pod: pod("p", "1", "1Gi", gated)}, v1alpha1.VerdictGated, "example.com/quota"},
 		{"a plugin does not admit it", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota", GatingMessage: "no room"}}}, v1alpha1.VerdictGated, "PreEnqueue plugin Quota holds the pod: no room."},
 		{"its group is not complete", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(true)}, v1alpha1.VerdictGated, "ml/train: 2 of the 4 that must be placed together"},
@@ -144,7 +144,7 @@ func TestASuggestionForEachObstacle(t *testing.T) {
 	}{
 		{"cordoned", cordoned, nil, []string{"Uncordon: Make a cordoned node of the pool x schedulable."}},
 		{"tainted", tainted("gpu"), nil, []string{
-			"RemoveTaint: Remove the taint gpu:NoSchedule from one node.", "Tolerate: Let the pod tolerate the taint gpu:NoSchedule of one node.",
+			"RemoveTaint: Remove the taint gpu:NoSchedule from one node of the pool x.", "Tolerate: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool x.",
 		}},
 		{"not ready", notReady, nil, nil},
 		{"selects another node", nil, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} },

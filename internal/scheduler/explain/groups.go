@@ -48,7 +48,7 @@ func PoolOf(node *corev1.Node) string {
 		slices.Sort(roles)
 		return strings.Join(roles, ",")
 	}
-	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], "-")
+	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], noPool)
 }
 
 // refusal is the refusal of a plugin on a node, and why.

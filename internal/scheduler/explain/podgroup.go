@@ -34,6 +34,22 @@ type Group struct {
 	Pods []*corev1.Pod
 }
 
+// groupTrial places a group in copies of the cluster.
+type groupTrial struct {
+	*Group
+	// pods are those of the group, in the order in which they are placed.
+	pods    []*corev1.Pod
+	decider *fork.Decider
+	// best is the domain where the most pods fitted, if one was tried.
+	best podgroup.Domain
+	fit  *v1alpha1.PodGroupFit
+}
+
+// lacksRoom reports whether too few pods of the group fit together.
+func (t *groupTrial) lacksRoom() bool {
+	return t != nil && t.fit.Fit < t.fit.Needed && t.Problem == "" && !t.fit.Incomplete && t.fit.Ready >= t.fit.Needed
+}
+
 // fitGroup finds how many pods of a group fit together: it places them in one domain after the
 // other, and takes them back. It ends when all fit, when all domains were tried, or when the time
 // is up.
@@ -46,6 +62,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 		)
 	})
 	fit := &v1alpha1.PodGroupFit{Name: g.Name, Needed: int32(g.Needed), Ready: int32(len(pods))}
+	e.trial = &groupTrial{Group: g, pods: pods, decider: e.fork.NewDecider(rand.IntN, false), fit: fit}
 	if g.Problem != "" {
 		return fit, nil
 	}
@@ -55,9 +72,8 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 	}
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	decider := e.fork.NewDecider(rand.IntN, false)
 	for _, domain := range domains {
-		placed, err := e.placeIn(limited, decider, domain, pods)
+		placed, err := e.placeIn(limited, domain, pods, len(pods))
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -66,8 +82,8 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 			return nil, err
 		}
 		fit.Tried = append(fit.Tried, v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)})
-		if int32(placed) > fit.Fit {
-			fit.Fit, fit.Domain = int32(placed), domain.String()
+		if int32(placed) > fit.Fit || len(fit.Tried) == 1 {
+			fit.Fit, fit.Domain, e.trial.best = int32(placed), domain.String(), domain
 		}
 		if placed == len(pods) || fit.Incomplete {
 			break
@@ -99,9 +115,10 @@ func (e *explainer) domains(g *Group, pods []*corev1.Pod) ([]podgroup.Domain, er
 	return domains, nil
 }
 
-// placeIn places pods on the nodes of a domain, each on the cluster with those before it, and takes
-// all of them back. It returns how many got a node before the first error.
-func (e *explainer) placeIn(ctx context.Context, decider *fork.Decider, domain podgroup.Domain, pods []*corev1.Pod) (placed int, err error) {
+// placeIn places pods on the nodes of a domain, each on the cluster with those before it, until
+// enough have a node, and takes all of them back. It returns how many got a node before the first
+// error.
+func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []*corev1.Pod, enough int) (placed int, err error) {
 	var assumed []*fork.Assumed
 	defer func() {
 		for _, a := range slices.Backward(assumed) {
@@ -109,10 +126,13 @@ func (e *explainer) placeIn(ctx context.Context, decider *fork.Decider, domain p
 		}
 	}()
 	for _, pod := range pods {
+		if placed == enough {
+			break
+		}
 		if ctx.Err() != nil {
 			return placed, context.Cause(ctx)
 		}
-		d, err := decider.Decide(ctx, e.instance, domain.Restrict(pod))
+		d, err := e.trial.decider.Decide(ctx, e.instance, domain.Restrict(pod))
 		var fitError *schedframework.FitError
 		switch {
 		case errors.As(err, &fitError), errors.Is(err, algorithm.ErrNoNodesAvailable):

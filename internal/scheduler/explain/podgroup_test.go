@@ -5,6 +5,7 @@ package explain_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -103,8 +105,85 @@ func TestAGroupIsTakenBackBeforeItsPodIsExplained(t *testing.T) {
 	if got := x.Pending.PodGroup.Fit; got != 4 {
 		t.Errorf("%d pods fit, want 4", got)
 	}
-	if x.Verdict != v1alpha1.VerdictWaitingForTurn || x.Feasible != 1 {
+	if x.Verdict != v1alpha1.VerdictGroupDoesNotFit || x.Feasible != 1 {
 		t.Errorf("the pod by itself fits on %d nodes, want 1: %s", x.Feasible, x.Verdict)
+	}
+}
+
+// ofGroup explains the first pod of a group that is in the queue.
+func (c *cluster) ofGroup(g *explain.Group) explain.Explanation {
+	c.Helper()
+	return c.explain(explain.Pending{Pod: g.Pods[0], Group: g, Wait: &queue.Wait{
+		PodState: queue.PodState{Place: queue.Unschedulable},
+		Group:    &queue.GroupWait{Key: g.Key, Known: true, Needed: g.Needed, Ready: len(g.Pods)},
+	}})
+}
+
+func TestWhatWouldHelpAGroup(t *testing.T) {
+	tolerating := func(g *explain.Group) {
+		for _, p := range g.Pods {
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		pods    int
+		change  func(*cluster, *explain.Group)
+		verdict v1alpha1.Verdict
+		message string
+		want    []string
+	}{
+		{"there is room", 9, nil, v1alpha1.VerdictWaitingForTurn, "9 pods of the pod group default/train must be placed together", nil},
+		{"more nodes", 20, nil, v1alpha1.VerdictGroupDoesNotFit,
+			"Of the pod group default/train, 20 pods must be placed together, but only 9 fit now. The pod by itself fits on 4 of 5 nodes.",
+			[]string{"AddNode 6 web: Add 6 nodes like those of the pool web.", "AddNode 3 batch: Add 3 nodes like those of the pool batch."}},
+		{"a domain that is too small", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = rack }, v1alpha1.VerdictGroupDoesNotFit,
+			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The pod by itself fits on 4 of 5 nodes.",
+			[]string{"AddNode 1 batch: Add a node like those of the pool batch. They need the labels of the domain where most pods of the group fit."}},
+		{"domains that are not there", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
+			"No node has the labels that the pod group default/train demands. 9 of its pods must be placed together.", nil},
+		{"no node takes a pod", 2, func(c *cluster, g *explain.Group) {
+			for _, name := range []string{"a1", "a2", "b1", "none"} {
+				c.run(pod("fills-"+name, "5", "1Gi"), name)
+			}
+			g.Pods[0].Spec.PriorityClassName = "x" // the others demand the same
+		}, v1alpha1.VerdictFitsWhenFreed, "", []string{
+			"Tolerate 0 gpu: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool gpu.",
+			"AddNode 1 web: Add a node like those of the pool web.", "AddNode 1 batch: Add a node like those of the pool batch.",
+		}},
+		{"all nodes are too small", 2, func(c *cluster, g *explain.Group) {
+			tolerating(g)
+			c.node("b2", "batch", "5", "64Gi")
+			for _, p := range g.Pods {
+				p.Spec.Containers[0].Resources = objects.Requests("10", "1Gi")
+			}
+		}, v1alpha1.VerdictNeverFits, "it requests 10 cpu, and the largest node that it may be on has 5 cpu beside DaemonSets (pool batch).",
+			[]string{"ReduceRequests 0 batch: Request at most 5 cpu: so much is free on a node of the pool batch."}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newCluster(t)
+			c.node("a1", "web", "2", "64Gi", inRack("a"))
+			c.node("a2", "web", "2", "64Gi", inRack("a"))
+			c.node("none", "web", "1", "64Gi")
+			c.node("b1", "batch", "5", "64Gi", inRack("b"))
+			c.node("tainted", "gpu", "4", "64Gi", tainted("gpu"))
+			c.run(pod("other", "1", "1Gi"), "a1")
+			g := groupOf(test.pods, test.pods, podgroup.Topology{})
+			if test.change != nil {
+				test.change(c, g)
+			}
+			x := c.ofGroup(g)
+			if x.Verdict != test.verdict || !strings.Contains(x.Message, test.message) {
+				t.Errorf("got %s: %s", x.Verdict, x.Message)
+			}
+			var got []string
+			for _, s := range x.Pending.Suggestions {
+				got = append(got, fmt.Sprintf("%s %d %s: %s", s.Type, s.Count, s.Pool, s.Description))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

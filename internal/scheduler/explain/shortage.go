@@ -82,6 +82,9 @@ func (l lack) quantity() resource.Quantity {
 }
 
 func (l lack) String() string {
+	if l.resource == corev1.ResourceCPU {
+		return cpuText(l.amount) + " cpu"
+	}
 	q := l.quantity()
 	return fmt.Sprintf("%s %s", q.String(), l.resource)
 }

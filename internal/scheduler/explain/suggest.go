@@ -46,20 +46,27 @@ func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
 	defer cancel()
 	var found []suggestion
 	for _, kind := range []func(context.Context) ([]suggestion, error){
-		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.addNodes,
+		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodes,
 	} {
 		some, err := kind(limited)
 		found = append(found, some...)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case limited.Err() != nil:
-			return found, nil
-		case err != nil:
+		if done, err := stopped(ctx, limited, err); done {
 			return found, err
 		}
 	}
 	return found, nil
+}
+
+// stopped reports whether trials end: after an error, or when the time for them is up. That is no
+// error, unless the caller has gone.
+func stopped(ctx, limited context.Context, err error) (bool, error) {
+	switch {
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	case limited.Err() != nil:
+		return true, nil
+	}
+	return err != nil, err
 }
 
 // suggested returns a suggestion that was tried.

@@ -42,15 +42,30 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 		}
 		all := len(nodes)
 		nodes = slices.DeleteFunc(nodes, alike)
-		s := suggested(v1alpha1.SuggestionFree, describeFree(n, all-len(nodes)), n.name(), all-len(nodes))
-		s.change.Removed = pods
+		s := suggested(v1alpha1.SuggestionFree, describeFree(n, all-len(nodes), pods), n.name(), all-len(nodes))
+		s.Pool, s.change.Removed = poolName(n.pool), pods
+		for _, pod := range pods {
+			s.Pods = append(s.Pods, referenceTo(pod))
+		}
 		found = append(found, s)
 	}
 	return found, nil
 }
 
-func describeFree(n *refusedNode, nodes int) string {
-	return fmt.Sprintf("Free %s on %s%s.", n.short, oneOf(nodes), ofPool(n.pool))
+// describeFree says what to free, and that controllers create pods again, which may take the room.
+func describeFree(n *refusedNode, nodes int, pods []*corev1.Pod) string {
+	text := fmt.Sprintf("Free %s on %s%s.", n.short, oneOf(nodes), ofPool(n.pool))
+	var kinds []string
+	for _, pod := range pods {
+		if owner := metav1.GetControllerOf(pod); owner != nil && !slices.Contains(kinds, owner.Kind+"s") {
+			kinds = append(kinds, owner.Kind+"s")
+		}
+	}
+	if len(kinds) == 0 {
+		return text
+	}
+	slices.Sort(kinds)
+	return text + fmt.Sprintf(" Scale down %s there: pods that they create again may take the room.", enumerate(kinds, "and"))
 }
 
 func oneOf(nodes int) string {
@@ -61,10 +76,25 @@ func oneOf(nodes int) string {
 }
 
 func ofPool(pool string) string {
-	if pool == "-" {
+	if pool == noPool {
 		return ""
 	}
 	return " of the pool " + pool
+}
+
+func inParentheses(pool string) string {
+	if pool == noPool {
+		return ""
+	}
+	return " (pool " + pool + ")"
+}
+
+// poolName returns the pool for the field of a suggestion.
+func poolName(pool string) string {
+	if pool == noPool {
+		return ""
+	}
+	return pool
 }
 
 // toFree returns pods whose end frees what the node lacks, those of the lowest priority first. It
@@ -107,8 +137,12 @@ func reduce(left shortage, pod *corev1.Pod) (helps bool) {
 // stays reports whether a pod would come back, or is critical for its node.
 func stays(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
-	return owner != nil && (owner.Kind == daemonSet || owner.Kind == "Node") ||
-		strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
+	return isOfDaemonSet(pod) || owner != nil && owner.Kind == "Node" || strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
+}
+
+func isOfDaemonSet(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == daemonSet
 }
 
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
@@ -124,7 +158,7 @@ func (e *explainer) uncordon(ctx context.Context) (found []suggestion, err error
 		}
 		if fits {
 			s := suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.name(), 1)
-			s.change.Node = changed
+			s.Pool, s.change.Node = poolName(n.pool), changed
 			return []suggestion{s}, nil
 		}
 	}
@@ -142,54 +176,54 @@ func untolerated(pod *corev1.Pod, node *corev1.Node) []corev1.Taint {
 	return taints
 }
 
-// tainted returns one node for each set of taints that alone keeps the pod away, and the number of
-// nodes with it. Taints that Kubernetes sets by the state of a node are left to it.
-func (e *explainer) tainted() (nodes []*refusedNode, counts []int) {
-	index := map[string]int{}
-	for _, n := range e.only(names.TaintToleration) {
-		taints := untolerated(e.pod, n.Node())
-		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
-			continue
-		}
-		key := describeTaints(taints)
-		if i, ok := index[key]; ok {
-			counts[i]++
-			continue
-		}
-		index[key] = len(nodes)
-		nodes, counts = append(nodes, n), append(counts, 1)
-	}
-	return nodes, counts
+// taintedNodes are nodes that the same taints alone keep from the pod.
+type taintedNodes struct {
+	*refusedNode
+	taints []corev1.Taint
+	nodes  int
+	// pool is that of all of them, or noPool.
+	pool string
 }
 
-func describeTaints(taints []corev1.Taint) string {
-	texts := make([]string, len(taints))
-	for i, taint := range taints {
-		texts[i] = taint.ToString()
+// tainted returns the nodes for each set of taints that alone keeps the pod away. Taints that
+// Kubernetes sets by the state of a node are left to it.
+func (e *explainer) tainted() []*taintedNodes {
+	index := map[string]*taintedNodes{}
+	var all []*taintedNodes
+	for _, n := range e.only(names.TaintToleration) {
+		taints := untolerated(e.pod, n.Node())
+		if slices.ContainsFunc(taints, isOfState) {
+			continue
+		}
+		key := taintsText(taints)
+		t := index[key]
+		if t == nil {
+			t = &taintedNodes{refusedNode: n, taints: taints, pool: n.pool}
+			index[key] = t
+			all = append(all, t)
+		}
+		if t.nodes++; t.pool != n.pool {
+			t.pool = noPool
+		}
 	}
-	slices.Sort(texts)
-	if len(texts) == 1 {
-		return "the taint " + texts[0]
-	}
-	return "the taints " + strings.Join(texts, ", ")
+	return all
 }
 
 // removeTaints tries nodes that only taints keep from the pod.
 func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err error) {
-	nodes, counts := e.tainted()
+	nodes := e.tainted()
 	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
 		n := nodes[i]
-		taints := untolerated(e.pod, n.Node())
 		changed := n.Node().DeepCopy()
-		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(taints, t) })
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })
 		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
 		if err != nil {
 			return found, err
 		}
 		if fits {
-			description := fmt.Sprintf("Remove %s from %s.", describeTaints(taints), oneOf(counts[i]))
-			s := suggested(v1alpha1.SuggestionRemoveTaint, description, n.name(), counts[i])
-			s.change.Node = changed
+			description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
+			s := suggested(v1alpha1.SuggestionRemoveTaint, description, n.name(), n.nodes)
+			s.Pool, s.change.Node = poolName(n.pool), changed
 			found = append(found, s)
 		}
 	}
@@ -198,34 +232,37 @@ func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err e
 
 // addNodes tries another node of each pool.
 func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error) {
-	tried := map[string]bool{}
-	for i := range e.nodes {
-		n := &e.nodes[i]
-		if tried[n.pool] || n.Node().Spec.Unschedulable || len(tried) >= maxPools || len(found) >= maxOfType {
-			continue
-		}
-		tried[n.pool] = true
-		added, err := e.addNode(ctx, n)
+	if len(e.everywhere) > 0 {
+		return nil, nil
+	}
+	models := e.models(func(*corev1.Node) bool { return true })
+	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
+		added, err := e.addNode(ctx, models[i])
 		if err != nil {
 			return found, err
 		}
 		if added != nil {
-			s := suggested(v1alpha1.SuggestionAddNode, "Add a node like those"+cmp.Or(ofPool(n.pool), " of the cluster")+".", "", 0)
-			s.change.Node = added
-			found = append(found, s)
+			found = append(found, models[i].suggestion(1, added))
 		}
 	}
 	return found, nil
 }
 
+// suggestion returns the suggestion to add nodes, of which one is given.
+func (m *model) suggestion(count int, added *corev1.Node) suggestion {
+	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), "", 0)
+	s.Pool, s.Count, s.change.Node = poolName(m.pool), int32(count), added
+	if m.pool == noPool {
+		s.Node = m.Node().Name // the description names it
+	}
+	return s
+}
+
 // addNode returns a node like another one, if the pod fits on it beside the pods of DaemonSets.
-func (e *explainer) addNode(ctx context.Context, like *refusedNode) (added *corev1.Node, err error) {
+func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node, err error) {
 	node, pods, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {
-		for _, pod := range pods {
-			_ = e.fork.RemovePod(pod) // it was added to the fork
-		}
-		_ = e.fork.RemoveNode(node)
+		e.removeAdded(node, pods)
 		err = e.restored(err)
 	}()
 	if err != nil {
@@ -236,4 +273,12 @@ func (e *explainer) addNode(ctx context.Context, like *refusedNode) (added *core
 		return nil, err
 	}
 	return node, nil
+}
+
+// removeAdded removes a node that was added, with its pods.
+func (e *explainer) removeAdded(node *corev1.Node, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		_ = e.fork.RemovePod(pod) // it was added to the fork
+	}
+	_ = e.fork.RemoveNode(node)
 }

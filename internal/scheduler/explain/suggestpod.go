@@ -33,12 +33,11 @@ func (e *explainer) createClaims(context.Context) (found []suggestion, err error
 
 // tolerate tries nodes that only taints keep from the pod.
 func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {
-	nodes, counts := e.tainted()
+	nodes := e.tainted()
 	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
 		n := nodes[i]
-		taints := untolerated(e.pod, n.Node())
 		pod := e.pod.DeepCopy()
-		for _, taint := range taints {
+		for _, taint := range n.taints {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
 				Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
 			})
@@ -48,19 +47,27 @@ func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error
 			return found, err
 		}
 		if fit != "" {
-			s := suggested(v1alpha1.SuggestionTolerate, fmt.Sprintf("Let the pod tolerate %s of %s.", describeTaints(taints), oneOf(counts[i])), fit, counts[i])
-			s.change.Pod = pod
+			description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
+			s := suggested(v1alpha1.SuggestionTolerate, description, fit, n.nodes)
+			s.Pool, s.change.Pod = poolName(n.pool), pod
 			found = append(found, s)
 		}
 	}
 	return found, nil
 }
 
+func count(nodes int) string {
+	if nodes == 1 {
+		return "one node"
+	}
+	return fmt.Sprintf("%d nodes", nodes)
+}
+
 // relaxNodeAffinity tries the pod without its demands on labels of nodes.
 func (e *explainer) relaxNodeAffinity(ctx context.Context) ([]suggestion, error) {
 	pod := e.pod.DeepCopy()
 	affinity := nodeAffinityOf(pod)
-	if len(pod.Spec.NodeSelector) == 0 && (affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil) {
+	if isForOneNode(pod) != "" || len(pod.Spec.NodeSelector) == 0 && (affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil) {
 		return nil, nil
 	}
 	pod.Spec.NodeSelector = nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
@@ -56,7 +55,7 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	x.Verdict, x.Pending.Gates = v1alpha1.VerdictGated, gatesOf(in.Pod)
 	switch gates, plugin := x.Pending.Gates, x.Pending.GatingPlugin; {
 	case plugin == names.DefaultPreemption:
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, "The pods that are preempted for this pod have not ended."
+		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, messageOfVictims(x.Pending.Victims)
 	case plugin == podgroup.Gate && in.Wait.Group != nil:
 		x.Message = awaitedGroup(in.Wait.Group)
 	case len(gates) > 0:
@@ -98,6 +97,9 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 	case x.Nodes == 0:
 		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, "There are no nodes."
 		return nil
+	case x.Feasible > 0 && e.trial.lacksRoom():
+		x.Verdict, x.Message = v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup()
+		return nil
 	case x.Feasible > 0:
 		x.Verdict, x.Message = v1alpha1.VerdictWaitingForTurn, fmt.Sprintf("The pod fits on %d of %d nodes now.", x.Feasible, x.Nodes)
 		if in.Wait != nil && in.Wait.Group != nil && in.Wait.Group.Needed > 1 {
@@ -108,8 +110,8 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 			x.Message += " The extenders of the profile were not asked."
 		}
 		return nil
-	case e.awaitsVictims(in.NominatedNode):
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, "The pods that are preempted for this pod have not ended."
+	case len(x.Pending.Victims) > 0:
+		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, messageOfVictims(x.Pending.Victims)
 		return nil
 	}
 	if !freeing {
@@ -124,9 +126,35 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 	case len(e.everywhere) > 0:
 		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere())
 	default:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them.", x.Nodes)
+		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, e.messageOfNever()
 	}
 	return nil
+}
+
+// messageOfGroup says how many pods of the group fit together.
+func (e *explainer) messageOfGroup() string {
+	fit, where := e.trial.fit, ""
+	if len(fit.Tried) == 0 {
+		return fmt.Sprintf("No node has the labels that the pod group %s demands. %d of its pods must be placed together.", e.trial.Key, fit.Needed)
+	}
+	if len(e.trial.best) > 0 {
+		where = " in one domain"
+	}
+	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by itself fits on %d of %d nodes.",
+		e.trial.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
+}
+
+// messageOfNever says that the pod fits on no node, and which requests are too large.
+func (e *explainer) messageOfNever() string {
+	name := isForOneNode(e.pod)
+	if name != "" && !slices.ContainsFunc(e.all, func(n fwk.NodeInfo) bool { return n.Node().Name == name }) {
+		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which does not exist.", name)
+	}
+	message := fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them", e.Nodes)
+	if text := e.tooLarge(); text != "" {
+		message += ": " + text
+	}
+	return message + "."
 }
 
 // whyNowhere says what refuses the pod itself.
@@ -179,6 +207,9 @@ func (e *explainer) messageOfFreed() string {
 		}
 		room, full = room || short, full && short
 	}
+	if name := isForOneNode(e.pod); name != "" {
+		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which %s. It would fit if other pods ended.", name, e.whyNotOn(name, others))
+	}
 	none, it := fmt.Sprintf("None of %d nodes", e.Nodes), "the pod"
 	if possible > 0 && possible < int(e.Nodes) {
 		none, it = fmt.Sprintf("%d of %d nodes could take the pod, but none of them", possible, e.Nodes), "it"
@@ -193,20 +224,16 @@ func (e *explainer) messageOfFreed() string {
 	return fmt.Sprintf("%s takes %s now, because of %s. It would fit if other pods ended.", none, it, enumerate(others, "and"))
 }
 
-// awaitsVictims reports whether pods of a lower priority are terminating on the nominated node.
-func (e *explainer) awaitsVictims(nominated string) bool {
-	for i := range e.nodes {
-		if e.nodes[i].name() != nominated {
-			continue
-		}
-		for _, info := range e.nodes[i].GetPods() {
-			pod := info.GetPod()
-			if pod.DeletionTimestamp != nil && corev1helpers.PodPriority(pod) < corev1helpers.PodPriority(e.pod) {
-				return true
-			}
-		}
+// whyNotOn says what the node of a pod lacks, or what else keeps the pod off it.
+func (e *explainer) whyNotOn(name string, others []string) string {
+	var reasons []string
+	if i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == name }); i >= 0 && len(e.nodes[i].short) > 0 {
+		reasons = append(reasons, "lacks "+e.nodes[i].short.String())
 	}
-	return false
+	if len(others) > 0 || len(reasons) == 0 {
+		reasons = append(reasons, "refuses it because of "+cmp.Or(enumerate(others, "and"), "nominated pods"))
+	}
+	return strings.Join(reasons, " and ")
 }
 
 // fitsOnEmptied reports whether the pod fits on some node that has no pods. Only nodes are tried of

@@ -1,0 +1,163 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// maxAdded limits the nodes that are added for a group.
+const maxAdded = 256
+
+// suggestForGroup tries changes for a group that does not fit: what may help its pods one by one, with
+// all of them, and more nodes of each pool.
+func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
+	limited, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	var found []suggestion
+	if e.Feasible == 0 {
+		for _, kind := range []func(context.Context) ([]suggestion, error){
+			e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests,
+		} {
+			some, err := kind(limited)
+			for _, s := range some {
+				if s.change.Pod == nil || err == nil && e.helpsGroup(limited, s.change.Pod) {
+					found = append(found, s)
+				}
+			}
+			if done, err := stopped(ctx, limited, err); done {
+				return found, err
+			}
+		}
+	}
+	added, err := e.addNodesForGroup(limited)
+	_, err = stopped(ctx, limited, err)
+	return append(found, added...), err
+}
+
+// helpsGroup reports whether enough pods of the group fit if all of them are changed as one was. Pods
+// that differ in what they demand are not changed.
+func (e *explainer) helpsGroup(ctx context.Context, changed *corev1.Pod) bool {
+	pods := make([]*corev1.Pod, len(e.trial.pods))
+	for i, pod := range e.trial.pods {
+		if !alike(pod, e.pod) {
+			return false
+		}
+		like := *pod
+		like.Spec = changed.Spec
+		pods[i] = &like
+	}
+	fits, err := e.groupFits(ctx, pods)
+	return err == nil && fits
+}
+
+// alike reports whether two pods demand the same.
+func alike(a, b *corev1.Pod) bool {
+	of := func(pod *corev1.Pod) corev1.PodSpec {
+		return corev1.PodSpec{
+			NodeSelector: pod.Spec.NodeSelector, Affinity: pod.Spec.Affinity, Tolerations: pod.Spec.Tolerations,
+			TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints,
+		}
+	}
+	return equality.Semantic.DeepEqual(of(a), of(b)) && slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
+		return equality.Semantic.DeepEqual(x.Resources, y.Resources) && equality.Semantic.DeepEqual(x.Ports, y.Ports)
+	})
+}
+
+// groupFits reports whether enough of the pods fit together in some domain.
+func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, error) {
+	domains, err := e.domains(e.trial.Group, pods)
+	if err != nil {
+		return false, err
+	}
+	for _, domain := range domains {
+		if placed, err := e.placeIn(ctx, domain, pods, e.trial.Needed); err != nil || placed >= e.trial.Needed {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// addNodesForGroup tries how many nodes of each pool make the group fit. The nodes are in the domain
+// where the most pods fit already.
+func (e *explainer) addNodesForGroup(ctx context.Context) (found []suggestion, err error) {
+	if len(e.everywhere) > 0 || len(e.trial.fit.Tried) == 0 {
+		return nil, nil
+	}
+	models := e.models(e.trial.best.Contains)
+	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
+		count, added, err := e.countToAdd(ctx, &models[i])
+		if count > 0 {
+			s := models[i].suggestion(count, added)
+			if len(e.trial.best) > 0 {
+				s.Description += " They need the labels of the domain where most pods of the group fit."
+			}
+			found = append(found, s)
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// countToAdd returns how many nodes like a model make the group fit, and one of them, or 0 if that
+// does not help. It tries one node, then as many as are needed if each takes as many pods as the
+// first, and then more or fewer. If the time is up, it is the least number that was tried.
+func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added *corev1.Node, err error) {
+	missing, short := e.trial.Needed-int(e.trial.fit.Fit), 0 // short does not make the group fit
+	for n := 1; n <= maxAdded; {
+		placed, node, err := e.placeWithAdded(ctx, m, n)
+		gained := placed - int(e.trial.fit.Fit)
+		switch {
+		case err != nil, gained <= 0:
+			return 0, nil, err
+		case gained >= missing:
+			count, added = n, node
+		}
+		if count > 0 {
+			break
+		}
+		short, n = n, max(2*n, (missing*n+gained-1)/gained)
+	}
+	for n := count - 1; n > short; n = (short + count) / 2 {
+		placed, node, err := e.placeWithAdded(ctx, m, n)
+		switch {
+		case err != nil:
+			return count, added, err
+		case placed >= e.trial.Needed:
+			count, added = n, node
+		default:
+			short = n
+		}
+	}
+	return count, added, nil
+}
+
+// placeWithAdded returns how many pods of the group fit in its best domain after nodes were added,
+// up to the number that is needed, and one of these nodes.
+func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (placed int, added *corev1.Node, err error) {
+	var undo []func()
+	defer func() {
+		for _, f := range slices.Backward(undo) {
+			f()
+		}
+		err = e.restored(err)
+	}()
+	for i := range nodes {
+		node, pods, err := e.fork.AddNodeLike(m.NodeInfo, fmt.Sprintf("another-%d-", i))
+		undo = append(undo, func() { e.removeAdded(node, pods) })
+		if err != nil {
+			return 0, nil, err
+		}
+		added = node
+	}
+	placed, err = e.placeIn(ctx, e.trial.best, e.trial.pods, e.trial.Needed)
+	return placed, added, err
+}
