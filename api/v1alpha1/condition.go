@@ -54,6 +54,11 @@ const (
 	ReasonExtenderHostNotAllowed = "ExtenderHostNotAllowed"
 )
 
+// PodReasonPreEnqueueRejected is the reason of the condition PodScheduled, with status False, of pods
+// that a PreEnqueue plugin or an incomplete pod group keeps from being tried. It differs from
+// Unschedulable, for which cluster autoscalers add nodes.
+const PodReasonPreEnqueueRejected = "PreEnqueueRejected"
+
 // Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and
 // that there is no last good spec to keep.
 const (

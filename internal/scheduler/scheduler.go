@@ -239,6 +239,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			klog.FromContext(ctx).Error(err, "The status of PodGroups is not kept")
 		}
 	})
+	keeping.Go(func() { s.parts.failures.ReportHeld(ctx, s.cfg.Clock) })
 	s.parts.loop.Run(ctx)
 	keeping.Wait()
 	return nil

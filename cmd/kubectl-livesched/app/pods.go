@@ -230,8 +230,12 @@ func queueByConditions(pod *corev1.Pod) string {
 		return "gated"
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+		switch {
+		case condition.Type != corev1.PodScheduled:
+		case condition.Reason == corev1.PodReasonUnschedulable:
 			return "unschedulable"
+		case condition.Reason == v1alpha1.PodReasonPreEnqueueRejected:
+			return "gated"
 		}
 	}
 	return "active"

@@ -36,12 +36,12 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.
 	}{
 		podgroup.SchedulerPlugins: {custom, handlerOf(h.read, func(_, newGroup *unstructured.Unstructured) { h.read(newGroup) },
 			func(gone *unstructured.Unstructured, _ bool) {
-				h.groups.DeleteGroup(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(), Name: gone.GetName()})
+				h.deleted(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(), Name: gone.GetName()})
 			})},
 		podgroup.Kubernetes: {native, handlerOf(
 			func(group *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(group)) },
 			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },
-			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.groups.DeleteGroup(podgroup.KeyOfPodGroup(gone)) })},
+			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.deleted(podgroup.KeyOfPodGroup(gone)) })},
 	} {
 		// Neither a kind that is not served nor one that may not be listed has a version.
 		groups.SetServed(source, func() bool { return of.informer.LastSyncResourceVersion() != "" })
@@ -73,6 +73,11 @@ func (h *groupHandlers) changed(group podgroup.Group) {
 		h.queue.RetryGroup(eventLogger(), group.Key)
 	}
 	h.queue.GroupChanged(eventLogger(), group.Key)
+}
+
+func (h *groupHandlers) deleted(key podgroup.Key) {
+	h.groups.DeleteGroup(key)
+	h.queue.GroupChanged(eventLogger(), key) // the pods that its gate holds wait for something else now
 }
 
 // groupMemberAssigned records that a pod of a group has a node: the group may need fewer others

@@ -27,7 +27,7 @@ const maxEmptied = 64
 func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod) Explanation {
 	x.Verdict = v1alpha1.VerdictNoProfile
 	x.Message = fmt.Sprintf("No SchedulerProfile has the scheduler name %q.", pod.Spec.SchedulerName)
-	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated {
+	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated && reason != v1alpha1.PodReasonPreEnqueueRejected {
 		x.Verdict = v1alpha1.VerdictOtherScheduler
 		x.Message += " Another scheduler has tried the pod: the condition PodScheduled is its own."
 	}

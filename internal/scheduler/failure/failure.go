@@ -10,6 +10,11 @@
 //
 // A pod that is no longer there to be scheduled is released instead. A pod whose profile is gone
 // gets an Event about that.
+//
+// Pods that never come to an attempt, because PreEnqueue plugins hold them, get an Event and a
+// condition as well, where kube-scheduler writes nothing:
+//
+//	queue.ReportHeld, once a second --> Handler.ReportHeld --> Event, podstatus
 package failure
 
 import (

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -48,11 +49,22 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 func (c *cycle) postFilter(ctx context.Context, fitError *schedframework.FitError) *fwk.NominatingInfo {
 	result, status := c.profile.Framework.RunPostFilterPlugins(ctx, c.state, c.pod.Pod, fitError.Diagnosis.NodeToStatus)
 	fitError.Diagnosis.PostFilterMsg = status.Message()
-	if status.IsError() {
-		utilruntime.HandleErrorWithContext(ctx, status.AsError(), "The PostFilter plugins failed")
-	}
+	logPostFilter(ctx, status)
 	if result == nil {
 		return nil
 	}
 	return result.NominatingInfo
+}
+
+// logPostFilter logs an error of the PostFilter plugins. One that does not find what it keeps in the
+// state of the cycle has not failed: another plugin refused the pod in PreFilter, before its turn to
+// write it.
+func logPostFilter(ctx context.Context, status *fwk.Status) {
+	switch err := status.AsError(); {
+	case !status.IsError():
+	case errors.Is(err, fwk.ErrNotFound):
+		klog.FromContext(ctx).V(2).Info("A PostFilter plugin did not run in PreFilter", "plugin", status.Plugin(), "reason", err)
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "The PostFilter plugins failed")
+	}
 }

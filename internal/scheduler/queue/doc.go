@@ -71,6 +71,7 @@
 //   - A pod that gives up volumes or devices that were reserved in memory only wakes the pods that
 //     wait for them; see ReservationEnded.
 //   - The events kept for pods in flight are bounded.
+//   - Pods that are held for a while are reported; see ReportHeld.
 //   - The unschedulable_pods gauges count pods in every place of the queue, and never count deleted
 //     ones.
 package queue

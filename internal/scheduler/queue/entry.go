@@ -84,6 +84,7 @@ type entry struct {
 
 	member membership
 	flight flight
+	hold   hold
 }
 
 // newEntry returns an entry for a new pod. The entry and its parts take one allocation.

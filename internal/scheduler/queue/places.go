@@ -47,6 +47,7 @@ func (q *Queue) enqueueOneLocked(logger klog.Logger, e *entry, s strategy, event
 // moveLocked moves a pod, which may be new, to a place.
 func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string) {
 	from := e.place
+	q.noteHoldLocked(e, to)
 	if from != to {
 		q.metrics.moved(e, to)
 	}
@@ -85,6 +86,7 @@ func (q *Queue) dropLocked(e *entry) {
 	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
 	q.leaveGroupLocked(e)
+	q.noteHoldLocked(e, nowhere)
 	e.place = nowhere
 	delete(q.pods, e.pod.UID)
 }

@@ -46,6 +46,8 @@ type memberKey struct {
 type members struct {
 	key     podgroup.Key
 	entries map[*entry]struct{}
+	// awaited is what the gate of the group waits for; see awaitedLocked.
+	awaited string
 	// ready and held count the entries that are ready, and those among them that the gate of the
 	// group holds.
 	ready, held int
@@ -168,14 +170,24 @@ func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
 	q.moveLocked(logger, e, Gated, eventPodGroup)
 }
 
-// awaitedLocked returns what the gate of a group waits for. It does not name the number of pods that
-// are ready, which changes with each of them.
+// awaitedLocked returns what the gate of a group waits for, and notes it for the pods that it holds
+// already. It does not name the number of pods that are ready, which changes with each of them.
 func (q *Queue) awaitedLocked(m *members) string {
-	needed, known := q.groups.Needed(m.key)
-	if !known {
-		return fmt.Sprintf("there is no PodGroup %s", m.key)
+	message := fmt.Sprintf("there is no PodGroup %s", m.key)
+	if needed, known := q.groups.Needed(m.key); known {
+		message = fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
 	}
-	return fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
+	if message == m.awaited {
+		return message
+	}
+	m.awaited = message
+	for e := range m.entries {
+		if e.place == Gated && e.member.held {
+			e.refusal = message
+			q.noteHoldLocked(e, Gated)
+		}
+	}
+	return message
 }
 
 // refuseLocked gates a pod, as a PreEnqueue plugin would.
@@ -305,9 +317,9 @@ func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
 	}
 }
 
-// GroupChanged reports that the object of a pod group has changed, or that more of its pods have a
-// node: fewer may be needed now. If so, the pods that the gate of the group holds are queued if
-// enough are ready, and those that plugins refused are retried.
+// GroupChanged reports that the object of a pod group has changed or is gone, or that more of its
+// pods have a node: fewer may be needed now. If so, the pods that the gate of the group holds are
+// queued if enough are ready, and those that plugins refused are retried.
 func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -318,6 +330,9 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	for name := range q.rules.profiles {
 		m := q.members[memberKey{Key: key, schedulerName: name}]
 		q.openGateLocked(logger, m)
+		if m != nil && m.held > 0 {
+			q.awaitedLocked(m)
+		}
 		if m != nil && known && needed < m.needed {
 			m.needed = needed
 			q.retryLocked(logger, m)

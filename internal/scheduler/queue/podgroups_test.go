@@ -432,7 +432,9 @@ func (w *groupWorld) act() {
 	case 3:
 		w.setGroup(group, 1+w.IntN(4))
 	case 4:
-		w.groups.DeleteGroup(podgroup.Key{Namespace: newPod("").Namespace, Name: group})
+		key := podgroup.Key{Namespace: newPod("").Namespace, Name: group}
+		w.groups.DeleteGroup(key)
+		w.GroupChanged(logger, key)
 	case 5:
 		if c := w.Counts(); c.Active+c.Backoff > 0 && len(w.flying) == 0 {
 			w.pop()
@@ -543,4 +545,9 @@ func (w *groupWorld) check() {
 		}
 	}
 	w.Expect(got).To(Equal(want))
+	for _, e := range w.Queue.pods {
+		if e.member.held && e.place == Gated && e.info.GatingPlugin == podgroup.Gate && !e.outdatedLocked() {
+			w.Expect(e.refusal).To(Equal(e.member.of.awaited), "what the group waits for has changed")
+		}
+	}
 }

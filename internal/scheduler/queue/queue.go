@@ -5,6 +5,7 @@ package queue
 
 import (
 	"container/heap"
+	"container/list"
 	"sync"
 	"time"
 
@@ -70,7 +71,9 @@ type Queue struct {
 	errorBackoff  podHeap
 	unschedulable waitingPods // Unschedulable and Gated
 	inFlight      inFlight
-	metrics       *metrics
+	// held lists the pods whose hold is to be reported, in the order in which they were listed.
+	held    list.List
+	metrics *metrics
 	// reported holds the violations of plugins that were logged since the last reload.
 	reported sets.Set[string]
 	// reloading is the Reconfigure in progress, nil if there is none. Pods can be outdated only
@@ -230,6 +233,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	q.regroupLocked(logger, e)
 	if e.place != InFlight {
 		q.nominator.updateQueueLocked(logger, oldPod, e.info.PodInfo)
+		q.noteHoldLocked(e, e.place) // its last scheduling gate may be gone
 	}
 	switch e.place {
 	case InFlight:

@@ -261,7 +261,7 @@ func (w *twinWorld) do() {
 		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
 		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
 		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate},
-		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"turn", 8, w.turn}, {"flush", 3, w.flush},
+		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"turn", 8, w.turn}, {"flush", 3, w.flush}, {"reportHeld", 4, w.reportHeld},
 	}
 	total := 0
 	for _, op := range ops {
@@ -806,6 +806,7 @@ func (w *twinWorld) compareStructure() {
 		check(e, i, e.place.awaitsEvent())
 	}
 	w.compareGroups()
+	w.compareHeld()
 	for e := q.inFlight.first; e != nil; e = e.flight.next {
 		if found[e] || e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
 			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)

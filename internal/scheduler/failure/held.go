@@ -1,0 +1,76 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/truncate"
+)
+
+const (
+	// heldInterval is the interval between searches for pods that have been held for a while.
+	heldInterval = time.Second
+	// maxHeld bounds the pods that are reported in an interval, so that thousands of pods that wait
+	// for one thing do not take the API server's time from bindings.
+	maxHeld = 100
+)
+
+// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, until ctx ends. The
+// leader calls it, in a goroutine of its own.
+func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
+	ticker := c.NewTicker(heldInterval)
+	defer ticker.Stop()
+	logger := klog.FromContext(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+			if h.term.Check() == nil { // otherwise another replica may lead, which reports them
+				h.queue.ReportHeld(maxHeld, func(held queue.Held) bool { return h.reportHeld(logger, held) })
+			}
+		}
+	}
+}
+
+// reportHeld reports why a pod is held, and returns true, unless the pod's condition says so
+// already: then this leader or the one before has reported it. The queue's lock is held. Neither
+// call blocks or calls the queue.
+func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
+	pod := held.Pod
+	condition := unscheduledCondition(pod, v1alpha1.PodReasonPreEnqueueRejected, heldMessage(held.HoldReason))
+	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if written != nil && written.Status == condition.Status && written.Reason == condition.Reason && written.Message == condition.Message {
+		return false
+	}
+	logger.V(2).Info("The pod is held before its scheduling", "pod", klog.KObj(pod), "reason", condition.Message)
+	h.recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+		"%s", truncate.ToBytes(condition.Message, validation.NoteLengthLimit))
+	h.statuses.Write(podstatus.Update{Pod: pod, Condition: condition})
+	return true
+}
+
+// heldMessage returns a message for the owner of a pod that is held.
+func heldMessage(r queue.HoldReason) string {
+	switch r.Plugin {
+	case "":
+		return fmt.Sprintf("A PreEnqueue plugin failed: %s", r.Message)
+	case podgroup.Gate:
+		return fmt.Sprintf("The pod waits for its pod group: %s", r.Message)
+	}
+	return fmt.Sprintf("The PreEnqueue plugin %s holds the pod: %s", r.Plugin, r.Message)
+}

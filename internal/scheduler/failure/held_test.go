@@ -1,0 +1,125 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+func TestMessagesOfHeldPods(t *testing.T) {
+	for want, reason := range map[string]queue.HoldReason{
+		"The PreEnqueue plugin DynamicResources holds the pod: no such claim": {Plugin: "DynamicResources", Message: "no such claim"},
+		"The pod waits for its pod group: there is no PodGroup ns/g":          {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"},
+		"A PreEnqueue plugin failed: Quota: sorry":                            {Message: "Quota: sorry"},
+	} {
+		if got := heldMessage(reason); got != want {
+			t.Errorf("%+v: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// shut is a PreEnqueue plugin that admits no pod.
+type shut struct{}
+
+func (shut) Name() string { return "Quota" }
+func (shut) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
+	return fwk.NewStatus(fwk.Unschedulable, "the quota is used up")
+}
+
+// noted is a recorder that keeps the notes of Events.
+type noted struct{ notes *[]string }
+
+func (n noted) WithLogger(klog.Logger) events.EventRecorderLogger { return n }
+func (n noted) Eventf(_, _ runtime.Object, eventType, reason, _, _ string, args ...any) {
+	*n.notes = append(*n.notes, eventType+" "+reason+" "+args[0].(string))
+}
+
+func TestHeldPodsAreReported(t *testing.T) {
+	const message = "The PreEnqueue plugin Quota holds the pod: the quota is used up"
+	metrics.Register()
+	over := lease.NewTerm(time.Hour)
+	over.Renew(time.Now())
+	over.End()
+	for name, test := range map[string]struct {
+		before corev1.PodCondition
+		term   *lease.Term
+		events []string
+		reason string // of the condition that is written
+	}{
+		"with an Event and a condition": {
+			events: []string{"Warning FailedScheduling " + message}, reason: "PreEnqueueRejected",
+		},
+		"instead of the reason of an earlier attempt": {
+			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"},
+			events: []string{"Warning FailedScheduling " + message}, reason: "PreEnqueueRejected",
+		},
+		"not if the leader before has done it": {
+			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "PreEnqueueRejected", Message: message},
+		},
+		"not by a replica that may not lead any more": {term: over},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				q := queue.New(queue.Config{Clock: clock.RealClock{}})
+				q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+					"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{shut{}}},
+				}}, sets.New("mine"))
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
+				if test.before.Type != "" {
+					pod.Status.Conditions = []corev1.PodCondition{test.before}
+				}
+				q.Add(logr.Discard(), pod)
+
+				patched := corev1.Pod{}
+				statuses := podstatus.NewWriter(podstatus.Config{
+					Newest: func(pod *corev1.Pod) *corev1.Pod { return pod },
+					Patch:  func(_ context.Context, _ *corev1.Pod, patch []byte) error { return json.Unmarshal(patch, &patched) },
+				})
+				statuses.Start(t.Context())
+				var notes []string
+				h := NewHandler(q, nil, statuses, func(string) events.EventRecorderLogger { return noted{&notes} }, test.term)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					h.ReportHeld(klog.NewContext(ctx, logr.Discard()), clock.RealClock{})
+				}()
+				time.Sleep(time.Hour)
+				cancel()
+				<-ended
+				statuses.Close(t.Context())
+
+				g.Expect(notes).To(Equal(test.events))
+				reasons := ""
+				for _, c := range patched.Status.Conditions {
+					reasons += c.Reason
+					g.Expect(c.Message).To(Equal(message))
+				}
+				g.Expect(reasons).To(Equal(test.reason))
+			})
+		})
+	}
+}
