@@ -21,13 +21,14 @@ var _ = Describe("A pod that a PreEnqueue plugin holds", func() {
 		Start()
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "mine", "")
-		Create(ctx, deviceClass("class"), devices("n1", "d1", "d2"))
+		given(ctx, deviceClass("class"))
+		given(ctx, devices("n1", "d1", "d2"))
 		brief := CreatePod(ctx, "mine", "brief", usingDevice("early"))
 		long := CreatePod(ctx, "mine", "long", usingDevice("late"))
 		gated := CreatePod(ctx, "mine", "gated", usingDevice("late"), func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		})
-		Create(ctx, DeviceClaim("early", "class"))
+		given(ctx, DeviceClaim("early", "class"))
 		ExpectBound(ctx, brief)
 
 		message := And(HavePrefix("The PreEnqueue plugin DynamicResources holds the pod: "), ContainSubstring("late"))
@@ -39,7 +40,7 @@ var _ = Describe("A pod that a PreEnqueue plugin holds", func() {
 		}
 
 		By("creating what it waits for")
-		Create(ctx, DeviceClaim("late", "class"))
+		given(ctx, DeviceClaim("late", "class"))
 		ExpectBound(ctx, long)
 		Eventually(func(g Gomega) {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(long), long)).To(Succeed())
