@@ -22,6 +22,8 @@ SOAK ?= 10m
 SEED ?=
 # The address that `make site` builds the documentation site for.
 SITE_URL ?= /
+# UPDATE=1 writes the outputs of the tutorials instead of comparing them.
+UPDATE ?=
 # The commit whose livesched is the second version in the soak; empty: there is one version.
 PREVIOUS ?= HEAD^
 # How many reloads the endurance test makes.
@@ -242,6 +244,11 @@ test-chart: ## Test charts/livesched, on a control plane too (TEST_FLAGS=-short 
 	go test -C hack/release/chart ./... $(TEST_FLAGS)
 
 # An address with a path is the harder case. `make verify` leaves hack/tools/hugo out, as that takes long.
+.PHONY: test-tutorials
+test-tutorials: livesched kubectl-livesched ## Follow the tutorials, and compare what their commands print (UPDATE=1 writes it into them); needs kubectl.
+	@go build -o bin/quickstart ./hack/sandbox
+	@TUTORIALS=1 UPDATE=$(filter-out 0,$(UPDATE)) go test -count=1 -v -timeout 30m ./test/tutorials
+
 .PHONY: test-site
 test-site: $(HUGO) ## Build the documentation site, and check its links and its search.
 	$(call hugo,build --cleanDestinationDir --baseURL https://example.org/livesched/ --destination $(CURDIR)/bin/site-test >/dev/null)

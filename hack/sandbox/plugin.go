@@ -29,17 +29,31 @@ func (s *sandbox) createServingFiles(host string) (servingFiles, error) {
 	return files, errors.Join(os.WriteFile(files.cert, cert, 0o644), os.WriteFile(files.key, key, 0o600))
 }
 
-// reach returns the flags with which the plugin reaches livesched.
-func (s *sandbox) reach() []string {
-	return []string{"--livesched-url=https://" + s.secure, "--livesched-ca=" + relative(s.serving.cert)}
+// environment returns the variables with which kubectl and the plugin reach the cluster and
+// livesched.
+func (s *sandbox) environment() []string {
+	return []string{"KUBECONFIG=" + s.controlPlane.Kubeconfig(), "LIVESCHED_URL=https://" + s.secure, "LIVESCHED_CA=" + s.serving.cert}
 }
 
+// writeEnvironment writes a file that sets these variables, and PATH, in the shell that sources it.
+func (s *sandbox) writeEnvironment() error {
+	var text strings.Builder
+	for _, setting := range s.environment() {
+		name, value, _ := strings.Cut(setting, "=")
+		fmt.Fprintf(&text, "export %s=%s\n", name, shellQuoted([]string{value}))
+	}
+	fmt.Fprintf(&text, "export PATH=%s:$PATH\n", shellQuoted([]string{filepath.Join(s.root, "bin")}))
+	return os.WriteFile(s.environmentFile(), []byte(text.String()), 0o600)
+}
+
+func (s *sandbox) environmentFile() string { return filepath.Join(s.dir, "env") }
+
 // plugin runs a command of bin/kubectl-livesched, and returns what it prints. The transcript shows
-// both, without the flags of reach, which are the same for each command.
+// both.
 func (s *sandbox) plugin(ctx context.Context, args ...string) (string, error) {
 	s.out.printf("$ kubectl livesched %s\n", shellQuoted(args))
-	command := exec.CommandContext(ctx, filepath.Join(s.root, "bin", "kubectl-livesched"), append(args, s.reach()...)...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+s.controlPlane.Kubeconfig())
+	command := exec.CommandContext(ctx, filepath.Join(s.root, "bin", "kubectl-livesched"), args...)
+	command.Env = append(os.Environ(), s.environment()...)
 	var errOut strings.Builder
 	command.Stderr = &errOut
 	text, err := command.Output()

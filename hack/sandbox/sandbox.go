@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -187,8 +186,10 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	s.out.printf("livesched is ready (pid %d, up in %s)\n", s.scheduler.PID(), round(time.Since(began)))
-	s.out.printf("it runs outside of the cluster, so kubectl livesched gets these flags in the next steps:\n")
-	s.out.printf("  %s\n", strings.Join(s.reach(), " "))
+	if err := s.writeEnvironment(); err != nil {
+		return err
+	}
+	s.out.printf("to use kubectl and kubectl livesched in another terminal: source %s\n", relative(s.environmentFile()))
 	if s.rootfs != "" {
 		if err := checkConfined(ctx, s.scheduler.PID()); err != nil {
 			return err

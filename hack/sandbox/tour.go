@@ -284,11 +284,7 @@ func (t *tour) explainPending(ctx context.Context) error {
 
 // sayWhereItIs ends the transcript of a sandbox without a tour that keeps running.
 func (s *sandbox) sayWhereItIs() {
-	fmt.Fprintf(s.out.out, `
-The cluster stays up until Ctrl-C. Use it in another terminal:
-
-    export KUBECONFIG=%s PATH=$PWD/bin:$PATH
-`, s.controlPlane.Kubeconfig())
+	fmt.Fprintf(s.out.out, "\nThe cluster stays up until Ctrl-C. Use it in another terminal:\n\n    source %s\n", relative(s.environmentFile()))
 }
 
 // sayWhatToTry ends the transcript of a sandbox that keeps running.
@@ -296,18 +292,17 @@ func (s *sandbox) sayWhatToTry() {
 	fmt.Fprintf(s.out.out, `
 The cluster stays up until Ctrl-C. Try, in another terminal:
 
-    export KUBECONFIG=%s
+    source %s
     kubectl get sprof                                # the profiles and the revisions that decide
     kubectl describe sprof binpack
     kubectl edit sprof spread                        # the next pods are placed by what you write
     kubectl scale deployment web --replicas=%d
     kubectl get pods -o wide
-    export PATH=$PWD/bin:$PATH
-    kubectl livesched explain pod/%s %s
+    kubectl livesched explain pod/%s
     token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
-    curl -s --cacert %s -H "Authorization: Bearer $token" https://%s/metrics | grep livesched_
+    curl -s --cacert $LIVESCHED_CA -H "Authorization: Bearer $token" $LIVESCHED_URL/metrics | grep livesched_
     less %s
-`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), greedyPodName, strings.Join(s.reach(), " "), relative(s.serving.cert), s.secure, relative(s.scheduler.LogFile()))
+`, relative(s.environmentFile()), 2*replicasFor(s.nodes), greedyPodName, relative(s.scheduler.LogFile()))
 }
 
 // relative returns a path relative to the working directory.

@@ -36,8 +36,8 @@ var exceptions = []exception{
 	except(`security|monitor|troubleshoot`, `^kubectl (-n \S+ )?(annotate|label|create|get|logs|port-forward)|^curl `, "needs objects or pods of the reader's cluster"),
 	except(`migrate`, `\|`, "reads an object of the reader's cluster"),
 	except(`replace-kube-scheduler`, `^kubectl (-n \S+ )?(scale|get) `, "needs the pods of livesched in a cluster"),
-	except(`tutorials`, `^kubectl (get pods?|run|scale|delete pod) |^for |^done`, "needs kubelets: TestTheTutorialOfGPUsShowsWhatItSays places the pods"),
-	except(`tutorials`, `explain pod/train`, "the address is that of a quickstart"),
+	except(`tutorials`, `^source |^for |^done|^kubectl (get pods?|run|scale|delete pod|livesched explain) `, "make test-tutorials runs it, on the quickstart's cluster"),
+	except(`tutorials`, `^kubectl wait .*(node|pod|deployment)/`, "make test-tutorials runs it, on the quickstart's cluster"),
 }
 
 // NotRun returns why no test runs a command in a block of the page, and nothing if one has to.

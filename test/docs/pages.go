@@ -5,6 +5,7 @@
 //
 //	pages.go           reads the Markdown files: fenced blocks, inline code, and the commands in them
 //	steps.go           what a reader of a page does: files to save, and commands to run
+//	output.go          compares an output on a page with what a command prints
 //	notrun.go          the commands that no test runs, with the reason
 //	commands_test.go   make targets, commands and flags of kubectl livesched, flags of livesched,
 //	                   and files of this repository exist
@@ -12,7 +13,7 @@
 //	names_test.go      reasons, verdicts, metrics, flags and packages exist, and are all described
 //
 // The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes applies
-// the recipes.
+// the recipes, and test/tutorials follows the tutorials.
 package docs
 
 import (
@@ -119,7 +120,7 @@ func (p Page) commands() [][]string {
 			continue
 		}
 		for _, line := range b.commandLines() {
-			all = append(all, split(line)...)
+			all = append(all, split(line.text)...)
 		}
 	}
 	for _, line := range p.inline {
@@ -130,18 +131,22 @@ func (p Page) commands() [][]string {
 
 var hereDocument = regexp.MustCompile(`<<'?(\w+)'?`)
 
+// commandLine is a command, and the lines of its here-document with the last one, which ends it.
+type commandLine struct{ text, input string }
+
 // commandLines returns the lines of a block that a shell would read. If a line begins with a
 // prompt, the others are output.
-func (b block) commandLines() []string {
+func (b block) commandLines() []commandLine {
 	prompts := false
 	for _, line := range b.lines {
 		prompts = prompts || strings.HasPrefix(line, "$ ")
 	}
-	var lines []string
+	var lines []commandLine
 	command, end := "", ""
 	for _, line := range b.lines {
 		switch {
 		case end != "":
+			lines[len(lines)-1].input += line + "\n"
 			if line == end {
 				end = ""
 			}
@@ -157,7 +162,7 @@ func (b block) commandLines() []string {
 			command = rest
 			continue
 		}
-		lines = append(lines, command)
+		lines = append(lines, commandLine{text: command})
 		command = ""
 	}
 	return lines

@@ -15,6 +15,8 @@ type Step struct {
 	// Command is a line for a shell, without prompt and comment, and Output what the page shows of
 	// what it prints.
 	Command, Output string
+	// Input is the here-document of the command, with the line that ends it.
+	Input string
 }
 
 // Steps returns the steps of a page, from top to bottom: what is in its blocks. A YAML block is a
@@ -49,8 +51,8 @@ func (b block) commands() []Step {
 	if !strings.Contains(b.text(), "$ ") || b.language == "sh" {
 		var steps []Step
 		for _, line := range b.commandLines() {
-			if command := withoutComment(line); command != "" && (b.language != "" || strings.HasPrefix(command, "kubectl ")) {
-				steps = append(steps, Step{Command: command})
+			if command := withoutComment(line.text); command != "" && (b.language != "" || strings.HasPrefix(command, "kubectl ")) {
+				steps = append(steps, Step{Command: command, Input: line.input})
 			}
 		}
 		return steps

@@ -13,7 +13,7 @@ func TestStepsAreInOrder(t *testing.T) {
 	p := parse("x.md", strings.Join([]string{
 		"Save `a.yaml` and `b.yaml`:", "```yaml", "a: 1", "```", "```yaml", "b: 1", "```", "Then:",
 		"```", "$ kubectl apply -f a.yaml \\", "    -f b.yaml  # both", "created", "", "done", "$ kubectl get x", "```",
-		"```sh", "make test  # all", "```", "```yaml", "c: 1", "```", "```", "a drawing", "```", "```", "kubectl get y", "```", "",
+		"```sh", "make test  # all", "kubectl create -f - <<EOF", "d: 1", "EOF", "```", "```yaml", "c: 1", "```", "```", "a drawing", "```", "```", "kubectl get y", "```", "",
 	}, "\n"))
 	want := []Step{
 		{File: "a.yaml", Content: "a: 1\n"},
@@ -21,6 +21,7 @@ func TestStepsAreInOrder(t *testing.T) {
 		{Command: "kubectl apply -f a.yaml -f b.yaml", Output: "created\n\ndone"},
 		{Command: "kubectl get x"},
 		{Command: "make test"},
+		{Command: "kubectl create -f - <<EOF", Input: "d: 1\nEOF\n"},
 		{Command: "kubectl get y"},
 	}
 	if got := p.Steps(); !reflect.DeepEqual(got, want) {

@@ -123,7 +123,7 @@ func (r reader) livesched(ctx context.Context, step docs.Step, args []string, fi
 		Expect(result.code).To(BeZero(), "%s: %q: %s", r.page, step.Command, printed)
 	}
 	if step.Output != "" {
-		Expect(shows(step.Output, printed)).To(BeTrue(),
+		Expect(docs.Shows(step.Output, printed)).To(BeTrue(),
 			"%s: %q prints\n%s\nbut the page shows\n%s", r.page, step.Command, printed, step.Output)
 	}
 }
@@ -193,44 +193,3 @@ func (r reader) apply(ctx context.Context, words []string) {
 		expectProgrammed(ctx, profile(name))
 	}
 }
-
-// shows tells whether a page shows an output. "..." stands for any number of lines, or for the rest
-// of one.
-func shows(page, output string) bool {
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	anywhere := false
-	for want := range strings.Lines(strings.TrimSpace(page)) {
-		want = strings.TrimRight(want, " \n")
-		if want == "..." {
-			anywhere = true
-			continue
-		}
-		for len(lines) > 0 && anywhere && !sameLine(want, lines[0]) {
-			lines = lines[1:]
-		}
-		if len(lines) == 0 || !sameLine(want, lines[0]) {
-			return false
-		}
-		lines, anywhere = lines[1:], false
-	}
-	return len(lines) == 0 || anywhere
-}
-
-func sameLine(want, line string) bool {
-	if beginning, cut := strings.CutSuffix(want, "..."); cut {
-		return strings.HasPrefix(line, beginning)
-	}
-	return strings.TrimRight(line, " ") == want
-}
-
-var _ = DescribeTable("output that a page shows", func(page, output string, want bool) {
-	Expect(shows(page, output)).To(Equal(want))
-},
-	Entry("is the same", "a\nb", "a\nb\n", true),
-	Entry("lacks a line", "a", "a\nb", false),
-	Entry("has another line", "a\nb", "a", false),
-	Entry("leaves lines out", "...\nb\n...", "a\nb\nc", true),
-	Entry("leaves the middle out", "a\n...\nc", "a\nb\nc", true),
-	Entry("leaves out the wrong lines", "a\n...\nd\n...", "a\nb\nc", false),
-	Entry("cuts a line", "a ...\nb", "a 1 2\nb", true),
-)

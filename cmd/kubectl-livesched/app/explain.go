@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -55,14 +56,16 @@ func newExplain(shared *options) *cobra.Command {
 
 func (o *remoteOptions) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&o.lease, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
-	command.Flags().StringVar(&o.url, "livesched-url", "", "URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port.")
-	command.Flags().StringVar(&o.ca, "livesched-ca", "", "File with the certificate authorities that verify --livesched-url. Default: those of the system.")
+	command.Flags().StringVar(&o.url, "livesched-url", os.Getenv("LIVESCHED_URL"),
+		"URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port. Default: the environment variable LIVESCHED_URL.")
+	command.Flags().StringVar(&o.ca, "livesched-ca", os.Getenv("LIVESCHED_CA"),
+		"File with the certificate authorities that verify --livesched-url. Default: the environment variable LIVESCHED_CA, or the authorities of the system.")
 }
 
 // check returns an error if the flags contradict each other.
 func (o *remoteOptions) check() error {
 	if o.ca != "" && o.url == "" {
-		return errors.New("--livesched-ca: has no effect without --livesched-url")
+		return errors.New("--livesched-ca (LIVESCHED_CA): has no effect without --livesched-url (LIVESCHED_URL)")
 	}
 	return nil
 }
