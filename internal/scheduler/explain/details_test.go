@@ -257,12 +257,12 @@ func TestDetails(t *testing.T) {
 		{name: "spread over zones", pod: all(labelled("app", "web"), spreading("web", zone)), runs: map[string]func(*corev1.Pod){
 			"a1": labelled("app", "web"), "b1": labelled("app", "web"),
 		}, want: []string{
-			"3 TopologySpread: maxSkew 1 of app=web per topology.kubernetes.io/zone: a and b with 1, c with the fewest, 0",
+			"3 TopologySpread: maxSkew 1 of app=web per topology.kubernetes.io/zone: a and b with 1, c with the fewest, 0 (the closest node there: cordoned, taint dedicated=db:NoSchedule)",
 			"1 Cordoned: cordoned, UntoleratedTaint: taint dedicated=db:NoSchedule"}},
 		{name: "the second of two constraints", pod: all(labelled("app", "web"), spreading("other", host), spreading("web", zone)), runs: map[string]func(*corev1.Pod){
 			"a1": labelled("app", "web"), "b1": labelled("app", "web"),
 		}, want: []string{
-			"3 TopologySpread: maxSkew 1 of app=web per topology.kubernetes.io/zone: a and b with 1, c with the fewest, 0",
+			"3 TopologySpread: maxSkew 1 of app=web per topology.kubernetes.io/zone: a and b with 1, c with the fewest, 0 (the closest node there: cordoned, taint dedicated=db:NoSchedule)",
 			"1 Cordoned: cordoned, UntoleratedTaint: taint dedicated=db:NoSchedule"}},
 		{name: "spread over too few domains", pod: all(labelled("app", "web"), spreading("web", zone, func(c *corev1.TopologySpreadConstraint) { c.MinDomains = ptr.To[int32](4) })),
 			runs: map[string]func(*corev1.Pod){"a1": labelled("app", "web"), "b1": labelled("app", "web"), "c1": labelled("app", "web")}, want: []string{

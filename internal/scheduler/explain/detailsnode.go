@@ -111,7 +111,7 @@ func (d *details) mismatchText(nodes []*refusedNode) string {
 // differenceText says what the label of nodes is, and what it must be.
 func (d *details) differenceText(r *requirement, nodes []*refusedNode) string {
 	if r.field {
-		return "no node matches " + requirementText(r.NodeSelectorRequirement)
+		return "does not match " + requirementText(r.NodeSelectorRequirement)
 	}
 	is := "another value"
 	if values := d.valuesOf(r.Key, nodes); len(values) > 0 {

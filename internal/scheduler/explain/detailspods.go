@@ -45,12 +45,21 @@ func (d *details) count(term fwk.AffinityTerm) termCount {
 			continue
 		}
 		for _, info := range node.GetPods() {
-			if pod := info.GetPod(); term.Matches(pod, d.namespaceLabels(pod.Namespace)) {
+			if d.matches(&term, info.GetPod()) {
 				c.pods[value]++
 			}
 		}
 	}
 	return c
+}
+
+// matches reports whether a pod matches a term.
+func (d *details) matches(term *fwk.AffinityTerm, pod *corev1.Pod) bool {
+	var of labels.Set
+	if !labels.MatchesNothing(term.NamespaceSelector) {
+		of = d.namespaceLabels(pod.Namespace)
+	}
+	return term.Matches(pod, of)
 }
 
 // namespaceLabels returns the labels of a namespace.
@@ -87,7 +96,7 @@ func (d *details) antiAffinityText(nodes []*refusedNode) string {
 		return byNominated
 	}
 	term := d.anti[i]
-	if !term.Matches(d.pod, d.namespaceLabels(d.pod.Namespace)) {
+	if !d.matches(&term.AffinityTerm, d.pod) {
 		return fmt.Sprintf("no pod of %s may be in the same %s; %s", podsText(term.Selector), term.TopologyKey, d.takenText(term, nodes))
 	}
 	return fmt.Sprintf("at most one pod of %s per %s; %s", podsText(term.Selector), term.TopologyKey, d.takenText(term, nodes))

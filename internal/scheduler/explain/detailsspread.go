@@ -4,9 +4,11 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,7 +165,39 @@ func (d *details) skewText(c *spreadCount, here map[string]bool) string {
 	if len(numbers) > 1 {
 		have = fmt.Sprintf("%d to %d", numbers[0], numbers[len(numbers)-1])
 	}
-	return fmt.Sprintf("%s with %s, %s with the fewest, %d", d.domainsText(c.TopologyKey, here), have, d.domainsText(c.TopologyKey, fewest), c.least)
+	text := fmt.Sprintf("%s with %s, %s with the fewest, %d", d.domainsText(c.TopologyKey, here), have, d.domainsText(c.TopologyKey, fewest), c.least)
+	if blocking := d.blocking(c.TopologyKey, fewest); blocking != "" {
+		text += " (the closest node there: " + blocking + ")"
+	}
+	return text
+}
+
+// blocking says what refuses the pod on the closest node of some domains. It is empty if that is no
+// more than another constraint.
+func (d *details) blocking(key string, domains map[string]bool) string {
+	var closest *refusedNode
+	for i := range d.nodes {
+		n := &d.nodes[i]
+		if domains[n.Node().Labels[key]] && (closest == nil || len(n.refusals) < len(closest.refusals)) {
+			closest = n
+		}
+	}
+	if closest == nil {
+		return ""
+	}
+	var texts []string
+	for _, status := range closest.refusals {
+		reason := d.reasons.of(status)
+		switch {
+		case reason == v1alpha1.ReasonTopologySpread:
+		case len(closest.short) > 0 && reason == v1alpha1.ReasonInsufficientResource:
+			texts = append(texts, "lacks "+closest.short.String())
+		default:
+			text := d.text([]*refusedNode{closest}, refusal{status, reason})
+			texts = append(texts, cmp.Or(text, strings.Join(status.Reasons(), ", ")))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // domainsText names domains, or counts them if they are many or nodes.

@@ -27,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/fork"
@@ -194,13 +195,14 @@ func (e *explainer) findRefusals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	wanted := (&schedframework.PodInfo{Pod: e.pod}).CalculateResource().Resource
 	e.all, e.everywhere = refusals.Nodes, refusals.Everywhere
 	e.Nodes, e.Feasible = int32(len(refusals.Nodes)), int32(refusals.Fits())
 	for i, node := range refusals.Nodes {
 		if statuses := refusals.ByNode[i]; len(statuses) > 0 {
 			own := statuses[len(refusals.Everywhere):]
 			e.nodes = append(e.nodes, refusedNode{
-				NodeInfo: node, refusals: own, pool: PoolOf(node.Node()), short: shortageOf(e.pod, node, own),
+				NodeInfo: node, refusals: own, pool: PoolOf(node.Node()), short: shortageOf(wanted, node, own),
 			})
 		}
 	}

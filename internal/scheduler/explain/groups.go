@@ -225,8 +225,8 @@ func poolsOf(nodes []*refusedNode) []string {
 	})
 }
 
-// messages returns the different messages of the i-th plugin: those for the first node, and those for
-// others up to a limit.
+// messages returns the different messages of the i-th plugin: those for the first node, and those
+// for others up to a limit.
 func messages(nodes []*refusedNode, i int) []string {
 	seen := slices.Clone(nodes[0].refusals[i].Reasons())
 	for _, n := range nodes[1:] {

@@ -18,7 +18,7 @@ import (
 // model is a node of the most common kind of a pool, to add others like it.
 type model struct {
 	fwk.NodeInfo
-	pool string
+	kind
 	// obstacles is the least number of plugins that refuse the pod on a node of the pool for a reason
 	// that the end of other pods does not resolve.
 	obstacles int
@@ -32,8 +32,9 @@ type kind struct {
 	taints              int
 }
 
-// models returns a node of each pool, those first that refuse the pod for the fewest reasons of their
-// own, and then those of the largest pools. Nodes that are cordoned or not ready are no models.
+// models returns a node of each pool, those first that refuse the pod for the fewest reasons of
+// their own, and then those of the largest pools. Nodes that are cordoned or not ready are no
+// models.
 func (e *explainer) models(eligible func(node *corev1.Node) bool) []model {
 	obstacles := make(map[string]int, len(e.nodes))
 	for i := range e.nodes {
@@ -54,13 +55,13 @@ func (e *explainer) models(eligible func(node *corev1.Node) bool) []model {
 		}
 		m := pools[k.pool]
 		if m == nil {
-			m = &model{NodeInfo: node, pool: k.pool, obstacles: obstacles[node.Node().Name]}
+			m = &model{NodeInfo: node, kind: k, obstacles: obstacles[node.Node().Name]}
 			pools[k.pool] = m
 		}
 		m.nodes++
 		m.obstacles = min(m.obstacles, obstacles[node.Node().Name])
-		if counts[k] > counts[kindOf(m.NodeInfo)] {
-			m.NodeInfo = first[k]
+		if counts[k] > counts[m.kind] {
+			m.NodeInfo, m.kind = first[k], k
 		}
 	}
 	sorted := slices.SortedFunc(maps.Values(pools), func(a, b *model) int {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 
@@ -32,12 +31,11 @@ type lack struct {
 
 // shortageOf returns what the node lacks of the resources that NodeResourcesFit finds insufficient.
 // It is nil if nothing is: pods that are nominated for the node may take what the pod needs.
-func shortageOf(pod *corev1.Pod, node fwk.NodeInfo, refusals []*fwk.Status) shortage {
+func shortageOf(wanted fwk.Resource, node fwk.NodeInfo, refusals []*fwk.Status) shortage {
 	i := slices.IndexFunc(refusals, func(s *fwk.Status) bool { return s.Plugin() == names.NodeResourcesFit })
 	if i < 0 {
 		return nil
 	}
-	wanted := (&schedframework.PodInfo{Pod: pod}).CalculateResource().Resource
 	var short shortage
 	for _, message := range refusals[i].Reasons() {
 		name, ok := strings.CutPrefix(message, "Insufficient ")

@@ -74,7 +74,7 @@ func TestWhatThePodCouldRequest(t *testing.T) {
 			v1alpha1.VerdictNeverFits, "has 4 cpu beside DaemonSets (pool small)."},
 		{"what is free where there would be room", pod("p", "4", "1Gi", selecting(map[string]string{"size": "small"})),
 			[]string{"Request at most 3 cpu: so much is free on a node of the pool small."}, v1alpha1.VerdictFitsWhenFreed,
-			"2 of 3 nodes could take the pod, but none of them has room for it. It would fit if other pods ended."},
+			"2 of 3 nodes could take the pod, but none of them has room. It would fit if other pods ended."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)

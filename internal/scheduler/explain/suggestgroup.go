@@ -15,8 +15,8 @@ import (
 // maxAdded limits the nodes that are added for a group.
 const maxAdded = 256
 
-// suggestForGroup tries changes for a group that does not fit: what may help its pods one by one, with
-// all of them, and more nodes of each pool.
+// suggestForGroup tries changes for a group that does not fit: what may help its pods one by one,
+// with all of them, and more nodes of each pool.
 func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
@@ -41,8 +41,8 @@ func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
 	return append(found, added...), err
 }
 
-// helpsGroup reports whether enough pods of the group fit if all of them are changed as one was. Pods
-// that differ in what they demand are not changed.
+// helpsGroup reports whether enough pods of the group fit if all of them are changed as one was.
+// Pods that differ in what they demand are not changed.
 func (e *explainer) helpsGroup(ctx context.Context, changed *corev1.Pod) bool {
 	pods := make([]*corev1.Pod, len(e.trial.pods))
 	for i, pod := range e.trial.pods {
@@ -84,8 +84,8 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 	return false, nil
 }
 
-// addNodesForGroup tries how many nodes of each pool make the group fit. The nodes are in the domain
-// where the most pods fit already.
+// addNodesForGroup tries how many nodes of each pool make the group fit. The nodes are in the
+// domain where the most pods fit already.
 func (e *explainer) addNodesForGroup(ctx context.Context) (found []suggestion, err error) {
 	if len(e.everywhere) > 0 || len(e.trial.fit.Tried) == 0 {
 		return nil, nil

@@ -25,8 +25,8 @@ import (
 // less is another pod.
 const leastKept = 10
 
-// reduceRequests tries whether the pod fits if it requests less: what is free on the node that lacks
-// the least share of the requests.
+// reduceRequests tries whether the pod fits if it requests less: what is free on the node that
+// lacks the least share of the requests.
 func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 	requests := (&schedframework.PodInfo{Pod: e.pod}).CalculateResource().Resource
 	least := func(n *refusedNode) int64 { // the share that is left of the request that shrinks most
@@ -60,8 +60,9 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 	return nil, nil
 }
 
-// reduced returns a copy of the pod that requests less, and its requests in words. It is nil if more
-// than one container requests what is short: then it is not clear which one could do with less.
+// reduced returns a copy of the pod that requests less, and its requests in words. It is nil if
+// more than one container requests what is short: then it is not clear which one could do with
+// less.
 func reduced(pod *corev1.Pod, requests fwk.Resource, short shortage) (*corev1.Pod, []string) {
 	pod = pod.DeepCopy()
 	if pod.Spec.Resources != nil || len(pod.Spec.Overhead) > 0 {

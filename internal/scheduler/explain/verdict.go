@@ -150,6 +150,9 @@ func (e *explainer) messageOfNever() string {
 	if name != "" && !slices.ContainsFunc(e.all, func(n fwk.NodeInfo) bool { return n.Node().Name == name }) {
 		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which does not exist.", name)
 	}
+	if candidates, _ := e.partition(); len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *refusedNode) bool { return !n.isExcluded() }) {
+		return fmt.Sprintf("None of %d nodes matches %s, which the pod demands.", e.Nodes, selectorText(e.pod))
+	}
 	message := fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them", e.Nodes)
 	if text := e.tooLarge(); text != "" {
 		message += ": " + text
@@ -210,18 +213,26 @@ func (e *explainer) messageOfFreed() string {
 	if name := isForOneNode(e.pod); name != "" {
 		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which %s. It would fit if other pods ended.", name, e.whyNotOn(name, others))
 	}
-	none, it := fmt.Sprintf("None of %d nodes", e.Nodes), "the pod"
-	if possible > 0 && possible < int(e.Nodes) {
-		none, it = fmt.Sprintf("%d of %d nodes could take the pod, but none of them", possible, e.Nodes), "it"
-	}
 	slices.Sort(others)
 	if room {
 		others = append([]string{"too little room"}, others...)
 	}
-	if full {
-		return fmt.Sprintf("%s has room for %s. It would fit if other pods ended.", none, it)
+	var now string
+	switch {
+	case possible == 1 && e.Nodes > 1 && full:
+		now = fmt.Sprintf("Only 1 of %d nodes could take the pod, and it has no room", e.Nodes)
+	case possible == 1 && e.Nodes > 1:
+		now = fmt.Sprintf("Only 1 of %d nodes could take the pod, but not now, because of %s", e.Nodes, enumerate(others, "and"))
+	case possible < int(e.Nodes) && full:
+		now = fmt.Sprintf("%d of %d nodes could take the pod, but none of them has room", possible, e.Nodes)
+	case possible < int(e.Nodes):
+		now = fmt.Sprintf("%d of %d nodes could take the pod, but not now, because of %s", possible, e.Nodes, enumerate(others, "and"))
+	case full:
+		now = fmt.Sprintf("None of %d nodes has room for the pod", e.Nodes)
+	default:
+		now = fmt.Sprintf("None of %d nodes takes the pod now, because of %s", e.Nodes, enumerate(others, "and"))
 	}
-	return fmt.Sprintf("%s takes %s now, because of %s. It would fit if other pods ended.", none, it, enumerate(others, "and"))
+	return now + ". It would fit if other pods ended."
 }
 
 // whyNotOn says what the node of a pod lacks, or what else keeps the pod off it.
