@@ -98,10 +98,13 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
 	o.addColorFlag(root)
 	o.addVerbosityFlag(root)
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return errors.Join(o.startLogging(), o.openTerminal()) }
+	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
+		return errors.Join(o.startLogging(), o.openTerminal(command))
+	}
 	groups := o.groups()
 	groups.Add(root)
 	root.AddCommand(newVersion(o))
+	addNoHeadersFlag(root)
 	o.addCompletions(root)
 	addHelp(root, groups)
 	return root

@@ -19,12 +19,28 @@ func (o *options) addColorFlag(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// openTerminal makes the output a Terminal, whose width and colours commands find with terminal.Of.
-func (o *options) openTerminal() error {
+// addNoHeadersFlag adds --no-headers to the commands whose output is one or two tables.
+func addNoHeadersFlag(root *cobra.Command) {
+	for _, command := range root.Commands() {
+		switch command.Name() {
+		case "decisions", "history", "status":
+			command.Flags().Bool(noHeaders, false, "Print tables without headers.")
+		}
+	}
+}
+
+const noHeaders = "no-headers"
+
+// openTerminal makes the output of a command a Terminal, which has its width and colours.
+func (o *options) openTerminal(command *cobra.Command) error {
 	mode, err := terminal.ParseColorMode(o.color)
 	if err != nil {
 		return fmt.Errorf("--color: %w", err)
 	}
-	o.Out = terminal.New(o.Out, mode)
+	t := terminal.New(o.Out, mode)
+	if without, err := command.Flags().GetBool(noHeaders); err == nil && without {
+		t = t.WithoutHeaders()
+	}
+	o.Out = t
 	return nil
 }

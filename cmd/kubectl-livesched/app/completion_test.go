@@ -38,7 +38,8 @@ var _ = Describe("completion", func() {
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(good), good)).To(Succeed())
 		store(ctx, revisionOf(good, 1))
 		store(ctx, revisionOf(good, 12, weight("NodeAffinity", 3)))
-		create(ctx, objects.Pod("default", "web-1", "good", "1", "1Gi"), objects.Pod("default", "web-2", "good", "1", "1Gi"), objects.Pod(kept, "other", "good", "1", "1Gi"))
+		create(ctx, objects.Pod("default", "web-1", "good", "1", "1Gi"), objects.Pod("default", "web-2", "good", "1", "1Gi"))
+		createForSpec(ctx, objects.Pod(kept, "other", "good", "1", "1Gi")) // outside the namespace that is cleared
 		for name, pool := range map[string]string{"gpu-1": "gpu", "gpu-2": "gpu", "plain": ""} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
 			if pool != "" {

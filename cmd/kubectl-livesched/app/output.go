@@ -11,6 +11,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
@@ -23,21 +28,52 @@ const (
 	formatWide = "wide"
 )
 
-// addOutputFlag adds -o.
+// isData returns whether an output format is for programs.
+func isData(format string) bool { return format != "" && format != formatWide }
+
+// addOutputFlag adds -o. With JSON come kubectl's templates.
 func addOutputFlag(command *cobra.Command, target *string, formats ...string) {
-	command.Flags().StringVarP(target, "output", "o", "", "Output format: "+strings.Join(formats, ", ")+". Default: text.")
+	command.Flags().StringVarP(target, "output", "o", "",
+		"Output format: "+strings.Join(formats, ", ")+", or kubectl's jsonpath=..., jsonpath-as-json=... or go-template=.... Default: text.")
 	command.PreRunE = func(*cobra.Command, []string) error {
-		if *target != "" && !slices.Contains(formats, *target) {
-			return fmt.Errorf("--output: must be %s, not %q", strings.Join(formats, " or "), *target)
+		if *target == "" || slices.Contains(formats, *target) {
+			return nil
+		}
+		switch printer, err := templatePrinter(*target); {
+		case err != nil:
+			return fmt.Errorf("--output: %w", err)
+		case printer == nil:
+			return fmt.Errorf("--output: must be %s, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE or go-template=TEMPLATE, not %q",
+				strings.Join(formats, ", "), *target)
 		}
 		return nil
 	}
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
+		append(slices.Clone(formats), "jsonpath=", "jsonpath-as-json=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
-// writeAs writes a value as JSON or YAML.
+// templatePrinter returns the printer of a format with a template, such as jsonpath={.verdict}, nil
+// for other formats.
+func templatePrinter(format string) (printers.ResourcePrinter, error) {
+	printer, err := genericclioptions.NewKubeTemplatePrintFlags().ToPrinter(format)
+	if genericclioptions.IsNoCompatiblePrinterError(err) {
+		return nil, nil
+	}
+	return printer, err
+}
+
+// writeAs writes a value in a format of addOutputFlag.
 func writeAs(w io.Writer, format string, value any) error {
-	if format == formatYAML {
+	switch printer, err := templatePrinter(format); {
+	case err != nil:
+		return err
+	case printer != nil:
+		object, err := templateData(value)
+		if err != nil {
+			return err
+		}
+		return printer.PrintObj(object, w)
+	case format == formatYAML:
 		text, err := yaml.Marshal(value)
 		if err != nil {
 			return err
@@ -48,6 +84,27 @@ func writeAs(w io.Writer, format string, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(value)
+}
+
+// templateData returns a value for templates, with all fields that its JSON has. Templates find the
+// elements of a list in the field items, as in kubectl.
+func templateData(value any) (runtime.Object, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var data any
+	if err := utiljson.Unmarshal(text, &data); err != nil { // with integers as integers
+		return nil, fmt.Errorf("reading the answer of livesched: %w", err)
+	}
+	if list, ok := data.([]any); ok {
+		data = map[string]any{"items": list}
+	}
+	fields, ok := data.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a template needs an object or a list, not %s", text)
+	}
+	return &unstructured.Unstructured{Object: fields}, nil
 }
 
 // writeAnswer writes an answer of livesched with all fields, also those that this plugin does not
@@ -61,7 +118,7 @@ func writeAnswer(w io.Writer, format string, text []byte) error {
 		_, err = w.Write(text)
 		return err
 	}
-	return writeAs(w, formatJSON, json.RawMessage(text))
+	return writeAs(w, format, json.RawMessage(text))
 }
 
 // writeTable writes a table as kubectl does, with the last column wrapped on a terminal.

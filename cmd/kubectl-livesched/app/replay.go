@@ -118,7 +118,7 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 	if err != nil {
 		return err
 	}
-	if o.output == formatJSON || o.output == formatYAML {
+	if isData(o.output) {
 		err = writeAs(o.Out, o.output, report)
 	} else {
 		err = printReplay(o.Out, snapshot, state.Unusable(), report, o.output == formatWide)
@@ -160,7 +160,7 @@ func (o *replayOptions) simulate(ctx context.Context, snapshot *capture.Snapshot
 		return err
 	}
 	simulation.Status, simulation.Status.Time = *status, metav1.NewTime(snapshot.Header.Time)
-	if o.output == formatJSON || o.output == formatYAML {
+	if isData(o.output) {
 		err = writeAs(o.Out, o.output, simulation)
 	} else {
 		err = printSimulation(o.Out, simulation, o.output == formatWide)
@@ -196,7 +196,7 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if err != nil {
 		return err
 	}
-	if o.output == formatJSON || o.output == formatYAML {
+	if isData(o.output) {
 		return writeAs(o.Out, o.output, explanation.PodExplanation)
 	}
 	return printExplanation(o.Out, explanation.PodExplanation, snapshot.Header.Time)

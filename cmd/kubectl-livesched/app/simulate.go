@@ -88,7 +88,7 @@ func (o *simulateOptions) run(ctx context.Context) error {
 
 // print prints an answer in the format that the user chose.
 func (o *simulateOptions) print(text []byte, simulation *v1alpha1.Simulation) error {
-	if o.output == formatJSON || o.output == formatYAML {
+	if isData(o.output) {
 		return writeAnswer(o.Out, o.output, text)
 	}
 	return printSimulation(o.Out, simulation, o.output == formatWide)

@@ -194,7 +194,8 @@ var _ = Describe("status", func() {
 		for _, flag := range []string{"--livesched-namespace", "-n", "--namespace"} {
 			Expect(kubectl(ctx, "status", "-o", "wide", flag, kept).out).To(ContainSubstring("no replica holds the Lease kept/livesched"), flag)
 		}
-		Expect(kubectl(ctx, "status", "--help").out).To(And(ContainSubstring("--livesched-namespace"), Not(ContainSubstring("--namespace "))))
+		Expect(kubectl(ctx, "status", "--help").out).NotTo(ContainSubstring("--namespace"))
+		Expect(kubectl(ctx, "options").out).To(ContainSubstring("--livesched-namespace="))
 	})
 
 	It("names the profiles that do not exist", func(ctx context.Context) {

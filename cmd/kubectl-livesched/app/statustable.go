@@ -20,7 +20,7 @@ const (
 
 // print prints the report in the format that the user chose.
 func (o *statusOptions) print(report *statusReport) error {
-	if o.output == formatJSON || o.output == formatYAML {
+	if isData(o.output) {
 		return writeAs(o.Out, o.output, report)
 	}
 	wide := o.output == formatWide

@@ -23,7 +23,7 @@ const (
 // as wide as their texts: nothing is cut.
 func (t *Terminal) Table(header []string, rows [][]string) error {
 	all := rows
-	if len(header) > 0 {
+	if len(header) > 0 && !t.noHeaders {
 		all = append([][]string{header}, rows...)
 	}
 	widths := columnWidths(all)

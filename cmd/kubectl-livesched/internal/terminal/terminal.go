@@ -55,6 +55,7 @@ type Terminal struct {
 	tables      int
 	interactive bool
 	colors      bool
+	noHeaders   bool
 }
 
 // Of returns the Terminal that a writer is, or one for the writer with colours if it is a terminal.
@@ -90,6 +91,13 @@ func Plain(w io.Writer, width int) *Terminal {
 // Colored returns a Terminal with colours that wraps text and tables at a width.
 func Colored(w io.Writer, width int) *Terminal {
 	return &Terminal{Writer: w, width: width, tables: width, colors: true}
+}
+
+// WithoutHeaders returns a Terminal that is the same, but whose tables have no headers.
+func (t *Terminal) WithoutHeaders() *Terminal {
+	without := *t
+	without.noHeaders = true
+	return &without
 }
 
 // Width returns the number of columns of a line. Text is wrapped at 120 columns even on a wider

@@ -99,6 +99,13 @@ NODES   POOL   WHY NOT
 	}
 }
 
+func TestTableWithoutHeaders(t *testing.T) {
+	var out bytes.Buffer
+	if err := Plain(&out, 80).WithoutHeaders().Table([]string{"A LONG HEADER", "B"}, [][]string{{"a", "b"}}); err != nil || out.String() != "a     b\n" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
 func TestWidthOfAPipe(t *testing.T) {
 	for columns, want := range map[string]struct{ text, tables int }{
 		"": {80, 0}, "120": {120, 120}, "5": {40, 5}, "wide": {80, 0}, "-1": {80, 0},
