@@ -33,7 +33,7 @@ var refusals = []refusal{
 	{
 		"an unknown plugin",
 		`plugins: {score: {enabled: [{name: NodeAffinity}, {name: NoSuchPlugin}]}}`,
-		v1alpha1.ReasonUnknownPlugin, []string{"spec.plugins.score.enabled[1].name: ", `"NoSuchPlugin"`, "registered: DefaultBinder, "},
+		v1alpha1.ReasonUnknownPlugin, []string{"spec.plugins.score.enabled[1].name: ", `unknown plugin "NoSuchPlugin"`},
 	},
 	{
 		"args of an unknown plugin",

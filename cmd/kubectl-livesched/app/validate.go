@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -72,6 +73,9 @@ func (o *validateOptions) run(ctx context.Context) error {
 	report := validate.Check(documents, validate.Options{Registered: names, AllowedHosts: allowed, Cluster: cluster})
 	if err := o.print(report); err != nil {
 		return err
+	}
+	if o.output == "" && report.Has(v1alpha1.ReasonUnknownPlugin) {
+		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(config.PluginNames(names), ", "))
 	}
 	switch {
 	case len(report.Objects) == 0:

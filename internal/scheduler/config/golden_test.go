@@ -223,11 +223,10 @@ func show(t *testing.T, r *config.Resolution) []byte {
 }
 
 func showResults(results map[string]config.Result) map[string]shownResult {
-	list := strings.Join(sets.List(registered()), ", ")
 	shown := map[string]shownResult{}
 	for name, r := range results {
 		shown[name] = shownResult{
-			Accepted: r.Accepted, Reason: r.Reason, Message: strings.ReplaceAll(r.Message, list, "(all plugins)"),
+			Accepted: r.Accepted, Reason: r.Reason, Message: r.Message,
 			KeptLastGood: r.KeptLastGood, SchedulerName: r.SchedulerName, Profiles: r.Profiles,
 		}
 	}

@@ -4,18 +4,19 @@
 package config
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // DefaultPolicyName is the name of the policy of profiles that reference none. If there is no such
@@ -164,26 +165,21 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
+// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched places
+// groups of pods without them.
+var gated = sets.New(names.GangScheduling, names.PodGroupPodsCount, names.TopologyPlacementGenerator)
+
+// PluginNames returns the names of registered plugins that a profile may use, sorted: those that do
+// not depend on a feature gate.
+func PluginNames(registered sets.Set[string]) []string {
+	return sets.List(registered.Difference(gated))
+}
+
 // checkRegistered reports whether a plugin is registered, and adds a problem if not.
 func (r *resolver) checkRegistered(plugin string, path *field.Path, found *problems) bool {
 	if r.registered.Has(plugin) {
 		return true
 	}
-	detail := fmt.Sprintf("unknown plugin %q", plugin)
-	if !r.namedRegistered(*found) {
-		detail += "; registered: " + r.registeredNames
-	}
-	found.add(v1alpha1.ReasonUnknownPlugin, path, "%s", detail)
-	return false
-}
-
-// namedRegistered reports whether the problem of an earlier unknown plugin lists the registered
-// ones already.
-func (r *resolver) namedRegistered(found problems) bool {
-	for _, problem := range found {
-		if problem.Reason == v1alpha1.ReasonUnknownPlugin {
-			return true
-		}
-	}
+	found.add(v1alpha1.ReasonUnknownPlugin, path, "unknown plugin %q%s", plugin, suggest.DidYouMean(plugin, PluginNames(r.registered)))
 	return false
 }

@@ -6,7 +6,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -138,9 +137,8 @@ type Result struct {
 
 // resolver is the state of one call of Resolve.
 type resolver struct {
-	input           Input
-	registered      sets.Set[string]
-	registeredNames string
+	input      Input
+	registered sets.Set[string]
 	// defaults is kube-scheduler's default configuration, with the default set of plugins.
 	defaults *schedconfig.KubeSchedulerConfiguration
 	policies map[string]*policy
@@ -163,11 +161,10 @@ type policy struct {
 // Resolve returns the profiles to run. The order of the objects does not matter.
 func Resolve(in Input) *Resolution {
 	r := &resolver{
-		input:           in,
-		registered:      in.Registered,
-		registeredNames: strings.Join(sets.List(in.Registered), ", "),
-		policies:        map[string]*policy{},
-		candidates:      map[string]*candidate{},
+		input:      in,
+		registered: in.Registered,
+		policies:   map[string]*policy{},
+		candidates: map[string]*candidate{},
 		out: &Resolution{
 			Profiles:       map[string]*Profile{},
 			ProfileResults: map[string]Result{},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -304,6 +305,24 @@ func TestMessageNamesAtMostTenProblems(t *testing.T) {
 	}
 	if result.Problems[14].Path != "spec.pluginConfig[14].name" {
 		t.Errorf("path %s", result.Problems[14].Path)
+	}
+}
+
+func TestUnknownPluginsAreComparedWithThoseThatAProfileMayUse(t *testing.T) {
+	for name, want := range map[string]string{
+		"NodeResourceFit": `unknown plugin "NodeResourceFit": did you mean NodeResourcesFit, `,
+		"nodeports":       `unknown plugin "nodeports": did you mean NodePorts`,
+		"Xyz":             `unknown plugin "Xyz"`,
+		"GangSchedulingX": `unknown plugin "GangSchedulingX"`, // GangScheduling depends on a feature gate
+	} {
+		message := resolveText(t, profileText("p", "pluginConfig: [{name: "+name+"}]")).ProfileResults["p"].Message
+		if !strings.Contains(message, want) || strings.Contains(message, "GangScheduling or") || len(message) > 160 {
+			t.Errorf("%s: %s", name, message)
+		}
+	}
+	usable := config.PluginNames(registered())
+	if slices.Contains(usable, "GangScheduling") || slices.Contains(usable, "TopologyPlacementGenerator") || !slices.Contains(usable, "NodePorts") {
+		t.Errorf("usable plugins: %q", usable)
 	}
 }
 

@@ -80,6 +80,13 @@ func (r *Report) Count(severity Severity) int {
 	return count
 }
 
+// Has reports whether a finding has a reason.
+func (r *Report) Has(reason string) bool {
+	return slices.ContainsFunc(r.Objects, func(o Object) bool {
+		return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Reason == reason })
+	})
+}
+
 // hasErrorAt reports whether the object has an error at a path. One for each path is enough.
 func (o *Object) hasErrorAt(path string) bool {
 	return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Severity == Error && f.Path == path })
