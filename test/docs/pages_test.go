@@ -47,3 +47,30 @@ func TestCommandsAreFound(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
 }
+
+// TestTheReadmeShowsTheQuickstart compares the transcripts of README.md with the whole one, which
+// `make test-tutorials` compares with a new run.
+func TestTheReadmeShowsTheQuickstart(t *testing.T) {
+	whole := map[string]bool{"...": true, "": true}
+	for line := range strings.Lines(read(t, "docs/quickstart.md").text) {
+		whole[strings.TrimSpace(line)] = true
+	}
+	compared := 0
+	for _, b := range read(t, "README.md").blocks {
+		if b.language != "" {
+			continue
+		}
+		inCommand := false
+		for _, line := range b.lines {
+			if inCommand = strings.HasPrefix(line, "$ ") || inCommand && strings.HasPrefix(line, " "); inCommand {
+				continue // commands may be wrapped
+			}
+			if compared++; !whole[strings.TrimSpace(line)] {
+				t.Errorf("docs/quickstart.md does not have the line %q", line)
+			}
+		}
+	}
+	if compared < 20 {
+		t.Errorf("compared only %d lines", compared)
+	}
+}

@@ -22,9 +22,7 @@ const root = "../.."
 // TestTutorialsShowWhatTheirCommandsPrint follows each tutorial on a cluster of its own. With
 // UPDATE=1 it writes the outputs into the pages.
 func TestTutorialsShowWhatTheirCommandsPrint(t *testing.T) {
-	if os.Getenv("TUTORIALS") == "" {
-		t.Skip("it needs the programs of `make quickstart` and kubectl: run `make test-tutorials`")
-	}
+	requirePrograms(t)
 	pages, err := docs.Pages(root)
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +37,16 @@ func TestTutorialsShowWhatTheirCommandsPrint(t *testing.T) {
 	}
 	if followed < 2 {
 		t.Errorf("found only %d tutorials", followed)
+	}
+}
+
+func requirePrograms(t *testing.T) {
+	t.Helper()
+	if os.Getenv("TUTORIALS") == "" {
+		t.Skip("it needs the programs of `make quickstart` and kubectl: run `make test-tutorials`")
+	}
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -58,17 +66,7 @@ func follow(t *testing.T, page docs.Page) {
 			t.Errorf("%q prints\n%s\nbut the page shows\n%s", step.Command, printed[i], step.Output)
 		}
 	}
-	if os.Getenv("UPDATE") == "" {
-		return
-	}
-	file := filepath.Join(root, page.File)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(rewritten(string(text), steps, printed)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, page.File, steps, printed)
 }
 
 // startCluster starts the cluster of `make quickstart NODES=6 TOUR=0` until the end of the test, and

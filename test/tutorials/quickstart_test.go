@@ -1,0 +1,73 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package tutorials
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/livesched/livesched/test/docs"
+)
+
+// TestTheQuickstartPrintsWhatItsPageShows gives the tour. With UPDATE=1 it writes the transcript into
+// docs/quickstart.md.
+func TestTheQuickstartPrintsWhatItsPageShows(t *testing.T) {
+	requirePrograms(t)
+	quickstart := exec.Command("bin/quickstart", "-exit")
+	quickstart.Dir = root
+	printed, err := quickstart.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, printed)
+	}
+	pages, err := docs.Pages(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := pages[slices.IndexFunc(pages, func(p docs.Page) bool { return p.File == "docs/quickstart.md" })]
+	steps := page.Steps()
+	i := slices.IndexFunc(steps, func(s docs.Step) bool { return s.Command == "make quickstart EXIT=1" })
+	if i < 0 {
+		t.Fatal("the page does not show make quickstart EXIT=1")
+	}
+	if want, got := words(steps[i].Output), words(string(printed)); want != got {
+		t.Errorf("the tour prints\n%s\nbut the page shows\n%s", got, want)
+		write(t, page.File, steps[i:i+1], []string{string(printed)})
+	}
+}
+
+var (
+	bars     = regexp.MustCompile(`[▁▂▃▄▅▆▇█…]+`)
+	revision = regexp.MustCompile(`\b[a-z0-9]{10}\b`)
+	number   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s|m)?`)
+	spaces   = regexp.MustCompile(` +`)
+)
+
+// words returns the transcript of a tour without its numbers: of equal nodes, a pod gets any.
+func words(transcript string) string {
+	for _, part := range []*regexp.Regexp{bars, revision, number, spaces} {
+		transcript = part.ReplaceAllString(transcript, " ")
+	}
+	return strings.TrimSpace(transcript)
+}
+
+// write writes outputs into a page if UPDATE is set.
+func write(t *testing.T, file string, steps []docs.Step, printed []string) {
+	t.Helper()
+	if os.Getenv("UPDATE") == "" {
+		return
+	}
+	file = filepath.Join(root, file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(rewritten(string(text), steps, printed)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
