@@ -19,8 +19,8 @@ import (
 type model struct {
 	fwk.NodeInfo
 	kind
-	// obstacles is the least number of plugins that refuse the pod on a node of the pool for a reason
-	// that the end of other pods does not resolve.
+	// obstacles is the least number of plugins that refuse the pod on a node of the pool for a
+	// reason that the end of other pods does not resolve.
 	obstacles int
 	nodes     int
 }

@@ -328,3 +328,21 @@ func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
 	f.AddNominatedPod(logger, info(a), nominate("n"))
 	expectNew("once more", number(some))
 }
+
+func TestNominationsOfAForkAreSuspended(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{"b", "a", "c"} {
+		f.AddNominatedPod(logger, info(newPod(name)), nominate("n"))
+	}
+	fork := f.Nominator().Fork()
+	before, _ := fork.NominatedNodes(newPod("some"))
+	restore := fork.Suspend()
+	f.Expect(fork.Empty()).To(BeTrue())
+	f.Expect(nominatedTo(fork, "n")).To(BeEmpty())
+	f.Expect(fork.Dump()).To(BeEmpty())
+	f.Expect(nominatedTo(f.Nominator(), "n")).To(HaveLen(3), "the queue keeps them")
+	restore()
+	f.Expect(nominatedTo(fork, "n")).To(Equal([]string{"b", "a", "c"}))
+	after, _ := fork.NominatedNodes(newPod("some"))
+	f.Expect(after).To(Equal(before))
+}
