@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
@@ -177,11 +178,15 @@ func (o *diffOptions) printOne(d *difference) error {
 		_, err := fmt.Fprintf(o.ErrOut, "schedulerprofile/%s: %s and %s are the same\n", d.Profile, d.From, d.To)
 		return err
 	}
-	return difflib.WriteUnifiedDiff(o.Out, difflib.UnifiedDiff{
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: lines(text(d.Before)), B: lines(text(d.After)),
 		FromFile: fmt.Sprintf("schedulerprofile/%s: %s", d.Profile, d.From), ToFile: fmt.Sprintf("schedulerprofile/%s: %s", d.Profile, d.To),
 		Context: 3,
 	})
+	if err != nil {
+		return err
+	}
+	return terminal.Of(o.Out).Diff(text)
 }
 
 // lines splits a text into lines. An empty text has no lines.

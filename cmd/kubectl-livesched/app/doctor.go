@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/doctor"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 type doctorOptions struct {
@@ -70,8 +71,11 @@ func (o *doctorOptions) print(findings []doctor.Finding) error {
 	if o.output != "" {
 		return writeAs(o.Out, o.output, findings)
 	}
+	t := terminal.Of(o.Out)
+	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn, doctor.OK: t.Good}
 	for _, finding := range findings {
-		_, _ = fmt.Fprintf(o.Out, "%-8s %-17s %s\n", finding.State, finding.Check, finding.Message)
+		state := styles[finding.State](fmt.Sprintf("%-8s", finding.State))
+		_, _ = fmt.Fprintf(o.Out, "%s %-17s %s\n", state, finding.Check, finding.Message)
 		if finding.Advice != "" {
 			_, _ = fmt.Fprintf(o.Out, "%26s -> %s\n", "", finding.Advice)
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // The widths of columns that keep the lines of a narrow table within 100 characters.
@@ -49,9 +51,10 @@ func (o *statusOptions) print(report *statusReport) error {
 
 func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error {
 	var rows [][]string
+	t := terminal.Of(o.Out)
 	if wide {
 		for i := range profiles {
-			rows = append(rows, profiles[i].wideRow())
+			rows = append(rows, profiles[i].wideRow(t))
 		}
 		return writeTable(o.Out, []string{
 			"PROFILE", "READY", "SCHEDULER NAME", "ACCEPTED", "PROGRAMMED", "REVISION", "SINCE", "GENERATION", "POLICY",
@@ -61,7 +64,7 @@ func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error
 	for i := range profiles {
 		p := &profiles[i]
 		rows = append(rows, []string{
-			cut(p.Name, maxName), p.Ready, orNone(p.Revision), cut(p.policy(), maxPolicyName), fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable),
+			cut(p.Name, maxName), t.Condition(p.Ready), orNone(p.Revision), cut(p.policy(), maxPolicyName), fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable),
 		})
 	}
 	return writeTable(o.Out, []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}, rows)
@@ -69,12 +72,13 @@ func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error
 
 func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error {
 	var rows [][]string
+	t := terminal.Of(o.Out)
 	for _, p := range policies {
 		profiles := orNone(strings.Join(p.Profiles, ","))
 		if wide {
-			rows = append(rows, []string{p.Name, p.Ready, p.Accepted, p.Programmed, fmt.Sprint(p.Generation), profiles})
+			rows = append(rows, []string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed), fmt.Sprint(p.Generation), profiles})
 		} else {
-			rows = append(rows, []string{cut(p.Name, maxName), p.Ready, fmt.Sprint(p.Generation), cut(profiles, maxProfiles)})
+			rows = append(rows, []string{cut(p.Name, maxName), t.Condition(p.Ready), fmt.Sprint(p.Generation), cut(profiles, maxProfiles)})
 		}
 	}
 	if wide {
@@ -84,7 +88,7 @@ func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error 
 }
 
 // wideRow returns the row of a profile in the wide table.
-func (p *profileStatus) wideRow() []string {
+func (p *profileStatus) wideRow(t *terminal.Terminal) []string {
 	since, generation := none, fmt.Sprint(p.Generation)
 	if !p.Since.IsZero() {
 		since = duration.HumanDuration(time.Since(p.Since.Time))
@@ -92,7 +96,9 @@ func (p *profileStatus) wideRow() []string {
 	if p.ActiveGeneration != p.Generation && p.ActiveGeneration != 0 {
 		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
 	}
-	row := []string{p.Name, p.Ready, p.SchedulerName, p.Accepted, p.Programmed, orNone(p.Revision), since, generation, p.policy()}
+	row := []string{
+		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed), orNone(p.Revision), since, generation, p.policy(),
+	}
 	return append(row, p.Pods.row()...)
 }
 
@@ -127,6 +133,6 @@ func cut(text string, limit int) string {
 
 func (o *statusOptions) printProblems(object string, problems []string) {
 	for _, problem := range problems {
-		_, _ = fmt.Fprintf(o.Out, "\n%s: %s\n", object, problem)
+		_, _ = fmt.Fprintf(o.Out, "\n%s: %s\n", terminal.Of(o.Out).Bad(object), problem)
 	}
 }

@@ -3,7 +3,12 @@
 
 package terminal
 
-import "github.com/charmbracelet/x/ansi"
+import (
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
 
 // The styles use the 16 colours that each user chooses for his terminal.
 var (
@@ -38,6 +43,27 @@ func (t *Terminal) Condition(status string) string {
 		return t.Warn(status)
 	}
 	return status
+}
+
+// Diff writes a unified diff: removed lines are red, added ones green, and headers bold.
+func (t *Terminal) Diff(text string) error {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		content := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "):
+			content = t.Bold(content)
+		case strings.HasPrefix(line, "-"):
+			content = t.Bad(content)
+		case strings.HasPrefix(line, "+"):
+			content = t.Good(content)
+		case strings.HasPrefix(line, "@@"):
+			content = t.Dim(content)
+		}
+		out.WriteString(content + "\n")
+	}
+	_, err := io.WriteString(t, out.String())
+	return err
 }
 
 func (t *Terminal) styled(style ansi.Style, text string) string {

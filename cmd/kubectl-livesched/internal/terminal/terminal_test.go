@@ -144,3 +144,15 @@ func TestColors(t *testing.T) {
 		t.Errorf("--color=red: %v", err)
 	}
 }
+
+func TestDiff(t *testing.T) {
+	text := "--- a\n+++ b\n@@ -1 +1 @@\n same\n-old\n+new\n"
+	var plain, colored bytes.Buffer
+	if err := Plain(&plain, 80).Diff(text); err != nil || plain.String() != text {
+		t.Errorf("%q, %v", plain.String(), err)
+	}
+	want := "\x1b[1m--- a\x1b[m\n\x1b[1m+++ b\x1b[m\n\x1b[2m@@ -1 +1 @@\x1b[m\n same\n\x1b[31m-old\x1b[m\n\x1b[32m+new\x1b[m\n"
+	if err := Colored(&colored, 80).Diff(text); err != nil || colored.String() != want {
+		t.Errorf("%q, %v", colored.String(), err)
+	}
+}
