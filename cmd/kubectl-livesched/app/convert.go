@@ -13,7 +13,6 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 type convertOptions struct {
@@ -24,6 +23,7 @@ type convertOptions struct {
 	// againstCluster checks the output with the objects of the cluster.
 	againstCluster bool
 	plugins        []string
+	hosts          []string
 	input          convert.Options
 }
 
@@ -49,6 +49,7 @@ func newConvert(shared *options) *cobra.Command {
 	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName, "Scheduler name for the profile of a legacy policy, which does not contain one.")
 	o.addFormerNamespaceFlag(command)
 	addPluginsFlag(command, &o.plugins)
+	addAllowedHostsFlag(command, &o.hosts)
 	return command
 }
 
@@ -56,6 +57,9 @@ func (o *convertOptions) run(ctx context.Context) error {
 	o.input.Namespace = o.liveschedNamespace
 	var err error
 	if o.input.Registered, err = registered(o.plugins); err != nil {
+		return err
+	}
+	if o.input.AllowedHosts, err = parseAllowedHosts(o.hosts); err != nil {
 		return err
 	}
 	documents, err := manifests.Read(o.files, o.recursive, o.In)
@@ -102,8 +106,7 @@ func (o *convertOptions) check(ctx context.Context, text []byte) (refused bool, 
 			return false, err
 		}
 	}
-	// A remark names the hosts that need --extender-allowed-hosts.
-	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: config.AnyHost(), Cluster: cluster})
+	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: o.input.AllowedHosts, Cluster: cluster})
 	for i := range report.Objects {
 		object := &report.Objects[i]
 		for _, finding := range object.Findings {

@@ -45,10 +45,22 @@ func newValidate(shared *options) *cobra.Command {
 	addFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
-	command.Flags().StringSliceVar(&o.hosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), config.DefaultAllowedHosts(),
-		"Hosts that extenders may be at: the value of livesched's flag of this name.")
+	addAllowedHostsFlag(command, &o.hosts)
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
+}
+
+func addAllowedHostsFlag(command *cobra.Command, target *[]string) {
+	command.Flags().StringSliceVar(target, strings.TrimPrefix(config.FlagAllowedHosts, "--"), config.DefaultAllowedHosts(),
+		"Hosts that extenders may be at: the value of livesched's flag of this name.")
+}
+
+func parseAllowedHosts(hosts []string) (config.AllowedHosts, error) {
+	allowed, err := config.ParseAllowedHosts(hosts)
+	if err != nil {
+		return allowed, fmt.Errorf("%s: %w", config.FlagAllowedHosts, err)
+	}
+	return allowed, nil
 }
 
 func (o *validateOptions) run(ctx context.Context) error {
@@ -56,9 +68,9 @@ func (o *validateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	allowed, err := config.ParseAllowedHosts(o.hosts)
+	allowed, err := parseAllowedHosts(o.hosts)
 	if err != nil {
-		return fmt.Errorf("%s: %w", config.FlagAllowedHosts, err)
+		return err
 	}
 	documents, err := manifests.Read(o.files, o.recursive, o.In)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -206,8 +207,42 @@ func TestRegisteredOutOfTreePluginsAreKept(t *testing.T) {
 	if losses := converted(t, text, convert.Options{Registered: registered(t, "Coscheduling")}).Losses(); losses != 0 {
 		t.Errorf("%d losses", losses)
 	}
-	result := converted(t, text, convert.Options{Registered: registered(t)})
+	result := converted(t, strings.ReplaceAll(text, "Coscheduling", "MyPlugin"), convert.Options{Registered: registered(t)})
 	if result.Losses() != 1 || result.Profiles[0].Spec.Plugins != nil || result.Remarks[1].Line != 4 {
 		t.Errorf("%+v", result)
+	}
+}
+
+func TestCoschedulingIsNotLost(t *testing.T) {
+	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n" +
+		"- plugins: {multiPoint: {enabled: [{name: Coscheduling}]}, queueSort: {enabled: [{name: Coscheduling}], disabled: [{name: '*'}]}}\n" +
+		"  pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: 10}}]\n"
+	result := converted(t, text, convert.Options{Registered: registered(t)})
+	if text := fmt.Sprint(result.Remarks); result.Losses() != 0 || strings.Count(text, "livesched schedules PodGroups by itself") != 1 {
+		t.Errorf("%s", text)
+	}
+	if p := result.Profiles[0].Spec.Plugins; p == nil || !cmp.Equal(p.QueueSort.Enabled, []v1alpha1.Plugin{{Name: "PrioritySort"}}) {
+		t.Errorf("plugins: %+v", p)
+	}
+	other := converted(t, strings.Replace(text, "queueSort: {enabled: [{name: Coscheduling}", "queueSort: {enabled: [{name: QoSSort}", 1), convert.Options{Registered: registered(t)})
+	if other.Losses() != 2 { // the plugin, and its place
+		t.Errorf("%s", fmt.Sprint(other.Remarks))
+	}
+}
+
+func TestLimitsOfExtendersAreLosses(t *testing.T) {
+	const text = `{"kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": "http://127.0.0.1:8888", "filterVerb": "f", "httpTimeout": 20000000000}]}`
+	local, err := config.ParseAllowedHosts([]string{"http://127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		allowed config.AllowedHosts
+		losses  int
+	}{{defaultHosts(t), 2}, {local, 1}, {config.AnyHost(), 1}} {
+		result := converted(t, text, convert.Options{Registered: registered(t), AllowedHosts: test.allowed})
+		if result.Losses() != test.losses {
+			t.Errorf("%d losses, want %d: %s", result.Losses(), test.losses, fmt.Sprint(result.Remarks))
+		}
 	}
 }

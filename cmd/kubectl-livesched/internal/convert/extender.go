@@ -13,9 +13,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// defaultHosts are the hosts that livesched allows by default.
-var defaultHosts, _ = config.ParseAllowedHosts(config.DefaultAllowedHosts())
-
 // extenders converts the extenders of a configuration or of a legacy policy.
 func (c *converter) extenders(f *fields) []v1alpha1.Extender {
 	elements, _ := f.objects("extenders")
@@ -68,8 +65,9 @@ func (c *converter) restrictions(f *fields, extender *v1alpha1.Extender) {
 		extender.URLPrefix = prefix.String()
 		c.remark(Loss, f.at("urlPrefix"), "the user name and the password are left out: use a client certificate in tlsConfig.secretRef")
 	}
-	if !defaultHosts.Allows(prefix) {
-		c.remark(Note, f.at("urlPrefix"), "livesched allows %s://%s only with %s: see docs/operate/security.md", prefix.Scheme, prefix.Host, config.FlagAllowedHosts)
+	if !c.options.AllowedHosts.Allows(prefix) {
+		c.remark(Loss, f.at("urlPrefix"), "livesched does not accept %s://%s: allow the host with %s of livesched, and of this command; see docs/operate/security.md",
+			prefix.Scheme, prefix.Host, config.FlagAllowedHosts)
 	}
 }
 
@@ -106,7 +104,7 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 		timeout = time.Millisecond
 	}
 	if timeout > config.MaxHTTPTimeout {
-		c.remark(Note, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, config.MaxHTTPTimeout)
+		c.remark(Loss, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, config.MaxHTTPTimeout)
 		timeout = config.MaxHTTPTimeout
 	}
 	return &metav1.Duration{Duration: timeout}

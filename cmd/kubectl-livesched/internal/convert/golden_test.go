@@ -57,7 +57,7 @@ func convertedFile(t *testing.T, file string) *convert.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := convert.Convert(documents, convert.Options{Registered: registered(t)})
+	result, err := convert.Convert(documents, convert.Options{Registered: registered(t), AllowedHosts: defaultHosts(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,16 @@ func registered(t testing.TB, others ...string) sets.Set[string] {
 	return sets.KeySet(registry).Insert(others...)
 }
 
+// defaultHosts are the hosts that livesched allows extenders to be at by default.
+func defaultHosts(t testing.TB) config.AllowedHosts {
+	t.Helper()
+	hosts, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts
+}
+
 // converted converts a text and fails the test if that fails.
 func converted(t testing.TB, text string, o convert.Options) *convert.Result {
 	t.Helper()

@@ -27,15 +27,25 @@ var points = []string{
 // plugin for each.
 var needed = map[string]string{"queueSort": names.PrioritySort, "bind": names.DefaultBinder}
 
+// coscheduling is scheduler-plugins' plugin for groups of pods.
+const coscheduling = "Coscheduling"
+
 // pluginSets holds the plugins of a profile during its conversion.
 type pluginSets struct {
 	c    *converter
 	sets map[string]*v1alpha1.PluginSet
 	args []pluginArgs
 	// missing are the needed extension points at which all enabled plugins were left out.
-	missing []*fields
+	missing []missingPlugin
 	// scoring holds the plugins that are scoring strategies now.
 	scoring *scoring
+}
+
+// missingPlugin is an extension point without a plugin. Its replacement is a loss unless livesched
+// itself does the work of the plugins that were left out.
+type missingPlugin struct {
+	fields   *fields
+	severity Severity
 }
 
 // plugins converts the plugins of a profile and their arguments.
@@ -63,7 +73,7 @@ func (c *converter) plugins(f *fields, v version) *pluginSets {
 func (p *pluginSets) point(point string, f *fields) {
 	set := p.sets[point]
 	enabled, _ := f.objects("enabled")
-	dropped := 0
+	dropped, severity := 0, Note
 	for _, plugin := range enabled {
 		entry := v1alpha1.Plugin{Name: plugin.text("name"), Weight: plugin.integer32("weight")}
 		plugin.unknown()
@@ -71,6 +81,9 @@ func (p *pluginSets) point(point string, f *fields) {
 		case p.scoring.enable(p.c, point, plugin.path, entry):
 		case !p.known(plugin.at("name"), entry.Name):
 			dropped++
+			if entry.Name != coscheduling {
+				severity = Loss
+			}
 		case hasPlugin(set.Enabled, entry.Name):
 			p.c.remark(Loss, plugin.path, "plugin %q is enabled twice: the second entry is left out", entry.Name)
 		default:
@@ -80,21 +93,22 @@ func (p *pluginSets) point(point string, f *fields) {
 	p.disable(point, f)
 	f.unknown()
 	if needed[point] != "" && dropped > 0 && len(set.Enabled) == 0 {
-		p.missing = append(p.missing, f)
+		p.missing = append(p.missing, missingPlugin{f, severity})
 	}
 }
 
 // fill adds kube-scheduler's plugin at the needed extension points whose plugins were left out.
 func (p *pluginSets) fill() {
 	everywhere := p.sets["multiPoint"].Disabled
-	for _, f := range p.missing {
+	for _, m := range p.missing {
+		f := m.fields
 		point := f.path.String()[strings.LastIndex(f.path.String(), ".")+1:]
 		plugin, set := needed[point], p.sets[point]
 		if len(set.Disabled) == 0 && !hasPlugin(everywhere, plugin) && !hasPlugin(everywhere, allPlugins) {
 			continue // it is enabled by default
 		}
 		set.Enabled, set.Disabled = []v1alpha1.Plugin{{Name: plugin}}, []v1alpha1.Plugin{{Name: allPlugins}}
-		p.c.remark(Loss, f.path, "no plugin is left here: %s replaces those that were left out", plugin)
+		p.c.remark(m.severity, f.path, "no plugin is left here: %s replaces those that were left out", plugin)
 	}
 }
 
@@ -123,6 +137,10 @@ func (p *pluginSets) known(path *field.Path, name string) bool {
 	switch {
 	case c.options.Registered.Has(name):
 		return true
+	case name == coscheduling && c.advised.Has(name):
+		return false
+	case name == coscheduling:
+		c.remark(Note, path, "livesched schedules PodGroups by itself, without plugin %q: left out, with its arguments", name)
 	case name == allPlugins:
 		c.remark(Loss, path, `"*" stands for all plugins and cannot be enabled: left out`)
 	case c.advised.Has(name):

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 // The defaults of Options.
@@ -24,6 +25,9 @@ const (
 type Options struct {
 	// Registered are the names of the plugins that livesched has. Other plugins are left out.
 	Registered sets.Set[string]
+	// AllowedHosts are the hosts that livesched allows extenders to be at. The zero value allows
+	// none.
+	AllowedHosts config.AllowedHosts
 	// SchedulerName is the scheduler name for a legacy policy, which does not contain one
 	// (kube-scheduler had the flag --scheduler-name). Default: DefaultSchedulerName.
 	SchedulerName string
