@@ -57,3 +57,18 @@ func steady(line string) string {
 	line = duration.ReplaceAllString(line, "TIME")
 	return strings.TrimSpace(spaces.ReplaceAllString(line, " "))
 }
+
+var (
+	bars     = regexp.MustCompile(`[▁▂▃▄▅▆▇█…]+`)
+	revision = regexp.MustCompile(`\b[a-z0-9]{10}\b`)
+	number   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s|m)?`)
+	blanks   = regexp.MustCompile(` +`)
+)
+
+// Words returns the transcript of a tour without its numbers: of equal nodes, a pod gets any.
+func Words(transcript string) string {
+	for _, part := range []*regexp.Regexp{bars, revision, number, blanks} {
+		transcript = part.ReplaceAllString(transcript, " ")
+	}
+	return strings.TrimSpace(transcript)
+}

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/livesched/livesched/test/docs"
@@ -35,25 +33,10 @@ func TestTheQuickstartPrintsWhatItsPageShows(t *testing.T) {
 	if i < 0 {
 		t.Fatal("the page does not show make quickstart EXIT=1")
 	}
-	if want, got := words(steps[i].Output), words(string(printed)); want != got {
+	if want, got := docs.Words(steps[i].Output), docs.Words(string(printed)); want != got {
 		t.Errorf("the tour prints\n%s\nbut the page shows\n%s", got, want)
 		write(t, page.File, steps[i:i+1], []string{string(printed)})
 	}
-}
-
-var (
-	bars     = regexp.MustCompile(`[▁▂▃▄▅▆▇█…]+`)
-	revision = regexp.MustCompile(`\b[a-z0-9]{10}\b`)
-	number   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s|m)?`)
-	spaces   = regexp.MustCompile(` +`)
-)
-
-// words returns the transcript of a tour without its numbers: of equal nodes, a pod gets any.
-func words(transcript string) string {
-	for _, part := range []*regexp.Regexp{bars, revision, number, spaces} {
-		transcript = part.ReplaceAllString(transcript, " ")
-	}
-	return strings.TrimSpace(transcript)
 }
 
 // write writes outputs into a page if UPDATE is set.
