@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/storage/ephemeral"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -90,8 +91,14 @@ func (d *details) text(nodes []*refusedNode, r refusal) string {
 		return d.othersText(nodes)
 	case v1alpha1.ReasonPodAffinityNotSatisfied:
 		return d.affinityText(n.Node())
-	case v1alpha1.ReasonVolumeNotAvailable, v1alpha1.ReasonVolumeOnOtherNode, v1alpha1.ReasonVolumeInOtherZone:
-		return claimsText(claimsOf(d.pod))
+	case v1alpha1.ReasonVolumeNotAvailable:
+		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == "" }))
+	case v1alpha1.ReasonVolumeOnOtherNode, v1alpha1.ReasonVolumeInOtherZone:
+		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName != "" }))
+	case v1alpha1.ReasonVolumeInUse:
+		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool {
+			return slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod)
+		}))
 	}
 	return d.ofPod(r.Status, r.reason)
 }
@@ -124,10 +131,7 @@ func (d *details) ofPod(status *fwk.Status, reason v1alpha1.RefusalReason) strin
 	case v1alpha1.ReasonClassNotFound:
 		return cmp.Or(named("the DeviceClass %s"+notThere, missingDeviceClass), named("the StorageClass %s"+notThere, missingStorageClass))
 	case v1alpha1.ReasonClaimUnbound:
-		unbound := slices.DeleteFunc(claimsOf(d.pod), func(name string) bool {
-			claim := d.fork.VolumeClaim(d.pod.Namespace, name)
-			return claim == nil || claim.Spec.VolumeName != ""
-		})
+		unbound := d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == "" })
 		switch len(unbound) {
 		case 0:
 			return ""
@@ -139,15 +143,21 @@ func (d *details) ofPod(status *fwk.Status, reason v1alpha1.RefusalReason) strin
 	return ""
 }
 
-// claimsOf returns the names of the PersistentVolumeClaims of a pod.
-func claimsOf(pod *corev1.Pod) []string {
+// claims returns the names of those PersistentVolumeClaims of the pod that a refusal is about.
+func (d *details) claims(about func(*corev1.PersistentVolumeClaim) bool) []string {
 	var claims []string
-	for i := range pod.Spec.Volumes {
-		switch v := &pod.Spec.Volumes[i]; {
+	for i := range d.pod.Spec.Volumes {
+		var name string
+		switch v := &d.pod.Spec.Volumes[i]; {
 		case v.PersistentVolumeClaim != nil:
-			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
+			name = v.PersistentVolumeClaim.ClaimName
 		case v.Ephemeral != nil:
-			claims = append(claims, pod.Name+"-"+v.Name)
+			name = ephemeral.VolumeClaimName(d.pod, v)
+		default:
+			continue
+		}
+		if claim := d.fork.VolumeClaim(d.pod.Namespace, name); claim != nil && about(claim) {
+			claims = append(claims, name)
 		}
 	}
 	return claims
@@ -162,6 +172,14 @@ func claimsText(claims []string) string {
 		return "the PersistentVolumeClaim " + claims[0]
 	}
 	return "the PersistentVolumeClaims " + enumerate(claims, "and")
+}
+
+// oneOfClaims names claims of which a plugin refuses at least one.
+func oneOfClaims(claims []string) string {
+	if len(claims) > 1 {
+		return "one of " + claimsText(claims)
+	}
+	return claimsText(claims)
 }
 
 // taintsText names taints.

@@ -91,6 +91,42 @@ func TestWhatRefusesThePodItselfIsSaidOnce(t *testing.T) {
 	}
 }
 
+func TestClaimsAreNamed(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "small", "4", "8Gi", inZone("a"))
+	c.node("n2", "small", "4", "8Gi", inZone("b"))
+	claim := func(name, volume string, mode corev1.PersistentVolumeAccessMode) {
+		c.must(c.objects.Put(&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume, AccessModes: []corev1.PersistentVolumeAccessMode{mode}},
+		}))
+	}
+	affinity := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{expression(corev1.LabelHostname, corev1.NodeSelectorOpIn, "n1")},
+	}}}}
+	c.must(c.objects.Put(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{NodeAffinity: affinity}}))
+	c.must(c.objects.Put(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "zonal", Labels: map[string]string{corev1.LabelTopologyZone: "b"}}}))
+	claim("data", "pv", corev1.ReadWriteOnce)
+	claim("alone", "pv", corev1.ReadWriteOncePod)
+	claim("backup", "zonal", corev1.ReadWriteOnce)
+	c.run(pod("uses-it", "1", "1Gi", claiming("alone")), "n1")
+	x := c.explain(explain.Pending{Pod: pod("p", "5", "1Gi", claiming("data"))})
+	want := []string{"1 InsufficientResource: ", "1 InsufficientResource: , VolumeOnOtherNode: the PersistentVolumeClaim data"}
+	if diff := cmp.Diff(want, detailsOf(x)); diff != "" {
+		t.Error(diff)
+	}
+	x = c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", claiming("alone"), claiming("backup"))})
+	want = []string{
+		"1 VolumeInUse: the PersistentVolumeClaim alone, VolumeInOtherZone: one of the PersistentVolumeClaims alone and backup",
+		"1 VolumeInUse: the PersistentVolumeClaim alone, VolumeOnOtherNode: one of the PersistentVolumeClaims alone and backup",
+	}
+	got := detailsOf(x)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func inZone(name string) func(*corev1.Node) {
 	return func(node *corev1.Node) { node.Labels[corev1.LabelTopologyZone] = name }
 }

@@ -210,6 +210,9 @@ func (e *explainer) messageOfFreed() string {
 		}
 		room, full = room || short, full && short
 	}
+	if len(e.everywhere) > 0 {
+		return fmt.Sprintf("The pod cannot be scheduled on any node now: %s. It would fit if other pods ended.", e.whyNowhere())
+	}
 	if name := isForOneNode(e.pod); name != "" {
 		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which %s. It would fit if other pods ended.", name, e.whyNotOn(name, others))
 	}
