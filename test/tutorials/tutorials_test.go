@@ -63,7 +63,7 @@ func follow(t *testing.T, page docs.Page) {
 	for i, step := range steps {
 		t.Logf("$ %s\n%s", step.Command, printed[i])
 		if strings.TrimSpace(step.Output) != "" && !docs.Shows(step.Output, printed[i]) {
-			t.Errorf("%q prints\n%s\nbut the page shows\n%s", step.Command, printed[i], step.Output)
+			report(t, "%q prints\n%s\nbut the page shows\n%s", step.Command, printed[i], step.Output)
 		}
 	}
 	write(t, page.File, steps, printed)
