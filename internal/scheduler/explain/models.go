@@ -102,7 +102,7 @@ func (m *model) text(count int) string {
 	}
 	a := m.GetAllocatable()
 	cpu, memory := cpuText(a.GetMilliCPU()), resource.NewQuantity(a.GetMemory(), resource.BinarySI)
-	return fmt.Sprintf("Add %s like %s (%s cpu, %s memory).", nodes, m.Node().Name, cpu, memory.String())
+	return fmt.Sprintf("Add %s with %s cpu and %s memory, like %s.", nodes, cpu, memory.String(), m.Node().Name)
 }
 
 // noPool is the pool of nodes without one.

@@ -108,7 +108,7 @@ func TestMoreNodesAreLikeMostOfTheirPool(t *testing.T) {
 	c.run(pod("on-b4", "4", "1Gi"), "b4")
 	c.node("broken", "broken", "64", "8Gi", tainted(corev1.TaintNodeNotReady))
 	x := c.explain(explain.Pending{Pod: pod("p", "2", "1Gi")})
-	if diff := cmp.Diff([]string{"Add a node like b0 (4 cpu, 8Gi memory)."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
+	if diff := cmp.Diff([]string{"Add a node with 4 cpu and 8Gi memory, like b0."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
 		t.Error(diff)
 	}
 	last := x.Pending.Suggestions[len(x.Pending.Suggestions)-1]
