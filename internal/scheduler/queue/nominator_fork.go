@@ -26,8 +26,8 @@ func (n *Nominator) Fork() *Nominator {
 	return f
 }
 
-// Suspend removes all nominations of a fork until restore is called. What is nominated in between is
-// lost.
+// Suspend removes all nominations of a fork until restore is called. What is nominated in between
+// is lost.
 func (n *Nominator) Suspend() (restore func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
