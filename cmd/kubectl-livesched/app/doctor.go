@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,9 +76,9 @@ func (o *doctorOptions) print(findings []doctor.Finding) error {
 	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn, doctor.OK: t.Good}
 	for _, finding := range findings {
 		state := styles[finding.State](fmt.Sprintf("%-8s", finding.State))
-		_, _ = fmt.Fprintf(o.Out, "%s %-17s %s\n", state, finding.Check, finding.Message)
+		t.Entry(fmt.Sprintf("%s %-17s ", state, finding.Check), strings.Repeat(" ", 27), finding.Message)
 		if finding.Advice != "" {
-			_, _ = fmt.Fprintf(o.Out, "%26s -> %s\n", "", finding.Advice)
+			t.Entry(strings.Repeat(" ", 27)+"-> ", strings.Repeat(" ", 30), finding.Advice)
 		}
 	}
 	return nil

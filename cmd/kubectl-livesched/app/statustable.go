@@ -133,6 +133,8 @@ func cut(text string, limit int) string {
 
 func (o *statusOptions) printProblems(object string, problems []string) {
 	for _, problem := range problems {
-		_, _ = fmt.Fprintf(o.Out, "\n%s: %s\n", terminal.Of(o.Out).Bad(object), problem)
+		t := terminal.Of(o.Out)
+		_, _ = fmt.Fprintln(t)
+		t.Entry("", "  ", t.Bad(object)+": "+problem)
 	}
 }

@@ -33,6 +33,15 @@ func TestParagraph(t *testing.T) {
 	}
 }
 
+func TestEntry(t *testing.T) {
+	var out bytes.Buffer
+	Plain(&out, 20).Entry("ok  ", "    ", "a text of a few words")
+	Plain(&out, 0).Entry("ok  ", "    ", "a text of a few words")
+	if want := "ok  a text of a few\n    words\nok  a text of a few words\n"; out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
+
 func TestText(t *testing.T) {
 	var out bytes.Buffer
 	Plain(&out, 30).Text("A text of words that is wrapped.\n\n  a   b\n\tis a usage of a flag that is wrapped\n    -f, --long\n  name    A command with its text")

@@ -26,6 +26,15 @@ func (t *Terminal) Paragraph(first, others, text string) {
 	}
 }
 
+// Entry writes a text like Paragraph. Like a row of a table, it is one line without a terminal.
+func (t *Terminal) Entry(first, others, text string) {
+	if t.tables == 0 {
+		_, _ = fmt.Fprintln(t, first+text)
+		return
+	}
+	t.Paragraph(first, others, text)
+}
+
 // column matches the first column of a list of names with descriptions.
 var column = regexp.MustCompile(`^\s*\S+ {3,}`)
 
