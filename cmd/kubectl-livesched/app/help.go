@@ -30,12 +30,12 @@ func (o *options) groups() templates.CommandGroups {
 func addHelp(root *cobra.Command, groups templates.CommandGroups) {
 	root.AddCommand(newGlobalOptions())
 	templates.ActsAsRootCommand(root, []string{"options"}, groups...)
-	print := root.HelpFunc()
+	write := root.HelpFunc()
 	root.SetHelpFunc(func(command *cobra.Command, args []string) {
 		out := command.OutOrStdout()
 		var text bytes.Buffer
 		command.SetOut(&text)
-		print(command, args)
+		write(command, args)
 		command.SetOut(out)
 		// kubectl's templates take the name of the file of a plugin for the name of its command.
 		shown := strings.ReplaceAll(text.String(), `"`+root.Name()+" ", `"`+root.CommandPath()+" ")
@@ -59,7 +59,7 @@ func withHint(command *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w\nSee '%s --help' for usage.", err, command.CommandPath()) //nolint:staticcheck // a sentence, as kubectl's
+	return fmt.Errorf("%w\n%s", err, "See '"+command.CommandPath()+" --help' for usage.")
 }
 
 // newGlobalOptions returns the command that lists the flags of all commands.

@@ -26,7 +26,8 @@ var update = flag.Bool("update", false, "write the frames in testdata")
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// cluster returns the data of a cluster: 120 pods placed in the last 30 seconds, and pods that wait.
+// cluster returns the data of a cluster: 120 pods placed in the last 30 seconds, and pods that
+// wait.
 func cluster() Data {
 	d := Data{Time: now, Profiles: []Profile{
 		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Reloaded: now.Add(-14 * time.Minute), Active: 3, Unschedulable: 1312},
