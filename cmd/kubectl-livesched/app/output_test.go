@@ -56,3 +56,11 @@ func TestOutputFormatsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+func TestCutUsesAWideTerminal(t *testing.T) {
+	for width, want := range map[int]string{80: "123…", 100: "123…", 104: "12345…", 200: "1234567"} {
+		if got := cut(terminal.Plain(io.Discard, width), "1234567", 4); got != want {
+			t.Errorf("%d columns: %s", width, got)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func newStatus(shared *options) *cobra.Command {
 		Use:   "status [NAME...]",
 		Short: "Show profiles and policies, their active revisions, and the pending pods",
 		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
-			"profiles and policies. The tables have at most 100 columns: -o wide shows whole names and more columns.\n\n" +
+			"profiles and policies. The tables have at most 100 columns, or those of the terminal: -o wide shows whole names and more columns.\n\n" +
 			"The numbers of pods come from the leader's metrics. The command reads these through the API server, which requires the permission to get " +
 			"pods/proxy in livesched's namespace, or from --metrics-url. If it cannot read them, it counts pods by their conditions.",
 		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  kubectl livesched status -w",

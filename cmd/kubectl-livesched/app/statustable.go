@@ -64,7 +64,7 @@ func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error
 	for i := range profiles {
 		p := &profiles[i]
 		rows = append(rows, []string{
-			cut(p.Name, maxName), t.Condition(p.Ready), orNone(p.Revision), cut(p.policy(), maxPolicyName), fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable),
+			cut(t, p.Name, maxName), t.Condition(p.Ready), orNone(p.Revision), cut(t, p.policy(), maxPolicyName), fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable),
 		})
 	}
 	return writeTable(o.Out, []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}, rows)
@@ -78,7 +78,7 @@ func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error 
 		if wide {
 			rows = append(rows, []string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed), fmt.Sprint(p.Generation), profiles})
 		} else {
-			rows = append(rows, []string{cut(p.Name, maxName), t.Condition(p.Ready), fmt.Sprint(p.Generation), cut(profiles, maxProfiles)})
+			rows = append(rows, []string{cut(t, p.Name, maxName), t.Condition(p.Ready), fmt.Sprint(p.Generation), cut(t, profiles, maxProfiles)})
 		}
 	}
 	if wide {
@@ -123,8 +123,10 @@ func orNone(text string) string {
 	return text
 }
 
-// cut shortens a text to a number of characters.
-func cut(text string, limit int) string {
+// cut shortens a text to a number of characters, and to more of them on a terminal with more than
+// 100 columns, of which a row has two such texts.
+func cut(t *terminal.Terminal, text string, limit int) string {
+	limit += max(t.Width()-100, 0) / 2
 	if characters := []rune(text); len(characters) > limit {
 		return string(characters[:limit-1]) + "…"
 	}
