@@ -187,6 +187,6 @@ var _ = Describe("the command line", func() {
 		Expect(kubectl(ctx, "version").out).To(HavePrefix("kubectl-livesched dev, for Kubernetes v"))
 		got := kubectl(ctx, "status", "-o", "xml")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(Equal(`error: --output: must be wide or json or yaml, not "xml"` + "\n"))
+		Expect(got.errOut).To(HavePrefix("error: --output: must be wide, json, yaml, jsonpath=TEMPLATE, "))
 	})
 })
