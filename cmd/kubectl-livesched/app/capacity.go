@@ -136,13 +136,6 @@ func printNext(w io.Writer, next *v1alpha1.NextPod) error {
 	} else {
 		writeLine(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
 	}
-	if len(next.Groups) > 0 {
-		if err := writeTable(w, []string{"NODES", "POOL", "PLUGIN", "REASON", "SHORT BY"}, groupRows(next.Groups)); err != nil {
-			return err
-		}
-	}
-	for i := range next.Suggestions {
-		writeLine(w, suggestionLine(&next.Suggestions[i]))
-	}
-	return nil
+	printSuggestions(w, next.Suggestions)
+	return printGroups(w, next.Groups, false)
 }

@@ -28,29 +28,40 @@ type remoteOptions struct {
 
 type explainOptions struct {
 	*options
-	livesched remoteOptions
-	namespace string // of the pod
-	output    string
+	livesched     remoteOptions
+	namespace     string // of the pod
+	allNamespaces bool
+	selector      string
+	node          string
+	output        string
 }
 
 func newExplain(shared *options) *cobra.Command {
 	o := &explainOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "explain (pod|podgroup) NAME",
-		Short: "Explain why a pod or the pods of a PodGroup are pending, or why a pod is on its node",
-		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and what it waits for. " +
+		Use:   "explain [pod/NAME | TYPE/NAME] [-l SELECTOR] [-n NAMESPACE | -A]",
+		Short: "Explain why pods are pending, or why a pod is on its node",
+		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and when it is tried again. " +
 			"Or explain why it is on its node: how many nodes it fitted, and the nodes with the highest scores. " +
-			"Of a PodGroup, it explains one pending pod of each kind, and how many of the group fit together now.\n\n" +
+			"With --node, explain why it is not on a certain node.\n\n" +
+			"TYPE/NAME is a PodGroup, or anything that owns or selects pods, such as a Deployment or a Job: the command explains one pending pod " +
+			"of each kind. Without a name, it prints one line for each kind of pending pod of the namespace, of the pods that -l selects, or " +
+			"with -A of the cluster.\n\n" +
 			"The command asks a running livesched, through a port that the API server forwards, with your credentials. It requires the permissions of " +
 			"the Role livesched-client in livesched's namespace, and the permission to get podexplanations.livesched.io in the namespace of the pod, which " +
-			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes. To explain a PodGroup, you must be permitted to list pods.",
-		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  kubectl livesched explain pod train-7 -n ml -o yaml\n\n  kubectl livesched explain podgroup/train -n ml",
-		Args:    cobra.RangeArgs(1, 2),
-		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes. To explain anything but a pod, you must be permitted to list pods.",
+		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  # Why is it not on this node?\n  kubectl livesched explain pod/train-7 -n ml --node gpu-3\n\n" +
+			"  kubectl livesched explain deployment/web\n\n  # All pending pods of a namespace\n  kubectl livesched explain -n ml",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pod. Default: that of your context.")
+	flags := command.Flags()
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that of your context.")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Explain the pending pods of all namespaces.")
+	flags.StringVarP(&o.selector, "selector", "l", "", "Explain the pending pods that this label selector matches, such as app=web.")
+	flags.StringVar(&o.node, "node", "", "Explain why the pod is not on this node: what refuses it, or its scores there.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
 	return command
 }
 
@@ -71,7 +82,7 @@ func (o *remoteOptions) check() error {
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string) error {
-	kind, name, err := explainedName(args)
+	target, err := o.target(args)
 	if err != nil {
 		return err
 	}
@@ -83,25 +94,43 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	if kind == "podgroup" {
-		return o.explainGroup(ctx, name)
+	switch target.kind {
+	case "":
+		return o.explainPending(ctx)
+	case kindPod:
+		return o.explainPod(ctx, target.name)
+	case kindPodGroup:
+		return o.explainGroup(ctx, target.name)
+	default:
+		return o.explainOwner(ctx, target)
 	}
-	text, err := o.ask(ctx, "podexplanations", name)
+}
+
+// explainPod explains one pod.
+func (o *explainOptions) explainPod(ctx context.Context, name string) error {
+	var parameters map[string]string
+	if o.node != "" {
+		parameters = map[string]string{"node": o.node}
+	}
+	text, err := o.ask(ctx, o.namespace, name, parameters)
 	if err != nil {
 		return err
-	}
-	if o.output != "" {
-		return writeAnswer(o.Out, o.output, text)
 	}
 	var explanation v1alpha1.PodExplanation
 	if err := json.Unmarshal(text, &explanation); err != nil {
 		return fmt.Errorf("reading the answer of livesched: %w", err)
 	}
-	return printExplanation(o.Out, &explanation, time.Now())
+	if o.node != "" && explanation.Node == nil && explanation.Profile != "" && explanation.Verdict != v1alpha1.VerdictUnknown {
+		return errors.New("--node: this livesched is older than this plugin, and does not compare nodes")
+	}
+	if isData(o.output) {
+		return writeAnswer(o.Out, o.output, text)
+	}
+	return printExplanation(o.Out, &explanation, time.Now(), o.output == formatWide)
 }
 
-// ask returns an object of the namespace as JSON, as livesched answers.
-func (o *explainOptions) ask(ctx context.Context, resource, name string) ([]byte, error) {
+// ask returns the explanation of a pod as JSON, as livesched answers.
+func (o *explainOptions) ask(ctx context.Context, namespace, name string, parameters map[string]string) ([]byte, error) {
 	config, err := o.flags.ToRESTConfig()
 	if err != nil {
 		return nil, err
@@ -115,26 +144,59 @@ func (o *explainOptions) ask(ctx context.Context, resource, name string) ([]byte
 	livesched := &remote.Livesched{
 		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
 	}
-	return livesched.Get(ctx, resource, o.namespace, name)
+	return livesched.Get(ctx, "podexplanations", namespace, name, parameters)
 }
 
-// explainedName returns the kind, "pod" or "podgroup", and the name in the arguments kind/NAME or
-// kind NAME.
-func explainedName(args []string) (kind, name string, err error) {
+// The kinds that explain treats in a special way.
+const (
+	kindPod      = "pod"
+	kindPodGroup = "podgroup"
+)
+
+// explainTarget is what is explained. Without a kind, it is all pending pods of a namespace.
+type explainTarget struct{ kind, name string }
+
+// target returns what the arguments and flags name: nothing, KIND/NAME or KIND NAME.
+func (o *explainOptions) target(args []string) (explainTarget, error) {
+	target, err := explainedName(args)
+	switch {
+	case err != nil:
+		return explainTarget{}, err
+	case target.kind != "" && o.selector != "":
+		return explainTarget{}, errors.New("--selector: must not be set with a name")
+	case target.kind != "" && o.allNamespaces:
+		return explainTarget{}, errors.New("--all-namespaces: must not be set with a name")
+	case o.namespace != "" && o.allNamespaces:
+		return explainTarget{}, errors.New("--all-namespaces: must not be set with --namespace")
+	case target.kind != kindPod && o.node != "":
+		return explainTarget{}, errors.New("--node: requires the name of a pod, such as pod/web-1")
+	}
+	return target, nil
+}
+
+// explainedName returns the kind and the name in the arguments KIND/NAME or KIND NAME.
+func explainedName(args []string) (explainTarget, error) {
 	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	switch kind {
+	switch strings.ToLower(kind) {
 	case "pod", "pods", "po":
-		kind = "pod"
+		kind = kindPod
 	case "podgroup", "podgroups", "pg":
-		kind = "podgroup"
+		kind = kindPodGroup
+	case "":
+		if !found {
+			return explainTarget{}, nil
+		}
+		return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s", "/"+name, name)
 	default:
 		if !found {
-			return "", "", fmt.Errorf("explain what? Use `explain pod %s`", kind)
+			return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s, or deployment/%s; without a name, all pending pods are explained", kind, kind, kind)
 		}
-		return "", "", fmt.Errorf("livesched explains pods and podgroups, not %q", kind)
+	}
+	if name == "" && (kind == kindPod) && !found {
+		return explainTarget{}, nil // all pods
 	}
 	if name == "" || strings.Contains(name, "/") {
-		return "", "", fmt.Errorf("%q is not the name of a %s", name, kind)
+		return explainTarget{}, fmt.Errorf("%q is not the name of a %s", name, kind)
 	}
-	return kind, name, nil
+	return explainTarget{kind, name}, nil
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -111,11 +112,12 @@ var _ = Describe("explain", func() {
 		Eventually(func() string {
 			got = explain("pod/large")
 			return got.out
-		}).WithContext(ctx).Should(ContainSubstring("Would help (verified): Free 1 cpu on one node."), func() string { return got.errOut })
+		}).WithContext(ctx).Should(MatchRegexp(`Would help, each tried in a copy of the cluster:\n(    .*\n)*    - Free 1 cpu on one\s+node`), func() string { return got.errOut })
 		Expect(got.code).To(BeZero())
-		Expect(got.out).To(And(HavePrefix("Pending"), Not(ContainSubstring("livesched-node")), ContainSubstring("; profile mine@")))
-		Expect(columns(got.out, "2")).To(Equal([]string{"2", "web", "TaintToleration", "UntoleratedTaint", "-"}))
-		Expect(columns(got.out, "1")).To(Equal([]string{"1", "-", "NodeResourcesFit", "InsufficientResource", "1", "cpu", "on", "1", "node"}))
+		Expect(got.out).To(And(HavePrefix("default/large has been pending for "), Not(ContainSubstring("livesched-node")), MatchRegexp(`Profile\s+mine, attempt`)))
+		Expect(got.out).To(MatchRegexp(`(?m)^2 +web +taint dedicated=web:NoSchedule; lacks 2 cpu$`))
+		Expect(got.out).To(MatchRegexp(`(?m)^1 +- +lacks 1 cpu$`))
+		Expect(explain("pod/large", "-o", "wide").out).To(And(ContainSubstring("UntoleratedTaint"), ContainSubstring(nodesAreHidden)))
 		GinkgoWriter.Println(got.out)
 		var explanation v1alpha1.PodExplanation
 		Expect(yaml.Unmarshal([]byte(explain("pod", "large", "-n", "default", "-o", "yaml").out), &explanation)).To(Succeed())
@@ -138,7 +140,7 @@ var _ = Describe("explain", func() {
 		large.Labels = map[string]string{podgroup.Label: "train"}
 		Expect(k8s.Update(ctx, large)).To(Succeed())
 		got = explain("podgroup", "train")
-		Expect(got.out).To(HavePrefix("Pod group train has 1 pod: 0 on nodes, 1 pending.\n\nlarge:\nPending"), got.errOut)
+		Expect(got.out).To(HavePrefix("Pod group train has 1 pod: 0 on nodes, 1 pending.\n\ndefault/large has been pending for "), got.errOut)
 		var list struct{ Items []v1alpha1.PodExplanation }
 		Expect(yaml.Unmarshal([]byte(explain("pg/train", "-o", "yaml").out), &list)).To(Succeed())
 		Expect(list.Items).To(HaveLen(1))
@@ -169,7 +171,7 @@ var _ = Describe("explain", func() {
 		got = kubectlAs(ctx, user, "capacity", "-f", pairs)
 		GinkgoWriter.Println(got.out)
 		Expect(got.out).To(HavePrefix("Room for 1 more group of 2 pods, on 1 of 3 nodes; profile mine@"), got.errOut)
-		Expect(got.out).To(ContainSubstring("The next group does not fit.\nPod group one: 2 pods must be placed together, and 1 fit now; 2 are ready."))
+		Expect(got.out).To(ContainSubstring("The next group does not fit.\nPod group one: 2 pods must be placed together, and 1 fits now; 2 are ready."))
 		var simulation v1alpha1.Simulation
 		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
 		Expect(simulation.Status.Nodes).To(Equal(int32(3)))
@@ -188,7 +190,10 @@ var _ = Describe("explain", func() {
 		got = kubectl(ctx, "replay", taken, "-f", binpack, "--pods", "pending", "--fail-on", "unplaced>0")
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
-		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).To(ContainSubstring("Would help (verified): Free 1 cpu on one node."))
+		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).To(ContainSubstring("    - Free 1 cpu on one node"))
+
+		By("explaining the pending pods of a namespace and of what owns or selects them")
+		expectKinds(ctx, large)
 
 		By("explaining why a pod is on its node")
 		web := objects.Pod("default", "web", "mine", "1", "1Gi")
@@ -196,10 +201,15 @@ var _ = Describe("explain", func() {
 		web.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		create(ctx, web)
 		Eventually(func() string { return kubectl(ctx, "explain", "pod/web").out }).WithContext(ctx).Should(And(
-			MatchRegexp(`^web-\d by mine@\w+; 2 fit.*; basis Recorded`), ContainSubstring("The pod fitted on 2 of 3 nodes."),
+			MatchRegexp(`^default/web is on node web-\d, placed by the profile mine\.\n`), ContainSubstring("The pod fitted on 2 of 3 nodes."), ContainSubstring("Decided "),
 		))
 		Expect(columns(kubectl(ctx, "explain", "pod/web").out, "NODE")).To(ContainElements("TOTAL", "Fit"))
 		GinkgoWriter.Println(kubectl(ctx, "explain", "pod/web").out)
+
+		By("comparing a node with the others")
+		Expect(kubectl(ctx, "explain", "pod/large", "--node", "web-1").out).To(HavePrefix("default/large does not fit on node web-1 now.\n  - "))
+		Expect(kubectl(ctx, "explain", "pod/web", "--node", "web-1").out).To(MatchRegexp(`^default/web (fits on|is on) node web-1`))
+		Expect(kubectl(ctx, "explain", "pod/web", "--node", "nosuch").errOut).To(ContainSubstring("nosuch"))
 
 		By("listing decisions, without names of nodes for those who may not see them")
 		got = kubectl(ctx, "decisions", "-n", "default", "--limit", "1")
@@ -240,6 +250,44 @@ var _ = Describe("explain", func() {
 		Expect(got.errOut).To(ContainSubstring("there is no ConfigMap livesched-system/livesched-serving-certs: apply config/rbac of this version"))
 	})
 })
+
+// nodesAreHidden is printed for users who may not list nodes.
+const nodesAreHidden = "Node names are hidden: you may not list nodes."
+
+// expectKinds expects that explain finds a pod that is pending by its namespace, by labels, and by
+// what owns or selects it.
+func expectKinds(ctx context.Context, pending *corev1.Pod) {
+	GinkgoHelper()
+	got := kubectl(ctx, "explain", "-n", "default")
+	GinkgoWriter.Println(got.out)
+	Expect(got.out).To(And(HavePrefix("1 pending pod in namespace default; profile mine.\n"), ContainSubstring("pod/large")), got.errOut)
+	Expect(kubectl(ctx, "explain", "-A").out).To(ContainSubstring("NAMESPACE"))
+	Expect(kubectl(ctx, "explain", "-l", "app=nosuch").errOut).To(Equal("No pending pods with app=nosuch in namespace default.\n"))
+	Expect(kubectl(ctx, "explain", "deploy/nosuch").errOut).To(ContainSubstring(`deployments.apps "nosuch" not found`))
+	Expect(kubectl(ctx, "explain", "deply/web").errOut).To(ContainSubstring(`the API server has no type "deply"`))
+	Expect(kubectl(ctx, "explain", "node/web-1").errOut).To(ContainSubstring("is in no namespace"))
+
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train"}}
+	service.Spec.Selector, service.Spec.Ports = map[string]string{podgroup.Label: "train"}, []corev1.ServicePort{{Port: 80}}
+	createForSpec(ctx, service)
+	Expect(kubectl(ctx, "explain", "service/train").out).To(HavePrefix("default/large has been pending for "))
+
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nightly"}}
+	cron.Spec.Schedule, cron.Spec.Suspend = "0 0 * * *", ptr.To(true)
+	cron.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	createForSpec(ctx, cron)
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nightly-1"}, Spec: cron.Spec.JobTemplate.Spec}
+	job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))}
+	createForSpec(ctx, job)
+	Expect(kubectl(ctx, "explain", "cronjob/nightly").errOut).To(Equal("No pending pods of cronjob/nightly in namespace default.\n"))
+	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pending), pending)).To(Succeed())
+	pending.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	Expect(k8s.Update(ctx, pending)).To(Succeed())
+	Expect(kubectl(ctx, "explain", "cronjob", "nightly").out).To(HavePrefix("default/large has been pending for "))
+	var list struct{ Items []v1alpha1.PodExplanation }
+	Expect(yaml.Unmarshal([]byte(kubectl(ctx, "explain", "-o", "yaml").out), &list)).To(Succeed())
+	Expect(list.Items).To(HaveLen(1))
+}
 
 // hostName returns the host name of this machine, which livesched takes for the name of its pod.
 func hostName() string {

@@ -10,6 +10,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
@@ -28,27 +31,80 @@ var shortNames = map[string]string{
 }
 
 // printBound prints the explanation of a bound pod.
-func printBound(w io.Writer, e *v1alpha1.PodExplanation) error {
-	writeLine(w, boundSummary(e))
-	if e.Message != "" {
-		writeLine(w, e.Message)
-	}
+func printBound(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bool) error {
 	b := e.Bound
-	if len(b.Top) == 0 {
+	line := terminal.Of(w).Bold(nameOf(e)) + " is on node " + b.Node
+	if e.Profile != "" {
+		line += ", placed by the profile " + e.Profile
+	}
+	writeLine(w, line+".")
+	if e.Message != "" {
+		writeItem(w, e.Message)
+	}
+	if text := boundBasis(b, now); text != "" {
+		writeItem(w, text)
+	}
+	if wide {
+		writeItem(w, boundDetails(e))
+	}
+	return printScores(w, b.Top, wide)
+}
+
+// boundBasis says when the pod was decided, and how much has changed since.
+func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
+	var texts []string
+	if !b.Decided.IsZero() {
+		texts = append(texts, "Decided "+duration.HumanDuration(now.Sub(b.Decided.Time))+" ago.")
+	}
+	if b.Changes > 0 {
+		texts = append(texts, many(int32(min(b.Changes, math.MaxInt32)), "change")+" of nodes and pods since the decision.")
+	}
+	return strings.Join(texts, " ")
+}
+
+// boundDetails are the details that are only in wide output.
+func boundDetails(e *v1alpha1.PodExplanation) string {
+	text := "Verdict " + string(e.Verdict) + "; " + profileOf(e)
+	if e.Feasible > 0 {
+		text += "; nodes that it fitted: " + grouped.Sprintf("%d", e.Feasible)
+	}
+	if e.Bound.Tied > 1 {
+		text += "; nodes with the highest total: " + grouped.Sprintf("%d", e.Bound.Tied)
+	}
+	if e.Bound.Basis != "" {
+		text += "; decision: " + string(e.Bound.Basis)
+	}
+	return text + "."
+}
+
+// hiddenNode stands for the name of a node that the user may not see.
+const hiddenNode = "(hidden)"
+
+// printScores prints the nodes with the highest totals.
+func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
+	if len(top) == 0 {
 		return nil
 	}
-	plugins, equal := pluginColumns(b.Top)
-	left := 0
-	for len(plugins) > 1 && tableWidth(b.Top, plugins) > terminal.Of(w).Width() {
-		plugins, left = plugins[:len(plugins)-1], left+1
+	top = slices.Clone(top)
+	hidden := false
+	for i := range top {
+		if top[i].Node == "" {
+			top[i].Node, hidden = hiddenNode, true
+		}
+	}
+	plugins, equal := pluginColumns(top)
+	var left []string
+	for !wide && len(plugins) > 1 && tableWidth(top, plugins) > terminal.Of(w).Width() {
+		last := len(plugins) - 1
+		plugins, left = plugins[:last], append(left, plugins[last])
 	}
 	header := []string{"NODE", "TOTAL"}
 	for _, plugin := range plugins {
 		header = append(header, column(plugin))
 	}
 	var rows [][]string
-	for _, n := range b.Top {
-		row := []string{orNone(n.Node), fmt.Sprint(n.Total)}
+	for _, n := range top {
+		row := []string{n.Node, fmt.Sprint(n.Total)}
 		for _, plugin := range plugins {
 			row = append(row, fmt.Sprint(n.Scores[plugin]))
 		}
@@ -58,39 +114,15 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation) error {
 		return err
 	}
 	if len(equal) > 0 {
-		writeLine(w, "Equal on these nodes: "+strings.Join(equal, ", "))
+		writeItem(w, "Equal on these nodes: "+strings.Join(equal, ", ")+".")
 	}
-	if left > 0 {
-		writeLine(w, plural(left, "plugin")+" more: -o yaml")
+	if len(left) > 0 {
+		writeItem(w, many(int32(len(left)), "more plugin")+" with smaller differences: -o wide")
+	}
+	if hidden {
+		writeItem(w, nodesHidden)
 	}
 	return nil
-}
-
-// boundSummary returns the first line.
-func boundSummary(e *v1alpha1.PodExplanation) string {
-	b := e.Bound
-	line := b.Node
-	switch {
-	case e.Profile != "" && e.Revision != "":
-		line += " by " + e.Profile + "@" + e.Revision
-	case e.Profile != "":
-		line += " by " + e.Profile
-	default:
-		line += " by " + profileOf(e)
-	}
-	if e.Feasible > 0 {
-		line += grouped.Sprintf("; %d fit", e.Feasible)
-		if b.Tied > 1 {
-			line += grouped.Sprintf(", %d tied", b.Tied)
-		}
-	}
-	if b.Basis != "" {
-		line += "; basis " + string(b.Basis)
-		if b.Changes > 0 {
-			line += ", " + many(int32(min(b.Changes, math.MaxInt32)), "change") + " since"
-		}
-	}
-	return line
 }
 
 // pluginColumns returns the plugins whose scores differ between nodes, those that differ most

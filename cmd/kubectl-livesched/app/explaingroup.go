@@ -49,14 +49,14 @@ func (o *explainOptions) explainGroup(ctx context.Context, name string) error {
 	explained := group.kinds[:min(len(group.kinds), maxKinds)]
 	answers := make([]json.RawMessage, len(explained))
 	for i, kind := range explained {
-		if answers[i], err = o.ask(ctx, "podexplanations", kind[0]); err != nil {
+		if answers[i], err = o.ask(ctx, o.namespace, kind[0], nil); err != nil {
 			return err
 		}
 	}
-	if o.output != "" {
+	if isData(o.output) {
 		return writeAs(o.Out, o.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": answers})
 	}
-	return printGroup(o.Out, name, group, answers, time.Now())
+	return printGroup(o.Out, name, group, answers, time.Now(), o.output == formatWide)
 }
 
 // podsOfGroup returns the pods of a group among those of its namespace.
@@ -113,7 +113,7 @@ func kindOf(pod *corev1.Pod) string {
 }
 
 // printGroup prints the explanations of the kinds of pods for people.
-func printGroup(w io.Writer, name string, group *groupPods, answers []json.RawMessage, now time.Time) error {
+func printGroup(w io.Writer, name string, group *groupPods, answers []json.RawMessage, now time.Time, wide bool) error {
 	states := []string{fmt.Sprintf("%d on nodes", group.onNodes), fmt.Sprintf("%d pending", group.pending)}
 	if group.ended > 0 {
 		states = append(states, fmt.Sprintf("%d ended", group.ended))
@@ -124,12 +124,11 @@ func printGroup(w io.Writer, name string, group *groupPods, answers []json.RawMe
 		if err := json.Unmarshal(answer, &explanation); err != nil {
 			return fmt.Errorf("reading the answer of livesched: %w", err)
 		}
-		title := group.kinds[i][0]
+		_, _ = fmt.Fprintln(w)
 		if more := len(group.kinds[i]) - 1; more > 0 {
-			title += fmt.Sprintf(", and %s like it", plural(more, "pod"))
+			writeLine(w, fmt.Sprintf("%s, and %s like it:", group.kinds[i][0], many(int32(more), "pod")))
 		}
-		_, _ = fmt.Fprintf(w, "\n%s:\n", title)
-		if err := printExplanation(w, &explanation, now); err != nil {
+		if err := printExplanation(w, &explanation, now, wide); err != nil {
 			return err
 		}
 	}

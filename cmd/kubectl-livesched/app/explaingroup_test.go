@@ -58,11 +58,11 @@ func TestThePrintedGroup(t *testing.T) {
 		group.kinds = append(group.kinds, []string{fmt.Sprintf("w%d-0", i), fmt.Sprintf("w%d-1", i)}[:1+i%2])
 	}
 	var out strings.Builder
-	if err := printGroup(testTerminal(&out), "train", group, []json.RawMessage{answer, answer}, explained); err != nil {
+	if err := printGroup(testTerminal(&out), "train", group, []json.RawMessage{answer, answer}, explained, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Pod group train has 70 pods: 3 on nodes, 66 pending, 1 ended.\n", "\nw0-0:\n", "\nw1-0, and 1 pod like it:\n",
+		"Pod group train has 70 pods: 3 on nodes, 66 pending, 1 ended.\n", "\nw1-0, and 1 pod like it:\n",
 		"Pod group train: 64 pods must be placed together, and 12 fit now; 66 are ready.\n", "\nNot explained: 7 pods of other kinds.\n",
 	} {
 		if !strings.Contains(out.String(), want) {

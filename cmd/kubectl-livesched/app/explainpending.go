@@ -15,68 +15,122 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // grouped formats numbers with a comma after each three digits.
 var grouped = message.NewPrinter(language.English)
 
-// printExplanation prints an explanation for people.
-func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time) error {
-	if e.Bound != nil {
-		return printBound(w, e)
+// nodesHidden is printed where the names of nodes would be.
+const nodesHidden = "Node names are hidden: you may not list nodes."
+
+// printExplanation prints an explanation for people: what keeps the pod pending, what helps, why,
+// and when it is tried again. The wide one has everything.
+func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bool) error {
+	switch {
+	case e.Node != nil:
+		return printNode(w, e, wide)
+	case e.Bound != nil:
+		return printBound(w, e, now, wide)
 	}
 	p := e.Pending
 	if p == nil {
 		p = &v1alpha1.PendingExplanation{}
 	}
-	writeLine(w, pendingSummary(e, p, now))
-	writeLine(w, verdictLine(e))
-	if p.NominatedNode != "" {
-		writeLine(w, "Nominated node: "+p.NominatedNode)
+	writeLine(w, pendingHeadline(w, e, p, now))
+	if wide {
+		writeItem(w, "Verdict "+string(e.Verdict)+"; "+profileOf(e)+conditionWords(p)+".")
 	}
-	switch {
-	case len(p.Gates) > 0:
-		writeLine(w, "Scheduling gates: "+strings.Join(p.Gates, ", "))
-	case p.GatingPlugin != "":
-		writeLine(w, "Gated by: "+p.GatingPlugin)
+	if p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit {
+		writeItem(w, podGroupLine(p.PodGroup))
 	}
-	if len(p.Groups) > 0 {
-		if err := writeTable(w, []string{"NODES", "POOL", "PLUGIN", "REASON", "SHORT BY"}, groupRows(p.Groups)); err != nil {
-			return err
+	if e.Message != "" {
+		writeItem(w, e.Message)
+	}
+	printHeld(w, e, p, now)
+	for i := range p.PodRefusals {
+		r := &p.PodRefusals[i]
+		text := refusalWords(r)
+		if wide {
+			text += fmt.Sprintf(" (%s, %s)", r.Plugin, r.Reason)
 		}
+		writeItem(w, "The pod itself: "+text+".")
 	}
-	if p.PodGroup != nil {
-		writeLine(w, podGroupLine(p.PodGroup))
+	if p.PodGroup != nil && e.Verdict != v1alpha1.VerdictGroupDoesNotFit {
+		writeItem(w, podGroupLine(p.PodGroup))
 	}
-	for i := range p.Suggestions {
-		writeLine(w, suggestionLine(&p.Suggestions[i]))
+	printSuggestions(w, p.Suggestions)
+	if err := printGroups(w, p.Groups, wide); err != nil {
+		return err
 	}
-	if len(p.WaitsFor) > 0 {
-		writeLine(w, "Waits for: "+eventsLine(p.WaitsFor))
+	if p.Alike > 0 {
+		writeItem(w, alikeLine(p.Alike))
 	}
-	if !p.NextTry.IsZero() {
-		writeLine(w, "Next try: "+nextTry(p.NextTry.Sub(now)))
+	if wide && len(p.WaitsFor) > 0 {
+		writeItem(w, "Waits for: "+eventsLine(p.WaitsFor))
+	}
+	if text := triedAgain(e.Verdict, p, now); text != "" {
+		writeItem(w, text)
 	}
 	return nil
 }
 
-// pendingSummary returns the first line.
-func pendingSummary(e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) string {
-	state := "Pending"
-	if !p.Since.IsZero() {
-		state += " " + duration.HumanDuration(now.Sub(p.Since.Time))
+// writeItem writes a text below a headline.
+func writeItem(w io.Writer, text string) { terminal.Of(w).Paragraph("  ", "  ", text) }
+
+// pendingHeadline returns the first line.
+func pendingHeadline(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) string {
+	line := terminal.Of(w).Bold(nameOf(e))
+	if p.Since.IsZero() {
+		line += " is pending"
+	} else {
+		line += " has been pending for " + duration.HumanDuration(now.Sub(p.Since.Time))
 	}
-	if p.Reason != "" {
-		state += ", " + p.Reason
-	}
-	if p.Attempts > 0 {
-		state += fmt.Sprintf(", attempt %d", p.Attempts)
-	}
-	line := state + "; " + profileOf(e)
-	if p.Alike > 0 {
-		line += "; " + grouped.Sprintf("%d", p.Alike) + strings.TrimLeft(plural(int(p.Alike), "pod"), "0123456789") + " alike"
+	line += ": " + headline(e)
+	if by := attemptWords(e, p); by != "" {
+		line += ". " + sentence(by)
+	} else {
+		line += "."
 	}
 	return line
+}
+
+// attemptWords names the profile and the number of attempts.
+func attemptWords(e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation) string {
+	by := ""
+	if e.Profile != "" {
+		by = "Profile " + e.Profile
+	}
+	if p.Attempts > 0 {
+		by += grouped.Sprintf(", attempt %d", p.Attempts)
+	}
+	return strings.TrimPrefix(by, ", ")
+}
+
+// conditionWords returns the details that are only in wide output.
+func conditionWords(p *v1alpha1.PendingExplanation) string {
+	text := ""
+	if p.Place != "" {
+		text += "; in the queue: " + p.Place
+	}
+	if p.Reason != "" {
+		text += "; condition PodScheduled: " + p.Reason
+		if p.Message != "" {
+			text += ", " + strings.TrimSuffix(p.Message, ".")
+		}
+	}
+	return text
+}
+
+// nameOf returns the namespace and the name of the pod.
+func nameOf(e *v1alpha1.PodExplanation) string {
+	switch {
+	case e.Metadata.Name == "":
+		return "The pod"
+	case e.Metadata.Namespace == "":
+		return e.Metadata.Name
+	}
+	return e.Metadata.Namespace + "/" + e.Metadata.Name
 }
 
 // profileOf names the profile with its revision, or the scheduler name if it has no profile.
@@ -91,55 +145,60 @@ func profileOf(e *v1alpha1.PodExplanation) string {
 	}
 }
 
-func verdictLine(e *v1alpha1.PodExplanation) string {
-	if e.Message == "" {
-		return "Verdict: " + string(e.Verdict)
+// maxVictims limits the pods that are listed.
+const maxVictims = 5
+
+// printHeld prints the gates and the other pods that the pod waits for, as far as the message does
+// not have them.
+func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) {
+	if len(p.Gates) > 0 && !strings.Contains(e.Message, p.Gates[0]) {
+		writeItem(w, "Scheduling gates: "+strings.Join(p.Gates, ", ")+".")
 	}
-	return fmt.Sprintf("Verdict: %s. %s", e.Verdict, e.Message)
+	if p.GatingMessage != "" && !strings.Contains(e.Message, strings.TrimSuffix(p.GatingMessage, ".")) {
+		writeItem(w, sentence(p.GatingMessage))
+	}
+	if p.NominatedNode != "" {
+		writeItem(w, "Its node will be "+p.NominatedNode+".")
+	}
+	for i := range p.Victims {
+		if i == maxVictims {
+			writeItem(w, "- "+many(int32(len(p.Victims)-i), "more pod"))
+			break
+		}
+		v := &p.Victims[i]
+		text := v.Namespace + "/" + v.Name
+		if !v.TerminatingSince.IsZero() {
+			text += ", terminating for " + duration.HumanDuration(now.Sub(v.TerminatingSince.Time))
+		}
+		if len(v.Finalizers) > 0 {
+			text += ", held by the finalizers " + strings.Join(v.Finalizers, ", ")
+		}
+		terminal.Of(w).Paragraph("  - ", "    ", text)
+	}
 }
 
-// groupRows returns the rows of the groups of nodes, one for each plugin and shortage.
-func groupRows(groups []v1alpha1.NodeGroup) (rows [][]string) {
-	for _, g := range groups {
-		nodes, pool := grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", ")
-		for i := range g.Refusals {
-			r := &g.Refusals[i]
-			plugin, reason := r.Plugin, string(r.Reason)
-			for _, short := range shortages(r) {
-				rows = append(rows, []string{nodes, pool, plugin, reason, short})
-				nodes, pool, plugin, reason = "", "", "", "" // said once
-			}
-		}
+func alikeLine(alike int32) string {
+	if alike == 1 {
+		return "1 other pod waits for the same reason."
 	}
-	return rows
-}
-
-// shortages says what is short. If nothing is, and livesched does not know the reason, it returns
-// the plugin's own words.
-func shortages(r *v1alpha1.Refusal) (texts []string) {
-	for _, s := range r.ShortBy {
-		on := "1 node"
-		if s.Nodes != 1 {
-			on = grouped.Sprintf("%d nodes", s.Nodes)
-		}
-		texts = append(texts, fmt.Sprintf("%s %s on %s", s.Quantity.String(), s.Resource, on))
-	}
-	if len(texts) == 0 && r.Reason == v1alpha1.ReasonRefused && len(r.Messages) > 0 {
-		texts = append(texts, r.Messages[0])
-	}
-	if len(texts) == 0 {
-		texts = append(texts, none)
-	}
-	return texts
+	return many(alike, "other pod") + " wait for the same reason."
 }
 
 // podGroupLine says how many pods of a group fit, and how many did in each domain.
 func podGroupLine(g *v1alpha1.PodGroupFit) string {
-	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s fit now", g.Name, plural(int(g.Needed), "pod"), grouped.Sprintf("%d", g.Fit))
+	verb := "fit"
+	if g.Fit == 1 {
+		verb = "fits"
+	}
+	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, many(g.Needed, "pod"), grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
 	}
-	line += grouped.Sprintf("; %d are ready.", g.Ready)
+	if g.Ready == 1 {
+		line += "; 1 is ready."
+	} else {
+		line += grouped.Sprintf("; %d are ready.", g.Ready)
+	}
 	if len(g.Tried) > 1 {
 		var tried []string
 		for _, d := range g.Tried {
@@ -153,38 +212,22 @@ func podGroupLine(g *v1alpha1.PodGroupFit) string {
 	return line
 }
 
-func suggestionLine(s *v1alpha1.Suggestion) string {
-	if s.Verified {
-		return "Would help (verified): " + s.Description
-	}
-	return "Might help: " + s.Description
-}
-
-// eventsLine lists events, those of the same plugins together.
-func eventsLine(events []v1alpha1.EventAwaited) string {
-	var plugins []string // in the order of their first event
-	of := map[string][]string{}
-	for _, e := range events {
-		key := strings.Join(e.Plugins, ", ")
-		if _, seen := of[key]; !seen {
-			plugins = append(plugins, key)
+// printSuggestions prints what helps, with those first that livesched has tried.
+func printSuggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
+	for _, verified := range []bool{true, false} {
+		title := "Would help, each tried in a copy of the cluster:"
+		if !verified {
+			title = "Might help, not tried:"
 		}
-		of[key] = append(of[key], e.Event)
-	}
-	var texts []string
-	for _, key := range plugins {
-		text := strings.Join(of[key], ", ")
-		if key != "" {
-			text += " (" + key + ")"
+		for i := range suggestions {
+			if suggestions[i].Verified != verified {
+				continue
+			}
+			if title != "" {
+				writeItem(w, title)
+				title = ""
+			}
+			terminal.Of(w).Paragraph("    - ", "      ", suggestions[i].Description)
 		}
-		texts = append(texts, text)
 	}
-	return strings.Join(texts, "; ")
-}
-
-func nextTry(in time.Duration) string {
-	if in <= 0 {
-		return "now"
-	}
-	return "in " + duration.HumanDuration(in) + " at the latest"
 }

@@ -52,7 +52,7 @@ func TestTheHelpFitsTheTerminal(t *testing.T) {
 }
 
 func TestUsageErrorsNameTheHelp(t *testing.T) {
-	for _, args := range []string{"history", "capacity", "explain", "version extra", "status --nosuch", "doctor a b"} {
+	for _, args := range []string{"history", "capacity", "explain a b c", "version extra", "status --nosuch", "doctor a b"} {
 		code, _, errOut := runCommand(t, strings.Fields(args)...)
 		name, _, _ := strings.Cut(args, " ")
 		if code != exitFailed || !strings.HasPrefix(errOut, "error: ") || !strings.Contains(errOut, name+" --help' for usage.") {

@@ -199,7 +199,7 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if isData(o.output) {
 		return writeAs(o.Out, o.output, explanation.PodExplanation)
 	}
-	return printExplanation(o.Out, explanation.PodExplanation, snapshot.Header.Time)
+	return printExplanation(o.Out, explanation.PodExplanation, snapshot.Header.Time, o.output == formatWide)
 }
 
 // findPending returns a pending pod by its namespace and name.

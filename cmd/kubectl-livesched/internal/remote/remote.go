@@ -55,10 +55,10 @@ type question struct {
 	file       io.Writer
 }
 
-// Get returns an object of livesched.io as JSON. If a replica cannot be reached, it asks the next
-// one, the leader first.
-func (l *Livesched) Get(ctx context.Context, resource, namespace, name string) ([]byte, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name}, leaderFirst)
+// Get returns an object of livesched.io as JSON, with parameters of the URL. If a replica cannot be
+// reached, it asks the next one, the leader first.
+func (l *Livesched) Get(ctx context.Context, resource, namespace, name string, parameters map[string]string) ([]byte, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name, parameters: parameters}, leaderFirst)
 }
 
 // List returns a list of livesched.io as JSON, of all namespaces if namespace is "". If a replica

@@ -1,0 +1,227 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// podsPerPage limits the pods that the API server sends at once.
+	podsPerPage = 500
+	// maxOwners limits how far the owners of a pod are followed: CronJob, Job, pod are two.
+	maxOwners = 5
+)
+
+// explainPending prints a line for each kind of pending pod.
+func (o *explainOptions) explainPending(ctx context.Context) error {
+	selector, err := labels.Parse(o.selector)
+	if err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	namespace, where := o.namespace, "in namespace "+o.namespace
+	if o.allNamespaces {
+		namespace, where = "", "in all namespaces"
+	}
+	if o.selector != "" {
+		where = "with " + o.selector + " " + where
+	}
+	kinds := podKinds{}
+	if err := eachPending(ctx, c, namespace, selector, func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
+		return err
+	}
+	x, err := o.explainKinds(ctx, kinds.sorted(), maxSummarized)
+	if err != nil {
+		return err
+	}
+	if isData(o.output) {
+		return writeAs(o.Out, o.output, explanationList(x))
+	}
+	if len(kinds) == 0 {
+		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
+		return nil
+	}
+	return printSummary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == formatWide)
+}
+
+// explainOwner explains the pending pods of an object, one of each kind.
+func (o *explainOptions) explainOwner(ctx context.Context, target explainTarget) error {
+	owner, err := o.readOwner(target)
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	selector, selects, err := selectorOf(owner)
+	if err != nil {
+		return fmt.Errorf("%s/%s: %w", target.kind, target.name, err)
+	}
+	kinds := podKinds{}
+	owners := &owners{client: c, target: owner.GetUID(), known: map[types.UID]bool{}}
+	err = eachPending(ctx, c, o.namespace, selector, func(pod *corev1.Pod) error {
+		owned := selects
+		if !selects {
+			var err error
+			if owned, err = owners.has(ctx, pod.Namespace, pod.OwnerReferences, maxOwners); err != nil {
+				return err
+			}
+		}
+		if owned {
+			kinds.add(pod)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	x, err := o.explainKinds(ctx, kinds.sorted(), maxKinds)
+	if err != nil {
+		return err
+	}
+	if isData(o.output) {
+		return writeAs(o.Out, o.output, explanationList(x))
+	}
+	if len(kinds) == 0 {
+		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods of %s/%s in namespace %s.\n", target.kind, target.name, o.namespace)
+		return nil
+	}
+	return printKinds(o.Out, x, time.Now(), o.output == formatWide)
+}
+
+func explanationList(x *explainedKinds) any {
+	items := make([]any, 0, len(x.answers))
+	for _, answer := range x.answers {
+		items = append(items, answer)
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+}
+
+// readOwner returns the object that is named.
+func (o *explainOptions) readOwner(target explainTarget) (*unstructured.Unstructured, error) {
+	result := resource.NewBuilder(o.flags).Unstructured().NamespaceParam(o.namespace).DefaultNamespace().
+		ResourceNames(target.kind, target.name).SingleResourceType().Flatten().Do()
+	infos, err := result.Infos()
+	switch {
+	case meta.IsNoMatchError(err) || err != nil && strings.Contains(err.Error(), "doesn't have a resource type"):
+		return nil, fmt.Errorf("the API server has no type %q: explain takes pods, PodGroups, and objects that own or select pods, such as deployments and jobs", target.kind)
+	case err != nil:
+		return nil, err
+	case len(infos) != 1:
+		return nil, fmt.Errorf("%s/%s names %d objects, not one", target.kind, target.name, len(infos))
+	}
+	if scope := infos[0].Mapping.Scope; scope.Name() == meta.RESTScopeNameRoot {
+		return nil, fmt.Errorf("%s %s is in no namespace: explain takes pods, PodGroups, and objects in a namespace that own or select pods", target.kind, target.name)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(infos[0].Object)
+	return &unstructured.Unstructured{Object: content}, err
+}
+
+// selectorOf returns the pod selector of an object, and whether it has one.
+func selectorOf(object *unstructured.Unstructured) (selector labels.Selector, found bool, err error) {
+	fields, found, err := unstructured.NestedMap(object.Object, "spec", "selector")
+	if err != nil || !found || len(fields) == 0 {
+		return labels.Everything(), false, nil // the field is something else
+	}
+	if object.GetKind() == "Service" || object.GetKind() == "ReplicationController" {
+		simple, _, err := unstructured.NestedStringMap(object.Object, "spec", "selector")
+		return labels.SelectorFromSet(simple), true, err
+	}
+	var parsed metav1.LabelSelector
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &parsed); err != nil {
+		return nil, false, fmt.Errorf("spec.selector: %w", err)
+	}
+	if len(parsed.MatchLabels)+len(parsed.MatchExpressions) == 0 {
+		return labels.Everything(), false, nil
+	}
+	selector, err = metav1.LabelSelectorAsSelector(&parsed)
+	return selector, true, err
+}
+
+// owners finds out which objects a certain object owns.
+type owners struct {
+	client client.Client
+	target types.UID
+	known  map[types.UID]bool // whether the target owns an object with this UID
+}
+
+// has reports whether one of the references leads to the target.
+func (o *owners) has(ctx context.Context, namespace string, references []metav1.OwnerReference, levels int) (bool, error) {
+	for _, r := range references {
+		owned, known := o.known[r.UID]
+		switch {
+		case r.UID == o.target:
+			return true, nil
+		case !known && levels > 1:
+			var err error
+			if owned, err = o.ownedBy(ctx, namespace, r, levels-1); err != nil {
+				return false, err
+			}
+			o.known[r.UID] = owned
+		}
+		if owned {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ownedBy reports whether the target owns the owner of something. An owner that is gone, or that the
+// user may not read, counts as not owned.
+func (o *owners) ownedBy(ctx context.Context, namespace string, r metav1.OwnerReference, levels int) (bool, error) {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
+	err := o.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: r.Name}, object)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return o.has(ctx, namespace, object.OwnerReferences, levels)
+}
+
+// eachPending visits the pods that are on no node and have not ended, page by page.
+func eachPending(ctx context.Context, c client.Client, namespace string, selector labels.Selector, visit func(*corev1.Pod) error) error {
+	next := ""
+	for {
+		var page corev1.PodList
+		err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.MatchingFields{"spec.nodeName": ""}, client.Limit(podsPerPage), client.Continue(next))
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			if pod := &page.Items[i]; !podutil.IsPodTerminal(pod) {
+				if err := visit(pod); err != nil {
+					return err
+				}
+			}
+		}
+		if next = page.Continue; next == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,241 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// headlines are what the verdicts mean for a pending pod.
+var headlines = map[v1alpha1.Verdict]string{
+	v1alpha1.VerdictNeverFits:         "no node fits",
+	v1alpha1.VerdictFitsWhenFreed:     "no node can take it now",
+	v1alpha1.VerdictGroupDoesNotFit:   "its pod group does not fit",
+	v1alpha1.VerdictWaitingForTurn:    "it fits, and waits for its turn",
+	v1alpha1.VerdictWaitingForVictims: "it waits until preempted pods have ended",
+	v1alpha1.VerdictBinding:           "it is being bound to its node",
+	v1alpha1.VerdictGated:             "it is held back, and not tried",
+	v1alpha1.VerdictNoProfile:         "no profile schedules it",
+	v1alpha1.VerdictOtherScheduler:    "another scheduler is responsible",
+	v1alpha1.VerdictUnknown:           "livesched could not find out why",
+}
+
+// headline returns what a verdict means. A verdict of a newer livesched stands for itself.
+func headline(e *v1alpha1.PodExplanation) string {
+	text, known := headlines[e.Verdict]
+	switch {
+	case !known:
+		return string(e.Verdict)
+	case e.Nodes > 0 && (e.Verdict == v1alpha1.VerdictNeverFits || e.Verdict == v1alpha1.VerdictFitsWhenFreed):
+		return text + " (of " + grouped.Sprintf("%d", e.Nodes) + ")"
+	}
+	return text
+}
+
+// sentence returns a text with a capital at its beginning, unless the first word is a name, and a
+// full stop at its end.
+func sentence(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if word, _, _ := strings.Cut(text, " "); size > 0 && !strings.ContainsAny(word, "./:=\"-_0123456789") {
+		text = string(unicode.ToUpper(first)) + text[size:]
+	}
+	if text == "" || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// refusalWords returns why a plugin refuses a pod: the detail and what is short, or else the words
+// of the plugin.
+func refusalWords(r *v1alpha1.Refusal) string {
+	var texts []string
+	if r.Detail != "" {
+		texts = append(texts, r.Detail)
+	}
+	for i := range r.ShortBy {
+		s := &r.ShortBy[i]
+		if !strings.Contains(r.Detail, "no "+s.Resource+" (") {
+			texts = append(texts, shortageWords(s))
+		}
+	}
+	switch {
+	case len(texts) > 0:
+		return strings.Join(texts, ", ")
+	case len(r.Messages) > 0:
+		return strings.TrimSuffix(r.Messages[0], ".")
+	default:
+		return "refused by the plugin " + r.Plugin
+	}
+}
+
+// shortageWords returns what nodes lack.
+func shortageWords(s *v1alpha1.Shortage) string {
+	if s.Most == nil {
+		return "lacks " + amount(s.Resource, s.Quantity.String())
+	}
+	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()), many(s.Nodes, "node"), s.Most.String())
+}
+
+func amount(resource, quantity string) string {
+	if resource == "pods" {
+		return "room for " + quantity + " more pods"
+	}
+	return quantity + " " + resource
+}
+
+// whyNot returns why the nodes of a group refuse the pod.
+func whyNot(g *v1alpha1.NodeGroup) string {
+	var texts []string
+	for i := range g.Refusals {
+		if text := refusalWords(&g.Refusals[i]); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	if g.Partial {
+		if len(texts) == 0 {
+			return "various reasons"
+		}
+		texts = append(texts, "and other reasons on some of them")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// change is a kind of change in the cluster. The words are those for an addition or removal, for
+// others, and for both.
+type change struct {
+	resources               []string
+	removal                 bool // the first of words is for removals, not for additions
+	first, others, together string
+}
+
+// changes are what pods wait for, in the order in which they are listed.
+var changes = []change{
+	{[]string{"Node"}, false, "a node is added", "a node changes", "a node is added or changes"},
+	{[]string{"Pod"}, true, "a pod ends", "a pod changes", "a pod ends or changes"},
+	{[]string{"PersistentVolumeClaim", "PersistentVolume"}, false, "a claim or volume is added", "a claim or volume changes", "a claim or volume changes"},
+	{
+		[]string{"storage.k8s.io/StorageClass", "storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment"},
+		false, "storage changes", "storage changes", "storage changes",
+	},
+	{
+		[]string{"resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice", "resource.k8s.io/DeviceClass"},
+		false, "a device or its claim changes", "a device or its claim changes", "a device or its claim changes",
+	},
+	{[]string{"scheduling.k8s.io/PodGroup"}, false, "its PodGroup changes", "its PodGroup changes", "its PodGroup changes"},
+	{[]string{"*"}, false, "anything in the cluster changes", "anything in the cluster changes", "anything in the cluster changes"},
+}
+
+// eventWords describes events without the names that the scheduling framework has for them.
+func eventWords(events []v1alpha1.EventAwaited) []string {
+	var texts []string
+	var known []string
+	for i := range changes {
+		c := &changes[i]
+		known = append(known, c.resources...)
+		var first, others bool
+		for _, e := range events {
+			resource, action := cutEvent(e.Event)
+			switch {
+			case !slices.Contains(c.resources, resource):
+			case action == "All":
+				first, others = true, true
+			case c.removal && action == "Delete", !c.removal && action == "Add":
+				first = true
+			default:
+				others = true
+			}
+		}
+		switch {
+		case first && others:
+			texts = append(texts, c.together)
+		case first:
+			texts = append(texts, c.first)
+		case others:
+			texts = append(texts, c.others)
+		}
+	}
+	for _, e := range events {
+		resource, _ := cutEvent(e.Event)
+		if text := "a " + resource + " changes"; !slices.Contains(known, resource) && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// cutEvent returns the resource, which may have a group, and the action of an event.
+func cutEvent(event string) (resource, action string) {
+	at := strings.LastIndexByte(event, '/')
+	if at < 0 {
+		return event, ""
+	}
+	return event[:at], event[at+1:]
+}
+
+// triedAgain says when the pod is tried again, "" if it is not until somebody changes it.
+func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now time.Time) string {
+	if verdict == v1alpha1.VerdictBinding || verdict == v1alpha1.VerdictNoProfile || verdict == v1alpha1.VerdictOtherScheduler {
+		return ""
+	}
+	gated := verdict == v1alpha1.VerdictGated
+	when := enumerate(eventWords(p.WaitsFor), "or")
+	due := ""
+	if !p.NextTry.IsZero() && !gated {
+		due = "now"
+		if in := p.NextTry.Sub(now); in > 0 {
+			due = "in " + duration.HumanDuration(in)
+		}
+	}
+	switch {
+	case when != "" && gated:
+		return "Looked at again when " + when + "."
+	case when != "" && due != "":
+		return "Tried again when " + when + "; at the latest " + due + "."
+	case when != "":
+		return "Tried again when " + when + "."
+	case due != "":
+		return "Tried again at the latest " + due + "."
+	}
+	return ""
+}
+
+// enumerate joins items as in a sentence, with a conjunction before the last.
+func enumerate(items []string, conjunction string) string {
+	last := len(items) - 1
+	if last < 1 {
+		return strings.Join(items, "")
+	}
+	return strings.Join(items[:last], ", ") + " " + conjunction + " " + items[last]
+}
+
+// eventsLine lists events by their names, those of the same plugins together.
+func eventsLine(events []v1alpha1.EventAwaited) string {
+	var plugins []string // in the order of their first event
+	of := map[string][]string{}
+	for _, e := range events {
+		key := strings.Join(e.Plugins, ", ")
+		if _, seen := of[key]; !seen {
+			plugins = append(plugins, key)
+		}
+		of[key] = append(of[key], e.Event)
+	}
+	var texts []string
+	for _, key := range plugins {
+		text := strings.Join(of[key], ", ")
+		if key != "" {
+			text += " (" + key + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
