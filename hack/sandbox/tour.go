@@ -274,7 +274,7 @@ func (t *tour) explainPending(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{string(v1alpha1.VerdictFitsWhenFreed), "Would help (verified)"} {
+	for _, want := range []string{"no node can take it now", "Would help, each tried"} {
 		if !strings.Contains(text, want) {
 			return fmt.Errorf("the explanation does not have %q", want)
 		}
