@@ -45,10 +45,8 @@ type Cache struct {
 	hidden map[string][]types.UID
 	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
 	changes uint64
-	// trial means that there is a trial, and tried is how many pods are assumed for it; see
-	// BeginTrial.
+	// trial means that there is a trial; see BeginTrial.
 	trial bool
-	tried int
 	order zoneOrder
 	feed  feed
 }
@@ -83,7 +81,7 @@ type podState struct {
 	node    *node
 	class   ClassID
 	assumed bool
-	// tried means that the pod was assumed during a trial.
+	// tried means that the pod is assumed for a trial.
 	tried bool
 	// hidden means that the pod is not among those of its node; see Hide. The node may be gone.
 	hidden bool
@@ -178,7 +176,7 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 	n, old := state.node, state.info
 	state.info = info
 	if state.assumed {
-		state.assumed = false
+		state.assumed, state.tried = false, false
 		c.assumed--
 	}
 	c.pods[info.Pod.UID] = state
