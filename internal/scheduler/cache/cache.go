@@ -213,16 +213,11 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	return nil
 }
 
-// LogEnd returns where the change log of the fed snapshot would end if it were refreshed now: the
-// number of changes so far. Nodes that were added, removed or changed very often since the last
-// refresh count once. It is 0 before the first refresh.
-func (c *Cache) LogEnd() uint64 {
+// Changes is Snapshot.Changes of a snapshot that would be refreshed now.
+func (c *Cache) Changes() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.feed.snapshot == nil {
-		return 0
-	}
-	return c.feed.snapshot.log.End() + uint64(c.feed.pending())
+	return c.changes
 }
 
 // fillLocked fills s from scratch. If s is the fed snapshot, the feed continues from this state.

@@ -111,9 +111,12 @@ func TestChangesCountsWhatDecisionsDependOn(t *testing.T) {
 			c.EndTrial()
 		}, 0},
 	} {
-		before := s.Changes()
+		before := c.Changes() // also before the first refresh
 		step.do()
 		must(c.UpdateSnapshot(logger, s))
+		if s.Changes() != c.Changes() {
+			t.Errorf("%s: the snapshot has %d changes, the cache %d", step.what, s.Changes(), c.Changes())
+		}
 		if got := s.Changes() - before; got != step.want {
 			t.Errorf("%s: %d changes, want %d", step.what, got, step.want)
 		}
