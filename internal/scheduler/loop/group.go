@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -226,12 +227,24 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 	}
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
 	g.loop.GroupConditions.Scheduled(g.Group.Key)
+	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {
+			retry = retry || g.mayPreempt(m.pod.Pod)
 			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 		}
 	}
+	if retry {
+		g.loop.Queue.RetryGroup(logger, g.Group.Key)
+	}
 	return placed
+}
+
+// mayPreempt reports whether there are pods that a member may preempt. The attempt that places a
+// group evicts nobody for the members that are left over: the next one does, and no event may come
+// that would begin it.
+func (g *groupCycle) mayPreempt(pod *corev1.Pod) bool {
+	return g.Profile.Preemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // withPod returns a context whose logger names a pod.

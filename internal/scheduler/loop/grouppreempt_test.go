@@ -372,6 +372,35 @@ func TestAGroupPreemptsInOneRack(t *testing.T) {
 	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 2, "b2": 2}))
 }
 
+// TestAMemberThatIsLeftOverPreempts has a group that is placed without one of its pods, although that
+// one would fit in the place of a less important pod.
+func TestAMemberThatIsLeftOverPreempts(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "4")
+	for i := range 4 {
+		w.addRunning(fmt.Sprint("low-", i), "n1", "1", 10)
+	}
+	w.setMinMember(3)
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	first := w.evicted()
+	w.Expect(first).To(HaveLen(3))
+	w.gone(first...)
+	w.retry()
+	placed := w.schedule()
+	w.Expect(placed).To(HaveLen(3))
+	w.end(placed)
+
+	counts := w.cluster.Queue.Counts()
+	w.Expect(counts.Active+counts.Backoff).To(Equal(1), "no event comes: %+v", counts)
+	clear(w.reasons)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons).To(HaveLen(1))
+	for _, reason := range w.reasons {
+		w.Expect(reason).To(ContainSubstring("evicting 1 pods"))
+	}
+}
+
 // TestAWholeGroupIsEvictedForTheSecondRack has a rack that is tried first, in vain: the pods that were
 // hidden for it belong to their group again when the next rack is tried.
 func TestAWholeGroupIsEvictedForTheSecondRack(t *testing.T) {
