@@ -66,7 +66,7 @@ AGE   POD              RESULT              NODE OR REASON
 10s   greedy           Unschedulable x86   3 node(s) had untolerated taint(s),
                                            909 Insufficient nvidia.com/gpu
 11s   podgroup/train   Unschedulable       64 pods must be placed together, but
-                                           there are resources for 60 of them...
+                                           there are resources for 60 of ...
 12s   train-6          BindFailed          node-4: the node is gone
 `},
 		"of all namespaces, without nodes": {120, decisionTable{namespaces: true, hidden: true}, `
@@ -244,7 +244,7 @@ AT   greedy   Unschedulable   3 node(s) had untolerated taint(s), 909
                                     Insufficient nvidia.com/gpu
 AT   train-7   Bound           node-3
 AT   podgroup/train   Unschedulable   64 pods must be placed together, but
-                                            there are resources for 60 of th...
+                                            there are resources for 60 of ...
 AT   train-6          BindFailed      node-4: the node is gone
 `, "AT", at)
 	if diff := cmp.Diff(want, out.String()); diff != "" {

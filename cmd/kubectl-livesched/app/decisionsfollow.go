@@ -190,7 +190,7 @@ func (p *followPrinter) printRows(decisions []v1alpha1.Decision) error {
 	p.widen(rows)
 	p.pad(rows)
 	if !p.table.wide {
-		shorten(term, rows, reasonLines*max(term.LastColumn(nil, rows), leastReason/reasonLines))
+		shorten(term, header, rows)
 	}
 	if first {
 		padded := [][]string{header}

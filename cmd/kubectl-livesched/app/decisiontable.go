@@ -47,7 +47,7 @@ func (t *decisionTable) print(w io.Writer, decisions []v1alpha1.Decision, now ti
 		header, rows = t.header(fits), t.rows(term, decisions, now, fits)
 	}
 	if !t.wide {
-		shorten(term, rows, reasonLines*max(term.LastColumn(header, rows), leastReason/reasonLines))
+		shorten(term, header, rows)
 	}
 	if err := term.Table(header, rows); err != nil {
 		return err
@@ -58,15 +58,40 @@ func (t *decisionTable) print(w io.Writer, decisions []v1alpha1.Decision, now ti
 	return nil
 }
 
-// shorten cuts the last column, unless rows may have any length.
-func shorten(term *terminal.Terminal, rows [][]string, width int) {
+// shorten cuts the last column after reasonLines lines, unless rows may have any length.
+func shorten(term *terminal.Terminal, header []string, rows [][]string) {
 	if !term.Wraps() {
 		return
 	}
+	room := max(term.LastColumn(header, rows), leastReason/reasonLines)
 	for _, row := range rows {
 		last := len(row) - 1
-		row[last] = ansi.Truncate(row[last], width, "...")
+		row[last] = cutAfter(row[last], reasonLines, room)
 	}
+}
+
+// cutAfter cuts a text between words, so that it takes a number of lines of a width at most.
+func cutAfter(text string, lines, width int) string {
+	const more = " ..."
+	words := strings.Fields(text)
+	line, used := 1, 0
+	for i, word := range words {
+		room := width
+		if line == lines && i < len(words)-1 {
+			room -= len(more)
+		}
+		switch wide := ansi.StringWidth(word); {
+		case used == 0:
+			used = wide
+		case used+1+wide <= room:
+			used += 1 + wide
+		case line == lines:
+			return strings.Join(words[:i], " ") + more
+		default:
+			line, used = line+1, wide
+		}
+	}
+	return text
 }
 
 func (t *decisionTable) header(fits bool) []string {
