@@ -19,6 +19,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -33,6 +34,10 @@ type groupCycle struct {
 	gang.Attempt
 	loop    *Loop
 	members []*member
+	// first is the number of the first decision that the attempt records.
+	first decisionlog.Number
+	// decision is that about the group as a whole. 0: members were tried, which are recorded.
+	decision decisionlog.Number
 	// retry means that the group is tried again after its back-off, whatever happens.
 	retry bool
 }
@@ -74,7 +79,9 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 		return nil
 	}
 	began := g.loop.Clock.Now()
+	g.first = g.loop.Decisions.Newest() + 1
 	if !g.Place(ctx) {
+		g.record(began)
 		g.makeRoom(ctx)
 		g.observe(began)
 		g.fail(ctx)
@@ -120,6 +127,7 @@ func (g *groupCycle) fail(ctx context.Context) {
 	if g.Group.Topology.Required != "" {
 		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
+	g.explain()
 	for i, m := range g.members {
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 	}
@@ -225,6 +233,7 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		m.placed.Barrier = barrier
 		m.cycle.commit(logger, m.placed)
 	}
+	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
 	g.loop.GroupConditions.Scheduled(g.Group.Key)
 	retry := false
