@@ -60,12 +60,12 @@ func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names [
 		}
 	})
 	f := &follower{statusOptions: o, names: names, objects: objects, pods: pods, last: last}
-	return f.run(ctx, synced, changes, failures, counts)
+	return f.loop(ctx, synced, changes, failures, counts)
 }
 
-// run prints until the context is done. It reads objects only when they have been listed: before
+// loop prints until the context is done. It reads objects only when they have been listed: before
 // that, a read would block.
-func (f *follower) run(ctx context.Context, synced, changes <-chan struct{}, failures <-chan error, counts <-chan pendingPods) error {
+func (f *follower) loop(ctx context.Context, synced, changes <-chan struct{}, failures <-chan error, counts <-chan pendingPods) error {
 	var settled <-chan time.Time // nil without a change
 	ready := false
 	for {
@@ -154,6 +154,8 @@ func newObjectCache(ctx context.Context, config *rest.Config, changes chan<- str
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
+	config = rest.CopyConfig(config)
+	config.Timeout, config.QPS = 0, -1 // --request-timeout would end watches
 	objects, err := cache.New(config, cache.Options{
 		Scheme: scheme,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
