@@ -54,6 +54,22 @@ var _ = Describe("A policy", func() {
 		Expect(expectProfile(ctx, "c", isProgrammed).ResourceVersion).To(Equal(unrelated.ResourceVersion))
 	})
 
+	It("names a profile whose active revision builds on it, also while the present spec is rejected", func(ctx context.Context) {
+		shared := policy("shared", byDefault)
+		create(ctx, shared)
+		create(ctx, profile("a", "policyRef: {name: shared}"), profile("b", "policyRef: {name: shared}"))
+		expectOn(ctx, "a", "shared", 1)
+		expectOn(ctx, "b", "shared", 1)
+		change(ctx, profile("a", ""), refusals[0].spec)
+		expectProfile(ctx, "a", keepsLastGood)
+		Consistently(func(g Gomega) {
+			status := expectPolicy(ctx, "shared", isAccepted,
+				haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 1 is active in profiles a, b")).Status
+			g.Expect(status.Profiles).To(Equal([]string{"a", "b"}))
+			g.Expect(status.ProfileCount).To(Equal(int32(2)))
+		}).WithTimeout(time.Second).Should(Succeed())
+	})
+
 	It("named default applies to profiles without a policyRef while it exists", func(ctx context.Context) {
 		create(ctx, profile("mine", ""))
 		builtIn := expectProfile(ctx, "mine", isProgrammed)

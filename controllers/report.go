@@ -79,8 +79,14 @@ func (r *report) waits(object *v1alpha1.SchedulerProfile) bool {
 	return reason != "" && r.waiting[r.resolution.ProfileResults[object.Name].SchedulerName]
 }
 
-// waitsIn reports whether a profile of a policy is built in one of the next passes.
+// waitsIn reports whether a profile that is to run with a policy is built in one of the next passes,
+// also if that is a last good spec.
 func (r *report) waitsIn(object *v1alpha1.SchedulingPolicy) bool {
+	for name := range r.waiting {
+		if cfg := r.resolution.Profiles[name]; cfg != nil && cfg.PolicyName == object.Name {
+			return true
+		}
+	}
 	return slices.ContainsFunc(r.resolution.PolicyResults[object.Name].Profiles, func(name string) bool {
 		return r.waiting[r.resolution.ProfileResults[name].SchedulerName]
 	})
@@ -110,7 +116,7 @@ type outlook struct {
 	accepted, kept    bool
 	reason, message   string
 	schedulerName     string
-	profiles          string
+	profiles, older   string // that build on a policy
 	runs              identity
 	failure, pending  string
 	pendingGeneration int64
@@ -156,6 +162,8 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 
 func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
 	o := r.outlook(object.ResourceVersion, r.resolution.PolicyResults[object.Name])
+	users := r.usersOf(object)
+	o.profiles, o.older = strings.Join(users.current, "\n"), strings.Join(users.older, "\n")
 	o.failure, o.pending = strings.Join(r.failedIn(object), "\n"), strings.Join(r.pendingIn(object), "\n")
 	o.waits, o.reserved = r.waitsIn(object), strings.Join(r.reservedIn(object), "\n")
 	if good := r.goodPolicy(object); good != nil {
@@ -169,8 +177,8 @@ func (r *report) outlook(resourceVersion string, result config.Result) outlook {
 	o := outlook{
 		resourceVersion: resourceVersion,
 		accepted:        result.Accepted, kept: result.KeptLastGood, reason: result.Reason, message: result.Message,
-		schedulerName: result.SchedulerName, profiles: strings.Join(result.Profiles, "\n"),
-		settled: r.settled,
+		schedulerName: result.SchedulerName,
+		settled:       r.settled,
 	}
 	if r.unreadable != nil {
 		o.unreadable = r.unreadable.Error()

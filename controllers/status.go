@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,8 @@ func (s *state) policyStatus(object *v1alpha1.SchedulingPolicy, now time.Time) *
 	result := s.resolution.PolicyResults[object.Name]
 	status := object.Status.DeepCopy()
 	status.ObservedGeneration = object.Generation
-	status.Profiles, status.ProfileCount = result.Profiles, int32(len(result.Profiles))
+	status.Profiles = s.usersOf(object).all()
+	status.ProfileCount = int32(len(status.Profiles))
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
 	setCondition(&status.Conditions, object.Generation, now, s.policyProgrammed(object))
 	summarize(&status.Conditions, object.Generation, now)
@@ -214,11 +216,48 @@ func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile
 	}
 }
 
+// users are the profiles that build on a policy, by name and in order.
+type users struct {
+	// current are those whose accepted spec does, and those whose active revision builds on the
+	// present generation, although their present spec does not: it is rejected, or not built.
+	current []string
+	// older are other profiles, whose active revision builds on an older generation.
+	older []string
+}
+
+func (u users) all() []string {
+	all := slices.Concat(u.current, u.older)
+	slices.Sort(all)
+	return all
+}
+
+// usersOf returns the profiles that build on a policy.
+func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
+	u := users{current: slices.Clone(s.resolution.PolicyResults[object.Name].Profiles)}
+	for schedulerName, running := range s.running {
+		cfg := running.config
+		result, exists := s.resolution.ProfileResults[cfg.Name]
+		switch {
+		case cfg.PolicyName != object.Name || cfg.PolicyGeneration == 0: // another policy, or the built-in defaults
+		case !exists || result.SchedulerName != schedulerName: // the object that the instance was built from is gone
+		case slices.Contains(u.current, cfg.Name):
+		case cfg.PolicyGeneration == object.Generation:
+			u.current = append(u.current, cfg.Name)
+		default:
+			u.older = append(u.older, cfg.Name)
+		}
+	}
+	slices.Sort(u.current)
+	slices.Sort(u.older)
+	return u
+}
+
 // policyProgrammed returns the condition Programmed of a policy.
 func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condition {
 	result := s.resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	failed, pending, reserved := s.failedIn(object), s.pendingIn(object), s.reservedIn(object)
+	users := s.usersOf(object)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
@@ -231,14 +270,24 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
 	case len(reserved) > 0:
 		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse, fmt.Sprintf("Generation %d is not active in %s: %s", object.Generation, listed(reserved), s.nameInUse())
-	case len(result.Profiles) == 0:
-		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile uses this policy"
 	default:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d is active in %s", object.Generation, listed(result.Profiles))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, users.activeIn(object.Generation)
 	}
 	return condition
+}
+
+// activeIn describes where a generation is active.
+func (u users) activeIn(generation int64) string {
+	switch {
+	case len(u.all()) == 0:
+		return "No accepted profile uses this policy"
+	case len(u.current) == 0:
+		return fmt.Sprintf("No accepted profile uses this policy; an older generation stays active in %s", listed(u.older))
+	case len(u.older) == 0:
+		return fmt.Sprintf("Generation %d is active in %s", generation, listed(u.current))
+	}
+	return fmt.Sprintf("Generation %d is active in %s; an older one stays active in %s", generation, listed(u.current), listed(u.older))
 }
 
 // listed names one profile or more.

@@ -233,9 +233,37 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 		failed map[string]error
 		// pending is a scheduler name.
 		pending string
+		// running are the generations of the policy that active revisions build on, by profile.
+		running map[string]int64
 
+		// users are the profiles in the status, those of the result if it is nil.
+		users                []string
 		accepted, programmed metav1.Condition
 	}{
+		{
+			name: "one that an accepted profile uses, and the active revision of a rejected one", result: profiles(valid, "b"),
+			running: map[string]int64{"a": 2, "b": 2}, users: []string{"a", "b"},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profiles a, b", 2, now),
+		},
+		{
+			name: "one of which a rejected profile keeps an older generation", result: profiles(valid, "b"),
+			running: map[string]int64{"a": 1, "b": 2}, users: []string{"a", "b"},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profile b; an older one stays active in profile a", 2, now),
+		},
+		{
+			name: "one that only a rejected profile uses, in an older generation", result: profiles(valid),
+			running: map[string]int64{"a": 1}, users: []string{"a"},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile uses this policy; an older generation stays active in profile a", 2, now),
+		},
+		{
+			name: "one that a deleted profile and one on the built-in defaults use", result: profiles(valid),
+			running:    map[string]int64{"deleted": 2, "c": 0},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile uses this policy", 2, now),
+		},
 		{
 			name: "one that profiles use", result: profiles(valid, "a", "b"),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
@@ -280,13 +308,19 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 					"a": {Accepted: true, SchedulerName: "name-a"}, "b": {Accepted: true, SchedulerName: "name-b"}, "c": {Accepted: true, SchedulerName: "name-c"},
 				},
 			}
+			if test.users == nil {
+				test.users = test.result.Profiles
+			}
 			want := &v1alpha1.SchedulingPolicyStatus{
 				ObservedGeneration: 2,
-				Profiles:           test.result.Profiles,
-				ProfileCount:       int32(len(test.result.Profiles)),
+				Profiles:           test.users,
+				ProfileCount:       int32(len(test.users)),
 				Conditions:         summarized(2, test.accepted, test.programmed),
 			}
-			s := &state{resolution: resolution, failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
+			s := &state{resolution: resolution, running: map[string]*running{}, failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
+			for name, generation := range test.running {
+				s.running["name-"+name] = &running{config: &config.Profile{Name: name, PolicyName: "p", PolicyGeneration: generation}}
+			}
 			got := s.policyStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)

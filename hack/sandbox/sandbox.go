@@ -135,7 +135,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "secure_port_roles.yaml", "serving_certs.yaml",
+		"revisions_role.yaml", "revisions_role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml", "secure_port_roles.yaml", "serving_certs.yaml",
 		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "client_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
 		return err
 	}
@@ -168,8 +168,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 			"--bind-address=" + host, "--secure-port=" + port,
 			"--tls-cert-file=" + s.serving.cert, "--tls-private-key-file=" + s.serving.key,
 			"--health-probe-bind-address=" + probes,
-			"--leader-elect=false",
-			"--revision-namespace=" + namespace,
+			"--leader-election-namespace=" + namespace,
 		},
 		LogFile: filepath.Join(s.dir, "livesched.log"),
 	}

@@ -299,6 +299,8 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
     kubectl scale deployment web --replicas=%d
     kubectl get pods -o wide
     kubectl livesched explain pod/%s
+    kubectl livesched status                         # the pods that wait, by profile
+    kubectl livesched doctor
     token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
     curl -s --cacert $LIVESCHED_CA -H "Authorization: Bearer $token" $LIVESCHED_URL/metrics | grep livesched_
     less %s

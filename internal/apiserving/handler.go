@@ -7,12 +7,13 @@
 //
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
+//	GET  /apis/livesched.io/v1alpha1/queues
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
 //	  -> guard of internal/secureserving: 401, 403
 //	  -> too many at the same time?       429
-//	  -> Explainer, DecisionLister, Simulator or Snapshotter, with a deadline: 404, 422, 503, 504
+//	  -> Explainer, DecisionLister, QueueLister, Simulator or Snapshotter: 404, 422, 503, 504
 //	  -> names of nodes, for those alone who may list nodes
 package apiserving
 
@@ -72,6 +73,7 @@ type Authorizer interface {
 type Config struct {
 	Explainer      Explainer
 	DecisionLister DecisionLister
+	QueueLister    QueueLister
 	Simulator      Simulator
 	Snapshotter    Snapshotter
 	Authorizer     Authorizer
@@ -130,20 +132,24 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return h.snapshot(r, info.Name)
 	case Decisions:
 		return h.decisions(r, info.Namespace)
+	case Queues:
+		return h.queues(r.Context())
 	}
 	return h.explain(r.Context(), info.Namespace, info.Name, r.URL.Query().Get(NodeParameter))
 }
 
 // verbs are those of the resources.
-var verbs = map[string]string{PodExplanations: "get", Decisions: "list", Simulations: "create", Capacities: "create", Snapshots: "get"}
+var verbs = map[string]string{
+	PodExplanations: "get", Decisions: "list", Queues: "list", Simulations: "create", Capacities: "create", Snapshots: "get",
+}
 
 // served reports whether livesched has what a path names. A simulation and a list may be about all
-// namespaces, and a snapshot is.
+// namespaces, and snapshots and queues are.
 func served(info *request.RequestInfo) bool {
 	switch {
 	case verbs[info.Resource] == "" || len(info.Parts) > 2:
 		return false
-	case info.Resource == Snapshots:
+	case info.Resource == Snapshots, info.Resource == Queues:
 		return info.Namespace == ""
 	}
 	return info.Namespace != "" || info.Resource == Simulations || info.Resource == Decisions

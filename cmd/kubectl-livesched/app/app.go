@@ -85,7 +85,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Explain why pods are pending. Simulate, check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
 			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
-			"or loses settings), diff or replay finds differences, a check of doctor fails, or simulate or replay finds what --fail-on names; 2 if a command fails.",
+			"or loses settings), diff or replay finds differences, a check of doctor fails, or simulate or replay finds what --fail-on names; 2 if a command fails, or doctor could not make all checks.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},

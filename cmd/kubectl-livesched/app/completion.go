@@ -42,7 +42,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 		completion.AddCommand(newKubectlCompletion())
 	}
 	arguments := map[string]complete{
-		"status": o.profileNames, "diff": atMost(1, o.profileNames), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
+		"status": o.profileArguments, "diff": atMost(1, o.profileNames), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
 		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": nothing,
 		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
 	}
@@ -161,6 +161,15 @@ func (o *options) named(kind schema.GroupVersionKind) complete {
 // profileNames completes the names of profiles.
 func (o *options) profileNames(ctx context.Context, _ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindProfile), ""), 0
+}
+
+// profileArguments completes the names of profiles, as NAME or as profile/NAME.
+func (o *options) profileArguments(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	names, directive := o.profileNames(ctx, command, args, word)
+	if kind, _, found := strings.Cut(word, "/"); found && isProfileKind(kind) {
+		return prefixed(kind+"/", names), directive
+	}
+	return names, directive
 }
 
 // revisedObjects completes profile/NAME and policy/NAME, and these as two arguments.

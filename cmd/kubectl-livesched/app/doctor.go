@@ -6,19 +6,22 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/discovery"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/doctor"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 type doctorOptions struct {
 	*options
-	leaseName, serviceAccount, user, output string
+	livesched                    remoteOptions
+	serviceAccount, user, output string
 }
 
 func newDoctor(shared *options) *cobra.Command {
@@ -27,13 +30,14 @@ func newDoctor(shared *options) *cobra.Command {
 		Use:   "doctor",
 		Short: "Find what is wrong with the installation",
 		Long: "Check the custom resource definitions, the version of the API server, the permissions of livesched, its replicas and their leader, " +
-			"the webhook, other schedulers of the same pods, and profiles and policies that are not active.\n\n" +
-			"Each check ends with ok, warning, failed, or unknown if you may not read what it needs. The exit code is 1 if one has failed. " +
-			"The command changes nothing.",
+			"whether the leader answers on its secure port, the webhook, other schedulers of the same pods, and profiles and policies that are not active.\n\n" +
+			"Each check ends with ok, warning, failed, or unknown if it could not be made, mostly because you may not read what it needs. The command " +
+			"changes nothing.\n\n" +
+			"Exit codes: 0 if all checks were made and none has failed; 1 if one has failed; 2 if none has failed, but some could not be made.",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
+	o.livesched.addFlags(command)
 	command.Flags().StringVar(&o.serviceAccount, "service-account", "livesched", "Name of livesched's ServiceAccount.")
 	command.Flags().StringVar(&o.user, "livesched-user", "", "User that livesched authenticates as, if that is not a ServiceAccount: system:kube-scheduler with config/kubeadm.")
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
@@ -41,6 +45,9 @@ func newDoctor(shared *options) *cobra.Command {
 }
 
 func (o *doctorOptions) run(ctx context.Context) error {
+	if err := o.livesched.check(); err != nil {
+		return err
+	}
 	c, err := o.client()
 	if err != nil {
 		return err
@@ -55,31 +62,50 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	}
 	findings := doctor.Examine(ctx, doctor.Installation{
 		Client: c, Server: server.ServerVersion, Now: time.Now(),
-		Namespace: o.liveschedNamespace, Lease: o.leaseName, ServiceAccount: o.serviceAccount, User: o.user,
+		Namespace: o.liveschedNamespace, Lease: o.livesched.lease, ServiceAccount: o.serviceAccount, User: o.user,
+		Queues: func(ctx context.Context) ([]v1alpha1.Queue, error) {
+			return o.listQueues(ctx, restConfig, &o.livesched)
+		},
 	})
 	if err := o.print(findings); err != nil {
 		return err
 	}
-	for _, finding := range findings {
-		if finding.State == doctor.Failed {
-			return errFound
-		}
+	if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.State == doctor.Failed }) {
+		return errFound
+	}
+	if unmade, all := doctor.Unmade(findings); len(unmade) > 0 {
+		return fmt.Errorf("%d of %d checks could not be made: %s", len(unmade), all, strings.Join(unmade, ", "))
 	}
 	return nil
 }
 
+// print prints the findings. Advice that several of them have follows at the end, once.
 func (o *doctorOptions) print(findings []doctor.Finding) error {
 	if o.output != "" {
 		return writeAs(o.Out, o.output, findings)
+	}
+	var shared []string
+	checks := map[string][]string{} // by advice
+	for _, f := range findings {
+		if f.Advice == "" {
+			continue
+		}
+		if len(checks[f.Advice]) == 1 {
+			shared = append(shared, f.Advice)
+		}
+		checks[f.Advice] = append(checks[f.Advice], f.Check)
 	}
 	t := terminal.Of(o.Out)
 	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn, doctor.OK: t.Good}
 	for _, finding := range findings {
 		state := styles[finding.State](fmt.Sprintf("%-8s", finding.State))
 		t.Entry(fmt.Sprintf("%s %-17s ", state, finding.Check), strings.Repeat(" ", 27), finding.Message)
-		if finding.Advice != "" {
+		if len(checks[finding.Advice]) == 1 {
 			t.Entry(strings.Repeat(" ", 27)+"-> ", strings.Repeat(" ", 30), finding.Advice)
 		}
+	}
+	for _, advice := range shared {
+		t.Entry("-> ", "   ", strings.Join(slices.Compact(checks[advice]), ", ")+": "+advice)
 	}
 	return nil
 }

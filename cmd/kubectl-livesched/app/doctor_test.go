@@ -41,9 +41,9 @@ import (
 type finding struct{ Check, State, Message, Advice string }
 
 // examine runs doctor as a user, "" for the administrator, and returns its findings and exit code.
-func examine(ctx context.Context, user string) ([]finding, int) {
+func examine(ctx context.Context, user string, flags ...string) ([]finding, int) {
 	GinkgoHelper()
-	args := []string{"doctor", "-o", "json"}
+	args := append([]string{"doctor", "-o", "json"}, flags...)
 	if user != "" {
 		args = append(args, "--as", user)
 	}
@@ -113,7 +113,7 @@ func schemaOf(definition *unstructured.Unstructured) map[string]any {
 
 var _ = Describe("doctor", func() {
 	It("finds nothing wrong with a good installation", func(ctx context.Context) {
-		startLivesched(ctx, func(o *liveschedapp.Options) { o.LeaderElect, o.LeaderElectionNamespace = true, "livesched-system" })
+		livesched := startSecurely(ctx, func(o *liveschedapp.Options) { o.LeaderElect, o.LeaderElectionNamespace = true, "livesched-system" })
 		DeferCleanup(func(ctx context.Context) {
 			Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace("livesched-system"))).To(Succeed())
 		})
@@ -128,20 +128,32 @@ var _ = Describe("doctor", func() {
 			events := &eventsv1.EventList{}
 			g.Expect(k8s.List(ctx, events, client.MatchingFields{"reportingController": "good"})).To(Succeed())
 			g.Expect(events.Items).NotTo(BeEmpty())
-			findings, code := examine(ctx, "")
+			findings, code := examine(ctx, "", livesched...)
 			g.Expect(findings).To(HaveEach(HaveField("State", "ok")))
 			g.Expect(code).To(BeZero())
 		}).WithContext(ctx).Should(Succeed())
-		got := kubectl(ctx, "doctor")
+		got := kubectl(ctx, append([]string{"doctor"}, livesched...)...)
 		Expect(got.out).To(And(
 			MatchRegexp(`(?m)^ok +definitions +schedulerprofiles.livesched.io is the definition of this plugin$`),
 			MatchRegexp(`(?m)^ok +API server +the API server \(v1\.\d+`),
 			MatchRegexp(`(?m)^ok +rights +ServiceAccount livesched-system/livesched has the permissions`),
 			MatchRegexp(`(?m)^ok +replicas +2 replicas are ready$`),
 			MatchRegexp(`(?m)^ok +leader +\S+ leads, and renewed the Lease \d+s ago$`),
+			MatchRegexp(`(?m)^ok +secure port +the leader answers, and schedules the pods of 1 profile$`),
 			MatchRegexp(`(?m)^ok +webhook +the webhook is not installed`),
 			MatchRegexp(`(?m)^ok +other schedulers +nothing found$`),
 			MatchRegexp(`(?m)^ok +profiles +all SchedulerProfiles \(1\) and SchedulingPolicies \(1\) are active$`)))
+
+		By("not asking livesched, or in vain")
+		findings, code := examine(ctx, "")
+		Expect(findings).To(found("secure port", "unknown", "livesched was not asked: no pod of livesched runs in namespace livesched-system"))
+		Expect(code).To(Equal(2))
+		findings, code = examine(ctx, "", "--livesched-url=https://127.0.0.1:1")
+		Expect(findings).To(found("secure port", "failed", "the leader does not answer: https://127.0.0.1:1 cannot be reached"))
+		Expect(code).To(Equal(1))
+		findings, _ = examine(ctx, "somebody", livesched...)
+		Expect(findings).To(found("secure port", "unknown", "livesched was not asked: livesched does not support impersonation"))
+		Expect(kubectl(ctx, "doctor", "--livesched-ca=x").errOut).To(ContainSubstring("--livesched-ca (LIVESCHED_CA): has no effect"))
 	}, SpecTimeout(5*time.Minute))
 
 	It("finds an installation that is not there", func(ctx context.Context) {
@@ -338,12 +350,29 @@ var _ = Describe("doctor", func() {
 		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
-	It("says what it may not read, and does not call that a failure", func(ctx context.Context) {
+	It("says what it may not read, and does not call that a success or a failure", func(ctx context.Context) {
 		findings, code := examine(ctx, "somebody")
-		Expect(code).To(BeZero(), fmt.Sprint(findings))
-		for _, check := range []string{"definitions", "rights", "replicas", "leader", "webhook", "other schedulers", "profiles"} {
+		Expect(code).To(Equal(2), fmt.Sprint(findings))
+		unmade := []string{"definitions", "rights", "replicas", "leader", "webhook", "other schedulers", "profiles"}
+		for _, check := range unmade {
 			Expect(findings).To(found(check, "unknown", "you may not read"), check)
 		}
 		Expect(findings).NotTo(ContainElement(HaveField("State", "failed")))
-	})
+		got := kubectl(ctx, "doctor", "--as=somebody")
+		Expect(got.errOut).To(Equal("error: 8 of 9 checks could not be made: definitions, rights, replicas, leader, secure port, webhook, other schedulers, profiles\n"))
+		Expect(got.out).To(And(
+			HaveSuffix("\n-> definitions, rights, webhook: ask for the permission, or let somebody run this who has it\n"+
+				"-> replicas, leader: the Role livesched-client in livesched-system permits it\n"+
+				"-> other schedulers, profiles: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n"),
+			MatchRegexp(`(?m)^unknown +definitions +you may not read CustomResourceDefinitions$`)))
+		Expect(strings.Count(got.out, "->")).To(Equal(3))
+		Expect(strings.Count(got.out, "CustomResourceDefinitions")).To(Equal(1), got.out)
+
+		By("asking livesched with a user who may not")
+		livesched := startSecurely(ctx)
+		got = kubectlAs(ctx, newUser(ctx, "examines"), append([]string{"doctor"}, livesched...)...)
+		Expect(got.code).To(Equal(2))
+		Expect(got.out).To(ContainSubstring(`you may not ask livesched: queues.livesched.io is forbidden: User "system:serviceaccount:livesched-system:examines" cannot list resource "queues"`))
+		Expect(got.out).To(ContainSubstring("at the cluster scope: the ClusterRole livesched-viewer permits it\n"))
+	}, SpecTimeout(5*time.Minute))
 })

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
@@ -57,10 +59,23 @@ func TestOutputFormatsAreChecked(t *testing.T) {
 	}
 }
 
-func TestCutUsesAWideTerminal(t *testing.T) {
-	for width, want := range map[int]string{80: "123…", 100: "123…", 104: "12345…", 200: "1234567"} {
-		if got := cut(terminal.Plain(io.Discard, width), "1234567", 4); got != want {
-			t.Errorf("%d columns: %s", width, got)
+func TestTablesAreFittedToTheTerminal(t *testing.T) {
+	const name, other = "a-name-of-twenty-one-", "another-of-twenty-two-"
+	header := []string{"NAME", "READY", "OTHER"}
+	for _, test := range []struct {
+		width       int
+		name, other string
+	}{
+		{59, name, other}, // 21 + 3 + 5 + 3 + 22 are 54
+		{54, name, other},
+		{53, name, "another-of-twenty-tw…"},
+		{41, "a-name-of-twenty-…", "another-of-…"},
+		{20, "a-name-…", "another…"}, // no less, on whatever terminal
+	} {
+		got := fitted(test.width, header, [][]string{{name, "True", other}}, 0, 2)
+		want := [][]string{{test.name, "True", test.other}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d columns: %s", test.width, diff)
 		}
 	}
 }

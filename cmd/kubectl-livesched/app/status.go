@@ -4,35 +4,36 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 type statusOptions struct {
 	*options
-	queueOptions
-	output string
-	watch  bool
+	livesched remoteOptions
+	output    string
+	watch     bool
 }
 
 // statusReport is the output of the command.
 type statusReport struct {
 	Profiles []profileStatus `json:"profiles"`
 	Policies []policyStatus  `json:"policies"`
-	// PodsFrom describes the source of the pod counts.
-	PodsFrom string `json:"podsFrom"`
+	// PodsUnknown is why the numbers of pods are unknown, "" if they are known.
+	PodsUnknown string `json:"podsUnknown,omitempty"`
 }
 
 type profileStatus struct {
@@ -49,10 +50,11 @@ type profileStatus struct {
 	Since            metav1.Time `json:"since,omitzero"`
 	// Policy is the policy that the profile builds on, PolicyGeneration its active generation, 0
 	// for the built-in defaults.
-	Policy           string    `json:"policy"`
-	PolicyGeneration int64     `json:"policyGeneration,omitempty"`
-	Pods             podCounts `json:"pods"`
-	Problems         []string  `json:"problems,omitempty"`
+	Policy           string `json:"policy"`
+	PolicyGeneration int64  `json:"policyGeneration,omitempty"`
+	// Pods are nil if they are unknown, or if livesched does not queue the pods of the profile.
+	Pods     *podCounts `json:"pods,omitempty"`
+	Problems []string   `json:"problems,omitempty"`
 }
 
 type policyStatus struct {
@@ -68,27 +70,36 @@ type policyStatus struct {
 func newStatus(shared *options) *cobra.Command {
 	o := &statusOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "status [NAME...]",
+		Use:   "status [NAME | profile/NAME]...",
 		Short: "Show profiles and policies, their active revisions, and the pending pods",
 		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
-			"profiles and policies. The tables have at most 100 columns, or those of the terminal: -o wide shows whole names and more columns.\n\n" +
-			"The numbers of pods come from the leader's metrics. The command reads these through the API server, which requires the permission to get " +
-			"pods/proxy in livesched's namespace, or from --metrics-url. If it cannot read them, it counts pods by their conditions.",
+			"profiles and policies. The tables have at most 80 columns, or those of the terminal: -o wide shows whole names and more columns.\n\n" +
+			"The command asks a running livesched for the numbers of pods. That requires the permissions of the Role livesched-client in livesched's " +
+			"namespace, and the permission to list queues.livesched.io, which the ClusterRole livesched-viewer has. If there is no answer, these columns " +
+			"have a -, and the last line says why.",
 		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  kubectl livesched status -w",
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	o.addFormerNamespaceFlag(command)
-	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
-	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of the metrics of livesched's leader, such as https://127.0.0.1:10259/metrics.")
-	command.Flags().StringVar(&o.metricsToken, "metrics-token", "", "Bearer token for --metrics-url, such as that of 'kubectl create token'.")
-	command.Flags().BoolVar(&o.metricsInsecure, "metrics-insecure-skip-tls-verify", false, "Accept any certificate of --metrics-url. For a forwarded port.")
+	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, formatWide, formatJSON, formatYAML)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes, until interrupted.")
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes, until interrupted. The numbers of pods are read every 2 seconds.")
 	return command
 }
 
-func (o *statusOptions) run(ctx context.Context, names []string) error {
+func (o *statusOptions) run(ctx context.Context, args []string) error {
+	if err := o.livesched.check(); err != nil {
+		return err
+	}
+	names, err := profilesNamed(args)
+	if err != nil {
+		return err
+	}
 	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	config, err := o.flags.ToRESTConfig()
 	if err != nil {
 		return err
 	}
@@ -96,75 +107,33 @@ func (o *statusOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	pods := o.countPods(ctx, config, &o.livesched)
+	report.setPods(pods)
 	if err := o.print(report); err != nil || !o.watch {
 		return err
 	}
-	return o.follow(ctx, c, names, report)
+	return o.follow(ctx, config, names, report, pods)
 }
 
-// watchInterval is the interval between two reads of the status while watching it.
-const watchInterval = time.Second
-
-// follow prints the status whenever it differs from the last one, until the context is done. A
-// status that cannot be read is reported once, and read again.
-func (o *statusOptions) follow(ctx context.Context, c client.Client, names []string, last *statusReport) error {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
-	lastFailure := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		report, err := o.read(ctx, c, names)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			if err.Error() != lastFailure {
-				_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
-			}
-			lastFailure = err.Error()
-			continue
-		case equality.Semantic.DeepEqual(report, last):
-			continue
-		}
-		last, lastFailure = report, ""
-		switch o.output {
-		case formatYAML:
-			_, _ = fmt.Fprintln(o.Out, "---")
-		case "", formatWide:
-			_, _ = fmt.Fprintf(o.Out, "\n%s\n", time.Now().Format(time.TimeOnly))
-		}
-		if err := o.print(report); err != nil {
-			return err
-		}
-	}
-}
-
-// read reads the status of the named profiles, or of all.
-func (o *statusOptions) read(ctx context.Context, c client.Client, names []string) (*statusReport, error) {
+// read reads the status of the named profiles, or of all, without the numbers of pods.
+func (o *statusOptions) read(ctx context.Context, c client.Reader, names []string) (*statusReport, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := c.List(ctx, &profiles); err != nil {
-		return nil, err
+		return nil, viewing(err)
 	}
 	var policies v1alpha1.SchedulingPolicyList
 	if err := c.List(ctx, &policies); err != nil {
-		return nil, err
+		return nil, viewing(err)
 	}
 	if err := only(&profiles, &policies, names); err != nil {
 		return nil, err
 	}
-	pods, from, err := o.countPods(ctx, c, profiles.Items)
-	if err != nil {
-		return nil, err
-	}
-	report := &statusReport{Profiles: []profileStatus{}, Policies: []policyStatus{}, PodsFrom: from}
+	// A cache has no order.
+	slices.SortFunc(profiles.Items, func(a, b v1alpha1.SchedulerProfile) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(policies.Items, func(a, b v1alpha1.SchedulingPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	report := &statusReport{Profiles: []profileStatus{}, Policies: []policyStatus{}}
 	for i := range profiles.Items {
-		status := newProfileStatus(&profiles.Items[i])
-		status.Pods = pods[status.SchedulerName]
-		report.Profiles = append(report.Profiles, status)
+		report.Profiles = append(report.Profiles, newProfileStatus(&profiles.Items[i]))
 	}
 	for i := range policies.Items {
 		report.Policies = append(report.Policies, newPolicyStatus(&policies.Items[i]))
@@ -172,21 +141,70 @@ func (o *statusOptions) read(ctx context.Context, c client.Client, names []strin
 	return report, nil
 }
 
+// setPods adds the numbers of pods.
+func (r *statusReport) setPods(pods pendingPods) {
+	r.PodsUnknown = pods.unknown
+	for i := range r.Profiles {
+		r.Profiles[i].Pods = pods.byProfile[r.Profiles[i].Name]
+	}
+}
+
+// viewing adds to an error what would permit the user to read profiles and policies.
+func viewing(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding", err)
+	}
+	return err
+}
+
+// profilesNamed returns the names in the arguments NAME, profile/NAME and sprof/NAME.
+func profilesNamed(args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		kind, name, found := strings.Cut(arg, "/")
+		if !found {
+			name = arg
+		} else if !isProfileKind(kind) {
+			return nil, fmt.Errorf("%q: must name a profile, as NAME, profile/NAME or sprof/NAME", arg)
+		}
+		if name == "" {
+			return nil, fmt.Errorf("%q: has no name", arg)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// isProfileKind reports whether a word on the command line stands for profiles. kubectl's -o name
+// writes the group, too.
+func isProfileKind(word string) bool {
+	switch strings.TrimSuffix(strings.ToLower(word), "."+v1alpha1.GroupVersion.Group) {
+	case "profile", "profiles", "sprof", "schedulerprofile", "schedulerprofiles":
+		return true
+	}
+	return false
+}
+
 // only keeps the named profiles and the policies that they build on. Without names it keeps all.
 func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.SchedulingPolicyList, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	wanted, builtOn := sets.New(names...), sets.New[string]()
-	profiles.Items = slices.DeleteFunc(profiles.Items, func(p v1alpha1.SchedulerProfile) bool { return !wanted.Has(p.Name) })
+	var known []string
 	for i := range profiles.Items {
-		wanted.Delete(profiles.Items[i].Name)
-		builtOn.Insert(policyNameOf(&profiles.Items[i].Spec))
+		known = append(known, profiles.Items[i].Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no SchedulerProfile %q%s", name, suggest.DidYouMean(name, known))
+		}
+	}
+	builtOn := sets.New[string]()
+	profiles.Items = slices.DeleteFunc(profiles.Items, func(p v1alpha1.SchedulerProfile) bool { return !slices.Contains(names, p.Name) })
+	for i := range profiles.Items {
+		builtOn.Insert(policyNameOf(&profiles.Items[i].Spec), newProfileStatus(&profiles.Items[i]).Policy)
 	}
 	policies.Items = slices.DeleteFunc(policies.Items, func(p v1alpha1.SchedulingPolicy) bool { return !builtOn.Has(p.Name) })
-	if wanted.Len() > 0 {
-		return fmt.Errorf("no such SchedulerProfile: %s", strings.Join(sets.List(wanted), ", "))
-	}
 	return nil
 }
 

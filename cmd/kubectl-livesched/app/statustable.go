@@ -5,19 +5,14 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
-)
-
-// The widths of columns that keep the lines of a narrow table within 100 characters.
-const (
-	maxName       = 30
-	maxPolicyName = 20
-	maxProfiles   = 40
 )
 
 // print prints the report in the format that the user chose.
@@ -43,8 +38,9 @@ func (o *statusOptions) print(report *statusReport) error {
 	for _, p := range report.Policies {
 		o.printProblems("schedulingpolicy/"+p.Name, p.Problems)
 	}
-	if wide {
-		_, _ = fmt.Fprintf(o.Out, "\nPods: %s.\n", report.PodsFrom)
+	if report.PodsUnknown != "" {
+		_, _ = fmt.Fprintln(o.Out)
+		terminal.Of(o.Out).Entry("", "  ", "The numbers of pods are unknown: "+report.PodsUnknown)
 	}
 	return nil
 }
@@ -63,11 +59,14 @@ func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error
 	}
 	for i := range profiles {
 		p := &profiles[i]
-		rows = append(rows, []string{
-			cut(t, p.Name, maxName), t.Condition(p.Ready), orNone(p.Revision), cut(t, p.policy(), maxPolicyName), fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable),
-		})
+		pending, unschedulable := none, none
+		if p.Pods != nil {
+			pending, unschedulable = fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable)
+		}
+		rows = append(rows, []string{p.Name, t.Condition(p.Ready), orNone(p.Revision), p.policy(), pending, unschedulable})
 	}
-	return writeTable(o.Out, []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}, rows)
+	header := []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}
+	return writeTable(o.Out, header, fitted(t.Width(), header, rows, 0, 3))
 }
 
 func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error {
@@ -78,13 +77,14 @@ func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error 
 		if wide {
 			rows = append(rows, []string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed), fmt.Sprint(p.Generation), profiles})
 		} else {
-			rows = append(rows, []string{cut(t, p.Name, maxName), t.Condition(p.Ready), fmt.Sprint(p.Generation), cut(t, profiles, maxProfiles)})
+			rows = append(rows, []string{p.Name, t.Condition(p.Ready), fmt.Sprint(p.Generation), profiles})
 		}
 	}
 	if wide {
 		return writeTable(o.Out, []string{"POLICY", "READY", "ACCEPTED", "PROGRAMMED", "GENERATION", "PROFILES"}, rows)
 	}
-	return writeTable(o.Out, []string{"POLICY", "READY", "GENERATION", "PROFILES"}, rows)
+	header := []string{"POLICY", "READY", "GENERATION", "PROFILES"}
+	return writeTable(o.Out, header, fitted(t.Width(), header, rows, 0, 3))
 }
 
 // wideRow returns the row of a profile in the wide table.
@@ -99,7 +99,10 @@ func (p *profileStatus) wideRow(t *terminal.Terminal) []string {
 	row := []string{
 		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed), orNone(p.Revision), since, generation, p.policy(),
 	}
-	return append(row, p.Pods.row()...)
+	if p.Pods == nil {
+		return append(row, none, none, none, none)
+	}
+	return append(row, fmt.Sprint(p.Pods.Active), fmt.Sprint(p.Pods.Backoff), fmt.Sprint(p.Pods.Unschedulable), fmt.Sprint(p.Pods.Gated))
 }
 
 // policy describes the policy that a profile builds on, with its active generation.
@@ -123,14 +126,40 @@ func orNone(text string) string {
 	return text
 }
 
-// cut shortens a text to a number of characters, and to more of them on a terminal with more than
-// 100 columns, of which a row has two such texts.
-func cut(t *terminal.Terminal, text string, limit int) string {
-	limit += max(t.Width()-100, 0) / 2
-	if characters := []rune(text); len(characters) > limit {
-		return string(characters[:limit-1]) + "…"
+const (
+	// columnSpace is the space between two columns of a table.
+	columnSpace = 3
+	// minCut is the least width that a column is cut to.
+	minCut = 8
+)
+
+// fitted returns the rows of a table with two columns cut so that lines fit a width. The first of
+// the two, which has the names of the rows, gets more room.
+func fitted(width int, header []string, rows [][]string, first, second int) [][]string {
+	widths := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		}
 	}
-	return text
+	room := width - columnSpace*(len(header)-1)
+	for i := range widths {
+		if i != first && i != second {
+			room -= widths[i]
+		}
+	}
+	if widths[first]+widths[second] <= room {
+		return rows
+	}
+	toSecond := max(min(widths[second], max(room*2/5, room-widths[first])), minCut)
+	toFirst := max(room-toSecond, minCut)
+	var out [][]string
+	for _, row := range rows {
+		row = slices.Clone(row)
+		row[first], row[second] = ansi.Truncate(row[first], toFirst, "…"), ansi.Truncate(row[second], toSecond, "…")
+		out = append(out, row)
+	}
+	return out
 }
 
 func (o *statusOptions) printProblems(object string, problems []string) {

@@ -41,7 +41,7 @@ func newTop(shared *options) *cobra.Command {
 		Short: "Watch queues, rates, reloads and the pods that wait",
 		Long: "Watch a running livesched: the pending pods of each profile by queue, the pods that it places a second, its last reload, and the kinds of pods " +
 			"that got no node. Press ? for the keys. Without a terminal, or with --once, the command prints this once.\n\n" +
-			"Rates and kinds of pods are those of the last 1,000 decisions. The numbers of pods are those of `status`.\n\n" +
+			"Rates and kinds of pods are those of the last 1,000 decisions. The numbers of pods are those of `status`, - if they are unknown.\n\n" +
 			"The command requires the permissions of `status`, those of the Role livesched-client in livesched's namespace, and the permission to list " +
 			"decisions.livesched.io, in all namespaces or in that of --namespace. It shows what you may not read as an error, and the rest.",
 		Example: "  kubectl livesched top\n\n  # One frame, for a report\n  kubectl livesched top --once -n ml",
@@ -89,32 +89,41 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
 	defer cancel()
 	var data top.Data
-	var err error
-	if data.Profiles, err = o.readProfiles(ctx, c); err != nil {
+	report, err := (&statusOptions{options: o.options}).read(ctx, c, nil)
+	if err != nil {
 		data.Errors = append(data.Errors, fmt.Sprintf("profiles: %v", err))
+	} else {
+		report.setPods(o.countPods(ctx, config, &o.livesched))
+		data.Profiles = profilesOnTop(report)
 	}
-	if data.Decisions, err = o.readDecisions(ctx, config); err != nil {
+	data.Decisions, err = o.readDecisions(ctx, config)
+	switch {
+	case err != nil && report != nil && report.PodsUnknown == oneLine(err):
+		data.Errors = append(data.Errors, fmt.Sprintf("queues, decisions: %v", err))
+	case err != nil && report != nil && report.PodsUnknown != "":
+		data.Errors = append(data.Errors, "queues: "+report.PodsUnknown, fmt.Sprintf("decisions: %v", err))
+	case err != nil:
 		data.Errors = append(data.Errors, fmt.Sprintf("decisions: %v", err))
+	case report != nil && report.PodsUnknown != "":
+		data.Errors = append(data.Errors, "queues: "+report.PodsUnknown)
 	}
 	data.Time = time.Now()
 	return data
 }
 
-func (o *topOptions) readProfiles(ctx context.Context, c client.Client) ([]top.Profile, error) {
-	status := &statusOptions{options: o.options, queueOptions: queueOptions{leaseName: o.livesched.lease}}
-	report, err := status.read(ctx, c, nil)
-	if err != nil {
-		return nil, err
-	}
+func profilesOnTop(report *statusReport) []top.Profile {
 	profiles := []top.Profile{}
 	for i := range report.Profiles {
 		p := &report.Profiles[i]
-		profiles = append(profiles, top.Profile{
-			Name: p.Name, Ready: p.Ready, Revision: p.Revision, Reloaded: p.Since.Time,
-			Active: p.Pods.Active, Backoff: p.Pods.Backoff, Unschedulable: p.Pods.Unschedulable, Gated: p.Pods.Gated,
-		})
+		on := top.Profile{Name: p.Name, Ready: p.Ready, Revision: p.Revision, Reloaded: p.Since.Time}
+		if p.Pods != nil {
+			on.Pods = &top.Pods{
+				Active: int(p.Pods.Active), Backoff: int(p.Pods.Backoff), Unschedulable: int(p.Pods.Unschedulable), Gated: int(p.Pods.Gated),
+			}
+		}
+		profiles = append(profiles, on)
 	}
-	return profiles, nil
+	return profiles
 }
 
 func (o *topOptions) readDecisions(ctx context.Context, config *rest.Config) ([]v1alpha1.Decision, error) {

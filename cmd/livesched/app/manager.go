@@ -171,6 +171,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	answers := apiserving.Config{
 		Explainer:      explainer{sched},
 		DecisionLister: decisionLister{sched},
+		QueueLister:    queueLister{sched},
 		Simulator:      simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
 
 		Snapshotter: snapshotter{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed},

@@ -6,14 +6,11 @@ package queue
 import (
 	"maps"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/sets"
 	compmetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
-
-	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // Labels of the events that the queue itself creates.
@@ -29,7 +26,7 @@ const profileReload = "ProfileReload"
 const reservationEnded = "ReservationEnded"
 
 // metrics holds the handles of kube-scheduler's queue metrics, since looking one up costs more than
-// moving a pod. The handles of livesched_pending_pods are in profileRules. Queue.mu guards it.
+// moving a pod. The handles of livesched_pending_pods are in tally. Queue.mu guards it.
 type metrics struct {
 	// pending holds the gauge of pods per place, nil for places without one. Backoff and
 	// ErrorBackoff share a gauge.
@@ -67,27 +64,12 @@ func newMetrics(async *schedmetrics.MetricAsyncRecorder) *metrics {
 func (m *metrics) moved(e *entry, to Place) {
 	if g := m.pending[e.place]; g != nil {
 		g.Dec()
-		e.profile.pending[e.place].Dec()
+		e.profile.pending.add(e.place, -1)
 	}
 	if g := m.pending[to]; g != nil {
 		g.Inc()
-		e.profile.pending[to].Inc()
+		e.profile.pending.add(to, 1)
 	}
-}
-
-// pendingOf returns the gauges of livesched_pending_pods of one profile, per place, nil for places
-// without one. It creates the series, so that they are 0 before the first pod.
-func pendingOf(schedulerName string) (gauges [places]prometheus.Gauge) {
-	for place, queue := range map[Place]string{
-		Active:        ownmetrics.QueueActive,
-		Backoff:       ownmetrics.QueueBackoff,
-		ErrorBackoff:  ownmetrics.QueueBackoff,
-		Unschedulable: ownmetrics.QueueUnschedulable,
-		Gated:         ownmetrics.QueueGated,
-	} {
-		gauges[place] = ownmetrics.PendingPods.WithLabelValues(schedulerName, queue)
-	}
-	return gauges
 }
 
 // incomingNames are the values of the label "queue" of queue_incoming_pods_total.
@@ -144,11 +126,4 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 // forget drops the handles of removed profiles, all of whose gauges must be 0.
 func (m *metrics) forget(schedulerNames sets.Set[string]) {
 	maps.DeleteFunc(m.unschedulable, func(key reasonKey, _ compmetrics.GaugeMetric) bool { return schedulerNames.Has(key.schedulerName) })
-}
-
-// deletePendingOf deletes the series of livesched_pending_pods of a removed profile.
-func deletePendingOf(schedulerName string) {
-	for _, queue := range []string{ownmetrics.QueueActive, ownmetrics.QueueBackoff, ownmetrics.QueueUnschedulable, ownmetrics.QueueGated} {
-		ownmetrics.PendingPods.DeleteLabelValues(schedulerName, queue)
-	}
 }

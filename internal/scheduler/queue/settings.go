@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -114,8 +113,8 @@ type profileRules struct {
 	preEnqueue                 []preEnqueuePlugin
 	initialBackoff, maxBackoff time.Duration
 	maxInUnschedulable         time.Duration
-	// pending counts the profile's pods per place; see pendingOf.
-	pending [places]prometheus.Gauge
+	// pending counts the waiting pods of the scheduler name.
+	pending *tally
 
 	// hints are in a fixed order, so that equal queues make equal decisions.
 	hints []eventHints
@@ -162,7 +161,13 @@ func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *pod
 			rs.profiles[name] = p
 			continue
 		}
-		rs.profiles[name] = newProfileRules(name, settings, groups)
+		p := newProfileRules(name, settings, groups)
+		if before := old.profiles[name]; before != nil {
+			p.pending = before.pending
+		} else {
+			p.pending = newTally(name)
+		}
+		rs.profiles[name] = p
 	}
 	return rs
 }
@@ -174,7 +179,6 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 		initialBackoff:     s.InitialBackoff,
 		maxBackoff:         s.MaxBackoff,
 		maxInUnschedulable: s.MaxInUnschedulable,
-		pending:            pendingOf(name),
 		events:             map[string][]fwk.ClusterEvent{},
 		matches:            map[fwk.ClusterEvent][]Hint{},
 	}

@@ -707,6 +707,7 @@ func (w *twinWorld) compare() {
 		w.fatalf("%d pods, want %d", len(states), len(m.pods))
 	}
 	var counts Counts
+	pending := map[string]Pending{}
 	longest := 0
 	for i, s := range states {
 		p := m.pods[s.Pod.UID]
@@ -715,6 +716,7 @@ func (w *twinWorld) compare() {
 		}
 		w.comparePod(s, p)
 		w.seen[p.place.String()]++
+		pending[s.Pod.Spec.SchedulerName] = pending[s.Pod.Spec.SchedulerName].with(s.Place)
 		switch p.place {
 		case Active:
 			counts.Active++
@@ -737,6 +739,11 @@ func (w *twinWorld) compare() {
 	counts.InFlightEvents = longest // of the pod that was popped first
 	if got := q.Counts(); got != counts {
 		w.fatalf("counts %+v, want %+v", got, counts)
+	}
+	for name, got := range q.PendingByProfile() {
+		if got != pending[name] {
+			w.fatalf("pending pods of %s: %+v, want %+v", name, got, pending[name])
+		}
 	}
 	w.compareNominations()
 	w.compareStructure()

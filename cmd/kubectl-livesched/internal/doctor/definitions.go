@@ -88,6 +88,6 @@ func (e *examination) server(context.Context) {
 	case version.SkewTested:
 		e.add(OK, "", "the API server (%s) is one of "+tested, info.GitVersion)
 	default:
-		e.add(Unknown, "", "the API server has version %s; "+tested+" are others", info.GitVersion)
+		e.add(Warning, "", "the API server has version %s; "+tested+" are others", info.GitVersion)
 	}
 }

@@ -7,6 +7,7 @@
 //	definitions.go   the custom resource definitions, and the version of the API server
 //	rights.go        the permissions of livesched's ServiceAccount
 //	process.go       replicas, their versions, and the leader
+//	answers.go       what a running livesched answers on its secure port
 //	webhook.go       the webhook, if it is installed
 //	schedulers.go    other schedulers of the same pods
 //	profiles.go      profiles and policies that are not active
@@ -15,11 +16,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // State is the outcome of a check.
@@ -52,6 +56,8 @@ type Installation struct {
 	Namespace, Lease, ServiceAccount string
 	// User is the user that livesched authenticates as, "" if it is the ServiceAccount.
 	User string
+	// Queues asks livesched for the queues of its profiles.
+	Queues func(context.Context) ([]v1alpha1.Queue, error)
 	// Now is the present time.
 	Now time.Time
 }
@@ -75,6 +81,7 @@ func Examine(ctx context.Context, in Installation) []Finding {
 		{"rights", e.rights},
 		{"replicas", e.replicas},
 		{"leader", e.leader},
+		{"secure port", e.answers},
 		{"webhook", e.webhook},
 		{"other schedulers", e.schedulers},
 		{"profiles", e.profiles},
@@ -89,15 +96,51 @@ func Examine(ctx context.Context, in Installation) []Finding {
 	return e.findings
 }
 
+// add reports a finding, unless it has been reported.
 func (e *examination) add(state State, advice, format string, args ...any) {
-	e.findings = append(e.findings, Finding{Check: e.check, State: state, Message: fmt.Sprintf(format, args...), Advice: advice})
+	finding := Finding{Check: e.check, State: state, Message: fmt.Sprintf(format, args...), Advice: advice}
+	if !slices.Contains(e.findings, finding) {
+		e.findings = append(e.findings, finding)
+	}
 }
 
 // unreadable reports that something could not be read.
 func (e *examination) unreadable(what string, err error) {
+	e.unreadableWithout("ask for the permission, or let somebody run this who has it", what, err)
+}
+
+// unreadableWithoutViewer is unreadable for what the ClusterRole livesched-viewer permits to read.
+func (e *examination) unreadableWithoutViewer(what string, err error) {
+	e.unreadableWithout("the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding", what, err)
+}
+
+// unreadableWithoutClient is unreadable for what the Role livesched-client permits to read.
+func (e *examination) unreadableWithoutClient(what string, err error) {
+	e.unreadableWithout(fmt.Sprintf("the Role livesched-client in %s permits it", e.Namespace), what, err)
+}
+
+// unreadableWithout reports that something could not be read, with the advice for somebody who may
+// not read it.
+func (e *examination) unreadableWithout(advice, what string, err error) {
 	if apierrors.IsForbidden(err) {
-		e.add(Unknown, "ask for the permission, or let somebody run this who has it", "you may not read %s", what)
+		e.add(Unknown, advice, "you may not read %s", what)
 		return
 	}
 	e.add(Unknown, "", "%s could not be read: %v", what, err)
+}
+
+// Unmade returns the names of the checks that could not be made, at least in part, and the number
+// of all checks.
+func Unmade(findings []Finding) (unmade []string, all int) {
+	last := ""
+	for _, finding := range findings {
+		if finding.Check != last {
+			last = finding.Check
+			all++
+		}
+		if finding.State == Unknown && !slices.Contains(unmade, finding.Check) {
+			unmade = append(unmade, finding.Check)
+		}
+	}
+	return unmade, all
 }

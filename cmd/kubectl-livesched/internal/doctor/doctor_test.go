@@ -26,7 +26,7 @@ func TestTheVersionOfTheAPIServer(t *testing.T) {
 		{"v1.34.9+k3s1", nil, OK, "is one of"},
 		{"v1.37.0-alpha.1", nil, Warning, "is newer than the versions"},
 		{"v1.33.2", nil, Warning, "is older than the versions"},
-		{"unknown", nil, Unknown, "has version unknown"},
+		{"unknown", nil, Warning, "has version unknown"},
 		{"", errors.New("no answer"), Unknown, "no answer"},
 	} {
 		e := &examination{Installation: Installation{Server: func() (*version.Info, error) { return &version.Info{GitVersion: test.server}, test.err }}}

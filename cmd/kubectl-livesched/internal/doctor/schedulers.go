@@ -33,7 +33,7 @@ const (
 func (e *examination) schedulers(ctx context.Context) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := e.Client.List(ctx, &profiles); err != nil {
-		e.unreadable("SchedulerProfiles", err)
+		e.unreadableWithoutViewer("SchedulerProfiles", err)
 		return
 	}
 	names, waits := sets.New[string](), false
@@ -48,7 +48,7 @@ func (e *examination) schedulers(ctx context.Context) {
 	}
 	own, err := e.hosts(ctx)
 	if err != nil {
-		e.unreadable("the replicas of livesched", err)
+		e.unreadableWithoutClient("the replicas of livesched", err)
 		return
 	}
 	if own.Len() == 0 {

@@ -88,7 +88,7 @@ func (l *Livesched) Download(ctx context.Context, resource, name string, paramet
 
 func (l *Livesched) ask(ctx context.Context, q question, order order) ([]byte, error) {
 	if l.Config.Impersonate.UserName != "" {
-		return nil, errors.New("livesched does not support impersonation (--as): it answers whoever sends the request")
+		return nil, ErrImpersonation
 	}
 	if l.URL != "" {
 		return l.askDirectly(ctx, q)

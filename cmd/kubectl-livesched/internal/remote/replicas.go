@@ -86,7 +86,7 @@ func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 		found = append(found, r)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no pod of livesched runs in namespace %s (label %s): see --livesched-namespace and --livesched-url", l.Namespace, selector)
+		return nil, fmt.Errorf("%w in namespace %s (label %s): see --livesched-namespace and --livesched-url", ErrNoReplica, l.Namespace, selector)
 	}
 	return found, nil
 }

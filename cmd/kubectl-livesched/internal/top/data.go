@@ -31,16 +31,33 @@ type Data struct {
 	Errors []string
 }
 
-// Profile is a profile with its pending pods. A count of -1 is unknown.
+// Profile is a profile with its pending pods.
 type Profile struct {
 	Name, Ready, Revision string
 	// Reloaded is the time at which the revision became active, zero if none is.
-	Reloaded                              time.Time
-	Active, Backoff, Unschedulable, Gated int
+	Reloaded time.Time
+	// Pods are nil if they are unknown, or if livesched does not queue the pods of the profile.
+	Pods *Pods
 }
 
+// Pods are the pending pods of a profile by queue.
+type Pods struct{ Active, Backoff, Unschedulable, Gated int }
+
 func (p *Profile) pending() int {
-	return max(p.Active, 0) + max(p.Backoff, 0) + max(p.Unschedulable, 0) + max(p.Gated, 0)
+	if p.Pods == nil {
+		return 0
+	}
+	return p.Pods.Active + p.Pods.Backoff + p.Pods.Unschedulable + p.Pods.Gated
+}
+
+// pendingPods returns the number of pending pods of all profiles. It is false if that of none is
+// known.
+func (d *Data) pendingPods() (pods int, known bool) {
+	for i := range d.Profiles {
+		pods += d.Profiles[i].pending()
+		known = known || d.Profiles[i].Pods != nil
+	}
+	return pods, known
 }
 
 // Read reads the data. Errors are part of it, so that one part can be shown without the other.

@@ -30,9 +30,9 @@ var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // wait.
 func cluster() Data {
 	d := Data{Time: now, Profiles: []Profile{
-		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Reloaded: now.Add(-14 * time.Minute), Active: 3, Unschedulable: 1312},
-		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Reloaded: now.Add(-3 * 24 * time.Hour), Backoff: 2, Gated: 1},
-		{Name: "a-profile-with-quite-a-long-name", Ready: "Unknown", Active: 0, Backoff: -1, Unschedulable: 0, Gated: 0},
+		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Reloaded: now.Add(-14 * time.Minute), Pods: &Pods{Active: 3, Unschedulable: 1312}},
+		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Reloaded: now.Add(-3 * 24 * time.Hour), Pods: &Pods{Backoff: 2, Gated: 1}},
+		{Name: "a-profile-with-quite-a-long-name", Ready: "Unknown"},
 	}}
 	add := func(ago time.Duration, pod, profile string, result v1alpha1.DecisionResult) {
 		d.Decisions = append(d.Decisions, v1alpha1.Decision{

@@ -90,17 +90,17 @@ func (m model) head() []string {
 	if !m.loaded {
 		return []string{t.Bold("livesched") + "  reading...", ""}
 	}
-	pending := 0
-	for i := range m.data.Profiles {
-		pending += m.data.Profiles[i].pending()
+	pending := "-"
+	if pods, known := m.data.pendingPods(); known {
+		pending = count(pods)
 	}
 	decided, placed, _ := rates(&m.data)
 	line := t.Bold("livesched") + m.data.Time.Format("  15:04:05")
 	if m.paused {
 		line += "  " + t.Warn("paused")
 	}
-	line += grouped.Sprintf("  %d profiles  %d pending", len(m.data.Profiles), pending) +
-		fmt.Sprintf("  %s decisions/s  %s placed/s", rate(decided), rate(placed))
+	line += grouped.Sprintf("  %d profiles", len(m.data.Profiles)) +
+		fmt.Sprintf("  %s pending  %s decisions/s  %s placed/s", pending, rate(decided), rate(placed))
 	lines := []string{line}
 	for _, problem := range m.data.Errors {
 		lines = append(lines, t.Bad(strings.Join(strings.Fields(problem), " ")))
@@ -149,10 +149,9 @@ func (m model) profileTable() (header []string, rows [][]string) {
 	}
 	for i := range profiles {
 		p := &profiles[i]
-		row := []string{
-			ansi.Truncate(p.Name, max(room, 8), "…"), t.Condition(p.Ready), count(p.Active), count(p.Backoff), count(p.Unschedulable), count(p.Gated),
-			rate(placed[p.Name]), age(m.data.Time, p.Reloaded),
-		}
+		row := []string{ansi.Truncate(p.Name, max(room, 8), "…"), t.Condition(p.Ready)}
+		row = append(row, p.Pods.row()...)
+		row = append(row, rate(placed[p.Name]), age(m.data.Time, p.Reloaded))
 		if m.width >= wide {
 			row = append(row, cmp.Or(p.Revision, "-"))
 		}
@@ -170,12 +169,15 @@ func (m model) waitingTable() (rows [][]string) {
 	return rows
 }
 
-func count(n int) string {
-	if n < 0 {
-		return "-"
+// row returns the columns of the queues.
+func (p *Pods) row() []string {
+	if p == nil {
+		return []string{"-", "-", "-", "-"}
 	}
-	return grouped.Sprintf("%d", n)
+	return []string{count(p.Active), count(p.Backoff), count(p.Unschedulable), count(p.Gated)}
 }
+
+func count(n int) string { return grouped.Sprintf("%d", n) }
 
 func rate(perSecond float64) string { return grouped.Sprintf("%.1f", perSecond) }
 
