@@ -179,6 +179,10 @@ func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
 	return active.Config, nil
 }
 
+// SchedulerNames returns the scheduler names of the profiles that were active when the fork was
+// made, in alphabetical order.
+func (k *Fork) SchedulerNames() []string { return k.profiles.Names() }
+
 // Groups returns the pod groups of the running scheduler, as they are now. Which of their pods have
 // a node may differ in the fork.
 func (k *Fork) Groups() *podgroup.Registry { return k.forker.cfg.Groups }
