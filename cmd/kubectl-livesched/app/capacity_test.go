@@ -66,19 +66,19 @@ spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology
 			if err != nil {
 				t.Fatal(err)
 			}
-			pod, err := onePod(documents)
+			pod, err := (&capacityOptions{}).countedPod(documents, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := groupOfPod(documents, pod)
+			got, oneByOne, err := groupOfPod(documents, pod)
 			if test.error != "" {
 				if err == nil || !strings.HasPrefix(err.Error(), test.error) {
 					t.Errorf("got %v, want %s", err, test.error)
 				}
 				return
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
-				t.Error(err, diff)
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil || oneByOne != (name == "of Kubernetes, one by one") {
+				t.Error(err, diff, oneByOne)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestPrintGroupsThatFit(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	if err := printCapacity(testTerminal(&out), c); err != nil {
+	if err := printCapacity(testTerminal(&out), c, false); err != nil {
 		t.Fatal(err)
 	}
 	want := `Room for 3 more groups of 64 pods, on 48 of 64 nodes; profile gpu@5d9c7b6f84.
@@ -112,7 +112,7 @@ Pod group train: 64 pods must be placed together, and 40 fit now in rack=r4; 64 
 	}
 	c.Status.Limited, c.Status.PodGroups, c.Spec.PodGroup.MinMember = true, 1, 1
 	out.Reset()
-	if err := printCapacity(testTerminal(&out), c); err != nil || !strings.HasPrefix(out.String(), "Room for at least 1 more group of 1 pod, on ") {
+	if err := printCapacity(testTerminal(&out), c, false); err != nil || !strings.HasPrefix(out.String(), "Room for at least 1 more group of 1 pod, on ") {
 		t.Error(err, out.String())
 	}
 }

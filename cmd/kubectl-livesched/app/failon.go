@@ -56,7 +56,7 @@ func checkMetric(metric string) error {
 		}
 	}
 	return fmt.Errorf("--fail-on: unknown metric %q%s The metrics are %s, and of each resource RESOURCE.%s",
-		metric, sentence(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(statistics, " and RESOURCE."))
+		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(statistics, " and RESOURCE."))
 }
 
 // checkResources returns an error if a condition is about a resource that no column of the table
@@ -73,13 +73,13 @@ func checkResources(conditions []condition, s *v1alpha1.SimulationStatus) error 
 		if len(resources) > 0 {
 			has = "The resources of the nodes are " + strings.Join(resources, ", ")
 		}
-		errs = append(errs, fmt.Errorf("--fail-on %q: unknown resource %q%s %s", conditions[i].text, resource, sentence(suggest.DidYouMean(resource, resources)), has))
+		errs = append(errs, fmt.Errorf("--fail-on %q: unknown resource %q%s %s", conditions[i].text, resource, questionOrStop(suggest.DidYouMean(resource, resources)), has))
 	}
 	return errors.Join(errs...)
 }
 
-// sentence ends a part of an error message: with its question, or with a full stop.
-func sentence(question string) string {
+// questionOrStop ends a part of an error message: with its question, or with a full stop.
+func questionOrStop(question string) string {
 	if question == "" {
 		return "."
 	}
