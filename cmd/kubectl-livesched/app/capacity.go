@@ -44,7 +44,7 @@ func newCapacity(shared *options) *cobra.Command {
 		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched capacity -f train.yaml --add-nodes a100=4\n\n" +
 			"  # How far can this Deployment grow? And with another profile?\n  kubectl livesched capacity deployment/web\n" +
 			"  kubectl livesched capacity deployment/web --scheduler-name binpack",
-		Args: cobra.MaximumNArgs(2),
+		Args: o.checkArgs,
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	addOptionalFilesFlags(command, &o.files, &o.recursive, "a Pod, or an object with pod templates")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,20 +20,26 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
+// checkArgs returns an error if the arguments and --filename do not name the pod in one way.
+func (o *capacityOptions) checkArgs(command *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 && len(o.files) == 0:
+		return errors.New("there is no pod to count: use --filename, or TYPE/NAME of an object in the cluster, such as deployment/web")
+	case len(args) > 0 && len(o.files) > 0:
+		return errors.New("use either --filename or TYPE/NAME, not both")
+	}
+	return cobra.MaximumNArgs(2)(command, args)
+}
+
 // documents returns the objects that the arguments or the files name, and whether they are in the
 // cluster.
 func (o *capacityOptions) documents(args []string) (documents []manifests.Document, live bool, err error) {
-	switch {
-	case len(args) > 0 && len(o.files) > 0:
-		return nil, false, errors.New("use either --filename or TYPE/NAME, not both")
-	case len(args) > 0:
+	if len(args) > 0 {
 		object, err := o.liveObject(args, o.namespace)
 		if err != nil {
 			return nil, false, err
 		}
 		return []manifests.Document{documentOf(object)}, true, nil
-	case len(o.files) == 0:
-		return nil, false, errors.New("there is no pod to count: use --filename, or TYPE/NAME of an object in the cluster, such as deployment/web")
 	}
 	documents, err = manifests.Read(o.files, o.recursive, o.In)
 	return documents, false, err

@@ -191,15 +191,10 @@ func hint(text string, helps bool) string {
 
 // printMore says how many items of a list were left out: of count, named were printed, and known are
 // in the answer.
-func printMore(w io.Writer, what string, count int32, named, known int, wide bool) {
-	more := count - int32(named)
-	switch {
-	case more <= 0:
-		return
-	case !wide && named < known:
-		what += ": -o wide"
+func printMore(w io.Writer, one string, count int32, named, known int) {
+	if more := count - int32(named); more > 0 {
+		writeLine(w, "... and "+many(more, "more "+one)+hint(": -o wide", named < known))
 	}
-	writeLine(w, grouped.Sprintf("... and %d more ", more)+what)
 }
 
 func ownerName(o *v1alpha1.OwnerPods) string {
@@ -218,7 +213,7 @@ func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 	for _, pod := range o.VictimPods[:named] {
 		writeLine(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
 	}
-	printMore(w, "victims", o.Victims, named, len(o.VictimPods), wide)
+	printMore(w, "victim", o.Victims, named, len(o.VictimPods))
 	if o.PreemptionsLimited {
 		writeLine(w, "There are more preemptions: livesched stopped looking for them, because it takes too long.")
 	}
@@ -237,7 +232,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		}
 		writeLine(w, line)
 	}
-	printMore(w, "unplaced", o.Unplaced, named, len(o.UnplacedPods), wide)
+	printMore(w, "unplaced pod", o.Unplaced, named, len(o.UnplacedPods))
 }
 
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {
