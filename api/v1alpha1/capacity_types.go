@@ -170,7 +170,7 @@ type NextPod struct {
 	Verdict Verdict `json:"verdict"`
 
 	// message is a human-readable explanation of the verdict. For a group, it is
-	// about the group, and is unset if you may not list nodes.
+	// about the group. Names of nodes are left out if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
 

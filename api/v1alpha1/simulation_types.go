@@ -264,6 +264,7 @@ type UnplacedPod struct {
 	Name string `json:"name"`
 
 	// message is why the pod has no node. It is unset for pods after the first 20.
+	// Names of nodes are left out if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -54,6 +54,7 @@ func newCapacity(shared *options) *cobra.Command {
 	command.Flags().StringVar(&o.schedulerName, "scheduler-name", "", "Scheduler name of the counted pods. Default: that of the pod.")
 	command.Flags().Int32Var(&o.limit, "limit", 5000, "Count up to this number of pods, at most 5000.")
 	command.Flags().Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score.")
+	_ = command.RegisterFlagCompletionFunc("template", function(o.templateNames)) // fails only if the flag does not exist
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
 	return command
