@@ -34,7 +34,8 @@ type CapacitySpec struct {
 	// controller changes it. The API server's defaults apply.
 	Pod corev1.Pod `json:"pod"`
 
-	// podGroup counts groups of such pods, instead of single ones.
+	// podGroup counts groups of such pods, instead of single ones. If it is unset,
+	// the PodGroup of the cluster that the pod names counts.
 	// +optional
 	PodGroup *CapacityPodGroup `json:"podGroup,omitempty"`
 
@@ -87,13 +88,18 @@ type CapacityStatus struct {
 
 	// pods is the number of pods that fit beside those that are bound.
 	Pods int32 `json:"pods"`
-	// podGroups is the number of groups that fit, with spec.podGroup. All their
+	// podGroups is the number of groups that fit, if groups were counted. All their
 	// pods are in pods.
 	// +optional
 	PodGroups int32 `json:"podGroups,omitempty"`
 	// limited reports whether the count ended at its limit. More pods may fit.
 	// +optional
 	Limited bool `json:"limited,omitempty"`
+
+	// podGroup is what became of the PodGroup that the pod names. It is unset if the
+	// pod names none, or with spec.podGroup.
+	// +optional
+	PodGroup *NamedPodGroup `json:"podGroup,omitempty"`
 
 	// nodes is the number of nodes that the pods are on, and clusterNodes that
 	// of all nodes.
@@ -108,6 +114,41 @@ type CapacityStatus struct {
 	// is unset if the count ended at its limit.
 	// +optional
 	Next *NextPod `json:"next,omitempty"`
+}
+
+// PodGroupUse is how pods that name a PodGroup were counted.
+type PodGroupUse string
+
+const (
+	// PodGroupTogether means that groups were counted: the pods of each are placed
+	// together.
+	PodGroupTogether PodGroupUse = "Together"
+	// PodGroupOneByOne means that single pods were counted, because the PodGroup
+	// says so.
+	PodGroupOneByOne PodGroupUse = "OneByOne"
+	// PodGroupLeftToPlugin means that single pods were counted, because a plugin of
+	// the profile places the pods of PodGroups.
+	PodGroupLeftToPlugin PodGroupUse = "LeftToPlugin"
+	// PodGroupNotFound means that single pods were counted, because there is no such
+	// PodGroup. In the cluster, the pods would wait for it.
+	PodGroupNotFound PodGroupUse = "NotFound"
+	// PodGroupNotServed means that single pods were counted, because the API server
+	// does not serve the API of the PodGroup. livesched ignores the name then.
+	PodGroupNotServed PodGroupUse = "NotServed"
+)
+
+// NamedPodGroup is the PodGroup that a counted pod names.
+type NamedPodGroup struct {
+	// name is the name of the PodGroup, in the namespace of the pod.
+	Name string `json:"name"`
+	// apiVersion is the API of the PodGroup.
+	APIVersion string `json:"apiVersion"`
+	// use is Together, OneByOne, LeftToPlugin, NotFound or NotServed.
+	Use PodGroupUse `json:"use"`
+
+	// minMember is the number of pods of each group, if groups were counted.
+	// +optional
+	MinMember int32 `json:"minMember,omitempty"`
 }
 
 // PoolCapacity is the number of pods that fit in a node pool.
@@ -129,7 +170,7 @@ type NextPod struct {
 	Verdict Verdict `json:"verdict"`
 
 	// message is a human-readable explanation of the verdict. For a group, it is
-	// about the group, and is unset if you may not list nodes.
+	// about the group. Names of nodes are left out if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -55,6 +55,11 @@ type SimulationSpec struct {
 	// +optional
 	Pods PodSelection `json:"pods,omitzero"`
 
+	// schedulerName is the scheduler name that the pods get, instead of their own.
+	// It also selects pods of other schedulers than livesched.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+
 	// nodes changes the nodes on which pods are decided, with both
 	// configurations.
 	// +optional
@@ -80,6 +85,11 @@ type PodSelection struct {
 	// labelSelector selects pods by their labels.
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
+
+	// names selects pods by their names, in the namespace of the simulation. At most
+	// 5000. Default: pods of all names.
+	// +optional
+	Names []string `json:"names,omitempty"`
 }
 
 // NodeChanges adds and removes nodes.
@@ -253,7 +263,8 @@ type UnplacedPod struct {
 	// name of the pod.
 	Name string `json:"name"`
 
-	// message is why the pod has no node.
+	// message is why the pod has no node. It is unset for pods after the first 20.
+	// Names of nodes are left out if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

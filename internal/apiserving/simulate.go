@@ -39,10 +39,12 @@ const (
 // Simulator simulates changes. Any goroutine may call it. If a request is invalid, or if this
 // replica cannot answer yet, the error is an apierrors.APIStatus.
 type Simulator interface {
-	// Simulate decides pods again with a change.
-	Simulate(ctx context.Context, s *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error)
-	// Count counts how many pods fit.
-	Count(ctx context.Context, c *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error)
+	// Simulate decides pods again with a change. It erases the names of nodes in messages if the
+	// user may not list nodes.
+	Simulate(ctx context.Context, s *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error)
+	// Count counts how many pods fit. It erases the names of nodes in the message about a group if the
+	// user may not list nodes.
+	Count(ctx context.Context, c *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error)
 }
 
 // simulate answers a simulation, in all namespaces or in one.
@@ -56,26 +58,11 @@ func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, namespace str
 		return nil, err
 	}
 	defer leave()
-	status, err := h.Simulator.Simulate(ctx, in)
+	status, err := h.Simulator.Simulate(ctx, in, !seesNodes)
 	if err != nil {
 		return nil, err
 	}
-	if !seesNodes {
-		for _, outcome := range []*v1alpha1.SimulationOutcome{&status.Current, status.New} {
-			withoutMessages(outcome)
-		}
-	}
 	return &v1alpha1.Simulation{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
-}
-
-// withoutMessages removes the messages of plugins about pods, which may name nodes.
-func withoutMessages(outcome *v1alpha1.SimulationOutcome) {
-	if outcome == nil {
-		return
-	}
-	for i := range outcome.UnplacedPods {
-		outcome.UnplacedPods[i].Message = ""
-	}
 }
 
 // count answers how many pods fit.
@@ -89,7 +76,7 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string
 		return nil, err
 	}
 	defer leave()
-	status, err := h.Simulator.Count(ctx, in)
+	status, err := h.Simulator.Count(ctx, in, !seesNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +88,7 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string
 	return &v1alpha1.Capacity{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
 }
 
-// visibleNext returns what the user of a request may see of what keeps the next pod pending. The
-// message about a group has the labels of a domain, which may be that of the host name.
+// visibleNext returns what the user of a request may see of what keeps the next pod pending.
 func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alpha1.NextPod, seesNodes bool) (*v1alpha1.NextPod, error) {
 	shown, err := h.visible(ctx, &v1alpha1.PodExplanation{
 		Metadata: metav1.ObjectMeta{Namespace: namespace}, Message: next.Message, Pending: &v1alpha1.PendingExplanation{
@@ -113,13 +99,9 @@ func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alp
 		return nil, err
 	}
 	p := shown.Pending
-	out := &v1alpha1.NextPod{
+	return &v1alpha1.NextPod{
 		Verdict: next.Verdict, Message: shown.Message, PodGroup: p.PodGroup, PodRefusals: p.PodRefusals, Groups: p.Groups, Suggestions: p.Suggestions,
-	}
-	if next.PodGroup != nil && !seesNodes {
-		out.Message = ""
-	}
-	return out, nil
+	}, nil
 }
 
 // begin waits for the turn of a simulation, and asks whether its user may see nodes. Who may not

@@ -54,6 +54,20 @@ func (o *options) podsAndOwners(ctx context.Context, command *cobra.Command, arg
 	return prefixed(prefix, names), 0
 }
 
+// templateNames completes the names of the pod templates in the files or the object of a capacity.
+func (o *capacityOptions) templateNames(_ context.Context, _ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args)+len(o.files) == 0 || slices.Contains(o.files, "-") { // not what the user types next
+		return nil, 0
+	}
+	slices.Sort(o.files)
+	o.files = slices.Compact(o.files) // cobra parses flags twice to complete one
+	documents, _, err := o.documents(args)
+	if err != nil {
+		return nil, 0
+	}
+	return namesOfTemplates(podTemplatesIn(documents)), 0
+}
+
 // kindsNamed returns the kinds that a user calls by a name, such as deploy or deployments.apps: of
 // PodGroups, there are two.
 func (o *options) kindsNamed(name string) []schema.GroupVersionKind {

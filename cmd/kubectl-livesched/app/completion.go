@@ -43,7 +43,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 	}
 	arguments := map[string]complete{
 		"status": o.profileArguments, "diff": atMost(1, o.profileNames), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
-		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": nothing,
+		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": o.podsAndOwners,
 		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
 	}
 	for _, command := range root.Commands() {

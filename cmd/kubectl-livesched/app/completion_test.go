@@ -47,6 +47,8 @@ var _ = Describe("completion", func() {
 			}
 			createForSpec(ctx, node)
 		}
+		llm := file("kind: LeaderWorkerSet\nspec:\n  leaderWorkerTemplate:\n    leaderTemplate: {spec: {containers: [{name: c}]}}\n" +
+			"    workerTemplate: {spec: {containers: [{name: c}]}}\n")
 		want := map[string][]string{
 			"status ":                              {"good", "goof"},
 			"status good ":                         {"goof"},
@@ -74,6 +76,9 @@ var _ = Describe("completion", func() {
 			"status --livesched-namespace livesch": {"livesched-system"},
 			"simulate --add-nodes ":                {"gpu-1=", "gpu-2=", "gpu=", "plain="},
 			"simulate --remove-nodes gpu-1,g":      {"gpu-1,gpu-1", "gpu-1,gpu-2"},
+			"simulate pod/w":                       {"pod/web-1", "pod/web-2"},
+			"capacity -f " + llm + " --template ":  {"leader", "worker"},
+			"simulate --scheduler-name g":          {"good", "goof"},
 			"simulate --pods ":                     {"all", "last=", "pending"},
 			"rollback profile good --policy ":      {"keep", "restore"},
 			"status --context ":                    {"livesched-sandbox"},

@@ -158,7 +158,8 @@ var _ = Describe("explain", func() {
 		Expect(got.code).To(Equal(1))
 		Expect(got.out).To(HavePrefix("Pods decided again: 1, on 3 nodes.\n"))
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
-		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(ContainSubstring("at the cluster scope"))
+		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(And(ContainSubstring("at the cluster scope"), ContainSubstring("livesched-viewer"), ContainSubstring("use -n NAMESPACE")))
+		Expect(got.out).To(ContainSubstring("Unplaced: default/large: 0/3 nodes are available: "), "a reason without names of nodes")
 		more := file("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: more, namespace: default}\nspec:\n  template:\n    spec:\n" +
 			"      schedulerName: mine\n      containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")
 		// On a busy machine the time for the verdict may be over before a node was emptied.
@@ -174,10 +175,13 @@ var _ = Describe("explain", func() {
 		got = kubectlAs(ctx, user, "capacity", "-f", pairs)
 		GinkgoWriter.Println(got.out)
 		Expect(got.out).To(HavePrefix("Room for 1 more group of 2 pods, on 1 of 3 nodes; profile mine@"), got.errOut)
-		Expect(got.out).To(ContainSubstring("The next group does not fit.\nPod group one: 2 pods must be placed together, and 1 fits now; 2 are ready."))
+		Expect(got.out).To(MatchRegexp(`The next group does not fit: pod group default/one: 1 of 2 pods that must be\s+placed together fit; .*0/3 nodes are available: `))
+		Expect(got.out).To(And(ContainSubstring("Pod group one: 2 pods must be placed together, and 1 fits now; 2 are ready."), Not(ContainSubstring("livesched-node"))))
 		var simulation v1alpha1.Simulation
 		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
 		Expect(simulation.Status.Nodes).To(Equal(int32(3)))
+
+		expectSimulations(ctx, large)
 
 		By("taking a snapshot, and replaying it")
 		taken := filepath.Join(GinkgoT().TempDir(), "snapshot.gz")

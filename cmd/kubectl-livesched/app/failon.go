@@ -4,12 +4,16 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // failOnPattern is the form of --fail-on: a metric, an operator, and a number or the word current.
@@ -26,12 +30,60 @@ func parseConditions(texts []string) ([]condition, error) {
 			return nil, fmt.Errorf("--fail-on: must be a metric, an operator (>, >=, <, <=, =, !=), and a number or the word current, not %q", text)
 		}
 		c := condition{text: text, metric: parts[1], operator: parts[2], value: parts[3]}
-		if _, isResource := cutStatistic(c.metric); !isResource && metrics[c.metric] == nil {
-			return nil, fmt.Errorf("--fail-on: unknown metric %q: must be unplaced, nodesUsed, zoneSkewMax, preemptions, victims, moved, RESOURCE.mean or RESOURCE.stddev", c.metric)
+		if err := checkMetric(c.metric); err != nil {
+			return nil, err
 		}
 		conditions = append(conditions, c)
 	}
 	return conditions, nil
+}
+
+// statistics are those of a resource.
+var statistics = []string{"mean", "stddev"}
+
+// checkMetric returns an error if a simulation has no such metric. The resources are not known
+// before it has been made: see checkResources.
+func checkMetric(metric string) error {
+	if _, isResource := cutStatistic(metric); isResource || metrics[metric] != nil {
+		return nil
+	}
+	known := slices.Sorted(maps.Keys(metrics))
+	candidates := slices.Clone(known)
+	if dot := strings.LastIndexByte(metric, '.'); dot > 0 {
+		candidates = nil
+		for _, statistic := range statistics {
+			candidates = append(candidates, metric[:dot+1]+statistic)
+		}
+	}
+	return fmt.Errorf("--fail-on: unknown metric %q%s The metrics are %s, and of each resource RESOURCE.%s",
+		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(statistics, " and RESOURCE."))
+}
+
+// checkResources returns an error if a condition is about a resource that no column of the table
+// has: it would never hold, or always.
+func checkResources(conditions []condition, s *v1alpha1.SimulationStatus) error {
+	resources := resourcesOf(outcomesOf(s))
+	var errs []error
+	for i := range conditions {
+		resource, isResource := cutStatistic(conditions[i].metric)
+		if !isResource || slices.Contains(resources, resource) {
+			continue
+		}
+		has := "no node has a resource"
+		if len(resources) > 0 {
+			has = "The resources of the nodes are " + strings.Join(resources, ", ")
+		}
+		errs = append(errs, fmt.Errorf("--fail-on %q: unknown resource %q%s %s", conditions[i].text, resource, questionOrStop(suggest.DidYouMean(resource, resources)), has))
+	}
+	return errors.Join(errs...)
+}
+
+// questionOrStop ends a part of an error message: with its question, or with a full stop.
+func questionOrStop(question string) string {
+	if question == "" {
+		return "."
+	}
+	return question
 }
 
 // metrics are the metrics of an outcome that have no resource.
@@ -46,8 +98,8 @@ var metrics = map[string]func(*v1alpha1.SimulationOutcome) int32{
 
 // cutStatistic returns the resource of a metric such as cpu.mean.
 func cutStatistic(metric string) (resource string, ok bool) {
-	for _, statistic := range []string{".mean", ".stddev"} {
-		if resource, ok := strings.CutSuffix(metric, statistic); ok {
+	for _, statistic := range statistics {
+		if resource, ok := strings.CutSuffix(metric, "."+statistic); ok {
 			return resource, true
 		}
 	}
@@ -55,7 +107,7 @@ func cutStatistic(metric string) (resource string, ok bool) {
 }
 
 // of returns the value of the metric in an outcome. Statistics of resources are in percent, as they
-// are printed. A resource that no node has is not used.
+// are printed. A resource that no node of the outcome has is not used.
 func (c *condition) of(o *v1alpha1.SimulationOutcome) float64 {
 	resource, isResource := cutStatistic(c.metric)
 	if !isResource {
@@ -104,8 +156,28 @@ func lastOutcome(s *v1alpha1.SimulationStatus) *v1alpha1.SimulationOutcome {
 	return &s.Current
 }
 
-// fail reports the conditions that hold.
-func (o *simulateOptions) fail(conditions []condition, s *v1alpha1.SimulationStatus) (err error) {
+// outcomesOf returns the columns.
+func outcomesOf(s *v1alpha1.SimulationStatus) []*v1alpha1.SimulationOutcome {
+	outcomes := []*v1alpha1.SimulationOutcome{&s.Actual, &s.Current}
+	if s.New != nil {
+		outcomes = append(outcomes, s.New)
+	}
+	return outcomes
+}
+
+// fail reports the conditions that hold. A condition that cannot be evaluated is an error: what it
+// guards must not pass because of a typing error.
+func (o *simulateOptions) fail(conditions []condition, s *v1alpha1.SimulationStatus) error {
+	if len(conditions) == 0 {
+		return nil
+	}
+	if err := checkResources(conditions, s); err != nil {
+		return err
+	}
+	if s.Pods == 0 {
+		return o.failOnNothing()
+	}
+	var err error
 	for i := range conditions {
 		c := &conditions[i]
 		if value, holds := c.holds(s); holds {
@@ -114,4 +186,13 @@ func (o *simulateOptions) fail(conditions []condition, s *v1alpha1.SimulationSta
 		}
 	}
 	return err
+}
+
+// failOnNothing returns an error if pods were selected by a name or labels, and there are none: a
+// guard with a mistyped namespace would always pass. That no pod is pending is good news.
+func (o *simulateOptions) failOnNothing() error {
+	if o.pods == "pending" || o.namespace == "" && o.selector == "" {
+		return nil
+	}
+	return errors.New("--fail-on: no pod was decided, so there is nothing to check: see --namespace, --selector and --pods")
 }

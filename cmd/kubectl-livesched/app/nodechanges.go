@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
@@ -28,6 +29,15 @@ const (
 	keptByPods       = "Pods keep the volumes that are bound and the devices that are allocated."
 )
 
+// The largest numbers of pods that are decided, and of nodes that are added.
+const (
+	maxDecided = 5000
+	maxAdded   = 5000
+)
+
+// kindsOf are the kinds of the resources that are created.
+var kindsOf = map[string]string{"simulations": "Simulation", "capacities": "Capacity"}
+
 // nodeChanges are the flags that change nodes.
 type nodeChanges struct{ add, remove []string }
 
@@ -39,11 +49,15 @@ func (n *nodeChanges) addFlags(command *cobra.Command) {
 // parse returns the changes. What has a = is a label, as names of nodes do not.
 func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
 	var changes v1alpha1.NodeChanges
+	added := int64(0)
 	for _, text := range n.add {
 		like, count, _ := strings.Cut(text, "=")
 		number, err := strconv.ParseInt(count, 10, 32)
 		if err != nil || like == "" || number < 1 {
 			return changes, fmt.Errorf("--add-nodes: must be POOL=N or NODE=N, not %q", text)
+		}
+		if added += number; added > maxAdded {
+			return changes, fmt.Errorf("--add-nodes: at most %d nodes can be added", maxAdded)
 		}
 		changes.Add = append(changes.Add, v1alpha1.NodeAddition{Like: like, Count: int32(number)})
 	}
@@ -56,6 +70,9 @@ func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
 		}
 	}
 	changes.RemoveSelector = strings.Join(selectors, ",")
+	if _, err := labels.Parse(changes.RemoveSelector); err != nil {
+		return changes, fmt.Errorf("--remove-nodes: %w", err)
+	}
 	return changes, nil
 }
 
@@ -83,7 +100,7 @@ func (o *options) create(ctx context.Context, livesched *remoteOptions, resource
 	}
 	text, err := asked.Create(ctx, resource, namespace, body)
 	if err != nil {
-		return nil, err
+		return nil, permittedBy(asFlags(err, kindsOf[resource]), resource, namespace)
 	}
 	if err := json.Unmarshal(text, object); err != nil {
 		return nil, fmt.Errorf("reading the answer of livesched: %w", err)

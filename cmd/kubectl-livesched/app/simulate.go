@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
@@ -31,31 +32,43 @@ type simulateOptions struct {
 	seed      int64
 	failOn    []string
 	output    string
+	// schedulerName replaces that of the pods.
+	schedulerName string
 }
 
 func newSimulate(shared *options) *cobra.Command {
 	o := &simulateOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "simulate -f FILE",
+		Use:   "simulate [-f FILE] [TYPE/NAME]",
 		Short: "Show what a change of profiles, policies or nodes would do",
 		Long: "Show what a change of profiles, policies or nodes would do. A running livesched lifts pods off their nodes in a copy of its state, and " +
 			"decides them again: once as it is configured, and once with the objects in the files. Nothing in the cluster changes.\n\n" +
+			"With TYPE/NAME, only the pods of that object are decided, such as those of a Deployment or a Job. With --scheduler-name, pods are decided as if " +
+			"they had that scheduler name, also those of other schedulers.\n\n" +
 			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has changed since the pods were scheduled, " +
 			"and nodes of equal score are drawn.\n\n" + simulationLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
-			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you must be permitted to list nodes.",
+			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you must be permitted to list nodes. To name an object, you must be permitted to get it, and to list pods " +
+			"if it has no label selector.",
 		Example: "  # What would this profile do to the 2,000 pods that were scheduled last?\n  kubectl livesched simulate -f binpack.yaml\n\n" +
 			"  # Do the pods of a pool fit elsewhere? Exit with 1 if not.\n" +
-			"  kubectl livesched simulate --remove-nodes karpenter.sh/nodepool=old --pods all --fail-on 'unplaced>0'",
-		Args: cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+			"  kubectl livesched simulate --remove-nodes karpenter.sh/nodepool=old --pods all --fail-on 'unplaced>0'\n\n" +
+			"  # Would the pods of this Deployment find nodes with another profile?\n  kubectl livesched simulate deployment/web --scheduler-name binpack",
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) > 0 && !command.Flags().Changed("pods") {
+				o.pods = "all"
+			}
+			return o.run(command.Context(), args)
+		},
 	}
 	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
 	o.nodes.addFlags(command)
 	flags := command.Flags()
-	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were scheduled last), pending, or all. At most 5000.")
+	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were scheduled last), pending, or all. At most 5000. With TYPE/NAME, the default is all.")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Only pods of this namespace. Default: all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Only pods with these labels.")
+	flags.StringVar(&o.schedulerName, "scheduler-name", "", "Decide the pods as if they had this scheduler name. Default: that of each pod.")
 	flags.Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score. The same seed in the same state gives the same result.")
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
 		"nodesUsed>current. The flag can be repeated.")
@@ -64,7 +77,7 @@ func newSimulate(shared *options) *cobra.Command {
 	return command
 }
 
-func (o *simulateOptions) run(ctx context.Context) error {
+func (o *simulateOptions) run(ctx context.Context, args []string) error {
 	simulation := &v1alpha1.Simulation{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
 		Metadata: metav1.ObjectMeta{Namespace: o.namespace},
@@ -75,6 +88,11 @@ func (o *simulateOptions) run(ctx context.Context) error {
 	}
 	if simulation.Spec, err = o.spec(); err != nil {
 		return err
+	}
+	if len(args) > 0 {
+		if err := o.selectPodsOf(ctx, args, simulation); err != nil {
+			return err
+		}
 	}
 	text, err := o.create(ctx, &o.livesched, "simulations", o.namespace, simulation)
 	if err != nil {
@@ -96,16 +114,19 @@ func (o *simulateOptions) print(text []byte, simulation *v1alpha1.Simulation) er
 
 // spec returns what the flags and files ask for.
 func (o *simulateOptions) spec() (v1alpha1.SimulationSpec, error) {
-	spec := v1alpha1.SimulationSpec{Seed: o.seed}
+	spec := v1alpha1.SimulationSpec{Seed: o.seed, SchedulerName: o.schedulerName}
 	var err error
 	if spec.Nodes, err = o.nodes.parse(); err != nil {
 		return spec, err
 	}
-	if len(o.files) == 0 && len(o.nodes.add) == 0 && len(o.nodes.remove) == 0 {
-		return spec, errors.New("there is nothing to simulate: use --filename, --add-nodes or --remove-nodes")
+	if len(o.files) == 0 && len(o.nodes.add) == 0 && len(o.nodes.remove) == 0 && o.schedulerName == "" {
+		return spec, errors.New("there is nothing to simulate: use --filename, --add-nodes, --remove-nodes or --scheduler-name")
 	}
 	if spec.Pods, err = parseSelection(o.pods); err != nil {
 		return spec, err
+	}
+	if _, err := labels.Parse(o.selector); err != nil {
+		return spec, fmt.Errorf("--selector: %w", err)
 	}
 	spec.Pods.LabelSelector = o.selector
 	documents, err := manifests.Read(o.files, o.recursive, o.In)
@@ -127,11 +148,11 @@ func (o *simulateOptions) spec() (v1alpha1.SimulationSpec, error) {
 func parseSelection(text string) (v1alpha1.PodSelection, error) {
 	switch kind, count, limited := strings.Cut(text, "="); {
 	case text == "pending":
-		return v1alpha1.PodSelection{Type: v1alpha1.PodsPending, Limit: 5000}, nil
+		return v1alpha1.PodSelection{Type: v1alpha1.PodsPending, Limit: maxDecided}, nil
 	case text == "all":
-		return v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: 5000}, nil
+		return v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: maxDecided}, nil
 	case kind == "last" && limited:
-		if limit, err := strconv.ParseInt(count, 10, 32); err == nil && limit > 0 && limit <= 5000 {
+		if limit, err := strconv.ParseInt(count, 10, 32); err == nil && limit > 0 && limit <= maxDecided {
 			return v1alpha1.PodSelection{Type: v1alpha1.PodsLast, Limit: int32(limit)}, nil
 		}
 	}

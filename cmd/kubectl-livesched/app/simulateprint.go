@@ -21,7 +21,11 @@ const (
 func printSimulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 	status := &s.Status
 	writeLine(w, decided(status))
-	if err := printOutcomes(w, status); err != nil {
+	if status.Pods == 0 {
+		writeLine(w, nothingDecided(s))
+		return nil
+	}
+	if err := printOutcomes(w, s); err != nil {
 		return err
 	}
 	printMoved(w, status, wide)
@@ -58,6 +62,34 @@ func decided(s *v1alpha1.SimulationStatus) string {
 	return line
 }
 
+// nothingDecided says which pods there are none of.
+func nothingDecided(s *v1alpha1.Simulation) string {
+	kind := "bound pods"
+	switch s.Spec.Pods.Type {
+	case v1alpha1.PodsPending:
+		kind = "pending pods"
+	case v1alpha1.PodsAll:
+		kind = "pods"
+	}
+	line := "There are no " + kind
+	if s.Spec.SchedulerName == "" {
+		line += " of livesched's profiles"
+	}
+	if s.Metadata.Namespace != "" {
+		line += " in namespace " + s.Metadata.Namespace
+	}
+	switch names := s.Spec.Pods.Names; {
+	case len(names) > 0 && len(names) <= fewPods:
+		line += " named " + strings.Join(names, ", ")
+	case len(names) > 0:
+		line += grouped.Sprintf(" among the %d that were named", len(names))
+	}
+	if s.Spec.Pods.LabelSelector != "" {
+		line += " with " + s.Spec.Pods.LabelSelector
+	}
+	return line + ". Pods of DaemonSets, static pods, pods with scheduling gates and pods that are being deleted do not count."
+}
+
 // many returns a number, with a comma after each three digits, and its noun.
 func many(n int32, noun string) string {
 	if n != 1 {
@@ -67,10 +99,10 @@ func many(n int32, noun string) string {
 }
 
 // printOutcomes prints the table.
-func printOutcomes(w io.Writer, s *v1alpha1.SimulationStatus) error {
-	header, outcomes := []string{"", "ACTUAL", "CURRENT SPEC"}, []*v1alpha1.SimulationOutcome{&s.Actual, &s.Current}
-	if s.New != nil {
-		header, outcomes = append(header, "NEW SPEC"), append(outcomes, s.New)
+func printOutcomes(w io.Writer, s *v1alpha1.Simulation) error {
+	header, outcomes := []string{"", "ACTUAL", currentColumn(s)}, outcomesOf(&s.Status)
+	if s.Status.New != nil {
+		header = append(header, "NEW SPEC")
 	}
 	row := func(name string, value func(*v1alpha1.SimulationOutcome) string) []string {
 		cells := []string{name}
@@ -98,6 +130,20 @@ func printOutcomes(w io.Writer, s *v1alpha1.SimulationStatus) error {
 	return writeTable(w, header, rows)
 }
 
+// currentColumn returns the title of the column with the current profiles: what changes in it.
+func currentColumn(s *v1alpha1.Simulation) string {
+	nodes := &s.Spec.Nodes
+	switch {
+	case s.Status.New != nil:
+		return "CURRENT SPEC"
+	case len(nodes.Add)+len(nodes.Remove) > 0 || nodes.RemoveSelector != "":
+		return "NEW NODES"
+	case s.Spec.SchedulerName != "":
+		return "NEW SCHEDULER"
+	}
+	return "CURRENT SPEC"
+}
+
 // resourcesOf returns the resources of all outcomes, in their order.
 func resourcesOf(outcomes []*v1alpha1.SimulationOutcome) (resources []string) {
 	seen := map[string]bool{}
@@ -119,15 +165,36 @@ func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	if last.Moved == 0 {
 		return
 	}
-	var owners []string
-	for i, o := range last.MovedByOwner {
-		if i == fewOwners && !wide {
-			owners = append(owners, "...")
-			break
-		}
-		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), grouped.Sprintf("%d", o.Pods)))
+	named, others := len(last.MovedByOwner), last.Moved
+	if !wide {
+		named = min(named, fewOwners)
 	}
-	writeLine(w, grouped.Sprintf("Moved: %d", last.Moved)+" ("+strings.Join(owners, ", ")+").")
+	var owners []string
+	for _, o := range last.MovedByOwner[:named] {
+		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), grouped.Sprintf("%d", o.Pods)))
+		others -= o.Pods
+	}
+	line := grouped.Sprintf("Moved: %d (", last.Moved) + strings.Join(owners, ", ")
+	if others > 0 {
+		line += " and " + many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
+	}
+	writeLine(w, line+").")
+}
+
+// hint returns a text if it is true that it helps.
+func hint(text string, helps bool) string {
+	if helps {
+		return text
+	}
+	return ""
+}
+
+// printMore says how many items of a list were left out: of count, named were printed, and known are
+// in the answer.
+func printMore(w io.Writer, one string, count int32, named, known int) {
+	if more := count - int32(named); more > 0 {
+		writeLine(w, "... and "+many(more, "more "+one)+hint(": -o wide", named < known))
+	}
 }
 
 func ownerName(o *v1alpha1.OwnerPods) string {
@@ -139,12 +206,14 @@ func ownerName(o *v1alpha1.OwnerPods) string {
 
 // printVictims names some of the evicted pods.
 func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
-	for i, pod := range o.VictimPods {
-		if i == fewPods && !wide {
-			break
-		}
+	named := len(o.VictimPods)
+	if !wide {
+		named = min(named, fewPods)
+	}
+	for _, pod := range o.VictimPods[:named] {
 		writeLine(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
 	}
+	printMore(w, "victim", o.Victims, named, len(o.VictimPods))
 	if o.PreemptionsLimited {
 		writeLine(w, "There are more preemptions: livesched stopped looking for them, because it takes too long.")
 	}
@@ -152,16 +221,18 @@ func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 
 // printUnplaced names some of the pods without a node.
 func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
-	for i, pod := range o.UnplacedPods {
-		if i == fewPods && !wide {
-			break
-		}
+	named := len(o.UnplacedPods)
+	if !wide {
+		named = min(named, fewPods)
+	}
+	for _, pod := range o.UnplacedPods[:named] {
 		line := fmt.Sprintf("Unplaced: %s/%s", pod.Namespace, pod.Name)
 		if pod.Message != "" {
 			line += ": " + pod.Message
 		}
 		writeLine(w, line)
 	}
+	printMore(w, "unplaced pod", o.Unplaced, named, len(o.UnplacedPods))
 }
 
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {

@@ -5,6 +5,7 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -52,10 +53,13 @@ zone skew max   1        1              14
 preemptions     -        0              1
 victims         -        0              2
 moved           -        1,204          1,377
-Moved: 1,377 (default/batch 1,310, pods without a controller in ml 60, db/pg 6, ...).
+Moved: 1,377 (default/batch 1,310, pods without a controller in ml 60, db/pg 6 and 1 pod of others:
+  -o wide).
 Victim: default/batch-4 on node-7, preempted by ml/train-6.
+... and 1 more victim
 There are more preemptions: livesched stopped looking for them, because it takes too long.
 Unplaced: ml/train-7: 0/912 nodes are available: 912 Insufficient cpu.
+... and 2 more unplaced pods
 Extenders are not called: those of mine.
 `
 	if diff := cmp.Diff(want, out.String()[:min(len(want), out.Len())]); diff != "" {
@@ -70,7 +74,7 @@ func TestConditions(t *testing.T) {
 	s := &simulated().Status
 	for text, want := range map[string]bool{
 		"unplaced>0": true, "unplaced > 3": false, "unplaced>=3": true, "nodesUsed<current": true, "nodesUsed>current": false, "moved!=1377": false,
-		"cpu.stddev>31.3": true, "cpu.mean<=42": false, "zoneSkewMax=14": true, "nvidia.com/gpu.mean>0": false, "zoneSkewMax==14": true,
+		"cpu.stddev>31.3": true, "cpu.mean<=42": false, "zoneSkewMax=14": true, "zoneSkewMax==14": true,
 		"preemptions>0": true, "victims>2": false, "victims>current": true,
 	} {
 		conditions, err := parseConditions([]string{text})
@@ -82,9 +86,119 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %t", text, holds)
 		}
 	}
-	for _, text := range []string{"", "unplaced", "unplaced>", "nobody>1", "unplaced>x", ">1"} {
+	for _, text := range []string{"", "unplaced", "unplaced>", "nobody>1", "unplaced>x", ">1", "cpu>1", "cpu.men>1", "Unplaced>0", "moved>1>2"} {
 		if _, err := parseConditions([]string{text}); err == nil {
 			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestAMistypedConditionIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"unplace>0":    `--fail-on: unknown metric "unplace": did you mean unplaced? The metrics are moved, nodesUsed, preemptions, `,
+		"cpu.men>1":    `--fail-on: unknown metric "cpu.men": did you mean cpu.mean?`,
+		"xyz>1":        `--fail-on: unknown metric "xyz". The metrics are `,
+		"cpus.mean>1":  `--fail-on "cpus.mean>1": unknown resource "cpus": did you mean cpu? The resources of the nodes are cpu, nvidia.com/gpu`,
+		"gpu.stddev>1": `--fail-on "gpu.stddev>1": unknown resource "gpu": did you mean nvidia.com/gpu or cpu? The resources of the nodes are cpu, nvidia.com/gpu`,
+		"disk.mean<50": `--fail-on "disk.mean<50": unknown resource "disk". The resources of the nodes are cpu, nvidia.com/gpu`,
+	} {
+		s := &simulated().Status
+		s.Actual.Utilization = append(s.Actual.Utilization, v1alpha1.ResourceUtilization{Resource: "nvidia.com/gpu"}) // whose nodes are removed
+		conditions, err := parseConditions([]string{"nvidia.com/gpu.mean>50", text})
+		if err == nil {
+			err = (&simulateOptions{options: &options{}}).fail(conditions, s)
+		}
+		if err == nil || errors.Is(err, errFound) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+func TestConditionsAboutNoPods(t *testing.T) {
+	conditions, err := parseConditions([]string{"unplaced>0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		o     simulateOptions
+		wrong bool
+	}{
+		{simulateOptions{pods: "all", namespace: "nons"}, true}, {simulateOptions{pods: "last=10", selector: "app=nobody"}, true},
+		{simulateOptions{pods: "pending", namespace: "ml"}, false}, {simulateOptions{pods: "all"}, false},
+	} {
+		if err := test.o.fail(conditions, &v1alpha1.SimulationStatus{}); (err != nil) != test.wrong || errors.Is(err, errFound) {
+			t.Errorf("%+v: got %v", test.o, err)
+		}
+	}
+}
+
+func TestPrintLongLists(t *testing.T) {
+	s := simulated()
+	last := s.Status.New
+	last.Unplaced, last.Victims, last.MovedByOwner = 19, 5, last.MovedByOwner[:2]
+	last.UnplacedPods, last.VictimPods = nil, nil
+	for range 10 {
+		last.UnplacedPods = append(last.UnplacedPods, v1alpha1.UnplacedPod{Namespace: "ml", Name: "p"})
+	}
+	for range 5 {
+		last.VictimPods = append(last.VictimPods, v1alpha1.VictimPod{Namespace: "ml", Name: "v", Node: "n"})
+	}
+	for wide, want := range map[bool][]string{
+		false: {"and 7 pods of others).", "... and 2 more victims: -o wide\n", "... and 16 more unplaced pods: -o wide\n"},
+		true:  {"and 7 pods of others).", "... and 9 more unplaced pods\n"},
+	} {
+		var out bytes.Buffer
+		if err := printSimulation(testTerminal(&out), s, wide); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("wide %t: no %q in %s", wide, text, &out)
+			}
+		}
+		if strings.Count(out.String(), "... and") != len(want)-1 {
+			t.Errorf("wide %t: %s", wide, &out)
+		}
+	}
+}
+
+func TestPrintColumnsByWhatChanges(t *testing.T) {
+	for want, spec := range map[string]v1alpha1.SimulationSpec{
+		"ACTUAL NEW NODES":     {Nodes: v1alpha1.NodeChanges{RemoveSelector: "a=b"}, SchedulerName: "x"},
+		"ACTUAL NEW SCHEDULER": {SchedulerName: "x"},
+		"ACTUAL CURRENT SPEC":  {},
+	} {
+		s := simulated()
+		s.Spec, s.Status.New = spec, nil
+		var out bytes.Buffer
+		if err := printOutcomes(testTerminal(&out), s); err != nil {
+			t.Fatal(err)
+		}
+		header, _, _ := strings.Cut(out.String(), "\n")
+		if got := strings.Join(strings.Fields(header), " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestPrintThatThereAreNoPods(t *testing.T) {
+	for _, test := range []struct {
+		namespace string
+		spec      v1alpha1.SimulationSpec
+		want      string
+	}{
+		{"nons", v1alpha1.SimulationSpec{}, "There are no bound pods of livesched's profiles in namespace nons."},
+		{"", v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsPending, LabelSelector: "app=x"}}, "There are no pending pods of livesched's profiles with app=x."},
+		{"ml", v1alpha1.SimulationSpec{SchedulerName: "mine", Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Names: []string{"p"}}}, "There are no pods in namespace ml named p."},
+	} {
+		s := &v1alpha1.Simulation{Spec: test.spec}
+		s.Metadata.Namespace = test.namespace
+		var out bytes.Buffer
+		if err := printSimulation(testTerminal(&out), s, false); err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, test.want) || strings.Contains(text, "ACTUAL") {
+			t.Errorf("got %s, want %s", text, test.want)
 		}
 	}
 }
@@ -96,7 +210,10 @@ func TestFlagsOfSimulations(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	for _, text := range []string{"a100", "a100=", "=1", "a100=0", "a100=x"} {
+	if _, err := (&nodeChanges{remove: []string{"a=b=c"}}).parse(); err == nil || !strings.HasPrefix(err.Error(), "--remove-nodes: ") {
+		t.Errorf("--remove-nodes a=b=c: got %v", err)
+	}
+	for _, text := range []string{"a100", "a100=", "=1", "a100=0", "a100=x", "a100=5001"} {
 		if _, err := (&nodeChanges{add: []string{text}}).parse(); err == nil {
 			t.Errorf("--add-nodes %q is accepted", text)
 		}
@@ -104,7 +221,7 @@ func TestFlagsOfSimulations(t *testing.T) {
 	for text, want := range map[string]v1alpha1.PodSelection{
 		"last=20": {Type: v1alpha1.PodsLast, Limit: 20}, "all": {Type: v1alpha1.PodsAll, Limit: 5000}, "pending": {Type: v1alpha1.PodsPending, Limit: 5000},
 	} {
-		if got, err := parseSelection(text); err != nil || got != want {
+		if got, err := parseSelection(text); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}

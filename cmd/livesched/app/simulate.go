@@ -30,7 +30,7 @@ type simulator struct {
 }
 
 // Simulate implements apiserving.Simulator.
-func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
+func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error) {
 	r, err := simulate.Parse(in)
 	if err != nil {
 		return nil, asStatus("Simulation", err)
@@ -38,6 +38,7 @@ func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation) (*v1al
 	if err := ready(s.sched); err != nil {
 		return nil, err
 	}
+	r.HideNodes = hideNodes
 	if len(in.Spec.Profiles)+len(in.Spec.Policies) > 0 {
 		if r.Changes, err = s.changes(ctx, &in.Spec); err != nil {
 			return nil, err
@@ -48,7 +49,7 @@ func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation) (*v1al
 }
 
 // Count implements apiserving.Simulator.
-func (s simulator) Count(ctx context.Context, in *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error) {
+func (s simulator) Count(ctx context.Context, in *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error) {
 	r, err := simulate.ParseCapacity(in)
 	if err != nil {
 		return nil, asStatus("Capacity", err)
@@ -56,6 +57,7 @@ func (s simulator) Count(ctx context.Context, in *v1alpha1.Capacity) (*v1alpha1.
 	if err := ready(s.sched); err != nil {
 		return nil, err
 	}
+	r.HideNodes = hideNodes
 	status, err := s.sched.CountPods(ctx, r)
 	return status, asStatus("Capacity", err)
 }

@@ -35,13 +35,16 @@ func (m *Map) Get(schedulerName string) *Instance { return m.profiles[schedulerN
 // All iterates over the instances in the order of their scheduler names.
 func (m *Map) All() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
-		for _, name := range slices.Sorted(maps.Keys(m.profiles)) {
+		for _, name := range m.Names() {
 			if !yield(m.profiles[name]) {
 				return
 			}
 		}
 	}
 }
+
+// Names returns the scheduler names of the instances in alphabetical order.
+func (m *Map) Names() []string { return slices.Sorted(maps.Keys(m.profiles)) }
 
 // Len returns the number of instances.
 func (m *Map) Len() int { return len(m.profiles) }

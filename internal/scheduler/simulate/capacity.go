@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -34,15 +33,19 @@ type CountRequest struct {
 	Seed  uint64
 	// SuggestFor is how long changes that may help the next pod are tried.
 	SuggestFor time.Duration
+	// HideNodes erases the names of nodes in the message about a group.
+	HideNodes bool
 }
 
 // Count counts how many pods or groups fit. The fork is changed, and must not be used afterwards.
 // The error is a *InvalidError, that of a plugin, or that of a context that ended.
 func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.CapacityStatus, error) {
+	if errs := checkSchedulerName(specPath.Child("pod", "spec", "schedulerName"), k, r.Pod.Spec.SchedulerName); len(errs) > 0 {
+		return nil, &InvalidError{errs}
+	}
 	cfg, err := k.Profile(r.Pod.Spec.SchedulerName)
 	if err != nil {
-		path := field.NewPath("spec", "pod", "spec", "schedulerName")
-		return nil, &InvalidError{field.ErrorList{field.Invalid(path, r.Pod.Spec.SchedulerName, "no SchedulerProfile has this scheduler name")}}
+		return nil, err
 	}
 	snapshot, err := k.Snapshot()
 	if err != nil {
@@ -61,6 +64,11 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 	}
 	status := &v1alpha1.CapacityStatus{
 		Profile: cfg.Name, Revision: cfg.Revision, ExtendersNotCalled: len(cfg.Extenders) > 0, ClusterNodes: int32(snapshot.NumNodes()),
+	}
+	if r.Group == nil {
+		if status.PodGroup, err = r.useNamedGroup(ctx, k, cfg); err != nil {
+			return nil, err
+		}
 	}
 	c := &counter{CountRequest: r, fork: k, profile: cfg, sequence: NewSequence(k, r.Seed), pools: poolPods{}, status: status}
 	if r.Group != nil {
@@ -151,10 +159,20 @@ func (c *counter) nextGroup(ctx context.Context, g *Gang, d *GangDecision) error
 	c.status.Next, err = c.next(ctx, explain.Pending{
 		Pod: g.Pods[0], Group: &explain.Group{Group: g.Group, Needed: g.Needed, Pods: g.Pods},
 	})
-	if err == nil {
-		c.status.Next.Message = d.Reason(0).Error()
+	if err != nil {
+		return err
 	}
-	return err
+	c.status.Next.Message = d.Reason(0).Error()
+	if c.HideNodes {
+		snapshot, err := c.fork.Snapshot()
+		if err != nil {
+			return err
+		}
+		names := nodeNames{}
+		names.addAll(snapshot)
+		c.status.Next.Message = names.erase(c.status.Next.Message)
+	}
+	return nil
 }
 
 // next explains a pod that does not fit, or of a group that does not fit.

@@ -18,5 +18,7 @@
 //	profiles.go    the profiles that a change of objects changes
 //	outcome.go     how pods are spread over nodes and zones
 //	owners.go      the owners of pods
+//	hidden.go      the names of nodes in messages
 //	capacity.go    Count: how many pods of a kind fit
+//	namedgroup.go  the PodGroup that these pods name
 package simulate

@@ -246,6 +246,65 @@ func TestGroupsAreCounted(t *testing.T) {
 	}
 }
 
+func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
+	oneByOne, wrong, large, ofKubernetes := group(1), group(2), group(200), group(3)
+	oneByOne.OneByOne = true
+	wrong.Problem = "annotation x: wrong"
+	ofKubernetes.Source = podgroup.Kubernetes
+	for name, test := range map[string]struct {
+		group         *podgroup.Group
+		notServed     bool
+		pods, groups  int32
+		want          v1alpha1.NamedPodGroup
+		error, reason string
+	}{
+		"together": {
+			group: new(inOneRack(3)), pods: 6, groups: 2, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupTogether, MinMember: 3},
+			reason: "pod group default/g: 3 pods must be placed together",
+		},
+		"of Kubernetes": {
+			group: &ofKubernetes, pods: 6, groups: 2,
+			want: v1alpha1.NamedPodGroup{APIVersion: "scheduling.k8s.io/v1alpha2", Use: v1alpha1.PodGroupTogether, MinMember: 3},
+		},
+		"one by one": {group: &oneByOne, pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupOneByOne}},
+		"unknown":    {pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupNotFound}},
+		"not served": {notServed: true, pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupNotServed}},
+		"wrong":      {group: &wrong, error: "annotation x: wrong"},
+		"too large":  {group: &large, error: "200 pods must be placed together, but spec.limit is 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroupCluster(t, 2, 2)
+			c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return !test.notServed })
+			c.Groups.SetServed(podgroup.Kubernetes, func() bool { return true })
+			like := member(0)
+			if test.group != nil {
+				c.Groups.SetGroup(*test.group)
+				if test.group.Source == podgroup.Kubernetes {
+					like.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("g")}
+				}
+			}
+			got, err := simulate.Count(t.Context(), c.fork(), simulate.CountRequest{Pod: like, Limit: 100})
+			if test.error != "" {
+				if err == nil || !strings.Contains(err.Error(), test.error) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			c.must(err)
+			test.want.Name = "g"
+			if test.want.APIVersion == "" {
+				test.want.APIVersion = "scheduling.x-k8s.io/v1alpha1"
+			}
+			if diff := cmp.Diff(&test.want, got.PodGroup); diff != "" || got.Pods != test.pods || got.PodGroups != test.groups {
+				t.Errorf("%d pods, %d groups: %s", got.Pods, got.PodGroups, diff)
+			}
+			if !strings.Contains(got.Next.Message, test.reason) {
+				t.Errorf("next: %s", got.Next.Message)
+			}
+		})
+	}
+}
+
 func TestAGroupThatCannotBeCounted(t *testing.T) {
 	like := pod("train", 0, "4", "1Gi")
 	_, err := simulate.ParseCapacity(&v1alpha1.Capacity{Spec: v1alpha1.CapacitySpec{Pod: *like, Limit: 10, PodGroup: &v1alpha1.CapacityPodGroup{

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // MaxAddedNodes limits the nodes that are added.
@@ -53,7 +55,8 @@ func (n *Nodes) removed(snapshot *cache.Snapshot) (map[string]bool, field.ErrorL
 	var errs field.ErrorList
 	for i, name := range n.Remove {
 		if missing.Has(name) {
-			errs = append(errs, field.NotFound(field.NewPath("spec", "nodes", "remove").Index(i), name))
+			path := field.NewPath("spec", "nodes", "remove").Index(i)
+			errs = append(errs, field.Invalid(path, name, "no node has this name"+suggest.DidYouMean(name, namesOf(snapshot))))
 		}
 	}
 	if n.RemoveLabels != nil && len(removed) == 0 {
@@ -69,11 +72,47 @@ func (n *Nodes) templates(snapshot *cache.Snapshot) ([]fwk.NodeInfo, field.Error
 	for i, addition := range n.Add {
 		template := findTemplate(snapshot, addition.Like)
 		if template == nil {
-			errs = append(errs, field.NotFound(field.NewPath("spec", "nodes", "add").Index(i).Child("like"), addition.Like))
+			path := field.NewPath("spec", "nodes", "add").Index(i).Child("like")
+			errs = append(errs, field.Invalid(path, addition.Like, "no node and no pool has this name"+alternatives(snapshot, addition.Like)))
 		}
 		templates = append(templates, template)
 	}
 	return templates, errs
+}
+
+// maxNamed limits the names of pools in an error.
+const maxNamed = 20
+
+// alternatives returns the end of an error about the name of a node or a pool: what it may stand
+// for, and the pools.
+func alternatives(snapshot *cache.Snapshot, name string) string {
+	found := sets.New[string]()
+	for _, node := range nodesOf(snapshot) {
+		found.Insert(explain.PoolOf(node.Node()))
+	}
+	pools := sets.List(found.Delete("", "-"))
+	text := suggest.DidYouMean(name, append(namesOf(snapshot), pools...))
+	if len(pools) == 0 {
+		return text
+	}
+	if text == "" {
+		text = ";"
+	}
+	text += " pools: " + strings.Join(pools[:min(len(pools), maxNamed)], ", ")
+	if more := len(pools) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// namesOf returns the names of the nodes.
+func namesOf(snapshot *cache.Snapshot) []string {
+	nodes := nodesOf(snapshot)
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, node.Node().Name)
+	}
+	return names
 }
 
 // findTemplate returns the node of a name, or one of a pool, if possible one that is not cordoned.

@@ -19,10 +19,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// The numbers of pods without a node, and of evicted pods, that a result names.
+// The numbers of pods without a node, and of evicted pods, that a result names. It takes long to
+// find out why a pod has no node, so only the first ones have a reason.
 const (
-	maxUnplaced = 10
-	maxVictims  = 10
+	maxUnplaced = 1000
+	maxReasons  = 20
+	maxVictims  = 1000
 )
 
 // played are the decisions of a sequence.
@@ -163,7 +165,7 @@ func (s *simulation) place(ctx context.Context, sequence *Sequence, cfg *config.
 			err = reason
 		}
 	}
-	if Refused(err) && len(p.unplaced) < maxUnplaced {
+	if Refused(err) && len(p.unplaced) < maxReasons {
 		err = sequence.Reasons(ctx, cfg, pod, err)
 	}
 	if err != nil {
@@ -200,6 +202,9 @@ func (s *simulation) count(p *played, preemptor *corev1.Pod, preempted *fork.Pre
 
 // refuse adds a pod without a node.
 func (p *played) refuse(pod *corev1.Pod, message string) {
+	if len(p.unplaced) >= maxReasons {
+		message = ""
+	}
 	if len(p.unplaced) < maxUnplaced {
 		p.unplaced = append(p.unplaced, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name, Message: message})
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
@@ -25,6 +26,7 @@ func Parse(s *v1alpha1.Simulation) (Request, error) {
 	spec := &s.Spec
 	r := Request{Seed: uint64(spec.Seed), Pods: Selection{
 		Type: cmp.Or(spec.Pods.Type, v1alpha1.PodsLast), Limit: int(cmp.Or(spec.Pods.Limit, DefaultPods)), Namespace: s.Metadata.Namespace,
+		SchedulerName: spec.SchedulerName,
 	}}
 	switch r.Pods.Type {
 	case v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll:
@@ -38,9 +40,24 @@ func Parse(s *v1alpha1.Simulation) (Request, error) {
 	for i := range spec.Policies {
 		errs = append(errs, checkName(specPath.Child("policies").Index(i), spec.Policies[i].Name)...)
 	}
+	errs = append(errs, parseNames(path.Child("names"), spec.Pods.Names, &r.Pods)...)
 	r.Pods.Labels = parseSelector(path.Child("labelSelector"), spec.Pods.LabelSelector, &errs)
 	r.Nodes = parseNodes(&spec.Nodes, &errs)
 	return r, invalid(errs)
+}
+
+// parseNames reads the names of pods, which are unique in one namespace only.
+func parseNames(path *field.Path, names []string, s *Selection) field.ErrorList {
+	switch {
+	case len(names) == 0:
+		return nil
+	case s.Namespace == "":
+		return field.ErrorList{field.Forbidden(path, "a simulation in all namespaces does not select pods by their names")}
+	case len(names) > MaxPods:
+		return field.ErrorList{field.TooMany(path, len(names), MaxPods)}
+	}
+	s.Names = sets.New(names...)
+	return nil
 }
 
 // ParseCapacity reads a question about capacity. The error is an *InvalidError.

@@ -30,6 +30,34 @@ type Selection struct {
 	Limit     int
 	Namespace string
 	Labels    labels.Selector
+	// Names are those of the pods. nil: all.
+	Names sets.Set[string]
+	// SchedulerName is the scheduler name that the pods get. "": they keep theirs.
+	SchedulerName string
+}
+
+// decidable reports whether livesched decides a pod, and the pod is in the namespace.
+func (s *Selection) decidable(k *fork.Fork, pod *corev1.Pod) bool {
+	var err error
+	if s.SchedulerName == "" {
+		_, err = k.Profile(pod.Spec.SchedulerName)
+	}
+	return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
+}
+
+// matches reports whether the labels and the name of a pod are those of the selection.
+func (s *Selection) matches(pod *corev1.Pod) bool {
+	return s.Labels.Matches(labels.Set(pod.Labels)) && (s.Names == nil || s.Names.Has(pod.Name))
+}
+
+// pending returns a pending pod as it is decided.
+func (s *Selection) pending(pod *corev1.Pod, of *controller) subject {
+	if s.SchedulerName != "" && s.SchedulerName != pod.Spec.SchedulerName {
+		changed := *pod // shallow: nothing below the spec is changed
+		changed.Spec.SchedulerName = s.SchedulerName
+		pod = &changed
+	}
+	return subject{pod: pod, controller: of}
 }
 
 // subject is a pod that is decided.
@@ -63,19 +91,14 @@ type selected struct {
 // it selects a pending pod of a group, it selects all of them, whatever their labels and the limit:
 // none can be placed without the others. It adds all nodes and pods of the snapshot to the census.
 func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
-	decidable := func(pod *corev1.Pod) bool {
-		_, err := k.Profile(pod.Spec.SchedulerName)
-		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
-	}
-	matches := func(pod *corev1.Pod) bool { return decidable(pod) && s.Labels.Matches(labels.Set(pod.Labels)) }
 	var out selected
 	var others []subject
 	waiting := make([]subject, 0, len(pending))
 	for _, pod := range pending {
-		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
+		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !s.decidable(k, pod) {
 			continue
 		}
-		if next := (subject{pod: pod, controller: c.of(pod)}); matches(pod) {
+		if next := s.pending(pod, c.of(pod)); s.matches(pod) {
 			waiting = append(waiting, next)
 		} else {
 			others = append(others, next)
@@ -96,7 +119,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 			c.add(n, of, 1)
 			switch {
 			case of.stays || assumed.Has(pod.UID):
-			case !matches(pod):
+			case !s.decidable(k, pod), !s.matches(pod):
 				if isRemoved {
 					out.displaced++
 				}
@@ -115,7 +138,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	slices.SortFunc(bound, byScheduling)
 	out.subjects = make([]subject, 0, len(bound)+len(waiting))
 	for i := range bound {
-		out.subjects = append(out.subjects, bound[i].subject())
+		out.subjects = append(out.subjects, bound[i].subject(s.SchedulerName))
 	}
 	out.subjects = append(out.subjects, waiting...)
 	return out
@@ -180,8 +203,10 @@ type boundPod struct {
 	at         int64
 }
 
-func (b *boundPod) subject() subject {
+// subject returns the pod as it is decided, with a scheduler name unless that is "".
+func (b *boundPod) subject(schedulerName string) subject {
 	unplaced := *b.pod // shallow: nothing below the spec is changed
+	unplaced.Spec.SchedulerName = cmp.Or(schedulerName, unplaced.Spec.SchedulerName)
 	unplaced.Spec.NodeName = ""
 	unplaced.Status.NominatedNodeName = ""
 	return subject{pod: &unplaced, placed: b.pod, controller: b.controller}

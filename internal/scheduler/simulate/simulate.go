@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +17,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // Request is a simulation.
@@ -28,6 +30,8 @@ type Request struct {
 	// profile that is removed. A nil map means that profiles do not change.
 	Changes map[string]*config.Profile
 	Seed    uint64
+	// HideNodes erases the names of nodes in messages.
+	HideNodes bool
 }
 
 // Run simulates. The fork is changed, and must not be used afterwards. The error is a
@@ -53,6 +57,9 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 		return k.Profile(name)
 	}
 	status.Profiles = s.profiles(k.Profile, changed)
+	if r.HideNodes {
+		s.hidden.eraseIn(&status.Current)
+	}
 	if r.Changes == nil {
 		return status, nil
 	}
@@ -61,6 +68,9 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 		return nil, err
 	}
 	outcome := s.compared(next, current.placed)
+	if r.HideNodes {
+		s.hidden.eraseIn(&outcome)
+	}
 	status.New = &outcome
 	return status, nil
 }
@@ -74,7 +84,11 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	}
 	removed, errs := r.Nodes.removed(snapshot)
 	templates, more := r.Nodes.templates(snapshot)
-	if errs = append(errs, more...); len(errs) > 0 {
+	errs = append(errs, more...)
+	if name := r.Pods.SchedulerName; name != "" && r.Changes[name] == nil {
+		errs = append(errs, checkSchedulerName(specPath.Child("schedulerName"), k, name)...)
+	}
+	if len(errs) > 0 {
 		return nil, nil, &InvalidError{errs}
 	}
 	c := newCensus(snapshot.NumNodes())
@@ -91,11 +105,31 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if snapshot, err = k.Snapshot(); err != nil {
 		return nil, nil, err
 	}
+	if r.HideNodes {
+		s.hidden.addAll(snapshot)
+	}
 	if len(templates)+len(removed) > 0 {
 		c.recount(snapshot)
 	}
 	findStaying(s.groups, snapshot)
 	return s, status, nil
+}
+
+// checkSchedulerName returns an error if no profile of a fork has a scheduler name.
+func checkSchedulerName(path *field.Path, k *fork.Fork, name string) field.ErrorList {
+	if _, err := k.Profile(name); err == nil {
+		return nil
+	}
+	names, problem := k.SchedulerNames(), "no SchedulerProfile has this scheduler name"
+	if question := suggest.DidYouMean(name, names); question != "" || len(names) == 0 {
+		problem += question
+	} else {
+		problem += ";"
+	}
+	if len(names) > 0 {
+		problem += " the scheduler names are " + strings.Join(names, ", ")
+	}
+	return field.ErrorList{field.Invalid(path, name, problem)}
 }
 
 // InvalidError is the error of a request that names what does not exist.
@@ -117,6 +151,8 @@ type simulation struct {
 	// groups are those of the subjects.
 	groups map[groupKey]*subjectGroup
 	seed   uint64
+	// hidden are the names that are erased in messages.
+	hidden nodeNames
 	// namespace is the only one whose pods may be named, or "" for all.
 	namespace string
 }
@@ -124,7 +160,7 @@ type simulation struct {
 func newSimulation(k *fork.Fork, c *census, subjects []subject, r *Request) *simulation {
 	s := &simulation{
 		fork: k, subjects: subjects, census: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
-		groups: groupsOf(subjects, k.Groups()), seed: r.Seed, namespace: r.Pods.Namespace,
+		groups: groupsOf(subjects, k.Groups()), seed: r.Seed, hidden: nodeNames{}, namespace: r.Pods.Namespace,
 	}
 	for i := range subjects {
 		s.owners[subjects[i].controller.owner] = true

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -239,6 +240,86 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	var invalid *simulate.InvalidError
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Field != "spec.nodes.remove[1]" || invalid.Fields[1].Field != "spec.nodes.add[0].like" {
 		t.Errorf("got %v", err)
+	}
+	for like, want := range map[string]string{
+		"nothing": "no node and no pool has this name; pools: p, q", "pq": "no node and no pool has this name: did you mean p or q? pools: p, q",
+	} {
+		_, err = simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(), Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: like, Count: 1}}}})
+		if !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
+			t.Errorf("%s: got %v", like, err)
+		}
+	}
+}
+
+func TestPodsAreSelectedByTheirNames(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.run(pod("web", 1, "1", "1Gi"), "a")
+	c.run(pod("web", 2, "1", "1Gi"), "a")
+	pending := []*corev1.Pod{pod("web", 3, "1", "1Gi"), pod("web", 4, "1", "1Gi")}
+	chosen := all()
+	chosen.Names = sets.New("web-abc-2", "web-abc-3", "nobody")
+	if s := c.simulate(simulate.Request{Pods: chosen, Pending: pending}); s.Pods != 2 || s.Matching != 2 || s.Actual.Unplaced != 1 || s.Current.Unplaced != 0 {
+		t.Errorf("got %+v", s)
+	}
+	asked := &v1alpha1.Simulation{Spec: v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Names: []string{"web-abc-2"}}}}
+	var invalid *simulate.InvalidError
+	if _, err := simulate.Parse(asked); !errors.As(err, &invalid) || invalid.Fields[0].Field != "spec.pods.names" {
+		t.Errorf("in all namespaces: got %v", err)
+	}
+	asked.Metadata.Namespace = "default"
+	if r, err := simulate.Parse(asked); err != nil || !r.Pods.Names.Has("web-abc-2") {
+		t.Errorf("got %v, %v", r.Pods.Names, err)
+	}
+}
+
+func TestPodsGetAnotherSchedulerName(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	bound, pending := pod("web", 1, "1", "1Gi"), pod("web", 2, "9", "1Gi")
+	bound.Spec.SchedulerName, pending.Spec.SchedulerName = "default-scheduler", "default-scheduler"
+	c.run(bound, "a")
+	chosen := all()
+	request := simulate.Request{Pods: chosen, Pending: []*corev1.Pod{pending}}
+	if s := c.simulate(request); s.Pods != 0 {
+		t.Errorf("pods of another scheduler: got %+v", s)
+	}
+	request.Pods.SchedulerName = "mine"
+	s := c.simulate(request)
+	if s.Pods != 2 || s.Current.Unplaced != 1 || s.Current.UnplacedPods[0].Name != pending.Name || len(s.Profiles) != 1 || s.Profiles[0].SchedulerName != "mine" {
+		t.Errorf("got %+v", s)
+	}
+	if bound.Spec.SchedulerName != "default-scheduler" || pending.Spec.SchedulerName != "default-scheduler" {
+		t.Error("the pods of the cluster are changed")
+	}
+	request.Pods.SchedulerName = "min"
+	var invalid *simulate.InvalidError
+	_, err := simulate.Run(t.Context(), c.fork(), request)
+	if want := "no SchedulerProfile has this scheduler name: did you mean mine? the scheduler names are mine"; !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
+		t.Errorf("got %v", err)
+	}
+	request.Pods.SchedulerName, request.Changes = "new", map[string]*config.Profile{"new": resolve(t, binpack)}
+	if s := c.simulate(request); s.Current.Unplaced != 2 || s.New.Unplaced != 1 {
+		t.Errorf("with a new profile: %+v, then %+v", s.Current, s.New)
+	}
+}
+
+func TestOnlyTheFirstPodsWithoutANodeHaveAReason(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	var pending []*corev1.Pod
+	for i := range 25 {
+		pending = append(pending, pod("web", i, "9", "1Gi"))
+	}
+	s := c.simulate(simulate.Request{Pods: all(), Pending: pending})
+	reasons := 0
+	for _, p := range s.Current.UnplacedPods {
+		if p.Message != "" {
+			reasons++
+		}
+	}
+	if len(s.Current.UnplacedPods) != 25 || reasons != 20 {
+		t.Errorf("%d pods, %d with a reason", len(s.Current.UnplacedPods), reasons)
 	}
 }
 

@@ -115,8 +115,9 @@ func trimmed(text []byte) (content []byte, lines int) {
 // decode decodes a document: YAML, or a sequence of JSON objects.
 func decode(text []byte) ([]map[string]any, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		if objects, err := decodeJSON(text); err == nil {
-			return objects, nil
+		objects, err := decodeJSON(text)
+		if duplicate := (*duplicateError)(nil); err == nil || errors.As(err, &duplicate) {
+			return objects, err
 		}
 	}
 	var value any
@@ -147,14 +148,21 @@ func decodeJSON(text []byte) ([]map[string]any, error) {
 			return nil, err
 		}
 		var object map[string]any
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
+		duplicates, err := kjson.UnmarshalStrict(raw, &object)
+		if err != nil {
 			return nil, err
+		}
+		if len(duplicates) > 0 {
+			return nil, &duplicateError{errors.Join(duplicates...)}
 		}
 		if object != nil {
 			objects = append(objects, object)
 		}
 	}
 }
+
+// duplicateError says that an object in JSON has a field twice. It would have one of the values.
+type duplicateError struct{ error }
 
 // templateHint adds the likely cause to the error of a text that looks like a template.
 func templateHint(text []byte, err error) error {
