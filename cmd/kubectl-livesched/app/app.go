@@ -53,9 +53,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	root := newRoot(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && strings.HasPrefix(err.Error(), "required flag(s)") { // from cobra, which has no type for it
-		err = withHint(command, err)
-	}
+	err = withRole(usageError(command, err))
 	switch {
 	case err == nil:
 		return exitOK
