@@ -79,13 +79,20 @@ func (r *rollback) restore(ctx context.Context, recorded *history.Policy, presen
 			return nil, err
 		}
 		r.restored = append(r.restored, policy)
+		if err := r.showPolicy(nil, policy); err != nil {
+			return nil, err
+		}
 		r.say("schedulingpolicy/%s created as it was in %s", policy.Name, revisionText(r.target))
 		return policy, nil
 	}
+	before := present.DeepCopy()
 	if err := r.update(ctx, present, func() { setPolicy(present, recorded) }); err != nil {
 		return nil, err
 	}
 	r.restored = append(r.restored, present)
+	if err := r.showPolicy(before, present); err != nil {
+		return nil, err
+	}
 	r.say("schedulingpolicy/%s restored as it was in %s", present.Name, revisionText(r.target))
 	return present, nil
 }

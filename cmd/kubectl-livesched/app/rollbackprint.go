@@ -46,13 +46,17 @@ func (r *rollback) showProfile(from side, policy *v1alpha1.SchedulingPolicy) err
 	return d.print(r.Out, r.ErrOut)
 }
 
-// showPolicy prints in a dry run what the rollback would change in a policy.
+// showPolicy prints in a dry run what the rollback would change in a policy. It did not exist if
+// before is nil.
 func (r *rollback) showPolicy(before, after *v1alpha1.SchedulingPolicy) error {
 	if !r.showsDifferences() {
 		return nil
 	}
-	from := policySide(fmt.Sprintf("applied (generation %d)", before.Generation), before)
-	d := newDifference(history.KindPolicy, before.Name, from, policySide(afterRollback, after))
+	from := side{label: "does not exist"}
+	if before != nil {
+		from = policySide(fmt.Sprintf("applied (generation %d)", before.Generation), before)
+	}
+	d := newDifference(history.KindPolicy, after.Name, from, policySide(afterRollback, after))
 	return d.print(r.Out, r.ErrOut)
 }
 
