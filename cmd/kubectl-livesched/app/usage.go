@@ -17,6 +17,7 @@ import (
 var (
 	aboutArguments = regexp.MustCompile(`^(accepts|requires) .*arg\(s\)|^unknown command`)
 	aboutRequired  = regexp.MustCompile(`^required flag\(s\) .* not set$`)
+	aboutOneOf     = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
 	aboutExclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
@@ -49,6 +50,9 @@ func usageError(command *cobra.Command, err error) error {
 		return withHint(command, missingFlags(command))
 	case strings.HasPrefix(err.Error(), "unknown command") && !strings.Contains(err.Error(), "--help"):
 		return withHint(command, errors.New(strings.TrimSpace(err.Error())))
+	}
+	if match := aboutOneOf.FindStringSubmatch(err.Error()); match != nil {
+		return withHint(command, fmt.Errorf("specify --%s", strings.ReplaceAll(match[1], " ", " or --")))
 	}
 	if match := aboutExclusive.FindStringSubmatch(err.Error()); match != nil {
 		return withHint(command, fmt.Errorf("the flags --%s exclude each other: use one of them", strings.ReplaceAll(match[1], " ", " and --")))
