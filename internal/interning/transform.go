@@ -19,8 +19,9 @@ var maxParts = limits{values: 16 << 10, bytes: 8 << 20}
 
 // NewTransform returns a transform function that reduces the memory that an object takes:
 //
-//   - It removes the managed fields of all objects but profiles and policies, whose revisions record
-//     who changed them. Nothing else in livesched reads them, and they are a large part of a pod.
+//   - It removes the managed fields of all objects but profiles and policies, whose revisions
+//     record who changed them. Nothing else in livesched reads them, and they are a large part of a
+//     pod.
 //   - If trimBoundPods is set, it removes from bound pods the fields that only kubelets read;
 //     docs/operate/tuning.md lists them. A pod that waits for a node stays whole, because plugins
 //     and extenders may base their decision on any of its fields.

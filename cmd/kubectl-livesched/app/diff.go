@@ -100,9 +100,9 @@ func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]di
 }
 
 func (o *diffOptions) print(differences []difference) error {
-	differ := false
+	found := false
 	for i := range differences {
-		differ = differ || differences[i].Differs
+		found = found || differences[i].Differs
 	}
 	if o.output != "" {
 		if err := writeAs(o.Out, o.output, differences); err != nil {
@@ -115,7 +115,7 @@ func (o *diffOptions) print(differences []difference) error {
 			}
 		}
 	}
-	if differ {
+	if found {
 		return errFound
 	}
 	return nil

@@ -74,6 +74,8 @@ func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
 		"replay":                    "the argument FILE is missing",
 		"replay a b":                "too many arguments (a b): specify FILE",
 		"replay a -f b --explain c": "the flags --explain and --filename exclude each other: use one of them",
+		"validate -f a b":           `unexpected argument "b": the command takes no arguments, only flags`,
+		"explain a b c":             "too many arguments (a b c): specify [pod/NAME | TYPE/NAME]\n",
 		"version pod/x":             `unexpected argument "pod/x": the command takes no arguments, only flags`,
 		"statis":                    `unknown command "statis"`,
 		"completion bash x":         `unexpected argument "x"`,

@@ -6,6 +6,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +19,8 @@ var grants = map[string]string{
 	"schedulerprofiles":  "the ClusterRole livesched-viewer permits to read them, and livesched-profile-editor to change them",
 	"schedulingpolicies": "the ClusterRole livesched-viewer permits to read them, and livesched-policy-editor to change them",
 	"podexplanations":    "the ClusterRole livesched-viewer permits it",
-	"decisions":          "the ClusterRole livesched-viewer permits it; in one namespace, use -n",
-	"simulations":        "the ClusterRole livesched-viewer permits it; in one namespace, use -n",
+	"decisions":          "the ClusterRole livesched-viewer permits it",
+	"simulations":        "the ClusterRole livesched-viewer permits it",
 	"capacities":         "the ClusterRole livesched-viewer permits it",
 	"snapshots":          "the ClusterRole livesched-debugger permits it",
 }
@@ -49,8 +50,12 @@ func roleFor(refused metav1.Status) string {
 	switch refused.Details.Group {
 	case v1alpha1.GroupVersion.Group:
 		role := grants[resource]
-		if clusterScoped[resource] {
+		switch all := strings.Contains(refused.Message, "at the cluster scope"); {
+		case role == "":
+		case clusterScoped[resource]:
 			role += ", with a ClusterRoleBinding"
+		case all:
+			role += "; with -n, a RoleBinding in that namespace is enough"
 		}
 		return role
 	case "apps":

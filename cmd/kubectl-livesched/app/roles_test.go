@@ -26,8 +26,12 @@ func TestRefusalsNameARole(t *testing.T) {
 		err  error
 		want string // "" if nothing is added
 	}{
-		"a snapshot":       {refused(v1alpha1.GroupVersion.Group, "snapshots"), ": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding"},
-		"an explanation":   {refused(v1alpha1.GroupVersion.Group, "podexplanations"), ": the ClusterRole livesched-viewer permits it"},
+		"a snapshot":     {refused(v1alpha1.GroupVersion.Group, "snapshots"), ": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding"},
+		"an explanation": {refused(v1alpha1.GroupVersion.Group, "podexplanations"), ": the ClusterRole livesched-viewer permits it"},
+		"all namespaces": {
+			apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "simulations"}, "", errors.New("cannot create it at the cluster scope")),
+			": the ClusterRole livesched-viewer permits it; with -n, a RoleBinding in that namespace is enough",
+		},
 		"profiles":         {refused(v1alpha1.GroupVersion.Group, "schedulerprofiles"), "livesched-profile-editor to change them, with a ClusterRoleBinding"},
 		"revisions":        {refused("apps", "controllerrevisions"), ": the ClusterRole view of Kubernetes permits to list them, with a RoleBinding in livesched's namespace"},
 		"something else":   {refused("", "pods"), ""},

@@ -21,6 +21,9 @@ var (
 	aboutExclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
+// flagsInUse matches the flags at the end of a usage line.
+var flagsInUse = regexp.MustCompile(`(^|\s+)[\[(]?-.*$`)
+
 // argumentError says what is wrong with the arguments of a command, in place of cobra's errors.
 // Others stay as they are.
 func argumentError(command *cobra.Command, args []string, err error) error {
@@ -28,9 +31,7 @@ func argumentError(command *cobra.Command, args []string, err error) error {
 		return err
 	}
 	_, wanted, _ := strings.Cut(command.Use, " ")
-	if flags := strings.Index(wanted, "-"); flags == 0 {
-		wanted = ""
-	}
+	wanted = flagsInUse.ReplaceAllString(wanted, "")
 	switch {
 	case wanted == "":
 		return fmt.Errorf("unexpected argument %q: the command takes no arguments, only flags", args[0])

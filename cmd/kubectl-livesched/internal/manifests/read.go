@@ -17,8 +17,8 @@ import (
 var extensions = []string{".json", ".yaml", ".yml"}
 
 // Read reads files, the files in directories (with recursive, also in subdirectories), URLs, and
-// standard input for "-". It returns the documents that it could read, and an error that names each file
-// that it could not.
+// standard input for "-". It returns the documents that it could read, and an error that names each
+// file that it could not.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	var errs []error
