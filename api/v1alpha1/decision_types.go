@@ -19,6 +19,16 @@ type DecisionList struct {
 
 	// items are the decisions, the latest first.
 	Items []Decision `json:"items"`
+
+	// latest is the number of the latest decision of the leader, also if it is not
+	// among the items. To follow the decisions, list those after it.
+	// +optional
+	Latest int64 `json:"latest,omitempty"`
+
+	// nodesHidden reports whether the names of nodes are left out, because you may not
+	// list nodes.
+	// +optional
+	NodesHidden bool `json:"nodesHidden,omitempty"`
 }
 
 // DecisionResult is the outcome of a decision.
@@ -40,21 +50,35 @@ const (
 	DecisionFailed DecisionResult = "Failed"
 )
 
-// Decision is one attempt to schedule a pod.
+// DecisionResults are all results.
+var DecisionResults = []DecisionResult{DecisionBinding, DecisionBound, DecisionBindFailed, DecisionUnschedulable, DecisionFailed}
+
+// Decision is one attempt to schedule a pod, or a pod group none of whose pods was
+// tried by itself, because too few of them can fit.
 type Decision struct {
+	// number is that of the decision. Each leader numbers its decisions from 1.
+	// +optional
+	Number int64 `json:"number,omitempty"`
+
 	// time is when the scheduling cycle began.
 	Time metav1.MicroTime `json:"time"`
 
-	// namespace and pod are the namespace and the name of the pod. They are unset
-	// if the pod is gone.
+	// namespace and pod are the namespace and the name of the pod. The pod may be gone.
+	// pod is unset if the decision is about a pod group as a whole.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// +optional
 	Pod string `json:"pod,omitempty"`
 	// podUID is the UID of the pod.
-	PodUID types.UID `json:"podUID"`
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
 
-	// attempt is the number of the attempt for this pod, from 1.
+	// podGroup is the name of the pod's group. It is unset if the pod has none.
+	// +optional
+	PodGroup string `json:"podGroup,omitempty"`
+
+	// attempt is the number of the attempt for this pod, from 1. Of a pod group, it is
+	// the highest of its pods.
 	Attempt int32 `json:"attempt"`
 
 	// profile is the name of the SchedulerProfile, and revision the one that
@@ -64,6 +88,20 @@ type Decision struct {
 
 	// result is the outcome of the decision.
 	Result DecisionResult `json:"result"`
+
+	// message says why the pod was not bound, in the words of its Event. livesched
+	// forgets old messages if there are many long ones.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// repeated is the number of decisions about the pod that this one stands for, if
+	// equal ones were to be left out: this one, and those before it that differ only in
+	// time, attempt, scores and the numbers in their messages. since is the time of the
+	// first one.
+	// +optional
+	Repeated int32 `json:"repeated,omitempty"`
+	// +optional
+	Since *metav1.MicroTime `json:"since,omitempty"`
 
 	// node is the chosen node. It is unset if there is none, or if you may not list
 	// nodes.

@@ -546,7 +546,7 @@ type BoundExplanation struct {
 	Basis Basis `json:"basis"`
 
 	// changes is the number of changes of nodes and other pods from the recorded
-	// decision until now. Several changes of a node at a time may count once.
+	// decision until now.
 	// +optional
 	Changes int64 `json:"changes,omitempty"`
 

@@ -5,10 +5,15 @@ package apiserving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,29 +23,55 @@ import (
 // Decisions is the resource of recorded decisions. They are listed, for a namespace or for all.
 const Decisions = "decisions"
 
+// The parameters of a list of decisions.
 const (
-	// LimitParameter is the parameter of a list with the largest number of decisions.
+	// LimitParameter is the largest number of decisions.
 	LimitParameter = "limit"
-	// defaultListed is its default, and maxListed the most that is allowed.
-	defaultListed, maxListed = 100, 10000
+	// defaultListed is its default, and MaxListed the most that is allowed.
+	defaultListed, MaxListed = 100, 10000
+
+	// PodParameter and PodGroupParameter are the name of a pod, and of a group of pods. For other
+	// parameters of a list, see DecisionQuery.
+	PodParameter      = "pod"
+	PodGroupParameter = "podGroup"
+	ResultParameter   = "result"
+	ProfileParameter  = "profile"
+	AfterParameter    = "after"
+	CollapseParameter = "collapse"
 )
+
+// DecisionQuery says which decisions are listed. A field that is not set selects all.
+type DecisionQuery struct {
+	// Namespace is that of the pods.
+	Namespace string
+	// Pod is the name of a pod, and PodGroup that of a group: its pods, and the group as a whole.
+	Pod, PodGroup string
+	Result        v1alpha1.DecisionResult
+	Profile       string
+	// Node is the chosen node. It is for those alone who may list nodes.
+	Node string
+	// After selects decisions with higher numbers.
+	After int64
+	// Limit is the largest number of decisions, at least 1.
+	Limit int
+	// Collapse leaves out decisions that repeat a later one: see v1alpha1.Decision.Repeated.
+	Collapse bool
+}
 
 // DecisionLister lists decisions. Any goroutine may call it.
 type DecisionLister interface {
-	// Decisions returns at most limit decisions, the latest first: those about pods of a namespace,
-	// or all if it is "". If this replica cannot answer, the error is an apierrors.APIStatus.
-	Decisions(ctx context.Context, namespace string, limit int) ([]v1alpha1.Decision, error)
+	// Decisions returns decisions, the latest first, and the number of the latest one of all. If
+	// this replica cannot answer, the error is an apierrors.APIStatus.
+	Decisions(ctx context.Context, query *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error)
 }
 
 // decisions answers with the latest decisions. It takes the place of an explanation.
 func (h *Handler) decisions(r *http.Request, namespace string) (*v1alpha1.DecisionList, error) {
-	limit := defaultListed
-	if text := r.URL.Query().Get(LimitParameter); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxListed {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q", LimitParameter, maxListed, text))
-		}
+	query, err := decisionQuery(r.URL.Query())
+	if err != nil {
+		return nil, err
 	}
+	query.Namespace = namespace
 	ctx, leave, err := h.beginExplaining(r.Context())
 	if err != nil {
 		return nil, err
@@ -50,16 +81,66 @@ func (h *Handler) decisions(r *http.Request, namespace string) (*v1alpha1.Decisi
 	if err != nil {
 		return nil, err
 	}
-	items, err := h.DecisionLister.Decisions(ctx, namespace, limit)
+	if query.Node != "" && !seesNodes {
+		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), query.Node, errors.New("you may not list nodes, so you may not ask about one"))
+	}
+	items, latest, err := h.DecisionLister.Decisions(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	if !seesNodes {
 		for i := range items {
-			items[i].Node, items[i].Domain = "", "" // the label of a domain may be that of the host name
+			hideNode(&items[i])
 		}
 	}
 	return &v1alpha1.DecisionList{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DecisionList"}, Items: items,
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "DecisionList"},
+		Items:    items, Latest: latest, NodesHidden: !seesNodes,
 	}, nil
+}
+
+// hideNode removes the name of the node from a decision, for those who may not list nodes.
+func hideNode(d *v1alpha1.Decision) {
+	var hidden names
+	hidden.hide(&d.Node)
+	hidden.erase(&d.Message)
+	d.Domain = "" // the label may be that of the host name
+}
+
+// decisionQuery reads the parameters of a list. The error is a BadRequest.
+func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
+	q := &DecisionQuery{
+		Pod: parameters.Get(PodParameter), PodGroup: parameters.Get(PodGroupParameter), Result: v1alpha1.DecisionResult(parameters.Get(ResultParameter)),
+		Profile: parameters.Get(ProfileParameter), Node: parameters.Get(NodeParameter), Limit: defaultListed,
+	}
+	if q.Result != "" && !slices.Contains(v1alpha1.DecisionResults, q.Result) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter, resultNames(), q.Result))
+	}
+	var err error
+	if text := parameters.Get(LimitParameter); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > MaxListed {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q", LimitParameter, MaxListed, text))
+		}
+	}
+	if text := parameters.Get(AfterParameter); text != "" {
+		if q.After, err = strconv.ParseInt(text, 10, 64); err != nil || q.After < 0 {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 0, not %q", AfterParameter, text))
+		}
+	}
+	if text := parameters.Get(CollapseParameter); text != "" {
+		if q.Collapse, err = strconv.ParseBool(text); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be true or false, not %q", CollapseParameter, text))
+		}
+	}
+	return q, nil
+}
+
+// resultNames lists the results in a sentence.
+func resultNames() string {
+	var names []string
+	for _, result := range v1alpha1.DecisionResults {
+		names = append(names, string(result))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -6,7 +6,7 @@
 // it authorizes requests for them.
 //
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
-//	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions
+//	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain

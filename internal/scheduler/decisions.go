@@ -4,12 +4,11 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
@@ -18,46 +17,86 @@ import (
 // ErrNoDecisionLog means that this replica records no decisions.
 var ErrNoDecisionLog = errors.New("decisions are not recorded: --decision-log-size is 0")
 
-// LatestDecisions returns at most limit decisions, the latest first: those about pods of a
-// namespace, or all if it is "". Pods that are gone are in no namespace. Only the leader has
-// decisions. Ready must be closed. The error is ErrNoDecisionLog, or that of a lister.
-func (s *Scheduler) LatestDecisions(namespace string, limit int) ([]v1alpha1.Decision, error) {
-	log := s.Decisions()
-	if log == nil {
-		return nil, ErrNoDecisionLog
-	}
-	pods, err := s.parts.pods.Pods(namespace).List(labels.Everything()) // "" means all of them
-	if err != nil {
-		return nil, err
-	}
-	byUID := make(map[types.UID]*corev1.Pod, len(pods))
-	for _, pod := range pods {
-		byUID[pod.UID] = pod
-	}
-	read := limit
-	if namespace != "" {
-		read = log.Size()
-	}
-	recorded, decisions := log.Last(read), []v1alpha1.Decision{}
-	for i := len(recorded) - 1; i >= 0 && len(decisions) < limit; i-- {
-		pod := byUID[recorded[i].Pod]
-		if pod == nil && namespace != "" {
-			continue
-		}
-		decisions = append(decisions, decisionOf(&recorded[i], pod))
-	}
-	return decisions, nil
+// DecisionQuery says which decisions LatestDecisions returns.
+type DecisionQuery struct {
+	decisionlog.Filter
+	// Limit is the largest number of decisions.
+	Limit int
+	// Collapse leaves out decisions that repeat a later one; see v1alpha1.Decision.Repeated. Those
+	// that do not fit into the limit are not counted.
+	Collapse bool
 }
 
-// decisionOf describes a decision about a pod, which is nil if the pod is gone.
-func decisionOf(d *decisionlog.Decision, pod *corev1.Pod) v1alpha1.Decision {
-	out := v1alpha1.Decision{
-		Time: metav1.NewMicroTime(d.Time), PodUID: d.Pod, Attempt: int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
-		Result: v1alpha1.DecisionResult(d.Result.String()), Node: d.Node, Domain: d.Domain.String(),
+// LatestDecisions returns decisions, the latest first, and the number of the latest decision of all.
+// Only the leader has decisions. The error is ErrNoDecisionLog, or that of ctx.
+func (s *Scheduler) LatestDecisions(ctx context.Context, q *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
+	log := s.Decisions()
+	if log == nil {
+		return nil, 0, ErrNoDecisionLog
+	}
+	c := collector{query: q, last: map[string]int{}, decisions: []v1alpha1.Decision{}}
+	latest = int64(log.Newest()) // so that those who list what follows miss nothing
+	if err := log.Select(ctx, &q.Filter, c.add); err != nil {
+		return nil, 0, err
+	}
+	return c.decisions, latest, nil
+}
+
+// collector collects decisions, the latest first.
+type collector struct {
+	query     *DecisionQuery
+	decisions []v1alpha1.Decision
+	// last has the index of the earliest decision so far about a pod, or a group as a whole.
+	last map[string]int
+}
+
+// add adds a decision. It reports whether there is room for others.
+func (c *collector) add(d *decisionlog.Decision) bool {
+	if !c.query.Collapse {
+		c.decisions = append(c.decisions, decisionOf(d))
+		return len(c.decisions) < c.query.Limit
+	}
+	about := string(d.Pod)
+	if about == "" {
+		about = d.Namespace + "/" + d.Group
+	}
+	out := decisionOf(d)
+	if i, ok := c.last[about]; ok && repeats(&c.decisions[i], &out) {
+		c.decisions[i].Repeated++
+		c.decisions[i].Since = &out.Time
+		return true
+	}
+	if len(c.decisions) == c.query.Limit {
+		return false
+	}
+	out.Repeated, out.Since = 1, &out.Time
+	c.last[about] = len(c.decisions)
+	c.decisions = append(c.decisions, out)
+	return true
+}
+
+// repeats reports whether two decisions about the same pod are alike for those who read many.
+func repeats(a, b *v1alpha1.Decision) bool {
+	return a.Result == b.Result && a.Node == b.Node && a.Domain == b.Domain && a.Profile == b.Profile && a.Revision == b.Revision &&
+		(a.Message == b.Message || withoutNumbers(a.Message) == withoutNumbers(b.Message))
+}
+
+// withoutNumbers returns a text without digits: the numbers of nodes differ from attempt to attempt.
+func withoutNumbers(text string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// decisionOf describes a decision.
+func decisionOf(d *decisionlog.Decision) v1alpha1.Decision {
+	return v1alpha1.Decision{
+		Number: int64(d.Number), Time: metav1.NewMicroTime(d.Time), Namespace: d.Namespace, Pod: d.Name, PodUID: d.Pod, PodGroup: d.Group,
+		Attempt: int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
+		Result: v1alpha1.DecisionResult(d.Result.String()), Message: d.Message, Node: d.Node, Domain: d.Domain.String(),
 		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Total: d.Total, Tied: int32(d.Tied),
 	}
-	if pod != nil {
-		out.Namespace, out.Pod = pod.Namespace, pod.Name
-	}
-	return out
 }

@@ -125,7 +125,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Busy: func() bool { return p.queue.ActivePods() > 0 || limit.Crowded() },
 	})
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.pods, p.cache, p.queue)
-	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder, cfg.Term)
+	decisions := decisionlog.New(cfg.DecisionLogSize)
+	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder, decisions, cfg.Term)
 
 	snapshot := cache.NewSnapshot()
 	sources := eventhandlers.NewSources(cfg.Informers, p.queue)
@@ -196,7 +197,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Statuses:  p.statuses,
 		Heartbeat: &s.heartbeat,
 		Clock:     cfg.Clock,
-		Decisions: decisionlog.New(cfg.DecisionLogSize),
+		Decisions: decisions,
 	}
 	p.uncount = ownmetrics.AddPendingGroups(p.queue.PendingGroups)
 	return p, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -156,7 +157,7 @@ func (l *livesched) record(pod *corev1.Pod, result *algorithm.Result) error {
 		return nil
 	}
 	d := decisionlog.Decision{
-		Pod: pod.UID, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
+		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
 		Snapshot: l.snapshot.Log().End(), Class: result.Class.ID,
 		Nodes: l.snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
 		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes, Result: decisionlog.Binding,

@@ -17,6 +17,14 @@ import (
 // custom ones, are completed once the user has typed them.
 var podOwners = []string{"cronjob/", "daemonset/", "deployment/", "job/", "pod/", "podgroup/", "replicaset/", "statefulset/"}
 
+// podsAndGroups completes pod/NAME and podgroup/NAME, and these as two arguments.
+func (o *options) podsAndGroups(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 && !strings.Contains(word, "/") {
+		return []string{"pod/", "podgroup/"}, cobra.ShellCompDirectiveNoSpace
+	}
+	return o.podsAndOwners(ctx, command, args, word)
+}
+
 // podsAndOwners completes KIND/NAME in the namespace of the command, and KIND NAME.
 func (o *options) podsAndOwners(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, found := strings.Cut(word, "/")

@@ -43,7 +43,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 	}
 	arguments := map[string]complete{
 		"status": o.profileNames, "diff": atMost(2, o.revisedObjects), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
-		"explain": o.podsAndOwners, "decisions": o.podsAndOwners, "capacity": o.podsAndOwners, "simulate": nothing,
+		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": nothing,
 		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
 	}
 	for _, command := range root.Commands() {
@@ -207,10 +207,11 @@ func podSelections(context.Context, *cobra.Command, []string, string) ([]string,
 }
 
 func decisionResults(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{
-		string(v1alpha1.DecisionBinding), string(v1alpha1.DecisionBound), string(v1alpha1.DecisionBindFailed),
-		string(v1alpha1.DecisionUnschedulable), string(v1alpha1.DecisionFailed),
-	}, 0
+	var names []string
+	for _, result := range v1alpha1.DecisionResults {
+		names = append(names, string(result))
+	}
+	return names, 0
 }
 
 // objectNames returns the names of the objects of a kind.

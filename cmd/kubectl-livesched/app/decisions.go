@@ -9,16 +9,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
+	"github.com/livesched/livesched/internal/suggest"
 )
+
+// maxDecisions is the most that livesched lists at once.
+const maxDecisions = 10000
 
 type decisionsOptions struct {
 	*options
@@ -26,41 +31,53 @@ type decisionsOptions struct {
 	namespace     string
 	allNamespaces bool
 	limit         int
+	result        string
+	profile       string
+	node          string
+	watch         bool
 	output        string
 }
 
 func newDecisions(shared *options) *cobra.Command {
 	o := &decisionsOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "decisions",
+		Use:   "decisions [pod/NAME | podgroup/NAME]",
 		Short: "List the latest decisions of the scheduler",
-		Long: "List the latest decisions of the scheduler, the last one first: which node each pod got, of how many that it fitted, with which score, " +
-			"and by which revision of which profile. The leader keeps the last 65,536 in memory, unless its flag --decision-log-size says otherwise.\n\n" +
+		Long: "List the latest decisions of the scheduler, the last one first: which node each pod got, of how many that it fitted, or why it got none. " +
+			"With a name, list those about a pod, or about a pod group and its pods. A row stands for all decisions about a pod that follow each other and are " +
+			"alike, such as Unschedulable x12. With -o wide, rows have the score, the attempt and the revision of the profile, and nothing is shortened.\n\n" +
+			"The leader keeps the last 65,536 decisions in memory, unless its flag --decision-log-size says otherwise.\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to list " +
 			"decisions.livesched.io in the namespace of the pods, which the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
-		Example: "  kubectl livesched decisions -n ml\n\n  kubectl livesched decisions -A --limit 1000 -o json",
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+		Example: "  kubectl livesched decisions -n ml\n\n  kubectl livesched decisions pod/train-7 -n ml\n\n" +
+			"  # Pods that got no node, as it happens\n  kubectl livesched decisions -A --result Unschedulable --watch\n\n" +
+			"  kubectl livesched decisions -A --profile gpu --limit 1000 -o json",
+		Args: cobra.ArbitraryArgs, // named checks them
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	flags := command.Flags()
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that of your context.")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List decisions about the pods of all namespaces, and about those that are gone.")
-	flags.IntVar(&o.limit, "limit", 20, "Largest number of decisions, at most 10000.")
+	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List decisions about the pods of all namespaces.")
+	flags.IntVar(&o.limit, "limit", 20, "Largest number of rows, or with -o json and the like of decisions, from 1 to 10000.")
+	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+resultNames()+".")
+	flags.StringVar(&o.profile, "profile", "", "List decisions by this SchedulerProfile.")
+	flags.StringVar(&o.node, "node", "", "List decisions for this node. You must be permitted to list nodes.")
+	flags.BoolVarP(&o.watch, "watch", "w", false, "List the decisions in the order in which they were made, and then each new one, until interrupted.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
 	return command
 }
 
-func (o *decisionsOptions) run(ctx context.Context) (err error) {
-	if err := o.livesched.check(); err != nil {
+func (o *decisionsOptions) run(ctx context.Context, args []string) error {
+	parameters, err := o.parameters(args)
+	if err != nil {
 		return err
 	}
-	namespace := o.namespace
 	switch {
-	case o.allNamespaces && namespace != "":
-		return errors.New("--namespace and --all-namespaces: only one of them is allowed")
-	case !o.allNamespaces && namespace == "":
-		if namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+	case o.allNamespaces && o.namespace != "":
+		return errors.New("--all-namespaces: must not be set with --namespace")
+	case !o.allNamespaces && o.namespace == "":
+		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return err
 		}
 	}
@@ -68,46 +85,159 @@ func (o *decisionsOptions) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	list := func(ctx context.Context, more map[string]string) ([]byte, *v1alpha1.DecisionList, error) {
+		all := maps.Clone(parameters)
+		maps.Copy(all, more)
+		return o.list(ctx, config, all)
+	}
+	if o.watch {
+		return o.follow(ctx, list)
+	}
+	if isData(o.output) {
+		text, _, err := list(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return writeAnswer(o.Out, o.output, text)
+	}
+	_, decisions, err := list(ctx, map[string]string{"collapse": "true"})
+	if err != nil {
+		return err
+	}
+	if len(decisions.Items) == 0 {
+		writeLine(o.Out, o.noDecisions(args))
+		return nil
+	}
+	return o.table(decisions.NodesHidden).print(o.Out, decisions.Items, time.Now())
+}
+
+// parameters returns the parameters of the list that the arguments and flags describe.
+func (o *decisionsOptions) parameters(args []string) (map[string]string, error) {
+	if err := o.livesched.check(); err != nil {
+		return nil, err
+	}
+	kind, name, err := decidedName(args)
+	if err != nil {
+		return nil, err
+	}
+	if o.limit < 1 || o.limit > maxDecisions {
+		return nil, fmt.Errorf("--limit: must be from 1 to %d, not %d", maxDecisions, o.limit)
+	}
+	if o.result, err = resultNamed(o.result); err != nil {
+		return nil, err
+	}
+	parameters := map[string]string{"limit": strconv.Itoa(o.limit)}
+	for key, value := range map[string]string{kind: name, "result": o.result, "profile": o.profile, "node": o.node} {
+		if value != "" {
+			parameters[key] = value
+		}
+	}
+	return parameters, nil
+}
+
+// decidedName returns the parameter of the list that the arguments pod/NAME, podgroup/NAME, or these
+// as two arguments, stand for, and its value. Without arguments, both are "".
+func decidedName(args []string) (parameter, name string, err error) {
+	if len(args) == 0 {
+		return "", "", nil
+	}
+	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without an API group
+	switch kind {
+	case "pod", "pods", "po":
+		parameter = "pod"
+	case "podgroup", "podgroups", "pg":
+		parameter = "podGroup"
+	default:
+		if !found {
+			return "", "", fmt.Errorf("%q has no type: use pod/%s or podgroup/%s", args[0], args[0], args[0])
+		}
+		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", strings.Join(args, " "), suggest.DidYouMean(kind, []string{"pod", "podgroup"}))
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME, with one name", strings.Join(args, " "))
+	}
+	return parameter, name, nil
+}
+
+// resultNamed returns the result that a user calls by a name, whatever its case.
+func resultNamed(name string) (string, error) {
+	var names []string
+	for _, result := range v1alpha1.DecisionResults {
+		if strings.EqualFold(string(result), name) {
+			return string(result), nil
+		}
+		names = append(names, string(result))
+	}
+	if name == "" {
+		return "", nil
+	}
+	return "", fmt.Errorf("--result: must be %s, not %q%s", resultNames(), name, suggest.DidYouMean(name, names))
+}
+
+// resultNames lists the results in a sentence.
+func resultNames() string {
+	var names []string
+	for _, result := range v1alpha1.DecisionResults {
+		names = append(names, string(result))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// list asks livesched for decisions. It returns the answer as it is, too.
+func (o *decisionsOptions) list(ctx context.Context, config *rest.Config, parameters map[string]string) ([]byte, *v1alpha1.DecisionList, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
 	defer cancel()
 	livesched := &remote.Livesched{
 		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
 	}
-	text, err := livesched.List(ctx, "decisions", namespace, map[string]string{"limit": strconv.Itoa(o.limit)})
+	text, err := livesched.List(ctx, "decisions", o.namespace, parameters)
 	if err != nil {
-		return err
-	}
-	if o.output != "" {
-		return writeAnswer(o.Out, o.output, text)
+		return nil, nil, err
 	}
 	var list v1alpha1.DecisionList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("reading the answer of livesched: %w", err)
+		return nil, nil, fmt.Errorf("reading the answer of livesched: %w", err)
 	}
-	return printDecisions(o.Out, list.Items, o.allNamespaces, time.Now())
+	if len(list.Items) > 0 && list.Latest == 0 && (o.watch || o.selects(parameters)) {
+		return nil, nil, errors.New("this livesched is older than this plugin, and lists the decisions about all pods only")
+	}
+	return text, &list, nil
 }
 
-// printDecisions prints decisions for people.
-func printDecisions(w io.Writer, decisions []v1alpha1.Decision, namespaces bool, now time.Time) error {
-	if len(decisions) == 0 {
-		writeLine(w, "There are no decisions since the leader began.")
-		return nil
-	}
-	header := []string{"AGE", "POD", "RESULT", "NODE", "FITS", "SCORE", "TIED", "TRY", "PROFILE"}
-	var rows [][]string
-	for i := range decisions {
-		d := &decisions[i]
-		pod, score, tied := cmp.Or(d.Pod, string(d.PodUID)), none, none
-		if namespaces && d.Pod != "" {
-			pod = d.Namespace + "/" + d.Pod
+// selects returns whether parameters select some of the decisions of a namespace.
+func (o *decisionsOptions) selects(parameters map[string]string) bool {
+	for key := range parameters {
+		if key != "limit" && key != "collapse" {
+			return true
 		}
-		if d.Tied > 0 {
-			score, tied = strconv.FormatInt(d.Total, 10), strconv.Itoa(int(d.Tied))
-		}
-		rows = append(rows, []string{
-			duration.HumanDuration(now.Sub(d.Time.Time)), pod, string(d.Result), cmp.Or(d.Node, none), fmt.Sprintf("%d/%d", d.Feasible, d.Nodes), score, tied,
-			strconv.Itoa(int(d.Attempt)), d.Profile + "@" + d.Revision,
-		})
 	}
-	return writeTable(w, header, rows)
+	return false
+}
+
+// noDecisions says that there are none.
+func (o *decisionsOptions) noDecisions(args []string) string {
+	text := "There are no decisions"
+	if len(args) > 0 {
+		text += " about " + strings.Join(args, "/")
+	}
+	if !o.allNamespaces {
+		text += " in namespace " + o.namespace
+	}
+	var flags []string
+	for _, flag := range [...]struct{ name, value string }{{"--result", o.result}, {"--profile", o.profile}, {"--node", o.node}} {
+		if flag.value != "" {
+			flags = append(flags, flag.name+" "+flag.value)
+		}
+	}
+	if len(flags) > 0 {
+		text += " with " + strings.Join(flags, " and ")
+	}
+	return text + " since the leader began."
+}
+
+// table returns the table of decisions, of which those who may not list nodes see no nodes.
+func (o *decisionsOptions) table(nodesHidden bool) *decisionTable {
+	return &decisionTable{namespaces: o.allNamespaces, wide: o.output == formatWide, hidden: nodesHidden}
 }

@@ -223,15 +223,8 @@ var _ = Describe("explain", func() {
 		Expect(kubectl(ctx, "explain", "pod/web", "--node", "web-1").out).To(MatchRegexp(`^default/web (fits on|is on) node web-1`))
 		Expect(kubectl(ctx, "explain", "pod/web", "--node", "nosuch").errOut).To(ContainSubstring("nosuch"))
 
-		By("listing decisions, without names of nodes for those who may not see them")
-		got = kubectl(ctx, "decisions", "-n", "default", "--limit", "1")
-		GinkgoWriter.Println(got.out)
-		Expect(got.out).To(MatchRegexp(`^AGE .*\n\S+ +web +(Bound|Binding) +web-\d +2/3 `), got.errOut)
-		Expect(kubectlAs(ctx, user, "decisions", "-n", "default").out).To(And(ContainSubstring("Unschedulable"), Not(ContainSubstring("web-"))))
-		Expect(kubectlAs(ctx, user, "decisions", "-A").errOut).To(ContainSubstring(`cannot list resource "decisions" in API group "livesched.io" at the cluster scope`))
-		var decisions v1alpha1.DecisionList
-		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "decisions", "-A", "--limit", "10000", "-o", "yaml").out), &decisions)).To(Succeed())
-		Expect(decisions.Items).To(ContainElement(And(HaveField("Namespace", "default"), HaveField("PodUID", large.UID))))
+		By("listing decisions")
+		expectDecisions(ctx, user, web, large)
 
 		By("not sending credentials to what is not livesched")
 		var published corev1.ConfigMap

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,14 +49,7 @@ func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wi
 		writeItem(w, e.Message)
 	}
 	printHeld(w, e, p, now)
-	for i := range p.PodRefusals {
-		r := &p.PodRefusals[i]
-		text := refusalWords(r)
-		if wide {
-			text += fmt.Sprintf(" (%s, %s)", r.Plugin, r.Reason)
-		}
-		writeItem(w, "The pod itself: "+text+".")
-	}
+	printPodRefusals(w, e.Message, p.PodRefusals, wide)
 	if p.PodGroup != nil && e.Verdict != v1alpha1.VerdictGroupDoesNotFit {
 		writeItem(w, podGroupLine(p.PodGroup))
 	}
@@ -148,13 +142,30 @@ func profileOf(e *v1alpha1.PodExplanation) string {
 // maxVictims limits the pods that are listed.
 const maxVictims = 5
 
+// printPodRefusals prints what refuses the pod on every node, as far as the message does not have it.
+// Several plugins may give one reason. The wide output names each.
+func printPodRefusals(w io.Writer, message string, refusals []v1alpha1.Refusal, wide bool) {
+	printed := []string{}
+	for i := range refusals {
+		r := &refusals[i]
+		text := refusalWords(r)
+		switch {
+		case wide:
+			writeItem(w, fmt.Sprintf("The pod itself: %s (%s, %s).", text, r.Plugin, r.Reason))
+		case !strings.Contains(message, text) && !slices.Contains(printed, text):
+			printed = append(printed, text)
+			writeItem(w, "The pod itself: "+text+".")
+		}
+	}
+}
+
 // printHeld prints the gates and the other pods that the pod waits for, as far as the message does
 // not have them.
 func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) {
 	if len(p.Gates) > 0 && !strings.Contains(e.Message, p.Gates[0]) {
 		writeItem(w, "Scheduling gates: "+strings.Join(p.Gates, ", ")+".")
 	}
-	if p.GatingMessage != "" && !strings.Contains(e.Message, strings.TrimSuffix(p.GatingMessage, ".")) {
+	if p.GatingMessage != "" && len(p.Gates) == 0 && !strings.Contains(e.Message, strings.TrimSuffix(p.GatingMessage, ".")) {
 		writeItem(w, sentence(p.GatingMessage))
 	}
 	if p.NominatedNode != "" {

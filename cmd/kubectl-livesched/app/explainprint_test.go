@@ -184,6 +184,27 @@ ml/a has been pending for 60s: OfANewerVersion. Profile mine.
 	}
 }
 
+// TestARefusalOfThePodIsPrintedOnce has one refusal of several plugins, and one that the message has.
+func TestARefusalOfThePodIsPrintedOnce(t *testing.T) {
+	said, missing := []string{`the quota of the team is used up`}, []string{`persistentvolumeclaim "nope" not found`}
+	var out strings.Builder
+	refusals := []v1alpha1.Refusal{
+		{Plugin: "Quota", Reason: v1alpha1.ReasonRefused, Messages: said},
+		{Plugin: "VolumeBinding", Reason: v1alpha1.ReasonClaimNotFound, Messages: missing},
+		{Plugin: "VolumeZone", Reason: v1alpha1.ReasonClaimNotFound, Messages: missing},
+	}
+	message := "The pod cannot be scheduled on any node now: the quota of the team is used up."
+	printPodRefusals(&out, message, refusals, false)
+	if d := cmp.Diff("  The pod itself: persistentvolumeclaim \"nope\" not found.\n", out.String()); d != "" {
+		t.Error(d)
+	}
+	out.Reset()
+	printPodRefusals(&out, message, refusals, true)
+	if got := strings.Count(out.String(), "The pod itself: "); got != len(refusals) {
+		t.Errorf("the wide output has %d refusals: %s", got, &out)
+	}
+}
+
 func TestTheWordsOfARefusal(t *testing.T) {
 	cpu := v1alpha1.Shortage{Resource: "cpu", Quantity: resource.MustParse("60"), Nodes: 6, Most: ptr.To(resource.MustParse("64"))}
 	for want, r := range map[string]v1alpha1.Refusal{

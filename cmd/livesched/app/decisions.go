@@ -10,20 +10,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/scheduler"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 )
 
 // decisionLister lists the decisions of this replica.
 type decisionLister struct{ sched *scheduler.Scheduler }
 
 // Decisions implements apiserving.DecisionLister.
-func (l decisionLister) Decisions(_ context.Context, namespace string, limit int) ([]v1alpha1.Decision, error) {
+func (l decisionLister) Decisions(ctx context.Context, q *apiserving.DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
 	if err := ready(l.sched); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	decisions, err := l.sched.LatestDecisions(namespace, limit)
+	query := scheduler.DecisionQuery{Limit: q.Limit, Collapse: q.Collapse, Filter: decisionlog.Filter{
+		Namespace: q.Namespace, Pod: q.Pod, Group: q.PodGroup, Profile: q.Profile, Node: q.Node, After: decisionlog.Number(q.After),
+	}}
+	query.Result, _ = decisionlog.ResultOf(string(q.Result)) // "" selects all
+	decisions, latest, err := l.sched.LatestDecisions(ctx, &query)
 	if errors.Is(err, scheduler.ErrNoDecisionLog) {
-		return nil, apierrors.NewServiceUnavailable(err.Error())
+		return nil, 0, apierrors.NewServiceUnavailable(err.Error())
 	}
-	return decisions, err
+	return decisions, latest, err
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -70,6 +71,8 @@ type Cycle struct {
 	Barrier *Barrier
 	// Start is when the scheduling cycle began.
 	Start time.Time
+	// Decision is the number of the recorded decision. 0: it is not recorded.
+	Decision decisionlog.Number
 	// PodsToActivate are moved to the active queue when the pod is bound.
 	PodsToActivate *schedframework.PodsToActivate
 	// EvaluatedNodes and FeasibleNodes are for the log.
@@ -237,5 +240,6 @@ func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status, became 
 		Status:      status,
 		Nominating:  failure.ClearNomination,
 		Start:       c.Start,
+		Decision:    c.Decision,
 	})
 }

@@ -45,10 +45,8 @@ type Cache struct {
 	hidden map[string][]types.UID
 	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
 	changes uint64
-	// trial means that there is a trial, and tried is how many pods are assumed for it; see
-	// BeginTrial.
+	// trial means that there is a trial; see BeginTrial.
 	trial bool
-	tried int
 	order zoneOrder
 	feed  feed
 }
@@ -83,7 +81,7 @@ type podState struct {
 	node    *node
 	class   ClassID
 	assumed bool
-	// tried means that the pod was assumed during a trial.
+	// tried means that the pod is assumed for a trial.
 	tried bool
 	// hidden means that the pod is not among those of its node; see Hide. The node may be gone.
 	hidden bool
@@ -178,7 +176,7 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 	n, old := state.node, state.info
 	state.info = info
 	if state.assumed {
-		state.assumed = false
+		state.assumed, state.tried = false, false
 		c.assumed--
 	}
 	c.pods[info.Pod.UID] = state
@@ -215,16 +213,11 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	return nil
 }
 
-// LogEnd returns where the change log of the fed snapshot would end if it were refreshed now: the
-// number of changes so far. Nodes that were added, removed or changed very often since the last
-// refresh count once. It is 0 before the first refresh.
-func (c *Cache) LogEnd() uint64 {
+// Changes is Snapshot.Changes of a snapshot that would be refreshed now.
+func (c *Cache) Changes() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.feed.snapshot == nil {
-		return 0
-	}
-	return c.feed.snapshot.log.End() + uint64(c.feed.pending())
+	return c.changes
 }
 
 // fillLocked fills s from scratch. If s is the fed snapshot, the feed continues from this state.

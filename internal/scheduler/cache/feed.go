@@ -70,21 +70,6 @@ func (f *feed) record(d delta) {
 	f.markStale(d.node)
 }
 
-// pending returns the number of log entries that the next refresh will write, where a stale node
-// counts once.
-func (f *feed) pending() int {
-	n := len(f.stale)
-	for i := range f.journal {
-		switch d := &f.journal[i]; d.kind {
-		case podPlaced, podTaken, nodeChanged:
-			if !d.node.stale {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // markStale makes the next refresh treat the node as a whole.
 func (f *feed) markStale(n *node) {
 	if f.snapshot == nil || n.stale {

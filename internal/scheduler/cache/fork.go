@@ -3,7 +3,12 @@
 
 package cache
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
 
 // forkBatch is the number of pods and nodes that Fork copies before it releases the lock for
 // others.
@@ -74,6 +79,7 @@ func (c *Cache) forkNodeLocked(n *node) *forkedNode {
 		f.zone = &z
 	}
 	if c.assumed > 0 {
+		f.pods = slices.DeleteFunc(f.pods, func(info *schedframework.PodInfo) bool { return c.pods[info.Pod.UID].tried })
 		for i, info := range f.pods {
 			if c.pods[info.Pod.UID].assumed {
 				f.assumed = append(f.assumed, i)
@@ -94,13 +100,12 @@ func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, nex
 		if f == nil || f.changes != n.changes {
 			f = c.forkNodeLocked(n)
 		}
+		if f.obj == nil && len(f.pods) == 0 {
+			continue // a placeholder of pods that are assumed for a trial
+		}
 		nodes = append(nodes, f)
 	}
-	changes = c.changes
-	if c.trial {
-		changes += duringTrial
-	}
-	return nodes, c.order.next, changes
+	return nodes, c.order.next, c.changes
 }
 
 // adopt fills an empty cache that nobody else uses yet.

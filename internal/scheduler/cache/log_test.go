@@ -85,34 +85,3 @@ func TestLog(t *testing.T) {
 		}
 	})
 }
-
-func TestLogEndCountsWhatTheSnapshotDoesNotShowYet(t *testing.T) {
-	f := newFixture(t, newNode("n1", "z"), newNode("n2", "z"))
-	end := f.snapshot.Log().End()
-	expect := func(what string, want uint64) {
-		t.Helper()
-		if got := f.LogEnd() - end; got != want {
-			t.Errorf("%s: %d changes, want %d", what, got, want)
-		}
-		f.refresh()
-		if got := f.snapshot.Log().End(); got != f.LogEnd() || got-end != want {
-			t.Errorf("%s: the log ends at %d after a refresh, expected is %d", what, got-end, f.LogEnd()-end)
-		}
-	}
-	expect("nothing", 0)
-	pod := newPod("p", "n1")
-	f.assume(pod)
-	f.must(f.AddPod(quiet, newPod("q", "n2")))
-	expect("two pods", 2)
-	f.must(f.AddPod(quiet, edited(pod, running))) // confirmed, which no decision depends on
-	expect("a confirmation", 2)
-	f.must(f.RemovePod(quiet, pod))
-	f.AddNode(quiet, newNode("n1", "z", withImages("a")))
-	expect("a pod and a node", 4)
-	f.AddNode(quiet, newNode("n3", "z"))
-	f.must(f.AddPod(quiet, newPod("r", "n3"))) // a new node is added with its pods
-	expect("a new node", 5)
-	if got := New().LogEnd(); got != 0 {
-		t.Errorf("without a snapshot: %d", got)
-	}
-}

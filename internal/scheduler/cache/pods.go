@@ -71,7 +71,9 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 	if _, ok := c.pods[pod.UID]; ok {
 		return podError(ErrKnownPod, pod, "it cannot be assumed")
 	}
-	c.addPodLocked(podState{info: info, class: class, assumed: true, tried: c.countAssumedLocked()})
+	state := podState{info: info, class: class, assumed: true, tried: c.trial}
+	c.countUnlessTriedLocked(state)
+	c.addPodLocked(state)
 	return nil
 }
 
@@ -93,7 +95,7 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	case !state.assumed:
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
-	c.countForgottenLocked(state)
+	c.countUnlessTriedLocked(state)
 	c.removePodLocked(state)
 	return nil
 }
@@ -141,7 +143,7 @@ func (c *Cache) storePod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 		known = now // assumed, forgotten or updated in between
 		next, like = c.nextPodInfo(logger, known.info, pod)
 	}
-	if known.info == nil || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
+	if known.info == nil || known.tried || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
 		c.changes++
 	}
 	switch {
@@ -216,7 +218,7 @@ func (c *Cache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 		logger.Info("Removed a pod from a different node than its object names", "pod", klog.KObj(pod),
 			"node", state.node.name, "objectNode", pod.Spec.NodeName)
 	}
-	c.changes++
+	c.countUnlessTriedLocked(state)
 	c.removePodLocked(state)
 	return nil
 }

@@ -68,6 +68,9 @@ func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
 		in.Nominations = append(in.Nominations, Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
 	}
 	for i := range latest {
+		if latest[i].Pod == "" {
+			continue // a group none of whose pods was tried: there is nothing to decide again
+		}
 		// The pod of a decision that has just been made may not be on its node yet.
 		d := &latest[i]
 		forgotten := d.Result != decisionlog.Binding && d.Result != decisionlog.Bound

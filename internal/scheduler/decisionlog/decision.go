@@ -44,7 +44,17 @@ func (r Result) String() string {
 	return "unknown"
 }
 
-// Decision is one attempt to schedule a pod.
+// ResultOf returns the result with a name.
+func ResultOf(name string) (Result, bool) {
+	for r := Binding; r <= Failed; r++ {
+		if results[r] == name {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// Decision is one attempt to schedule a pod, or a group of pods none of which was tried by itself.
 //
 // The loop decides one pod after the other, in the order of Number. To make a decision again,
 // restore the nodes and pods as they were at Snapshot, and whatever else the plugins of the profile
@@ -55,7 +65,12 @@ func (r Result) String() string {
 type Decision struct {
 	// Number is set by the Log.
 	Number Number
-	Pod    types.UID
+	// Pod is the UID of the pod, and Namespace and Name name it. Of a group as a whole, Pod and Name
+	// are "".
+	Pod             types.UID
+	Namespace, Name string
+	// Group is the name of the pod's group in the same namespace, "" if it has none.
+	Group string
 	// Time is when the scheduling cycle began, and Attempt its number for the pod, from 1.
 	Time    time.Time
 	Attempt int
@@ -85,6 +100,8 @@ type Decision struct {
 	Tied  int
 
 	Result Result
+	// Message says why the pod was not bound. Append does not read it: see Explain.
+	Message string
 
 	// Top are the nodes with the highest totals, with their weighted scores by plugin, Node first.
 	// Append does not read it: see SetTop. nil: the decision was not sampled.
@@ -97,11 +114,14 @@ type entry struct {
 	pod key
 	// before is the decision before this one in the list that begins at the same head. It may have
 	// been overwritten; then the list ends.
-	before                           Number
-	time, total                      int64
-	snapshot                         uint64
-	class                            cache.ClassID
-	node, profile, revision          handle
+	before                  Number
+	time, total             int64
+	snapshot                uint64
+	class                   cache.ClassID
+	namespace, group        handle
+	node, profile, revision handle
+	// message is a handle of Log.messages.
+	message                          handle
 	nodes, evaluated, feasible, tied int32
 	attempt                          int32
 	// sample is 1 + the index in Log.samples, 0 if the decision was not sampled.
@@ -115,7 +135,7 @@ type entry struct {
 // heldLabel is a podgroup.DomainLabel.
 type heldLabel struct{ key, value handle }
 
-// key is a UID in 16 bytes.
+// key is a UID in 16 bytes. The zero key is that of a group as a whole.
 type key [16]byte
 
 // dashes are the positions of the dashes in a UID.
@@ -124,6 +144,9 @@ var dashes = [...]int{8, 13, 18, 23}
 // keyOf returns the bytes of a UID, or a hash of it if it has not the form that the API server
 // gives to UIDs.
 func keyOf(uid types.UID) (k key) {
+	if uid == "" {
+		return k
+	}
 	if !k.parse(string(uid)) {
 		sum := sha256.Sum256([]byte(uid))
 		copy(k[:], sum[:])
@@ -160,6 +183,9 @@ func (k *key) parse(s string) bool {
 
 // uid is the reverse of keyOf.
 func (k key) uid() types.UID {
+	if k == (key{}) {
+		return ""
+	}
 	var text [36]byte
 	hex.Encode(text[0:8], k[0:4])
 	hex.Encode(text[9:13], k[4:6])

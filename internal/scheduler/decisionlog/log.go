@@ -7,8 +7,10 @@
 //	loop      Append      a decision: bound to be, or unschedulable      the ring is full: the
 //	          SetTop      of some, the best nodes by plugin
 //	          Finish      whether the pod was bound                      oldest one is overwritten
+//	          Explain     why it was not bound
 //	readers   OfPod       the latest decision for a pod
 //	          Last        the last decisions, in order
+//	          Select      those that a filter selects, the latest first
 //
 // The log is in memory and belongs to one process: a new leader starts with an empty one.
 package decisionlog
@@ -26,8 +28,12 @@ import (
 // DefaultSize is the default number of decisions that are kept.
 const DefaultSize = 64 << 10
 
-// BytesPerDecision is about the memory that a decision takes.
-const BytesPerDecision = 120
+// BytesPerDecision is the memory that a decision takes, without the name of its pod and its message.
+//
+// The name of a pod is that of the pod's object: as long as there is this object, it takes no memory
+// of its own. Then it takes as much as it is long, once for all decisions about the pod. Messages
+// take MessageBytesPerDecision at most, on average.
+const BytesPerDecision = 152
 
 // Number identifies a decision in a Log. The decisions of a Log are numbered from 1. 0: the
 // decision was not recorded.
@@ -35,8 +41,8 @@ type Number uint64
 
 // Log is a ring of the latest decisions. A nil Log records nothing and has no decisions.
 //
-// Append, Wants and SetTop are called by the scheduling loop, Finish also by the goroutines that
-// bind, and the rest by any goroutine. A mutex guards everything but sampler. Each method holds it
+// Append, Wants, SetTop and ExplainFrom are called by the scheduling loop, Finish and Explain also by
+// the goroutines that bind, and the rest by any goroutine. A mutex guards everything but sampler. Each method holds it
 // for microseconds at most, whatever the size of the log, so that readers do not hold up the loop.
 type Log struct {
 	mu   sync.Mutex
@@ -46,10 +52,16 @@ type Log struct {
 	// ring has the decision with number n at n % size. It is nil until the first decision, so that
 	// followers need no memory for it.
 	ring []entry
+	// pods has the names of the pods, at the same places. They are the strings of the pods' objects:
+	// these are strings of their own, so that they keep nothing else of the objects in memory.
+	pods []string
 	// heads has the latest decision of the pods whose hash has the same last bits; see
 	// entry.before.
 	heads []Number
 	names names
+	// messages are those of decisions after the one with the number forgotten.
+	messages  names
+	forgotten Number
 	// samples is a ring of the latest samples. sampled counts them all.
 	samples []sample
 	sampled uint64
@@ -76,7 +88,7 @@ func (l *Log) Append(d *Decision) Number {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ring == nil {
-		l.ring, l.heads = make([]entry, l.size), make([]Number, l.size)
+		l.ring, l.pods, l.heads = make([]entry, l.size), make([]string, l.size), make([]Number, l.size)
 	}
 	l.last++
 	e, head := l.at(l.last), l.head(pod)
@@ -84,6 +96,7 @@ func (l *Log) Append(d *Decision) Number {
 	*e = entry{
 		pod: pod, before: *head,
 		time: d.Time.UnixNano(), total: d.Total, class: d.Class, snapshot: d.Snapshot,
+		namespace: l.names.hold(d.Namespace), group: l.names.hold(d.Group),
 		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
 		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
@@ -91,6 +104,7 @@ func (l *Log) Append(d *Decision) Number {
 	for i, label := range d.Domain {
 		e.domain[i] = heldLabel{l.names.hold(label.Key), l.names.hold(label.Value)}
 	}
+	l.pods[l.last%Number(l.size)] = d.Name
 	*head = l.last
 	return l.last
 }
@@ -136,7 +150,7 @@ func (l *Log) Last(n int) []Decision {
 	if l == nil {
 		return nil
 	}
-	last := l.newest()
+	last := l.Newest()
 	decisions := make([]Decision, 0, max(0, min(n, l.size, int(last))))
 	for more := true; more; {
 		decisions, more = l.readBackwards(decisions, last)
@@ -145,8 +159,11 @@ func (l *Log) Last(n int) []Decision {
 	return decisions
 }
 
-// newest returns the number of the latest decision.
-func (l *Log) newest() Number {
+// Newest returns the number of the latest decision.
+func (l *Log) Newest() Number {
+	if l == nil {
+		return 0
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
@@ -180,16 +197,19 @@ func (l *Log) has(n Number) bool { return n != 0 && n <= l.last && l.last-n < Nu
 
 func (l *Log) at(n Number) *entry { return &l.ring[n%Number(l.size)] }
 
+func (l *Log) podName(n Number) string { return l.pods[n%Number(l.size)] }
+
 func (l *Log) head(pod key) *Number { return &l.heads[pod.hash()%uint64(len(l.heads))] }
 
 // decision returns the decision with a number. The log must have it.
 func (l *Log) decision(n Number) Decision {
 	e := l.at(n)
 	return Decision{
-		Number: n, Pod: e.pod.uid(), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
+		Number: n, Pod: e.pod.uid(), Namespace: l.names.get(e.namespace), Name: l.podName(n), Group: l.names.get(e.group), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
 		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
 		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Domain: l.domain(e), Top: l.top(n),
+		Message: l.messages.get(e.message),
 	}
 }
 
@@ -205,9 +225,10 @@ func (l *Log) domain(e *entry) (d podgroup.Domain) {
 
 // release releases the names of an entry that is overwritten.
 func (l *Log) release(e *entry) {
-	for _, held := range [...]handle{e.node, e.profile, e.revision} {
+	for _, held := range [...]handle{e.namespace, e.group, e.node, e.profile, e.revision} {
 		l.names.release(held)
 	}
+	l.messages.release(e.message)
 	for _, label := range e.domain {
 		l.names.release(label.key)
 		l.names.release(label.value)

@@ -4,9 +4,13 @@
 package decisionlog
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -40,11 +44,18 @@ func newRandom(t testing.TB, pods int) *random {
 }
 
 func (r *random) decision() Decision {
+	i := r.IntN(len(r.pods))
 	d := Decision{
-		Pod: r.pods[r.IntN(len(r.pods))], Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
+		Pod: r.pods[i], Namespace: fmt.Sprintf("namespace-%d", i%3), Name: fmt.Sprintf("pod-%d", i), Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
 		Snapshot: r.Uint64(), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
 		Nominated: r.IntN(2) == 0,
+	}
+	switch r.IntN(10) {
+	case 0:
+		d.Group = fmt.Sprintf("group-%d", r.IntN(4))
+	case 1:
+		d.Group, d.Pod, d.Name = fmt.Sprintf("group-%d", r.IntN(4)), "", ""
 	}
 	for i := range r.IntN(podgroup.MaxKeys + 1) {
 		d.Domain = append(d.Domain, podgroup.DomainLabel{Key: fmt.Sprintf("key-%d", i), Value: fmt.Sprintf("value-%d", r.IntN(4))})
@@ -88,6 +99,7 @@ func TestLogEqualsAList(t *testing.T) {
 					all[i].Result = result
 				}
 			}
+			r.explain(log, all)
 			checkLog(t, r, log, kept)
 		}
 		checkNames(t, log, all[max(0, len(all)-log.Size()):])
@@ -108,6 +120,7 @@ func checkLog(t *testing.T, r *random, log *Log, kept []Decision) {
 	if ok != (want.Number != 0) || !reflect.DeepEqual(got, want) {
 		t.Fatalf("the latest decision for %s is %+v, %v, want %+v", pod, got, ok, want)
 	}
+	checkSelected(t, r, log, kept)
 	n := r.IntN(50)
 	last := kept[max(0, len(kept)-n):]
 	if got := log.Last(n); len(got) != len(last) || len(got) > 0 && !reflect.DeepEqual(got, last) {
@@ -115,17 +128,83 @@ func checkLog(t *testing.T, r *random, log *Log, kept []Decision) {
 	}
 }
 
+// explain sets messages in the log and in the list of all decisions.
+func (r *random) explain(log *Log, all []Decision) {
+	message, i := fmt.Sprint("message ", r.IntN(20)), r.IntN(len(all))
+	kept := max(0, len(all)-log.Size())
+	switch r.IntN(8) {
+	case 0:
+		log.Explain(all[i].Number, message)
+		if i >= kept {
+			all[i].Message = message
+		}
+	case 1:
+		log.ExplainFrom(all[i].Number, message)
+		for i := max(i, kept); i < len(all); i++ {
+			if all[i].Result == Unschedulable && all[i].Message == "" {
+				all[i].Message = message
+			}
+		}
+	}
+}
+
+// checkSelected checks what a random filter selects from the decisions that the log must have.
+func checkSelected(t *testing.T, r *random, log *Log, kept []Decision) {
+	t.Helper()
+	example, f := r.decision(), Filter{}
+	for field, value := range map[*string]string{
+		&f.Namespace: example.Namespace, &f.Pod: example.Name, &f.Group: example.Group, &f.Profile: example.Profile, &f.Node: example.Node,
+	} {
+		if r.IntN(5) == 0 {
+			*field = value
+		}
+	}
+	if r.IntN(4) == 0 {
+		f.Result = example.Result
+	}
+	if r.IntN(4) == 0 && len(kept) > 0 {
+		f.After = kept[r.IntN(len(kept))].Number
+	}
+	var want, got []Decision
+	for _, d := range slices.Backward(kept) {
+		if (f.Namespace == "" || f.Namespace == d.Namespace) && (f.Pod == "" || f.Pod == d.Name) && (f.Group == "" || f.Group == d.Group) &&
+			(f.Profile == "" || f.Profile == d.Profile) && (f.Node == "" || f.Node == d.Node) && (f.Result == 0 || f.Result == d.Result) && d.Number > f.After {
+			want = append(want, d)
+		}
+	}
+	limit := 1 + r.IntN(100)
+	if err := log.Select(t.Context(), &f, func(d *Decision) bool {
+		got = append(got, *d)
+		return len(got) < limit
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want = want[:min(len(want), limit)]; !reflect.DeepEqual(got, want) {
+		t.Fatalf("the filter %+v selects\n%+v, want\n%+v", f, got, want)
+	}
+}
+
 // checkNames checks that the log keeps the names of the decisions that it has, and no others.
 func checkNames(t *testing.T, log *Log, kept []Decision) {
 	t.Helper()
-	want := map[string]bool{}
+	want, messages := map[string]bool{}, map[string]bool{}
 	for _, d := range kept {
+		messages[d.Message] = true
+		want[d.Namespace], want[d.Group] = true, true
 		want[d.Node], want[d.Profile], want[d.Revision] = true, true, true
 		for _, label := range d.Domain {
 			want[label.Key], want[label.Value] = true, true
 		}
 	}
 	delete(want, "")
+	delete(messages, "")
+	bytes := 0
+	for message := range messages {
+		bytes += len(message)
+	}
+	if got := len(log.messages.handles); got != len(messages) || log.messages.bytes != bytes {
+		t.Errorf("the log keeps %d messages of %d bytes, want %d of %d", got, log.messages.bytes, len(messages), bytes)
+	}
 	if got := len(log.names.handles); got != len(want) {
 		t.Errorf("the log keeps %d names, want %d", got, len(want))
 	}
@@ -156,12 +235,67 @@ func TestUIDsOfOtherForms(t *testing.T) {
 	}
 }
 
+func TestMessagesAreBounded(t *testing.T) {
+	const size = 4000
+	log := New(size)
+	for i := range 2 * size {
+		n := log.Append(&Decision{Pod: "a", Result: Unschedulable})
+		log.Explain(n, fmt.Sprint(i, strings.Repeat("x", 2000)))
+		if d, _ := log.OfPod("a"); len(d.Message) != maxMessage {
+			t.Fatalf("the last message has %d bytes, want %d", len(d.Message), maxMessage)
+		}
+	}
+	with := 0
+	for _, d := range log.Last(size) {
+		if d.Message != "" {
+			with++
+		} else if with > 0 {
+			t.Fatal("a message was forgotten before an older one")
+		}
+	}
+	if want := size * MessageBytesPerDecision / maxMessage; with != want || log.messages.bytes > size*MessageBytesPerDecision {
+		t.Errorf("%d messages of %d bytes are kept, want %d", with, log.messages.bytes, want)
+	}
+	oldest := log.Last(size)[0].Number
+	if log.Explain(oldest, "late"); log.Last(size)[0].Message != "" {
+		t.Error("a decision whose message would be forgotten has one")
+	}
+}
+
+func TestResultsHaveNames(t *testing.T) {
+	for r := Binding; r <= Failed; r++ {
+		if got, ok := ResultOf(r.String()); !ok || got != r {
+			t.Errorf("%s is %v", r, got)
+		}
+	}
+	for _, name := range []string{"", "bound", "unknown"} {
+		if r, ok := ResultOf(name); ok {
+			t.Errorf("%q is %v", name, r)
+		}
+	}
+}
+
+func TestSelectEndsWithItsContext(t *testing.T) {
+	log := New(1)
+	log.Append(&Decision{Pod: "a"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := log.Select(ctx, &Filter{}, func(*Decision) bool { t.Error("a decision"); return true }); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestALogThatIsOff(t *testing.T) {
 	log := New(0)
 	if n := log.Append(&Decision{Pod: "a"}); n != 0 {
 		t.Errorf("a decision got number %d", n)
 	}
 	log.Finish(1, Bound)
+	log.Explain(1, "why")
+	log.ExplainFrom(1, "why")
+	if err := log.Select(t.Context(), &Filter{}, func(*Decision) bool { return true }); err != nil || log.Newest() != 0 {
+		t.Errorf("%v, %d decisions", err, log.Newest())
+	}
 	if _, ok := log.OfPod("a"); ok || log.Last(1) != nil || log.Size() != 0 {
 		t.Error("there are decisions")
 	}
@@ -175,7 +309,7 @@ func TestAnEmptyLogTakesNoMemory(t *testing.T) {
 }
 
 func TestADecisionTakesAsMuchMemoryAsStated(t *testing.T) {
-	if got := unsafe.Sizeof(entry{}) + unsafe.Sizeof(Number(0)); got != BytesPerDecision {
+	if got := unsafe.Sizeof(entry{}) + unsafe.Sizeof("") + unsafe.Sizeof(Number(0)); got != BytesPerDecision {
 		t.Errorf("a decision takes %d bytes, want %d", got, BytesPerDecision)
 	}
 }
@@ -188,10 +322,16 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 		decisions[i] = r.decision()
 		log.Append(&decisions[i])
 	}
+	messages := []string{"0/5 nodes are available: 5 Insufficient cpu.", "sorry"}
+	for i, message := range messages {
+		log.Explain(Number(i+1), message)
+	}
 	i := 0
 	if allocs := testing.AllocsPerRun(1000, func() {
 		i = (i + 1) % len(decisions)
-		log.Finish(log.Append(&decisions[i]), Bound)
+		n := log.Append(&decisions[i])
+		log.Finish(n, Bound)
+		log.Explain(n, messages[i%len(messages)])
 	}); allocs != 0 {
 		t.Errorf("recording allocates %v times", allocs)
 	}

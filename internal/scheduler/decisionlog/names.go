@@ -17,6 +17,8 @@ type names struct {
 	// held has the name of handle h at h-1. free are the handles without a name.
 	held []held
 	free []handle
+	// bytes is the length of all names.
+	bytes int
 }
 
 type held struct {
@@ -30,14 +32,22 @@ func (n *names) hold(name string) handle {
 	if name == "" {
 		return none
 	}
-	h, ok := n.handles[name]
-	if !ok {
-		h = n.add(strings.Clone(name)) // the name may be a part of something large
+	if h, ok := n.handles[name]; ok {
+		n.held[h-1].users++
+		return h
 	}
-	n.held[h-1].users++
-	return h
+	return n.add(strings.Clone(name)) // the name may be a part of something large
 }
 
+// holdString is hold for a name that is no part of another string: it is not copied.
+func (n *names) holdString(name string) handle {
+	if _, ok := n.handles[name]; ok || name == "" {
+		return n.hold(name)
+	}
+	return n.add(name)
+}
+
+// add adds a name with one holder.
 func (n *names) add(name string) handle {
 	var h handle
 	if last := len(n.free) - 1; last >= 0 {
@@ -46,7 +56,8 @@ func (n *names) add(name string) handle {
 		n.held = append(n.held, held{})
 		h = handle(len(n.held))
 	}
-	n.held[h-1] = held{name: name}
+	n.held[h-1] = held{name: name, users: 1}
+	n.bytes += len(name)
 	if n.handles == nil {
 		n.handles = map[string]handle{}
 	}
@@ -62,6 +73,7 @@ func (n *names) release(h handle) {
 	x := &n.held[h-1]
 	if x.users--; x.users == 0 {
 		delete(n.handles, x.name)
+		n.bytes -= len(x.name)
 		*x = held{}
 		n.free = append(n.free, h)
 	}

@@ -4,6 +4,9 @@
 package eventhandlers
 
 import (
+	"cmp"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -37,7 +40,8 @@ func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queu
 	return &Pending{indexer: informer.GetIndexer(), cache: c, queue: q}, nil
 }
 
-// Enqueue queues the pods of a scheduler name whose profile is new. Events that come in at the same
+// Enqueue queues the pods of a scheduler name whose profile is new, the oldest first: among pods of
+// one priority, the queue's order is that in which they came. Events that come in at the same
 // time do no harm: the queue takes a pod once, and only while it is unassigned in the informers'
 // cache.
 func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
@@ -46,11 +50,26 @@ func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 		utilruntime.HandleErrorWithLogger(logger, err, "Looking up the pods that wait for a profile failed", "schedulerName", schedulerName)
 		return
 	}
-	for _, obj := range objs {
+	for _, pod := range oldestFirst(objs) {
 		// An assumed pod is being bound under the profile that had the name before. It will be
 		// bound or queued.
-		if pod, ok := obj.(*corev1.Pod); ok && !isAssumed(p.cache, pod) {
+		if !isAssumed(p.cache, pod) {
 			p.queue.Add(logger, pod)
 		}
 	}
+}
+
+// oldestFirst returns the pods among objects by creation time, which has seconds, and then by name.
+func oldestFirst(objs []any) []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(objs))
+	for _, obj := range objs {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return pods
 }

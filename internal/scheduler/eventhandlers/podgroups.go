@@ -81,8 +81,13 @@ func (h *groupHandlers) deleted(key podgroup.Key) {
 }
 
 // groupMemberAssigned records that a pod of a group has a node: the group may need fewer others
-// now.
+// now. A pod that terminates does not count: the pods that replace it need each other, as its own
+// siblings may terminate, too.
 func (h *handlers) groupMemberAssigned(pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		h.groups.Forget(pod)
+		return
+	}
 	if key := h.groups.SetAssigned(pod); key != (podgroup.Key{}) {
 		h.queue.GroupChanged(eventLogger(), key)
 	}

@@ -77,7 +77,8 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	if err := h.cache.UpdatePod(logger, oldPod, newPod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Updating a pod in the cache failed", "pod", klog.KObj(newPod))
 	}
-	if podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
+	terminates := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
+	if terminates || podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
 		h.groups.Forget(oldPod)
 		h.groupMemberAssigned(newPod)
 	}

@@ -76,7 +76,7 @@ func Recompute(ctx context.Context, k *fork.Fork, b Bound) (*v1alpha1.PodExplana
 	x, pod := newBound(b, v1alpha1.BasisRecomputed), b.Pod
 	cfg, err := k.Profile(pod.Spec.SchedulerName)
 	if errors.Is(err, fork.ErrNoProfile) {
-		x.Message = b.lead() + fmt.Sprintf(" No SchedulerProfile has the scheduler name %q.", pod.Spec.SchedulerName)
+		x.Message = b.lead() + " " + noProfile(pod.Spec.SchedulerName, k.SchedulerNames())
 		return x, nil
 	}
 	again := " Decided again in the present state of the cluster"

@@ -237,9 +237,9 @@ func TestDetails(t *testing.T) {
 		{name: "node affinity", pod: requiring(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 			expression(zone, corev1.NodeSelectorOpNotIn, "a", "b", "c"), expression("arch", corev1.NodeSelectorOpDoesNotExist),
 		}}), want: []string{
-			"1 NodeAffinityMismatch: topology.kubernetes.io/zone is a, but the pod demands topology.kubernetes.io/zone not in (a, b or c); has the label arch",
-			"2 NodeAffinityMismatch: topology.kubernetes.io/zone is a or b, but the pod demands topology.kubernetes.io/zone not in (a, b or c)",
-			"1 Cordoned: cordoned, UntoleratedTaint: taint dedicated=db:NoSchedule, NodeAffinityMismatch: topology.kubernetes.io/zone is c, but the pod demands topology.kubernetes.io/zone not in (a, b or c)"}},
+			"1 NodeAffinityMismatch: topology.kubernetes.io/zone is a, but the pod requires topology.kubernetes.io/zone not in (a, b or c); has the label arch",
+			"2 NodeAffinityMismatch: topology.kubernetes.io/zone is a or b, but the pod requires topology.kubernetes.io/zone not in (a, b or c)",
+			"1 Cordoned: cordoned, UntoleratedTaint: taint dedicated=db:NoSchedule, NodeAffinityMismatch: topology.kubernetes.io/zone is c, but the pod requires topology.kubernetes.io/zone not in (a, b or c)"}},
 		{name: "terms of node affinity", pod: requiring(
 			corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{expression(zone, corev1.NodeSelectorOpIn, "x", "y"), expression("cores", corev1.NodeSelectorOpGt, "8")}},
 			corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{expression("disk", corev1.NodeSelectorOpExists)}},

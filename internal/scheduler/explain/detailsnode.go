@@ -126,7 +126,7 @@ func (d *details) differenceText(r *requirement, nodes []*refusedNode) string {
 	case corev1.NodeSelectorOpDoesNotExist:
 		return "has the label " + r.Key
 	}
-	return fmt.Sprintf("%s is %s, but the pod demands %s", r.Key, is, requirementText(r.NodeSelectorRequirement))
+	return fmt.Sprintf("%s is %s, but the pod requires %s", r.Key, is, requirementText(r.NodeSelectorRequirement))
 }
 
 // isOnAnyNode reports whether a node of the cluster has a label.

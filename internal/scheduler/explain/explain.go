@@ -68,7 +68,7 @@ func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error)
 	x := newExplanation(in)
 	cfg, err := k.Profile(in.Pod.Spec.SchedulerName)
 	if errors.Is(err, fork.ErrNoProfile) {
-		return withoutProfile(x, in.Pod), nil
+		return withoutProfile(x, in.Pod, k.SchedulerNames()), nil
 	}
 	x.Profile, x.Revision = cfg.Name, cfg.Revision
 	x.Pending.Victims = victimsOf(k, in.Pod, in.NominatedNode)

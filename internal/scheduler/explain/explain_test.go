@@ -94,7 +94,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		{"it fits", explain.Pending{Pod: pod("p", "1", "1Gi")}, v1alpha1.VerdictWaitingForTurn, "fits on 1 of 2 nodes now"},
 		{"no node is as large", explain.Pending{Pod: pod("p", "100", "1Gi")}, v1alpha1.VerdictNeverFits, "even if no other pods were on them"},
-		{"no node has the label", explain.Pending{Pod: pod("p", "1", "1Gi", selecting)}, v1alpha1.VerdictNeverFits, "None of 2 nodes matches disk=ssd, which the pod demands."},
+		{"no node has the label", explain.Pending{Pod: pod("p", "1", "1Gi", selecting)}, v1alpha1.VerdictNeverFits, "None of 2 nodes matches disk=ssd, which the pod requires."},
 		{"its claim is missing", explain.Pending{Pod: pod("p", "1", "1Gi", claiming)}, v1alpha1.VerdictNeverFits,
 			"The pod cannot be scheduled on any node: the PersistentVolumeClaim missing does not exist."},
 		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed, "would fit if other pods ended"},

@@ -141,7 +141,7 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The pod by itself fits on 4 of 5 nodes.",
 			[]string{"AddNode 1 batch: Add a node like those of the pool batch. They need the labels of the domain where most pods of the group fit."}},
 		{"domains that are not there", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
-			"No node has the labels that the pod group default/train demands. 9 of its pods must be placed together.", nil},
+			"No node has the labels that the pod group default/train requires. 9 of its pods must be placed together.", nil},
 		{"no node takes a pod", 2, func(c *cluster, g *explain.Group) {
 			for _, name := range []string{"a1", "a2", "b1", "none"} {
 				c.run(pod("fills-"+name, "5", "1Gi"), name)

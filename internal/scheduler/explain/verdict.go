@@ -18,21 +18,39 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // maxEmptied limits the nodes on which it is tried whether the pod would fit without other pods.
 const maxEmptied = 64
 
-// withoutProfile explains a pod that livesched does not schedule.
-func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod) Explanation {
+// withoutProfile explains a pod that livesched does not schedule. schedulerNames are the names of the
+// profiles.
+func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod, schedulerNames []string) Explanation {
 	x.Verdict = v1alpha1.VerdictNoProfile
-	x.Message = fmt.Sprintf("No SchedulerProfile has the scheduler name %q.", pod.Spec.SchedulerName)
+	x.Message = noProfile(pod.Spec.SchedulerName, schedulerNames)
 	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated && reason != v1alpha1.PodReasonPreEnqueueRejected {
 		x.Verdict = v1alpha1.VerdictOtherScheduler
 		x.Message += " Another scheduler has tried the pod: the condition PodScheduled is its own."
 	}
 	x.Pending.Gates = gatesOf(pod)
 	return Explanation{PodExplanation: x}
+}
+
+// maxProfilesListed limits the scheduler names that are listed if none is like that of the pod.
+const maxProfilesListed = 5
+
+// noProfile returns the message for a scheduler name without a profile. It suggests the names of
+// profiles that are like it, or lists all if they are few.
+func noProfile(name string, schedulerNames []string) string {
+	text := fmt.Sprintf("No SchedulerProfile has the scheduler name %q", name)
+	if meant := suggest.DidYouMean(name, schedulerNames); meant != "" {
+		return text + meant
+	}
+	if len(schedulerNames) == 0 || len(schedulerNames) > maxProfilesListed {
+		return text + "."
+	}
+	return text + ". Scheduler names of the profiles: " + enumerate(schedulerNames, "and") + "."
 }
 
 // binding explains a pod that is in its binding cycle.
@@ -135,7 +153,7 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 func (e *explainer) messageOfGroup() string {
 	fit, where := e.trial.fit, ""
 	if len(fit.Tried) == 0 {
-		return fmt.Sprintf("No node has the labels that the pod group %s demands. %d of its pods must be placed together.", e.trial.Key, fit.Needed)
+		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.trial.Key, fit.Needed)
 	}
 	if len(e.trial.best) > 0 {
 		where = " in one domain"
@@ -151,7 +169,7 @@ func (e *explainer) messageOfNever() string {
 		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which does not exist.", name)
 	}
 	if candidates, _ := e.partition(); len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *refusedNode) bool { return !n.isExcluded() }) {
-		return fmt.Sprintf("None of %d nodes matches %s, which the pod demands.", e.Nodes, selectorText(e.pod))
+		return fmt.Sprintf("None of %d nodes matches %s, which the pod requires.", e.Nodes, selectorText(e.pod))
 	}
 	message := fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them", e.Nodes)
 	if text := e.tooLarge(); text != "" {

@@ -26,3 +26,20 @@ func TestAPodThatIsRefusedEverywhereForNow(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestNoProfile(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		known []string
+		want  string
+	}{
+		{"spred", []string{"spread", "binpack"}, `No SchedulerProfile has the scheduler name "spred": did you mean spread?`},
+		{"else", []string{"spread", "binpack"}, `No SchedulerProfile has the scheduler name "else". Scheduler names of the profiles: spread and binpack.`},
+		{"else", []string{"a1", "b2", "c3", "d4", "e5", "f6"}, `No SchedulerProfile has the scheduler name "else".`},
+		{"else", nil, `No SchedulerProfile has the scheduler name "else".`},
+	} {
+		if got := noProfile(tc.name, tc.known); got != tc.want {
+			t.Errorf("%s of %v: got %s", tc.name, tc.known, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@
 //	scheduling cycle --\
 //	                    Handler.Handle --> queue: requeue with the rejector plugins, and nomination
 //	binding cycle -----/              \--> Event on the pod
+//	                                   \-> decisionlog: the message of the decision
 //	                                   \-> podstatus: condition and nominated node
 //
 // A pod that is no longer there to be scheduled is released instead. A pod whose profile is gone
@@ -35,6 +36,7 @@ import (
 
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/truncate"
@@ -54,6 +56,8 @@ type Attempt struct {
 	Nominating *fwk.NominatingInfo
 	// Start is when the attempt began.
 	Start time.Time
+	// Decision is the number of the recorded decision. 0: it is not recorded.
+	Decision decisionlog.Number
 }
 
 // ClearNomination removes a nomination, because the attempt that relied on it failed.
@@ -61,22 +65,24 @@ var ClearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 
 // Handler handles failed attempts. The scheduling loop and binding goroutines call it concurrently.
 type Handler struct {
-	queue    *queue.Queue
-	pods     corev1listers.PodLister
-	statuses *podstatus.Writer
-	recorder func(schedulerName string) events.EventRecorderLogger
-	term     *lease.Term
-	stopping atomic.Bool
+	queue     *queue.Queue
+	pods      corev1listers.PodLister
+	statuses  *podstatus.Writer
+	recorder  func(schedulerName string) events.EventRecorderLogger
+	decisions *decisionlog.Log
+	term      *lease.Term
+	stopping  atomic.Bool
 }
 
 // NewHandler returns a Handler that gives pods back to a queue. pods reads the informers' cache,
-// statuses writes conditions, recorder returns the recorder of a scheduler name, and term is that
-// of this replica as the leader, nil without leader election.
+// statuses writes conditions, recorder returns the recorder of a scheduler name, decisions has the
+// recorded decisions, nil if there are none, and term is that of this replica as the leader, nil
+// without leader election.
 func NewHandler(
 	q *queue.Queue, pods corev1listers.PodLister, statuses *podstatus.Writer,
-	recorder func(schedulerName string) events.EventRecorderLogger, term *lease.Term,
+	recorder func(schedulerName string) events.EventRecorderLogger, decisions *decisionlog.Log, term *lease.Term,
 ) *Handler {
-	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder, term: term}
+	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder, decisions: decisions, term: term}
 }
 
 // Stop makes the Handler ignore errors from now on: an attempt that the end of the process
@@ -103,6 +109,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 	reason := a.observe()
 	message := a.Status.Message()
+	h.decisions.Explain(a.Decision, message)
 	a.noteRejectors(ctx)
 
 	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {

@@ -100,7 +100,7 @@ func TestHeldPodsAreReported(t *testing.T) {
 				})
 				statuses.Start(t.Context())
 				var notes []string
-				h := NewHandler(q, nil, statuses, func(string) events.EventRecorderLogger { return noted{&notes} }, test.term)
+				h := NewHandler(q, nil, statuses, func(string) events.EventRecorderLogger { return noted{&notes} }, nil, test.term)
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
 				go func() {

@@ -179,6 +179,15 @@ func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
 	return active.Config, nil
 }
 
+// SchedulerNames returns the scheduler names of the profiles that were active when the fork was made,
+// in their order.
+func (k *Fork) SchedulerNames() (names []string) {
+	for active := range k.profiles.All() {
+		names = append(names, active.Config.SchedulerName)
+	}
+	return names
+}
+
 // Groups returns the pod groups of the running scheduler, as they are now. Which of their pods have
 // a node may differ in the fork.
 func (k *Fork) Groups() *podgroup.Registry { return k.forker.cfg.Groups }

@@ -74,6 +74,11 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	defer a.startOver(ctx, nil)
 	for _, domain := range domains {
 		a.startOver(ctx, nil)
+		// The trial finds the pods of whole groups in the snapshot, also those that were hidden for
+		// the domain before.
+		if _, err := a.Cluster.Snapshot(ctx); err != nil {
+			return nil, err
+		}
 		trial := plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN, a.DryRuns)
 		plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 		placed, err := a.placeEvicting(ctx, plan)

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -32,6 +34,10 @@ type groupCycle struct {
 	gang.Attempt
 	loop    *Loop
 	members []*member
+	// first is the number of the first decision that the attempt records.
+	first decisionlog.Number
+	// decision is that about the group as a whole. 0: members were tried, which are recorded.
+	decision decisionlog.Number
 	// retry means that the group is tried again after its back-off, whatever happens.
 	retry bool
 }
@@ -73,7 +79,9 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 		return nil
 	}
 	began := g.loop.Clock.Now()
+	g.first = g.loop.Decisions.Newest() + 1
 	if !g.Place(ctx) {
+		g.record(began)
 		g.makeRoom(ctx)
 		g.observe(began)
 		g.fail(ctx)
@@ -119,6 +127,7 @@ func (g *groupCycle) fail(ctx context.Context) {
 	if g.Group.Topology.Required != "" {
 		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
+	g.explain()
 	for i, m := range g.members {
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 	}
@@ -224,14 +233,27 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		m.placed.Barrier = barrier
 		m.cycle.commit(logger, m.placed)
 	}
+	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
 	g.loop.GroupConditions.Scheduled(g.Group.Key)
+	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {
+			retry = retry || g.mayPreempt(m.pod.Pod)
 			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 		}
 	}
+	if retry {
+		g.loop.Queue.RetryGroup(logger, g.Group.Key)
+	}
 	return placed
+}
+
+// mayPreempt reports whether there are pods that a member may preempt. The attempt that places a
+// group evicts nobody for the members that are left over: the next one does, and no event may come
+// that would begin it.
+func (g *groupCycle) mayPreempt(pod *corev1.Pod) bool {
+	return g.Profile.Preemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // withPod returns a context whose logger names a pod.

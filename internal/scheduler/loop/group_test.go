@@ -100,14 +100,22 @@ func newGroupWorld(t testing.TB) *groupWorld {
 	w.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(w.cluster.Close)
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
-	pods := w.objects.Core().V1().Pods().Lister()
 	w.loop = &Loop{
 		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,
 		Algorithm: algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
-		Failures:  failure.NewHandler(w.cluster.Queue, pods, podstatus.NewWriter(podstatus.Config{}), nil, nil),
+		Failures:  w.failures(),
 		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
 	}
 	return w
+}
+
+// failures returns a handler that adds messages to the decisions of the loop.
+func (w *groupWorld) failures() *failure.Handler {
+	var decisions *decisionlog.Log
+	if w.loop != nil {
+		decisions = w.loop.Decisions
+	}
+	return failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(podstatus.Config{}), nil, decisions, nil)
 }
 
 // addNode adds a node with labels, which are pairs of keys and values.

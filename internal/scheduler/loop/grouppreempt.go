@@ -19,7 +19,7 @@ func (g *groupCycle) makeRoom(ctx context.Context) {
 		return
 	}
 	for _, m := range g.members {
-		m.trial, m.decision = true, 0
+		m.trial, m.recorded, m.decision = true, m.decision, 0
 	}
 	// What the trials do to the cache are no changes on which decisions depend.
 	g.loop.Cache.BeginTrial()

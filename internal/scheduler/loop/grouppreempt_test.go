@@ -372,6 +372,54 @@ func TestAGroupPreemptsInOneRack(t *testing.T) {
 	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 2, "b2": 2}))
 }
 
+// TestAMemberThatIsLeftOverPreempts has a group that is placed without one of its pods, although that
+// one would fit in the place of a less important pod.
+func TestAMemberThatIsLeftOverPreempts(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "4")
+	for i := range 4 {
+		w.addRunning(fmt.Sprint("low-", i), "n1", "1", 10)
+	}
+	w.setMinMember(3)
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	first := w.evicted()
+	w.Expect(first).To(HaveLen(3))
+	w.gone(first...)
+	w.retry()
+	placed := w.schedule()
+	w.Expect(placed).To(HaveLen(3))
+	w.end(placed)
+
+	counts := w.cluster.Queue.Counts()
+	w.Expect(counts.Active+counts.Backoff).To(Equal(1), "no event comes: %+v", counts)
+	clear(w.reasons)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons).To(HaveLen(1))
+	for _, reason := range w.reasons {
+		w.Expect(reason).To(ContainSubstring("evicting 1 pods"))
+	}
+}
+
+// TestAWholeGroupIsEvictedForTheSecondRack has a rack that is tried first, in vain: the pods that were
+// hidden for it belong to their group again when the next rack is tried.
+func TestAWholeGroupIsEvictedForTheSecondRack(t *testing.T) {
+	w := newGroupWorld(t)
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+	w.addNode("a1", "2", "rack", "a", "usable", "yes")
+	w.addNode("a2", "8", "rack", "a")
+	w.addNode("b1", "1", "rack", "b", "usable", "yes")
+	w.addNode("b2", "2", "rack", "b", "usable", "yes")
+	w.addRunning("victim-a", "a1", "2", 10, objects.MemberOf("victims"))
+	w.addRunning("victim-b", "b1", "1", 10, objects.MemberOf("victims"))
+	w.addRunning("low-b", "b2", "2", 10)
+	w.setTopology(3, podgroup.Topology{Required: "rack"})
+	w.addMembers(3, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"usable": "yes"} })
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.evicted()).To(ConsistOf("victim-a", "victim-b", "low-b"))
+	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 1, "b2": 2}))
+}
+
 // TestRandomGroupsPreempt lets groups preempt on random clusters. If a group evicts, it fits when
 // the victims are gone. If a group of equal pods does not, it would not fit without any pods of a
 // lower priority.

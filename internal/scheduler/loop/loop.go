@@ -18,6 +18,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -173,6 +174,8 @@ type cycle struct {
 	within podgroup.Domain
 	// decision is the number of the recorded decision. 0: it is not recorded.
 	decision decisionlog.Number
+	// recorded is the number of the decision that was recorded before trials began.
+	recorded decisionlog.Number
 	// nominatedTo is the node that the pod was nominated to until it was assumed, "" if there is
 	// none.
 	nominatedTo string
@@ -216,6 +219,7 @@ func (c *cycle) fail(ctx context.Context, nominating *fwk.NominatingInfo, status
 		Status:      status,
 		Nominating:  nominating,
 		Start:       c.start,
+		Decision:    cmp.Or(c.decision, c.recorded),
 	})
 	c.profile.Release(klog.FromContext(ctx))
 }

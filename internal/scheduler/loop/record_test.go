@@ -5,11 +5,13 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
@@ -18,6 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/objects"
 )
 
 const podUID = "3c5f0e1a-92b7-4d6c-8a41-f0e9d8c7b6a5"
@@ -49,6 +52,8 @@ func TestDecisionsAreRecorded(t *testing.T) {
 					t.Error("the first decision was not sampled")
 				}
 				want := test.want
+				pod := c.pod.Pod
+				want.Namespace, want.Name = pod.Namespace, pod.Name
 				want.Number, want.Pod, want.Time, want.Attempt, want.Nodes = 1, podUID, c.start, 3, 1
 				want.Profile, want.Revision = c.profile.Config.Name, c.profile.Config.Revision
 				want.Snapshot = c.loop.Snapshot.Changes()
@@ -74,5 +79,72 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	}
 	if n := len(c.loop.Decisions.Last(10)); n != 10 {
 		t.Errorf("%d decisions are recorded, want 10", n)
+	}
+}
+
+// recorded returns what the log has about attempts at groups: pod, group, domain, node, result and
+// message of each decision.
+func recorded(log *decisionlog.Log) (all []string) {
+	for _, d := range log.Last(100) {
+		all = append(all, fmt.Sprintf("%s of %s/%s in %s: %q %s, %s", d.Name, d.Namespace, d.Group, d.Domain, d.Node, d.Result, d.Message))
+	}
+	return all
+}
+
+func TestAGroupThatIsRefusedAsAWholeIsRecorded(t *testing.T) {
+	w := newGroupWorld(t)
+	w.loop.Decisions = decisionlog.New(10)
+	w.loop.Failures = w.failures()
+	w.addNode("n1", "2")
+	w.setMinMember(3)
+	w.addPods(3)
+	before := w.loop.Clock.Now()
+	w.Expect(w.schedule()).To(BeEmpty())
+	d := w.loop.Decisions.Last(10)
+	w.Expect(d).To(HaveLen(1))
+	w.Expect(d[0].Time).To(BeTemporally(">=", before))
+	d[0].Time = before
+	w.Expect(d[0]).To(Equal(decisionlog.Decision{
+		Number: 1, Namespace: "default", Group: "g", Time: before, Attempt: 1, Profile: d[0].Profile, Revision: d[0].Revision,
+		Snapshot: w.loop.Snapshot.Changes(), Nodes: 1, Result: decisionlog.Unschedulable,
+		Message: "pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most",
+	}))
+	w.expectNothingLeft(3)
+}
+
+func TestDecisionsAboutPodsOfAGroupHaveItsReason(t *testing.T) {
+	const reason = "pod group default/g: 2 of 3 pods that must be placed together fit in rack=r0; " +
+		"p2: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+	const otherRack = "pod group default/g: too few pods fit in this domain"
+	for name, test := range map[string]struct {
+		disk string // of the second rack; the third pod needs an SSD
+		want []string
+	}{
+		"that fits nowhere": {"hdd", []string{
+			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + reason, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + reason,
+			`p2 of default/g in rack=r0: "" Unschedulable, ` + reason,
+			`p0 of default/g in rack=r1: "r1" Unschedulable, ` + reason, `p1 of default/g in rack=r1: "r1" Unschedulable, ` + reason,
+			`p2 of default/g in rack=r1: "" Unschedulable, ` + reason,
+		}},
+		"that fits in the second rack": {"ssd", []string{
+			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack,
+			`p2 of default/g in rack=r0: "" Unschedulable, ` + otherRack,
+			`p0 of default/g in rack=r1: "r1" Binding, `, `p1 of default/g in rack=r1: "r1" Binding, `, `p2 of default/g in rack=r1: "r1" Binding, `,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			w.loop.Decisions = decisionlog.New(100)
+			w.loop.Failures = w.failures()
+			w.addNode("r0", "2", "rack", "r0", "disk", "hdd")
+			w.addNode("r1", "4", "rack", "r1", "disk", test.disk)
+			w.setTopology(3, podgroup.Topology{Required: "rack"})
+			w.addPods(2)
+			w.addPod("p2", "0", objects.Selecting("disk", "ssd"))
+			w.end(w.schedule())
+			if diff := cmp.Diff(test.want, recorded(w.loop.Decisions)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

@@ -340,9 +340,25 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	}
 }
 
+// renewMembersLocked renews the outdated pods of the group of a pod. It reports whether there were
+// any. All of them are renewed before one is taken: the gate of the group counts those that are
+// ready, and would hold the last ones.
+func (q *Queue) renewMembersLocked(logger klog.Logger, e *entry) (renewed bool) {
+	if e.member.of == nil {
+		return false
+	}
+	for other := range e.member.of.entries {
+		if other.member.ready && other.outdatedLocked() {
+			q.renewLocked(logger, other)
+			renewed = true
+		}
+	}
+	return renewed
+}
+
 // popGroupLocked takes the pods of a group that are ready, after first, which has been taken. It
 // returns nil for a pod that is scheduled by itself.
-func (q *Queue) popGroupLocked(logger klog.Logger, first *entry) *PoppedGroup {
+func (q *Queue) popGroupLocked(first *entry) *PoppedGroup {
 	m := first.member.of
 	if !q.awaitsGroupLocked(first) || q.groups.OneByOne(m.key) {
 		return nil
@@ -355,7 +371,7 @@ func (q *Queue) popGroupLocked(logger klog.Logger, first *entry) *PoppedGroup {
 	m.needed = g.Needed
 	others := make([]*entry, 0, m.ready)
 	for e := range m.entries {
-		if e.member.ready && q.renewLocked(logger, e) && e.member.ready && !e.member.held && e.profile == first.profile {
+		if e.member.ready && !e.member.held && e.profile == first.profile {
 			others = append(others, e)
 		}
 	}

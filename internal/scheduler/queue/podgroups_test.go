@@ -387,6 +387,24 @@ func TestAReloadKeepsGroupsTogether(t *testing.T) {
 	f.Expect(names).To(ConsistOf("a", "b", "c"))
 }
 
+// TestAGroupIsPoppedInTheMiddleOfAReload has a reload that has renewed no pod yet.
+func TestAGroupIsPoppedInTheMiddleOfAReload(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 3)
+	for _, name := range []string{"a", "b", "c"} {
+		f.Add(logger, newPod(name, memberOf("g")))
+	}
+	r := f.newReload(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf()}}, nil)
+	r.replaceRules()
+	popped, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b", "c"))
+	f.Expect(popped.Group.Needed).To(Equal(3))
+	f.Expect(f.Counts().Gated).To(BeZero())
+	for r.runTurn() {
+	}
+	r.end()
+}
+
 // TestRandomChangesOfGroups makes random calls, and compares the counts of the queue with a new
 // count after each.
 func TestRandomChangesOfGroups(t *testing.T) {

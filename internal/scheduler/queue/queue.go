@@ -310,12 +310,14 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 		case e.outdatedLocked():
 			q.renewLocked(logger, e) // this may put another pod first
 			e = nil
+		case q.renewMembersLocked(logger, e): // so may this
+			e = nil
 		case !q.completeLocked(e):
 			q.holdLocked(logger, e)
 			e = nil
 		}
 	}
-	return Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(logger, e)}
+	return Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
 }
 
 // takeLocked puts a waiting pod in flight, and acquires the Holder of its settings.

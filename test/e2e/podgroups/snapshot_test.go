@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/replay"
@@ -73,6 +75,11 @@ var _ = Describe("A snapshot", func() {
 		for _, name := range Names("large-", 3) {
 			CreatePod(ctx, "mine", name, InGroup("large"), CPU("1"), hostPort)
 		}
+		By("refusing a group none of whose pods is tried")
+		Create(ctx, PodGroup("huge", 2))
+		for _, name := range Names("huge-", 2) {
+			CreatePod(ctx, "mine", name, MemberOf("huge"), CPU("100"))
+		}
 		Eventually(func(g Gomega) {
 			var pods corev1.PodList
 			g.Expect(K8s.List(ctx, &pods)).To(Succeed())
@@ -87,8 +94,14 @@ var _ = Describe("A snapshot", func() {
 					}
 				}
 			}
-			g.Expect([]int{bound, tried}).To(Equal([]int{4, 3}))
+			g.Expect([]int{bound, tried}).To(Equal([]int{4, 5}))
 		}).WithContext(ctx).Should(Succeed())
+
+		refused, _, err := Running.Scheduler.LatestDecisions(ctx, &scheduler.DecisionQuery{Limit: 10, Filter: decisionlog.Filter{Group: "huge"}})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(refused).NotTo(BeEmpty())
+		Expect(refused[0]).To(And(HaveField("PodGroup", "huge"), HaveField("PodUID", BeEmpty()), HaveField("Result", v1alpha1.DecisionUnschedulable),
+			HaveField("Message", HavePrefix("pod group default/huge: 2 pods must be placed together, but there are resources for 0 of them at most"))))
 
 		By("taking a snapshot")
 		var snapshot *capture.Snapshot
@@ -113,7 +126,7 @@ var _ = Describe("A snapshot", func() {
 		for _, pod := range slices.Concat(snapshot.Pods, snapshot.Pending) {
 			named.Insert(podgroup.KeyOf(pod))
 		}
-		Expect(named).To(HaveLen(3))
+		Expect(named).To(HaveLen(4))
 		Expect(found.IsSuperset(named)).To(BeTrue(), "found are %v, and pods name %v", found, named)
 		inRacks := 0
 		for i := range snapshot.Decisions {
@@ -124,9 +137,8 @@ var _ = Describe("A snapshot", func() {
 		By("and the pods of the group that waits are still those of a group")
 		var waiting []*corev1.Pod
 		for _, pod := range snapshot.Pending {
-			if g := state.Group(pod); g != nil {
+			if g := state.Group(pod); g != nil && g.Needed == 3 {
 				waiting = append(waiting, pod)
-				Expect(g.Needed).To(Equal(3))
 				Expect(g.Pods).To(HaveLen(3))
 			}
 		}

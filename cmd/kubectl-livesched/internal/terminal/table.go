@@ -5,6 +5,7 @@ package terminal
 
 import (
 	"io"
+	"math"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -33,6 +34,19 @@ func (t *Terminal) Table(header []string, rows [][]string) error {
 	}
 	_, err := io.WriteString(t, out.String())
 	return err
+}
+
+// LastColumn returns how many columns of the terminal the last column of a table has, or a large
+// number if rows may have any length.
+func (t *Terminal) LastColumn(header []string, rows [][]string) int {
+	if !t.Wraps() {
+		return math.MaxInt32
+	}
+	used := 0
+	for _, width := range columnWidths(append([][]string{header}, rows...)) {
+		used += width
+	}
+	return max(t.tables-used, 0)
 }
 
 // columnWidths returns the width of each column but the last one of each row, with the padding.

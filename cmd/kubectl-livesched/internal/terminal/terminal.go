@@ -104,6 +104,9 @@ func (t *Terminal) WithoutHeaders() *Terminal {
 // terminal.
 func (t *Terminal) Width() int { return t.width }
 
+// Wraps returns whether rows of tables are wrapped.
+func (t *Terminal) Wraps() bool { return t.tables > 0 }
+
 // Interactive returns whether a person can see what is written at once.
 func (t *Terminal) Interactive() bool { return t.interactive }
 

@@ -1,0 +1,221 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+)
+
+const (
+	// followInterval is the interval between two reads of new decisions.
+	followInterval = time.Second
+	// settleTime is how long a decision without a final result is not printed: most pods are bound
+	// sooner, and the reason is there a little after the result.
+	settleTime = 3 * time.Second
+	// maxOpen is how many decisions back such decisions are followed.
+	maxOpen = 1000
+)
+
+// listDecisions asks for decisions, with more parameters than those of the command.
+type listDecisions func(ctx context.Context, more map[string]string) ([]byte, *v1alpha1.DecisionList, error)
+
+// follow prints the latest decisions, the oldest first, and then new ones and changed results, until
+// the context is done. An error after the first answer is printed once, and livesched asked again.
+func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error {
+	f := &follower{result: v1alpha1.DecisionResult(o.result)}
+	limit := o.limit
+	if o.result != "" {
+		limit = maxDecisions // the result of some may change to it
+	}
+	_, first, err := list(ctx, f.parameters(limit))
+	if err != nil {
+		return err
+	}
+	if first.NodesHidden {
+		_, _ = fmt.Fprintln(o.ErrOut, nodesHidden)
+	}
+	printer := &followPrinter{options: o, table: o.table(first.NodesHidden)}
+	printer.table.times = true
+	decisions := f.begin(first)
+	if err := printer.print(decisions[max(0, len(decisions)-o.limit):]); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(followInterval)
+	defer ticker.Stop()
+	lastFailure := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		_, next, err := list(ctx, f.parameters(maxDecisions))
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+			return err
+		case err != nil:
+			if err.Error() != lastFailure {
+				_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
+			}
+			lastFailure = err.Error()
+			continue
+		}
+		lastFailure = ""
+		decisions, note := f.next(next, time.Now())
+		if note != "" {
+			_, _ = fmt.Fprintln(o.ErrOut, note)
+		}
+		if err := printer.print(decisions); err != nil {
+			return err
+		}
+	}
+}
+
+// follower knows which decisions have been printed.
+type follower struct {
+	// result is that of the decisions to print, "" for all.
+	result v1alpha1.DecisionResult
+	// latest is the number of the latest decision that was read, and after that of the latest one
+	// before which no decision changes.
+	latest, after int64
+	known         map[int64]*followed
+}
+
+// followed is a decision after follower.after.
+type followed struct {
+	seen    time.Time
+	printed v1alpha1.DecisionResult
+}
+
+// parameters returns those of the next list.
+func (f *follower) parameters(limit int) map[string]string {
+	return map[string]string{"after": strconv.FormatInt(f.after, 10), "limit": strconv.Itoa(limit), "result": ""}
+}
+
+// begin returns the decisions of the first list, the oldest first.
+func (f *follower) begin(list *v1alpha1.DecisionList) []v1alpha1.Decision {
+	decisions, _ := f.next(list, time.Time{}) // none of them is new
+	f.latest = list.Latest
+	return decisions
+}
+
+// next returns what to print of the decisions in a list, the oldest first, and a note for the user.
+func (f *follower) next(list *v1alpha1.DecisionList, now time.Time) (decisions []v1alpha1.Decision, note string) {
+	if list.Latest < f.latest {
+		*f = follower{result: f.result}
+		return nil, "Another replica leads now, or the leader has restarted: these are its decisions."
+	}
+	if len(list.Items) >= maxDecisions && !now.IsZero() {
+		note = "Some decisions are left out: there are too many at once."
+	}
+	known := map[int64]*followed{}
+	after := list.Latest
+	for i := range slices.Backward(list.Items) {
+		d := &list.Items[i]
+		k := f.known[d.Number]
+		if k == nil {
+			k = &followed{seen: now}
+		}
+		known[d.Number] = k
+		if k.printed != d.Result && (isFinal(d) || now.IsZero() || now.Sub(k.seen) >= settleTime) {
+			k.printed = d.Result
+			if f.result == "" || f.result == d.Result {
+				decisions = append(decisions, *d)
+			}
+		}
+		if (d.Result == v1alpha1.DecisionBinding || k.printed == "") && d.Number > list.Latest-maxOpen {
+			after = min(after, d.Number-1)
+		}
+	}
+	f.latest, f.after, f.known = list.Latest, after, known
+	return decisions, note
+}
+
+// isFinal returns whether a decision will not change.
+func isFinal(d *v1alpha1.Decision) bool {
+	return d.Result == v1alpha1.DecisionBound || d.Result != v1alpha1.DecisionBinding && d.Message != ""
+}
+
+// followPrinter prints decisions in parts.
+type followPrinter struct {
+	options *decisionsOptions
+	table   *decisionTable
+	// widths are those of the columns so far, nil before the first part.
+	widths []int
+}
+
+func (p *followPrinter) print(decisions []v1alpha1.Decision) error {
+	o := p.options
+	if !isData(o.output) {
+		return p.printRows(decisions)
+	}
+	for i := range decisions {
+		if o.output == formatYAML {
+			_, _ = fmt.Fprintln(o.Out, "---")
+		}
+		if err := writeAs(o.Out, o.output, &decisions[i]); err != nil {
+			return err
+		}
+		if strings.Contains(o.output, "=") { // a template, which ends no line
+			_, _ = fmt.Fprintln(o.Out)
+		}
+	}
+	return nil
+}
+
+// printRows prints rows whose columns are as wide as before, if they fit.
+func (p *followPrinter) printRows(decisions []v1alpha1.Decision) error {
+	term := terminal.Of(p.options.Out)
+	header := p.table.header(false)
+	first := p.widths == nil
+	if first {
+		p.widths = make([]int, len(header))
+		p.widen([][]string{header})
+	}
+	rows := p.table.rows(term, decisions, time.Time{}, false)
+	p.widen(rows)
+	p.pad(rows)
+	if !p.table.wide {
+		shorten(term, header, rows)
+	}
+	if first {
+		padded := [][]string{header}
+		p.pad(padded)
+		if err := term.Table(padded[0], rows); err != nil {
+			return err
+		}
+		return nil
+	}
+	return term.Table(nil, rows)
+}
+
+func (p *followPrinter) widen(rows [][]string) {
+	for _, row := range rows {
+		for i := range len(row) - 1 {
+			p.widths[i] = max(p.widths[i], ansi.StringWidth(row[i]))
+		}
+	}
+}
+
+// pad makes the columns of rows as wide as those before.
+func (p *followPrinter) pad(rows [][]string) {
+	for _, row := range rows {
+		for i := range len(row) - 1 {
+			row[i] += strings.Repeat(" ", p.widths[i]-ansi.StringWidth(row[i]))
+		}
+	}
+}

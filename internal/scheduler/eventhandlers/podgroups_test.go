@@ -1,0 +1,59 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eventhandlers
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
+)
+
+// TestAPodThatTerminatesDoesNotCountInItsGroup has a group whose pods are replaced while they
+// terminate, as those of a Job that is evicted: the new pods must be placed together.
+func TestAPodThatTerminatesDoesNotCountInItsGroup(t *testing.T) {
+	h := listening(t)
+	h.groups = podgroup.NewRegistry()
+	h.queue = queue.New(queue.Config{Groups: h.groups})
+	key := podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: "default", Name: "gang"}
+	h.groups.SetGroup(podgroup.Group{Key: key, MinMember: 3})
+	member := func(uid types.UID, terminates bool) *corev1.Pod {
+		pod := podAt(uid, "1", "n1")
+		objects.MemberOf("gang")(pod)
+		if terminates {
+			pod.ResourceVersion, pod.DeletionTimestamp = "2", &metav1.Time{}
+		}
+		return pod
+	}
+	expect := func(what string, want int) {
+		t.Helper()
+		if got, known := h.groups.Needed(key); !known || got != want {
+			t.Errorf("%s: %d pods are needed, want %d", what, got, want)
+		}
+	}
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		h.podAdded(member(uid, false))
+	}
+	expect("all run", 1)
+	for _, uid := range []types.UID{"a", "b"} {
+		h.podUpdated(member(uid, false), member(uid, true))
+	}
+	expect("two terminate", 2)
+	h.podUpdated(member("b", true), member("b", true))
+	expect("one that terminates changes", 2)
+	h.podDeleted(member("a", true), false)
+	expect("one is gone", 2)
+	h.podAdded(member("d", true))
+	expect("a pod that terminates is listed at the start", 2)
+	bound := member("e", false)
+	h.groups.SetAssumed(bound)
+	expect("another is assumed", 1)
+	h.podAdded(member("e", true))
+	expect("it terminates when it is confirmed", 2)
+}
