@@ -41,6 +41,9 @@ func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPoli
 	if err != nil {
 		return false, err
 	}
+	if good.Generation == object.Generation {
+		want.Activation = history.ActivationOf(object, w.clock.Now())
+	}
 	return latest, w.store(ctx, object, want, latest)
 }
 
@@ -52,7 +55,31 @@ func (w *write) storeProfile(ctx context.Context, object *v1alpha1.SchedulerProf
 	}
 	// A spec that runs because a newer one cannot be accepted or built is not the latest.
 	latest = !w.report.resolution.ProfileResults[object.Name].KeptLastGood && !w.report.replaced[running.config.SchedulerName]
-	return latest, w.store(ctx, object, w.profileRevision(running.config), latest)
+	want := w.profileRevision(running.config)
+	want.Activation = w.activation(object, want)
+	want.Since = running.built
+	return latest, w.store(ctx, object, want, latest)
+}
+
+// activation describes the change by which a revision of a profile became active. If the profile
+// itself has not changed since the last revision, that is the last change of its policy.
+func (w *write) activation(object *v1alpha1.SchedulerProfile, want *history.Revision) history.Activation {
+	before := w.archive.Revisions(object.UID)
+	if last := len(before) - 1; last >= 0 && before[last].Generation == want.Generation {
+		if want.Policy == nil {
+			return history.Activation{}
+		}
+		for _, of := range w.archive.Revisions(want.Policy.UID) {
+			if of.Generation == want.Policy.Generation {
+				return of.Activation
+			}
+		}
+		return history.Activation{}
+	}
+	if object.Generation != want.Generation {
+		return history.Activation{}
+	}
+	return history.ActivationOf(object, time.Time{})
 }
 
 func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
@@ -109,11 +136,11 @@ func (w *write) trim(ctx context.Context, uid types.UID, limit *int32) {
 
 // rolledBack returns the text of the Event that an older revision is the newest again.
 func rolledBack(now *history.Stored, before *history.Revision) string {
-	text := fmt.Sprintf("Generation %d goes back to revision %d of generation %d", now.Generation, before.Number, before.Generation)
+	text := fmt.Sprintf("Generation %d goes back to the revision with the number %d, of generation %d", now.Generation, before.Number, before.Generation)
 	if before.Kind == history.KindProfile && before.Policy != nil {
 		text += fmt.Sprintf(" with generation %d of SchedulingPolicy %q", before.Policy.Generation, before.Policy.Name)
 	}
-	return truncate.ToBytes(fmt.Sprintf("%s, which is now revision %d", text, now.Number), maxEventNote)
+	return truncate.ToBytes(fmt.Sprintf("%s, which now has the number %d", text, now.Number), maxEventNote)
 }
 
 // notStored adds to the conditions of an object that its revision could not be stored.

@@ -327,8 +327,8 @@ var _ = Describe("The history", func() {
 		told := func(words string) gomegatypes.GomegaMatcher {
 			return And(HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", v1alpha1.ReasonRolledBack), HaveField("Note", ContainSubstring(words)))
 		}
-		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 goes back to revision 1 of generation 1, which is now revision 3")))
-		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`goes back to revision 1 of generation 1 with generation 1 of SchedulingPolicy "shared", which is now revision `)))
+		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 goes back to the revision with the number 1, of generation 1, which now has the number 3")))
+		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`goes back to the revision with the number 1, of generation 1 with generation 1 of SchedulingPolicy "shared", which now has the number `)))
 	})
 
 	It("does not include the revisions of a deleted object of the same name", func(ctx context.Context) {

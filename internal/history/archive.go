@@ -171,7 +171,14 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 }
 
 func (a *Archive) update(ctx context.Context, r *Revision) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations(r)}, "revision": r.Number})
+	values := map[string]any{}
+	for _, name := range activationAnnotations {
+		values[name] = nil // removes that of the last activation
+	}
+	for name, value := range annotations(r) {
+		values[name] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}, "revision": r.Number})
 	if err != nil {
 		return err
 	}

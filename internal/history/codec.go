@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,7 +100,29 @@ func annotations(r *Revision) map[string]string {
 			all[AnnotationPolicyRevision] = r.Policy.Revision
 		}
 	}
+	since := ""
+	if !r.Since.IsZero() {
+		since = r.Since.UTC().Format(time.RFC3339)
+	}
+	for i, value := range []string{since, r.By, r.Cause} {
+		if value != "" {
+			all[activationAnnotations[i]] = value
+		}
+	}
 	return all
+}
+
+// activationAnnotations are those of an Activation, in the order of its fields.
+var activationAnnotations = [...]string{AnnotationActiveSince, AnnotationChangedBy, AnnotationChangeCause}
+
+// activationOf reads the Activation of a ControllerRevision. A time that cannot be read is not
+// known.
+func activationOf(object *appsv1.ControllerRevision) Activation {
+	since, err := time.Parse(time.RFC3339, object.Annotations[AnnotationActiveSince])
+	if err != nil {
+		since = time.Time{}
+	}
+	return Activation{Since: since, By: object.Annotations[AnnotationChangedBy], Cause: object.Annotations[AnnotationChangeCause]}
 }
 
 // Decode reads a ControllerRevision. It is strict: a field that this version does not know is an
@@ -107,7 +130,7 @@ func annotations(r *Revision) map[string]string {
 func Decode(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind], UID: types.UID(object.Labels[LabelUID]),
-		Hash: object.Annotations[AnnotationHash], Created: object.CreationTimestamp.Time,
+		Hash: object.Annotations[AnnotationHash], Created: object.CreationTimestamp.Time, Activation: activationOf(object),
 	}
 	if err := r.decode(object); err != nil {
 		return nil, fmt.Errorf("decoding ControllerRevision %q: %w", object.Name, err)

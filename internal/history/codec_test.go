@@ -55,6 +55,7 @@ func samples(t testing.TB) map[string]Revision {
 	return map[string]Revision{
 		"a profile on the built-in defaults": {
 			Number: 3, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 7, Hash: "abc", Profile: profileSpec(t, packs),
+			Activation: Activation{Since: time.Date(2026, 11, 25, 5, 40, 0, 0, time.UTC), By: "kubectl", Cause: "pack more"},
 		},
 		"a profile on a policy": {
 			Number: 1, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 1, Hash: "abc", Profile: profileSpec(t, `{policyRef: {name: shared}}`),

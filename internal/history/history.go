@@ -55,6 +55,13 @@ const (
 	// AnnotationPolicyRevision is the name of the policy's own ControllerRevision, which may have
 	// been deleted.
 	AnnotationPolicyRevision = "livesched.io/policy-revision"
+	// AnnotationActiveSince is when the revision became active last, as in RFC 3339.
+	AnnotationActiveSince = "livesched.io/active-since"
+	// AnnotationChangedBy is the field manager of the change.
+	AnnotationChangedBy = "livesched.io/changed-by"
+	// AnnotationChangeCause says why, as on the revisions of Deployments. It is copied from the
+	// object.
+	AnnotationChangeCause = "kubernetes.io/change-cause"
 )
 
 // Revision is a spec that ran. Once decoded it is read-only.
@@ -74,6 +81,8 @@ type Revision struct {
 	Hash string
 	// Created is when the ControllerRevision was created: when the spec first became active.
 	Created time.Time
+	// Activation describes how the spec became active last.
+	Activation
 
 	// Profile is the spec of a profile, nil in a policy's revision. It has no revisionHistoryLimit,
 	// which is not part of the history.
@@ -81,6 +90,18 @@ type Revision struct {
 	// Policy is the policy itself in a policy's revision. In a profile's revision it is the policy
 	// that the profile was built with, nil if that was the built-in defaults.
 	Policy *Policy
+}
+
+// Activation is a change that made a spec active. Fields that are not known are empty, such as all
+// of them in revisions of older versions.
+type Activation struct {
+	// Since is when the spec became active.
+	Since time.Time
+	// By is the field manager of the change: of the profile or, if that has not changed, of its
+	// policy.
+	By string
+	// Cause is the annotation AnnotationChangeCause of that object.
+	Cause string
 }
 
 // Policy is a policy as a revision has it.

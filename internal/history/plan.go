@@ -27,6 +27,7 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	case latest && at < newest:
 		c.update = updated(&have[at], want)
 		c.update.Number = have[newest].Number + 1
+		c.update.Activation = want.Activation
 		c.again = &have[at]
 	case latest && !sameMetadata(&have[at], want):
 		c.update = updated(&have[at], want)
@@ -95,7 +96,7 @@ func sameMetadata(have, want *Revision) bool {
 		(have.Policy.Revision == want.Policy.Revision || want.Policy.Revision == "")
 }
 
-// updated returns a revision with the wanted metadata.
+// updated returns a revision with the wanted metadata. How it became active does not change.
 func updated(have, want *Revision) *Revision {
 	next := *have
 	next.Generation, next.Hash = want.Generation, want.Hash

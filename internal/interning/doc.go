@@ -6,7 +6,7 @@
 // [NewTransform] returns the transform function for the informers:
 //
 //	object from the API server
-//	      |  strip      managed fields, of every kind
+//	      |  strip      managed fields, except those of profiles and policies
 //	      |  trim       bound pods: fields that only kubelets read (trim.go)
 //	      |  intern     bound pods and nodes: equal parts are kept once (interner.go)
 //	      v

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // maxParts limits what an interner remembers of each type: at most twice as much. That is more than
@@ -17,8 +19,9 @@ var maxParts = limits{values: 16 << 10, bytes: 8 << 20}
 
 // NewTransform returns a transform function that reduces the memory that an object takes:
 //
-//   - It removes the managed fields of objects of any kind. Nothing in livesched reads them, and
-//     they are a large part of a pod.
+//   - It removes the managed fields of all objects but profiles and policies, whose revisions
+//     record who changed them. Nothing else in livesched reads them, and they are a large part of a
+//     pod.
 //   - If trimBoundPods is set, it removes from bound pods the fields that only kubelets read;
 //     docs/operate/tuning.md lists them. A pod that waits for a node stays whole, because plugins
 //     and extenders may base their decision on any of its fields.
@@ -30,6 +33,10 @@ func NewTransform(trimBoundPods bool) toolscache.TransformFunc {
 	strip := ctrlcache.TransformStripManagedFields()
 	parts := newInterner(maxParts, trimBoundPods)
 	return func(obj any) (any, error) {
+		switch obj.(type) {
+		case *v1alpha1.SchedulerProfile, *v1alpha1.SchedulingPolicy:
+			return obj, nil
+		}
 		obj, err := strip(obj)
 		if err != nil {
 			return nil, err

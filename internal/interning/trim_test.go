@@ -20,6 +20,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 	"sigs.k8s.io/randfill"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // newFiller returns a filler of objects with random values. Fields that matter to a scheduler get
@@ -74,6 +76,19 @@ func randomVolume(random *rand.Rand) corev1.VolumeSource {
 	field := reflect.ValueOf(&source).Elem().Field(random.IntN(reflect.TypeFor[corev1.VolumeSource]().NumField()))
 	newFiller(random, 0, 1, 2).Fill(field.Addr().Interface())
 	return source
+}
+
+// TestProfilesAndPoliciesKeepTheirManagedFields: their revisions record who changed them.
+func TestProfilesAndPoliciesKeepTheirManagedFields(t *testing.T) {
+	meta := metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}
+	for want, object := range map[int]metav1.Object{
+		1: &v1alpha1.SchedulerProfile{ObjectMeta: meta}, 0: &corev1.Namespace{ObjectMeta: meta},
+	} {
+		got, err := NewTransform(true)(object)
+		if err != nil || len(got.(metav1.Object).GetManagedFields()) != want {
+			t.Errorf("%T: %v, %+v", object, err, got)
+		}
+	}
 }
 
 // TestTrimmingRemovesOnlyTheListedFields fills every field of a pod, so that it also covers fields

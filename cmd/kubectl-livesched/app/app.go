@@ -23,6 +23,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
@@ -53,9 +54,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	root := newRoot(streams)
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
-	if err != nil && strings.HasPrefix(err.Error(), "required flag(s)") { // from cobra, which has no type for it
-		err = withHint(command, err)
-	}
+	err = remote.WithRole(usageError(command, err))
 	switch {
 	case err == nil:
 		return exitOK

@@ -42,7 +42,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 		completion.AddCommand(newKubectlCompletion())
 	}
 	arguments := map[string]complete{
-		"status": o.profileArguments, "diff": atMost(1, o.profileNames), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
+		"status": o.profileArguments, "diff": atMost(2, o.revisedObjects), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
 		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": o.podsAndOwners,
 		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
 	}
@@ -166,32 +166,34 @@ func (o *options) profileNames(ctx context.Context, _ *cobra.Command, _ []string
 // profileArguments completes the names of profiles, as NAME or as profile/NAME.
 func (o *options) profileArguments(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	names, directive := o.profileNames(ctx, command, args, word)
-	if kind, _, found := strings.Cut(word, "/"); found && isProfileKind(kind) {
+	if kind, _, found := strings.Cut(word, "/"); found && kindNamed(kind) == history.KindProfile {
 		return prefixed(kind+"/", names), directive
 	}
 	return names, directive
 }
 
-// revisedObjects completes profile/NAME and policy/NAME, and these as two arguments.
+// revisedObjects completes NAME, profile/NAME and policy/NAME, and these as two arguments.
 func (o *options) revisedObjects(ctx context.Context, _ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, found := strings.Cut(word, "/")
-	prefix := kind + "/"
 	switch {
 	case len(args) == 1:
-		kind, prefix = args[0], ""
-	case !found:
-		return []string{"profile/", "policy/"}, cobra.ShellCompDirectiveNoSpace
+		return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kindNamed(args[0])), ""), 0
+	case found:
+		return prefixed(kind+"/", o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kindNamed(kind)), "")), 0
 	}
-	return prefixed(prefix, o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kinds[strings.ToLower(kind)]), "")), 0
+	names := append(o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindProfile), ""),
+		o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindPolicy), "")...)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
+	if len(names) > 0 {
+		return append(names, "profile/", "policy/"), 0
+	}
+	return []string{"profile/", "policy/"}, cobra.ShellCompDirectiveNoSpace
 }
 
 // revisionNumbers completes the numbers of the revisions of the object that the arguments name.
-func (o *options) revisionNumbers(ctx context.Context, command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if command.Name() == "diff" && len(args) == 1 && !strings.Contains(args[0], "/") {
-		args = []string{"profile", args[0]}
-	}
+func (o *options) revisionNumbers(ctx context.Context, _ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	_, p, err := o.past(ctx, args)
-	if err != nil {
+	if err != nil || len(p.revisions) == 0 {
 		return nil, 0
 	}
 	return strings.Split(p.numbers(), ", "), 0

@@ -9,6 +9,10 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
@@ -17,71 +21,144 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// revision returns the side of a revision of a profile; 0 is the active one.
-func (o *diffOptions) revision(ctx context.Context, p *past, number int64) (side, error) {
-	if number == 0 {
-		return o.active(ctx, p)
+// differ resolves the sides of comparisons.
+type differ struct {
+	client     client.Client
+	namespace  string // of livesched
+	registered sets.Set[string]
+}
+
+// newDiffer returns a differ for a livesched with some plugins in addition to the built-in ones.
+func (o *options) newDiffer(c client.Client, plugins []string) (differ, error) {
+	names, err := registered(plugins)
+	return differ{client: c, namespace: o.liveschedNamespace, registered: names}, err
+}
+
+// revision returns the side of a revision: see isDefault for the active one.
+func (d *differ) revision(ctx context.Context, p *past, revision string) (side, error) {
+	if isDefault(revision) {
+		return d.active(ctx, p)
 	}
-	r, err := p.numbered(number)
+	r, err := p.find(revision)
 	if err != nil {
 		return side{}, err
 	}
-	return o.ofRevision(r, fmt.Sprintf("revision %d", r.Number))
+	return d.ofRevision(r, revisionText(r))
 }
 
-func (o *diffOptions) ofRevision(r *history.Revision, label string) (side, error) {
-	profile := newProfile(r.ObjectName, r.Profile)
+func (d *differ) ofRevision(r *history.Revision, label string) (side, error) {
 	var policy *v1alpha1.SchedulingPolicy
 	if r.Policy != nil {
 		policy = newPolicy(r.Policy.Name, &r.Policy.Spec)
 	}
-	return o.resolve(label, profile, policy)
+	if r.Profile == nil {
+		return policySide(label, policy), nil
+	}
+	return d.resolve(label, newProfile(r.ObjectName, r.Profile), policy)
 }
 
 // active returns the side of the active revision: the revision that the status names or, if that is
 // not stored, the objects if their generations are those that the status names.
-func (o *diffOptions) active(ctx context.Context, p *past) (side, error) {
+func (d *differ) active(ctx context.Context, p *past) (side, error) {
+	const label = "active"
+	if r := p.running(); r != nil {
+		return d.ofRevision(r, label+" "+revisionText(r))
+	}
+	if p.policy != nil {
+		if meta.IsStatusConditionTrue(p.policy.Status.Conditions, v1alpha1.ConditionAccepted) && p.policy.Status.ObservedGeneration == p.policy.Generation {
+			return policySide(label, p.policy), nil
+		}
+		return side{label: "not active"}, nil
+	}
 	active := p.profile.Status.Active
 	if active == nil {
 		return side{label: "not active"}, nil
 	}
-	label := "active"
-	if r := p.running(); r != nil {
-		return o.ofRevision(r, fmt.Sprintf("%s (revision %d)", label, r.Number))
-	}
-	policy, err := readPolicy(ctx, o.client, policyNameOf(&p.profile.Spec))
+	policy, err := readPolicy(ctx, d.client, policyNameOf(&p.profile.Spec))
 	if err != nil {
 		return side{}, err
 	}
 	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
 	if active.Generation != p.profile.Generation || !samePolicy {
-		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, o.liveschedNamespace)
+		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, d.namespace)
 	}
-	return o.resolve(label, p.profile, policy)
+	return d.resolve(label, p.profile, policy)
 }
 
 // applied returns the side of the applied spec, accepted or not.
-func (o *diffOptions) applied(ctx context.Context, p *past) (side, error) {
-	policy, err := readPolicy(ctx, o.client, policyNameOf(&p.profile.Spec))
-	if err != nil {
-		return side{}, err
+func (d *differ) applied(ctx context.Context, p *past) (side, error) {
+	label := fmt.Sprintf("applied (generation %d)", p.object().GetGeneration())
+	s := policySide(label, p.policy)
+	if p.profile != nil {
+		policy, err := readPolicy(ctx, d.client, policyNameOf(&p.profile.Spec))
+		if err != nil {
+			return side{}, err
+		}
+		if s, err = d.resolve(label, p.profile, policy); err != nil {
+			return side{}, err
+		}
 	}
-	return o.resolve(fmt.Sprintf("applied (generation %d)", p.profile.Generation), p.profile, policy)
+	if refused := refusal(p.object()); refused != "" {
+		s.invalid = refused
+	}
+	return s, nil
 }
 
-// resolve resolves a profile with a policy, which may be nil.
-func (o *diffOptions) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
-	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: o.registered, SecretsUnknown: true, AllowedHosts: config.AnyHost()}
+// refusal returns why the present generation of an object is not active, in the words of status,
+// empty if it is or if livesched has not said so.
+func refusal(object client.Object) string {
+	for _, name := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
+		c := meta.FindStatusCondition(conditionsOf(object), name)
+		if c != nil && c.Status == metav1.ConditionFalse && c.ObservedGeneration == object.GetGeneration() {
+			return fmt.Sprintf("%s is False (%s): %s", name, c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// policySide returns the side of a policy itself.
+func policySide(label string, policy *v1alpha1.SchedulingPolicy) side {
+	if policy == nil {
+		return side{label: label}
+	}
+	return side{label: label, specs: specs(nil, policy)}
+}
+
+// specs returns the specs of a profile and a policy, without what is not part of a revision.
+func specs(profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) map[string]any {
+	all := map[string]any{}
+	if profile != nil {
+		spec := profile.Spec.DeepCopy()
+		spec.RevisionHistoryLimit = nil
+		all["profile"] = spec
+	}
+	if policy != nil {
+		spec := policy.Spec.DeepCopy()
+		spec.RevisionHistoryLimit = nil
+		all["policy"] = spec
+	}
+	return all
+}
+
+// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side says why.
+func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
+	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: config.AnyHost()}
 	if policy != nil {
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}
+	s := side{label: label, specs: specs(profile, policy)}
 	resolution := config.Resolve(input)
 	result := resolution.ProfileResults[profile.Name]
 	if !result.Accepted {
-		return side{}, fmt.Errorf("SchedulerProfile %q, %s: invalid (%s): %s", profile.Name, label, result.Reason, result.Message)
+		s.invalid = fmt.Sprintf("invalid (%s): %s", result.Reason, result.Message)
+		if result.Reason == v1alpha1.ReasonUnknownPlugin {
+			s.invalid += " (if your livesched has the plugin, name it with --plugins)"
+		}
+		return s, nil
 	}
-	description, err := config.Describe(resolution.Profiles[config.SchedulerName(profile)])
-	return side{label: label, description: description}, err
+	var err error
+	s.description, err = config.Describe(resolution.Profiles[config.SchedulerName(profile)])
+	return s, err
 }
 
 // compareFiles compares the active revisions with the result of applying the files.
@@ -94,6 +171,13 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 	if len(profiles)+len(policies) == 0 {
 		return nil, errors.New("no SchedulerProfile or SchedulingPolicy found")
 	}
+	c, err := o.options.client()
+	if err != nil {
+		return nil, err
+	}
+	if o.differ, err = o.newDiffer(c, o.plugins); err != nil {
+		return nil, err
+	}
 	inFiles := map[string]bool{}
 	for i := range profiles {
 		inFiles[profiles[i].Name] = true
@@ -103,7 +187,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 		byName[policies[i].Name] = &policies[i]
 	}
 	var there v1alpha1.SchedulerProfileList
-	if err := o.client.List(ctx, &there); err != nil {
+	if err := o.differ.client.List(ctx, &there); err != nil {
 		return nil, err
 	}
 	for i := range there.Items {
@@ -124,7 +208,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 
 func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (difference, error) {
 	from := side{label: "does not exist"}
-	p, err := readPast(ctx, o.client, o.liveschedNamespace, history.KindProfile, profile.Name)
+	p, err := readPast(ctx, o.differ.client, o.namespace, objectName{history.KindProfile, profile.Name})
 	if err == nil {
 		from, err = o.active(ctx, p)
 	} else if apierrors.IsNotFound(err) {
@@ -135,10 +219,13 @@ func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.Schedul
 	}
 	policy := policies[policyNameOf(&profile.Spec)]
 	if policy == nil {
-		if policy, err = readPolicy(ctx, o.client, policyNameOf(&profile.Spec)); err != nil {
+		if policy, err = readPolicy(ctx, o.differ.client, policyNameOf(&profile.Spec)); err != nil {
 			return difference{}, err
 		}
 	}
 	to, err := o.resolve("in the files", profile, policy)
-	return newDifference(profile.Name, from, to), err
+	if err == nil && to.invalid != "" {
+		err = fmt.Errorf("SchedulerProfile %q, %s: %s", profile.Name, to.label, to.invalid)
+	}
+	return newDifference(history.KindProfile, profile.Name, from, to), err
 }

@@ -100,7 +100,7 @@ var _ = Describe("explain", func() {
 		))
 		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: "livesched-client"})
 		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).Should(
-			ContainSubstring(`cannot get resource "podexplanations" in API group "livesched.io" in the namespace "default"`))
+			MatchRegexp(`cannot get resource "podexplanations" in API group "livesched.io" in the namespace "default".*: the ClusterRole livesched-viewer permits it`))
 
 		By("explaining")
 		user = newUser(ctx, "views") // livesched keeps the refusal for ten seconds
@@ -185,19 +185,31 @@ var _ = Describe("explain", func() {
 
 		By("taking a snapshot, and replaying it")
 		taken := filepath.Join(GinkgoT().TempDir(), "snapshot.gz")
-		Expect(kubectlAs(ctx, user, "snapshot", "-o", taken).errOut).To(ContainSubstring(`cannot get resource "snapshots" in API group "livesched.io" at the cluster scope`))
+		Expect(kubectlAs(ctx, user, "snapshot", "--file", taken).errOut).To(And(
+			ContainSubstring(`cannot get resource "snapshots" in API group "livesched.io" at the cluster scope`),
+			HaveSuffix("the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding\n")))
 		Expect(taken).NotTo(BeAnExistingFile())
-		got = kubectl(ctx, "snapshot", "-o", taken)
+		got = kubectl(ctx, "snapshot", "--file", taken)
 		Expect(got.out).To(MatchRegexp(`^Wrote \S+snapshot.gz \(\d.* kB, redacted\)\n$`), got.errOut)
 		got = kubectl(ctx, "replay", taken)
 		GinkgoWriter.Println(got.out)
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("3 nodes, "), MatchRegexp(`(?m)^different +0 +-$`)))
-		Expect(kubectl(ctx, "snapshot", "--redact=false", "-o", taken).out).To(ContainSubstring("it has the names and labels of your cluster"))
+		Expect(kubectl(ctx, "snapshot", "--redact=false", "--force", "--file", taken).out).To(ContainSubstring("it has the names and labels of your cluster"))
 		got = kubectl(ctx, "replay", taken, "-f", binpack, "--pods", "pending", "--fail-on", "unplaced>0")
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
 		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).To(ContainSubstring("    - Free 1 cpu on one node"))
+
+		By("redacting with a file that has the names")
+		names := filepath.Join(filepath.Dir(taken), "names.tsv")
+		got = kubectl(ctx, "snapshot", "--file", taken, "--pseudonyms", names, "--force")
+		Expect(got.out).To(MatchRegexp(`^Wrote \S+snapshot.gz \(\d.* kB, redacted\)\nWrote \S+names.tsv \(\d+ pseudonyms, for you alone\)\n$`), got.errOut)
+		Expect(os.ReadFile(names)).To(MatchRegexp(`(?m)^x[a-z2-7]{13}\tlarge$`))
+		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").errOut).To(ContainSubstring("there is no pod default/large"))
+		got = kubectl(ctx, "replay", taken, "--pseudonyms", names, "--explain", "default/large")
+		Expect(got.out).To(And(HavePrefix("default/large "), ContainSubstring("    - Free 1 cpu on one node")), got.errOut)
+		Expect(kubectl(ctx, "replay", taken, "--pseudonyms", names).out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("mine@"), MatchRegexp(`(?m)^different +0 +-$`)))
 
 		By("explaining the pending pods of a namespace and of what owns or selects them")
 		expectKinds(ctx, large)

@@ -50,7 +50,12 @@ func addHelp(root *cobra.Command, groups templates.CommandGroups) {
 // addUsageHint makes errors about arguments name the help.
 func addUsageHint(command *cobra.Command) {
 	if check := command.Args; check != nil {
-		command.Args = func(command *cobra.Command, args []string) error { return withHint(command, check(command, args)) }
+		command.Args = func(command *cobra.Command, args []string) error {
+			return withHint(command, argumentError(command, args, check(command, args)))
+		}
+	}
+	for _, sub := range command.Commands() {
+		addUsageHint(sub)
 	}
 }
 

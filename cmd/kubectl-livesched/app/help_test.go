@@ -61,6 +61,32 @@ func TestUsageErrorsNameTheHelp(t *testing.T) {
 	}
 }
 
+func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
+	for args, want := range map[string]string{
+		"history":                   "specify a profile or policy: NAME, profile/NAME or policy/NAME",
+		"rollback a b c":            "specify one profile or policy, not a b c",
+		"rollback profile/a b":      "specify one profile or policy, not profile/a b",
+		"diff":                      "specify a profile or policy (NAME, profile/NAME or policy/NAME), or files (-f)",
+		"diff a -f b":               "specify either a profile or policy, or files (-f)",
+		"diff -f a --from 1":        "--from and --to require the name of a profile or policy",
+		"diff polcy/a":              `unknown kind "polcy": must be profile (sprof) or policy (spol): did you mean policy`,
+		"convert":                   "the flag --filename (-f) is missing: File or directory with",
+		"replay":                    "the argument FILE is missing",
+		"replay a b":                "too many arguments (a b): specify FILE",
+		"replay a -f b --explain c": "the flags --explain and --filename exclude each other: use one of them",
+		"validate -f a b":           `unexpected argument "b": the command takes no arguments, only flags`,
+		"explain a b c":             "too many arguments (a b c): specify [pod/NAME | TYPE/NAME]\n",
+		"version pod/x":             `unexpected argument "pod/x": the command takes no arguments, only flags`,
+		"statis":                    `unknown command "statis"`,
+		"completion bash x":         `unexpected argument "x"`,
+	} {
+		code, _, errOut := runCommand(t, strings.Fields(args)...)
+		if code != exitFailed || !strings.HasPrefix(errOut, "error: "+want) || !strings.Contains(errOut, " --help' for usage.") {
+			t.Errorf("%s: %d %s", args, code, errOut)
+		}
+	}
+}
+
 func TestConnectionFlagsAndLogging(t *testing.T) {
 	t.Cleanup(func() {
 		flags := flag.NewFlagSet("", flag.ContinueOnError)

@@ -6,6 +6,7 @@ package app_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/history"
 )
 
 var _ = Describe("history", func() {
@@ -27,18 +29,23 @@ var _ = Describe("history", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		lines := strings.Split(strings.TrimSpace(got.out), "\n")
 		Expect(lines).To(HaveLen(3))
-		Expect(strings.Fields(lines[0])).To(HaveExactElements("REVISION", "GENERATION", "HASH", "AGE", "POLICY"))
-		Expect(strings.Fields(lines[1])).To(HaveExactElements("1", "1", Not(Equal(p.Status.Active.Revision)), Not(BeEmpty()), "own", "(generation", "1)"))
-		Expect(strings.Fields(lines[2])).To(HaveExactElements("2", "*", "2", p.Status.Active.Revision, Not(BeEmpty()), "own", "(generation", "1)"))
+		Expect(strings.Fields(lines[0])).To(HaveExactElements("NUMBER", "REVISION", "ACTIVE", "SINCE", "BY", "CHANGE-CAUSE"))
+		Expect(strings.Fields(lines[1])).To(HaveExactElements("1", Not(Equal(p.Status.Active.Revision)), "-", "-", "-"))
+		Expect(strings.Fields(lines[2])).To(HaveExactElements("2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "-"))
+		got = kubectl(ctx, "history", "a", "--livesched-namespace", kept, "-o", "wide")
+		Expect(strings.Fields(strings.Split(got.out, "\n")[2])).To(HaveExactElements(
+			"2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "2", Not(BeEmpty()), "own", "(generation", "1)", "-"))
 
 		var views []struct {
-			Revision int64
-			Running  bool
+			Number   int64
+			Revision string
+			Active   bool
 		}
 		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept, "-o", "json").out), &views)).To(Succeed())
 		Expect(views).To(HaveLen(2))
-		Expect(views[0].Running).To(BeFalse())
-		Expect(views[1].Running).To(BeTrue())
+		Expect(views[0].Active).To(BeFalse())
+		Expect(views[1].Active).To(BeTrue())
+		Expect(views[1].Revision).To(Equal(p.Status.Active.Revision))
 	}, SpecTimeout(5*time.Minute))
 
 	It("shows a revision as manifests that can be applied", func(ctx context.Context) {
@@ -55,6 +62,7 @@ var _ = Describe("history", func() {
 		Expect(profiles).To(HaveLen(1))
 		Expect(profiles[0].Spec.Plugins.Score.Enabled[0].Weight).To(HaveValue(BeEquivalentTo(2)))
 		Expect(got.out).NotTo(ContainSubstring("status"))
+		Expect(kubectl(ctx, "history", "sprof/a", "--livesched-namespace", kept, "--revision", "a@"+revisionNamed(ctx, "a", 1)).out).To(Equal(got.out))
 	}, SpecTimeout(5*time.Minute))
 
 	It("reports that there are no revisions", func(ctx context.Context) {
@@ -72,7 +80,7 @@ var _ = Describe("diff", func() {
 		got := kubectl(ctx, "diff", "a", "--from", "1", "--to", "2", "--livesched-namespace", kept)
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(And(
-			HavePrefix("--- schedulerprofile/a: revision 1\n+++ schedulerprofile/a: revision 2\n"),
+			MatchRegexp(`^--- schedulerprofile/a: revision \w+ \(number 1\)\n\+\+\+ schedulerprofile/a: revision \w+ \(number 2\)\n`),
 			ContainSubstring("-  - NodeAffinity (weight 2)\n+  - NodeAffinity (weight 3)\n")))
 		Expect(strings.Count(got.out, "\n-")).To(Equal(1), got.out)
 
@@ -80,15 +88,47 @@ var _ = Describe("diff", func() {
 		got = kubectl(ctx, "diff", "a", "--from", "2", "--livesched-namespace", kept)
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(BeEmpty())
-		Expect(got.errOut).To(Equal("schedulerprofile/a: revision 2 and active (revision 2) are the same\n"))
+		second := "revision " + p.Status.Active.Revision + " (number 2)"
+		Expect(got.errOut).To(Equal("schedulerprofile/a: " + second + " and active " + second + " are the same\n"))
 
 		By("comparing the active revision with the applied spec")
 		Expect(kubectl(ctx, "diff", "a", "--livesched-namespace", kept).code).To(BeZero())
 		weight("NoSuchPlugin", 1)(&p.Spec)
 		Expect(k8s.Update(ctx, p)).To(Succeed())
-		got = kubectl(ctx, "diff", "a", "--livesched-namespace", kept)
-		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(ContainSubstring(`applied (generation 3): invalid (UnknownPlugin)`))
+		Eventually(func(g Gomega) {
+			got = kubectl(ctx, "diff", "profile/a", "--livesched-namespace", kept)
+			g.Expect(strings.Join(strings.Fields(got.errOut), " ")).To(HavePrefix(`schedulerprofile/a: applied (generation 3): Accepted is False (UnknownPlugin): `))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(got.code).To(Equal(1))
+		Expect(got.out).To(And(
+			HavePrefix("--- schedulerprofile/a: active "+second+"\n+++ schedulerprofile/a: applied (generation 3)\n"),
+			ContainSubstring("-      - name: NodeAffinity\n-        weight: 3\n+      - name: NoSuchPlugin\n+        weight: 1\n")))
+
+		By("printing it for scripts")
+		var differences []struct {
+			Differs bool
+			Invalid []string
+			After   struct{ Profile v1alpha1.SchedulerProfileSpec }
+		}
+		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "a", "--livesched-namespace", kept, "-o", "json").out), &differences)).To(Succeed())
+		Expect(differences).To(HaveLen(1))
+		Expect(differences[0].Differs).To(BeTrue())
+		Expect(differences[0].Invalid).To(HaveExactElements(ContainSubstring("NoSuchPlugin")))
+		Expect(differences[0].After.Profile.Plugins.Score.Enabled[0].Name).To(Equal("NoSuchPlugin"))
+	}, SpecTimeout(5*time.Minute))
+
+	It("compares policies as they were written", func(ctx context.Context) {
+		startLivesched(ctx)
+		shared := policy("shared", 4)
+		create(ctx, shared)
+		recordPolicy(ctx, shared, 1)
+		Expect(kubectl(ctx, "diff", "shared", "--livesched-namespace", kept).code).To(BeZero())
+		changePolicy(ctx, shared, 5)
+		got := kubectl(ctx, "diff", "spol", "shared", "--livesched-namespace", kept)
+		Expect(got.code).To(Equal(1), got.errOut)
+		Expect(got.out).To(And(
+			MatchRegexp(`^--- schedulingpolicy/shared: active revision \w+ \(number 1\)\n\+\+\+ schedulingpolicy/shared: applied \(generation 2\)\n`),
+			ContainSubstring("-  parallelism: 4\n+  parallelism: 5\n")))
 	}, SpecTimeout(5*time.Minute))
 
 	It("compares files with the active revisions of all profiles that they change", func(ctx context.Context) {
@@ -156,6 +196,16 @@ metadata: {name: c}
 		}
 	}, SpecTimeout(5*time.Minute))
 })
+
+// revisionNamed returns the name of the revision with a number.
+func revisionNamed(ctx context.Context, profile string, number int64) string {
+	GinkgoHelper()
+	all, err := history.List(ctx, k8s, kept, history.KindProfile, profile)
+	Expect(err).NotTo(HaveOccurred())
+	at := slices.IndexFunc(all, func(r history.Revision) bool { return r.Number == number })
+	Expect(at).NotTo(Equal(-1))
+	return all[at].Hash
+}
 
 func scores(plugins []v1alpha1.WeightedPlugin) (described []string) {
 	for _, plugin := range plugins {

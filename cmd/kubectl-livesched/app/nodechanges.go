@@ -100,7 +100,7 @@ func (o *options) create(ctx context.Context, livesched *remoteOptions, resource
 	}
 	text, err := asked.Create(ctx, resource, namespace, body)
 	if err != nil {
-		return nil, permittedBy(asFlags(err, kindsOf[resource]), resource, namespace)
+		return nil, asFlags(err, kindsOf[resource])
 	}
 	if err := json.Unmarshal(text, object); err != nil {
 		return nil, fmt.Errorf("reading the answer of livesched: %w", err)

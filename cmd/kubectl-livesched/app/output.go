@@ -26,6 +26,7 @@ const (
 	formatJSON = "json"
 	formatYAML = "yaml"
 	formatWide = "wide"
+	formatName = "name"
 )
 
 // isData returns whether an output format is for programs.

@@ -22,7 +22,7 @@ func testTerminal(w io.Writer) io.Writer { return terminal.Plain(w, lineWidth) }
 
 func TestWriteAs(t *testing.T) {
 	answer := json.RawMessage(`{"kind":"PodExplanation","verdict":"NeverFits","alike":1000000,"new":{"field":"of a newer livesched"}}`)
-	list := []revisionView{{Revision: 1, Hash: "a"}, {Revision: 2, Hash: "b"}}
+	list := []revisionView{{Number: 1, Revision: "a"}, {Number: 2, Revision: "b"}}
 	for _, test := range []struct {
 		format string
 		value  any
@@ -30,9 +30,9 @@ func TestWriteAs(t *testing.T) {
 	}{
 		{"jsonpath={.verdict} {.alike}", answer, "NeverFits 1000000"},
 		{"jsonpath={.new.field}", answer, "of a newer livesched"},
-		{"jsonpath={.items[*].hash}", list, "a b"},
+		{"jsonpath={.items[*].revision}", list, "a b"},
 		{`go-template={{.verdict}}{{"\n"}}`, answer, "NeverFits\n"},
-		{"go-template={{range .items}}{{.revision}},{{end}}", list, "1,2,"},
+		{"go-template={{range .items}}{{.number}},{{end}}", list, "1,2,"},
 	} {
 		var out bytes.Buffer
 		if err := writeAs(&out, test.format, test.value); err != nil || out.String() != test.want {

@@ -34,6 +34,7 @@ type replayOptions struct {
 	seed      int64
 	failOn    []string
 	explain   string
+	names     string
 	output    string
 }
 
@@ -55,6 +56,7 @@ func newReplay(shared *options) *cobra.Command {
 	}
 	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
 	flags := command.Flags()
+	flags.StringVar(&o.names, "pseudonyms", "", "File that snapshot --pseudonyms wrote: shows the names in a redacted snapshot.")
 	flags.StringVar(&o.explain, "explain", "", "Explain why the pod NAMESPACE/NAME is pending.")
 	flags.StringVar(&o.pods, "pods", "last=2000", "With -f: pods that are decided again: last=N, pending, or all. At most 5000.")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "With -f: only pods of this namespace. Default: all namespaces.")
@@ -100,7 +102,14 @@ func (o *replayOptions) read(name string) (*capture.Snapshot, error) {
 		defer file.Close()
 		from = file
 	}
-	snapshot, err := capture.Read(from, capture.DefaultLimits)
+	names := map[string]string{}
+	if o.names != "" {
+		var err error
+		if names, err = readNames(o.names); err != nil {
+			return nil, err
+		}
+	}
+	snapshot, err := capture.ReadWithNames(from, capture.DefaultLimits, names)
 	if err != nil {
 		return nil, err
 	}

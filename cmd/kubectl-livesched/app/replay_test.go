@@ -71,8 +71,9 @@ The profile b cannot be used: unknown plugin
 DECISIONS        COUNT   REASON
 same             0       -
 different        1       -
-not made again   2       the pod is gone
-not made again   1       nodes or pods have changed since
+not made again   2       the pod is not in the snapshot: it is gone
+not made again   1       the state at that time is not in the snapshot: nodes or pods have changed
+                         since
 NUMBER   POD           RECORDED                      NOW
 1        default/web   n1: fits 3, 1 best with 200   fits no node
 `,
@@ -128,6 +129,59 @@ func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
 		if code := Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errOut)
 		}
+	}
+}
+
+func TestNamesOfPseudonyms(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "names.tsv")
+	want := map[string]string{"xbbb": "default", "xaaa": "web", "xccc": "a name with blanks"}
+	var text bytes.Buffer
+	if err := writeNames(&text, want); err != nil || text.String() != "xccc\ta name with blanks\nxbbb\tdefault\nxaaa\tweb\n" {
+		t.Errorf("%q, %v", &text, err)
+	}
+	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readNames(name); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := os.WriteFile(name, []byte("xaaa\tweb\nno names\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readNames(name); err == nil || !strings.Contains(err.Error(), "names.tsv:2: must be a pseudonym") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSnapshotChecksItsFiles(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "there.gz")
+	if err := os.WriteFile(there, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := there + "-other"
+	for _, test := range []struct{ args, want string }{
+		{"-o json", "--output: a snapshot has one format, and json is not a file: name the file with --file"},
+		{"-o jsonpath={.a}", "is not a file"},
+		{"--file " + there, "there.gz exists: use --force to replace it, or name another one"},
+		{"-o " + there, "there.gz exists: use --force"},
+		{"--file " + other + " --pseudonyms " + there, "there.gz exists: use --force"},
+		{"--file " + other + " --pseudonyms " + other, "--pseudonyms: must be another file"},
+		{"--file " + other + " --pseudonyms -", "--pseudonyms: must be another file, not -"},
+		{"--pseudonyms a --redact=false", "--pseudonyms: a snapshot that is not redacted has no pseudonyms"},
+		{"--file " + other, "localhost:8080"}, // no cluster
+		{"-o " + other, "localhost:8080"},
+		{"--force --file " + there, "localhost:8080"},
+	} {
+		code, _, errOut := runCommand(t, append([]string{"snapshot"}, strings.Fields(test.args)...)...)
+		if code != exitFailed || !strings.Contains(errOut, test.want) {
+			t.Errorf("%s: %d %s", test.args, code, errOut)
+		}
+		if strings.Contains(errOut, "deprecated: use --file") != (strings.HasPrefix(test.args, "-o /")) {
+			t.Errorf("%s: %s", test.args, errOut)
+		}
+	}
+	if text, err := os.ReadFile(there); err != nil || string(text) != "mine" {
+		t.Errorf("the file has become %q, %v", text, err)
 	}
 }
 

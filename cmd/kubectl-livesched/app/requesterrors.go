@@ -5,7 +5,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,21 +64,4 @@ func causeAsFlag(cause metav1.StatusCause) string {
 		message += "; --scheduler-name counts the pod with another one"
 	}
 	return where + ": " + message
-}
-
-// permittedBy adds to the error of a forbidden request for a resource the role that permits it. What
-// else is forbidden has its own advice.
-func permittedBy(err error, resource, namespace string) error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || !apierrors.IsForbidden(err) {
-		return err
-	}
-	if details := status.Status().Details; details == nil || details.Kind != resource {
-		return err
-	}
-	const role = "the ClusterRole livesched-viewer permits it, which is part of view, edit and admin"
-	if resource == "simulations" && namespace == "" {
-		return fmt.Errorf("%w: %s. With rights in one namespace, use -n NAMESPACE to simulate its pods only", err, role)
-	}
-	return fmt.Errorf("%w: %s", err, role)
 }

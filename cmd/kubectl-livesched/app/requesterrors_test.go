@@ -6,7 +6,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,30 +38,6 @@ func TestErrorsNameFlags(t *testing.T) {
 	for _, err := range []error{inFile, errors.New("no route to host")} {
 		if got := asFlags(err, "Simulation"); got.Error() != err.Error() {
 			t.Errorf("got %v, want %v", got, err)
-		}
-	}
-}
-
-func TestForbiddenRequestsNameTheRole(t *testing.T) {
-	forbidden := func(resource string) error {
-		return apierrors.NewForbidden(schema.GroupResource{Group: "livesched.io", Resource: resource}, "", errors.New("no"))
-	}
-	for _, test := range []struct {
-		err                           error
-		resource, namespace, contains string
-	}{
-		{forbidden("simulations"), "simulations", "", "livesched-viewer permits it, which is part of view, edit and admin. With rights in one namespace, use -n NAMESPACE"},
-		{forbidden("simulations"), "simulations", "ml", "the ClusterRole livesched-viewer permits it"},
-		{forbidden("capacities"), "capacities", "ml", "the ClusterRole livesched-viewer permits it"},
-		{forbidden("nodes"), "simulations", "", ""},
-		{errors.New("no route to host"), "simulations", "", ""},
-	} {
-		got := permittedBy(test.err, test.resource, test.namespace)
-		if !strings.Contains(got.Error(), test.contains) || test.contains == "" && got.Error() != test.err.Error() || !errors.Is(got, test.err) {
-			t.Errorf("got %v", got)
-		}
-		if test.namespace != "" && strings.Contains(got.Error(), "use -n") {
-			t.Errorf("with a namespace: %v", got)
 		}
 	}
 }

@@ -5,8 +5,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,29 +17,6 @@ import (
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
-
-// kinds maps the names of kinds on the command line to kinds.
-var kinds = map[string]string{
-	"profile": history.KindProfile, "profiles": history.KindProfile, "sprof": history.KindProfile,
-	"schedulerprofile": history.KindProfile, "schedulerprofiles": history.KindProfile,
-	"policy": history.KindPolicy, "policies": history.KindPolicy, "spol": history.KindPolicy,
-	"schedulingpolicy": history.KindPolicy, "schedulingpolicies": history.KindPolicy,
-}
-
-// kindAndName parses the arguments `profile NAME` or `profile/NAME`.
-func kindAndName(args []string) (kind, name string, err error) {
-	if len(args) == 1 {
-		args = strings.SplitN(args[0], "/", 2)
-	}
-	if len(args) != 2 || args[1] == "" {
-		return "", "", errors.New("specify an object: profile NAME or policy NAME")
-	}
-	kind, ok := kinds[strings.ToLower(args[0])]
-	if !ok {
-		return "", "", fmt.Errorf("unknown kind %q: must be profile or policy", args[0])
-	}
-	return kind, args[1], nil
-}
 
 // past is an object with its revisions.
 type past struct {
@@ -62,7 +39,7 @@ func (p *past) String() string { return fmt.Sprintf("%s %q", p.kind, p.object().
 
 // past reads the object that the arguments name and its revisions.
 func (o *options) past(ctx context.Context, args []string) (client.Client, *past, error) {
-	kind, name, err := kindAndName(args)
+	named, err := parseObjectName(args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,22 +47,28 @@ func (o *options) past(ctx context.Context, args []string) (client.Client, *past
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := readPast(ctx, c, o.liveschedNamespace, kind, name)
+	if named, err = named.resolve(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	p, err := readPast(ctx, c, o.liveschedNamespace, named)
+	if apierrors.IsNotFound(err) {
+		err = named.notFound(ctx, c)
+	}
 	return c, p, err
 }
 
 // readPast reads an object and its revisions.
-func readPast(ctx context.Context, c client.Client, namespace, kind, name string) (*past, error) {
-	p := &past{kind: kind}
-	if kind == history.KindProfile {
+func readPast(ctx context.Context, c client.Client, namespace string, of objectName) (*past, error) {
+	p := &past{kind: of.kind}
+	if of.kind == history.KindProfile {
 		p.profile = &v1alpha1.SchedulerProfile{}
 	} else {
 		p.policy = &v1alpha1.SchedulingPolicy{}
 	}
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, p.object()); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: of.name}, p.object()); err != nil {
 		return nil, err
 	}
-	all, err := history.List(ctx, c, namespace, kind, name)
+	all, err := history.List(ctx, c, namespace, of.kind, of.name)
 	if err != nil {
 		return nil, err
 	}
@@ -106,28 +89,40 @@ func (p *past) running() *history.Revision {
 	return nil
 }
 
-// numbered returns the revision with a number.
-func (p *past) numbered(number int64) (*history.Revision, error) {
-	for i := range p.revisions {
-		if p.revisions[i].Number == number {
-			return &p.revisions[i], nil
+// revisionText names a revision: as status does, and by its number in the history.
+func revisionText(r *history.Revision) string {
+	return fmt.Sprintf("revision %s (number %d)", r.Hash, r.Number)
+}
+
+// revisionHelp is the end of the help of a flag that takes a revision.
+const revisionHelp = "its number in the history, or its name such as pdh8zspwhj or binpack@pdh8zspwhj."
+
+// isDefault returns whether a flag for a revision has the value that stands for none.
+func isDefault(revision string) bool { return revision == "" || revision == "0" }
+
+// find returns the revision with a number, or with a name as status and decisions show it.
+func (p *past) find(text string) (*history.Revision, error) {
+	hash := strings.TrimPrefix(text, p.object().GetName()+"@")
+	for i := len(p.revisions) - 1; i >= 0; i-- {
+		if r := &p.revisions[i]; r.Hash == hash || strconv.FormatInt(r.Number, 10) == text {
+			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no revision %d; stored revisions: %s", p, number, p.numbers())
+	return nil, fmt.Errorf("%s has no revision %s; stored are the numbers %s", p, text, p.numbers())
 }
 
 // before returns the revision before the active one.
 func (p *past) before() (*history.Revision, error) {
 	running := p.running()
 	if running == nil {
-		return nil, fmt.Errorf("the active revision of %s is not stored: specify --to-revision; stored revisions: %s", p, p.numbers())
+		return nil, fmt.Errorf("the active revision of %s is not stored: specify --to-revision; stored are the numbers %s", p, p.numbers())
 	}
 	for i := len(p.revisions) - 1; i >= 0; i-- {
 		if p.revisions[i].Number < running.Number {
 			return &p.revisions[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no revision before the active one, %d", p, running.Number)
+	return nil, fmt.Errorf("%s has no revision before the active one, %s", p, revisionText(running))
 }
 
 func (p *past) numbers() string {

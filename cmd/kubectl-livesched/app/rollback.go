@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,36 +33,49 @@ const (
 
 type rollbackOptions struct {
 	*options
-	toRevision int64
+	toRevision string
 	dryRun     string
 	policy     string
+	plugins    []string
 	wait       bool
 	timeout    time.Duration
+	output     string
 }
 
 func newRollback(shared *options) *cobra.Command {
 	o := &rollbackOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "rollback (profile|policy) NAME",
+		Use:   "rollback " + objectUsage,
 		Short: "Restore an earlier revision of a profile or policy",
 		Long: "Apply the spec of a revision again, by default that of the revision before the active one. If the spec changes while the command runs, the " +
-			"command fails.\n\n" +
+			"command fails. The annotation kubernetes.io/change-cause becomes that of the revision.\n\n" +
 			"A revision of a profile includes the policy that it was built on. If that policy has changed since, --policy=restore restores it " +
 			"as well, and --policy=keep builds the profile on the current policy. Without --policy, the command restores the policy if no other " +
-			"profile builds on it, and otherwise changes nothing.",
-		Example: "  kubectl livesched rollback profile binpack --wait\n\n  # Show what would change\n  kubectl livesched rollback profile binpack --to-revision 3 --dry-run=server",
-		Args:    cobra.RangeArgs(1, 2),
-		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
-		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+			"profile builds on it, and otherwise changes nothing.\n\n" +
+			"With --dry-run, the command shows what would change, as `kubectl livesched diff` does, and changes nothing.\n\n" +
+			"Exit codes: 0 if the spec is that of the revision now, or would be, and 2 if the command fails. With --wait it also fails if livesched does " +
+			"not accept the spec, or has not programmed it before --timeout.",
+		Example: "  kubectl livesched rollback binpack --wait\n\n" +
+			"  # Show what would change\n  kubectl livesched rollback profile/binpack --to-revision 3 --dry-run=server\n\n" +
+			"  # Print the object as it would be\n  kubectl livesched rollback binpack --dry-run=client -o yaml",
+		Args: oneObject,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(command.Context(), args)
+		},
 	}
 	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
-	flags.Int64Var(&o.toRevision, "to-revision", 0, "The revision to restore. 0 is the revision before the active one.")
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only print what would be done) and server (send the request, but do not store the result).")
+	flags.StringVar(&o.toRevision, "to-revision", "", "The revision to restore; without it, the one before the active one: "+revisionHelp)
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only show what would be done) and server (send the request, but do not store the result).")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.StringVar(&o.policy, "policy", "", "What to do if the policy has changed since the revision: restore or keep.")
 	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec is programmed.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait with --wait.")
+	addPluginsFlag(command, &o.plugins)
+	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatName)
 	return command
 }
 
@@ -85,12 +99,18 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
-	return r.run(ctx)
+	if r.differ, err = o.newDiffer(c, o.plugins); err != nil {
+		return err
+	}
+	if err := r.run(ctx); err != nil {
+		return err
+	}
+	return r.printObjects()
 }
 
 func (o *rollbackOptions) target(p *past) (*history.Revision, error) {
-	if o.toRevision != 0 {
-		return p.numbered(o.toRevision)
+	if !isDefault(o.toRevision) {
+		return p.find(o.toRevision)
 	}
 	return p.before()
 }
@@ -99,49 +119,75 @@ func (o *rollbackOptions) target(p *past) (*history.Revision, error) {
 type rollback struct {
 	*rollbackOptions
 	client client.Client
+	differ differ
 	past   *past
 	target *history.Revision
+	// restored are the objects that have, or would have, the spec of the revision.
+	restored []client.Object
 }
 
 func (r *rollback) run(ctx context.Context) error {
 	if r.past.policy != nil {
 		return r.policyAlone(ctx)
 	}
-	// The policy comes first: the profile may need it to be accepted.
-	if err := r.policyOfProfile(ctx); err != nil {
+	profile := r.past.profile
+	before, set := profile.Spec.DeepCopy(), func() { r.setProfile(profile) }
+	from, err := r.present(ctx)
+	if err != nil {
 		return err
 	}
-	profile := r.past.profile
-	before := profile.Spec.DeepCopy()
-	set := func() {
-		limit := profile.Spec.RevisionHistoryLimit // it is not part of a revision
-		profile.Spec = *r.target.Profile.DeepCopy()
-		profile.Spec.RevisionHistoryLimit = limit
+	// The policy comes first: the profile may need it to be accepted.
+	policy, err := r.policyOfProfile(ctx)
+	if err != nil {
+		return err
 	}
 	if set(); equality.Semantic.DeepEqual(before, &profile.Spec) {
-		r.say("schedulerprofile/%s already has the spec of revision %d", profile.Name, r.target.Number)
+		if err := r.showProfile(from, policy); err != nil {
+			return err
+		}
+		r.restored = append(r.restored, profile)
+		r.say("schedulerprofile/%s already has the spec of %s", profile.Name, revisionText(r.target))
 		return r.awaitProgrammed(ctx, profile)
 	}
 	if err := r.update(ctx, profile, set); err != nil {
 		return err
 	}
-	r.say("schedulerprofile/%s rolled back to revision %d", profile.Name, r.target.Number)
+	r.restored = append(r.restored, profile)
+	if err := r.showProfile(from, policy); err != nil {
+		return err
+	}
+	r.say("schedulerprofile/%s rolled back to %s", profile.Name, revisionText(r.target))
 	return r.awaitProgrammed(ctx, profile)
+}
+
+// setProfile sets the spec of a profile to that of the revision, except for the history limit.
+func (r *rollback) setProfile(profile *v1alpha1.SchedulerProfile) {
+	limit := profile.Spec.RevisionHistoryLimit // it is not part of a revision
+	profile.Spec = *r.target.Profile.DeepCopy()
+	profile.Spec.RevisionHistoryLimit = limit
+	setCause(profile, r.target.Cause)
 }
 
 // policyAlone restores a revision of a policy.
 func (r *rollback) policyAlone(ctx context.Context) error {
 	policy := r.past.policy
-	before := policy.Spec.DeepCopy()
-	set := func() { setPolicy(policy, r.target.Policy) }
-	if set(); equality.Semantic.DeepEqual(before, &policy.Spec) {
-		r.say("schedulingpolicy/%s already has the spec of revision %d", policy.Name, r.target.Number)
+	before := policy.DeepCopy()
+	set := func() {
+		setPolicy(policy, r.target.Policy)
+		setCause(policy, r.target.Cause)
+	}
+	r.restored = append(r.restored, policy)
+	if set(); equality.Semantic.DeepEqual(&before.Spec, &policy.Spec) {
+		r.say("schedulingpolicy/%s already has the spec of %s", policy.Name, revisionText(r.target))
 		return r.awaitProgrammed(ctx, policy)
 	}
 	if err := r.update(ctx, policy, set); err != nil {
 		return err
 	}
-	r.say("schedulingpolicy/%s rolled back to revision %d", policy.Name, r.target.Number)
+	if err := r.showPolicy(before, policy); err != nil {
+		return err
+	}
+	r.say("schedulingpolicy/%s rolled back to %s", policy.Name, revisionText(r.target))
 	others, err := r.builtOn(ctx, policy.Name, "")
 	if err != nil {
 		return err
@@ -159,13 +205,30 @@ func setPolicy(policy *v1alpha1.SchedulingPolicy, to *history.Policy) {
 	policy.Spec.RevisionHistoryLimit = limit
 }
 
-// say prints what was done or, in a dry run, would be done.
+// setCause sets the annotation with the reason of the change to that of a revision.
+func setCause(object client.Object, cause string) {
+	annotations := maps.Clone(object.GetAnnotations())
+	switch {
+	case cause == "":
+		delete(annotations, history.AnnotationChangeCause)
+	case annotations == nil:
+		annotations = map[string]string{history.AnnotationChangeCause: cause}
+	default:
+		annotations[history.AnnotationChangeCause] = cause
+	}
+	object.SetAnnotations(annotations)
+}
+
+// say prints what was done or, in a dry run, would be done. With -o, the objects are printed
+// instead.
 func (r *rollback) say(format string, args ...any) {
 	suffix := ""
-	switch r.dryRun {
-	case dryRunClient:
+	switch {
+	case r.output != "":
+		return
+	case r.dryRun == dryRunClient:
 		suffix = " (dry run)"
-	case dryRunServer:
+	case r.dryRun == dryRunServer:
 		suffix = " (server dry run)"
 	}
 	_, _ = fmt.Fprintf(r.Out, format+suffix+"\n", args...)

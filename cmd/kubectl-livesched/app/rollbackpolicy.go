@@ -13,38 +13,51 @@ import (
 )
 
 // policyOfProfile restores the policy of a profile as it was in the revision, if --policy allows
-// it.
-func (r *rollback) policyOfProfile(ctx context.Context) error {
+// it. It returns the policy on which the profile builds then, nil for the built-in defaults.
+func (r *rollback) policyOfProfile(ctx context.Context) (*v1alpha1.SchedulingPolicy, error) {
 	name := policyNameOf(r.target.Profile)
 	present, err := readPolicy(ctx, r.client, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	recorded := r.target.Policy
 	switch equal, err := samePolicy(recorded, present); {
 	case err != nil:
-		return err
+		return nil, err
 	case equal:
-		return nil
+		return present, nil
 	}
 	others, err := r.builtOn(ctx, name, r.past.profile.Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if err := r.mayRestore(name, others, present); err != nil {
+		return nil, err
+	}
+	if r.policy == policyKeep {
+		r.say("schedulingpolicy/%s kept; it differs from the policy of %s", name, revisionText(r.target))
+		return present, nil
+	}
+	return r.restore(ctx, recorded, present)
+}
+
+// mayRestore returns an error if the policy of a profile differs from that of the revision, and
+// must not be restored or kept. The others are the profiles that also build on it.
+func (r *rollback) mayRestore(name string, others []string, present *v1alpha1.SchedulingPolicy) error {
+	recorded := r.target.Policy
 	switch {
 	case r.policy == policyKeep && present == nil && name != defaultPolicy:
-		return fmt.Errorf("SchedulingPolicy %q, which revision %d was built on, does not exist: --policy=keep would leave the profile without a policy; --policy=restore creates it", name, r.target.Number)
+		return fmt.Errorf("SchedulingPolicy %q, which %s was built on, does not exist: --policy=keep would leave the profile without a policy; --policy=restore creates it", name, revisionText(r.target))
 	case r.policy == policyKeep:
-		r.say("schedulingpolicy/%s kept; it differs from the policy of revision %d", name, r.target.Number)
 		return nil
 	case recorded == nil:
 		return r.fromBuiltIn(name, others)
 	case r.policy == "" && len(others) > 0:
-		return fmt.Errorf("revision %d was built on generation %d of SchedulingPolicy %q, which has changed since, and other profiles build on it: %s. "+
+		return fmt.Errorf("%s was built on generation %d of SchedulingPolicy %q, which has changed since, and other profiles build on it: %s. "+
 			"Nothing was changed. Use --policy=restore to restore the policy for all of them, or --policy=keep to build the profile on the current policy",
-			r.target.Number, recorded.Generation, name, strings.Join(others, ", "))
+			revisionText(r.target), recorded.Generation, name, strings.Join(others, ", "))
 	}
-	return r.restore(ctx, recorded, present)
+	return nil
 }
 
 // fromBuiltIn returns the error for a revision that was built on the built-in defaults, which a
@@ -54,25 +67,34 @@ func (r *rollback) fromBuiltIn(name string, others []string) error {
 	if len(others) > 0 {
 		consequence = "other profiles build on it: " + strings.Join(others, ", ")
 	}
-	return fmt.Errorf("revision %d was built on the built-in defaults, but now SchedulingPolicy %q exists (%s). Nothing was changed. "+
-		"Delete the policy first (kubectl delete schedulingpolicy %s), or use --policy=keep to build the profile on it", r.target.Number, name, consequence, name)
+	return fmt.Errorf("%s was built on the built-in defaults, but now SchedulingPolicy %q exists (%s). Nothing was changed. "+
+		"Delete the policy first (kubectl delete schedulingpolicy %s), or use --policy=keep to build the profile on it", revisionText(r.target), name, consequence, name)
 }
 
 // restore restores or creates the policy of the revision.
-func (r *rollback) restore(ctx context.Context, recorded *history.Policy, present *v1alpha1.SchedulingPolicy) error {
+func (r *rollback) restore(ctx context.Context, recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (*v1alpha1.SchedulingPolicy, error) {
 	if present == nil {
 		policy := newPolicy(recorded.Name, &recorded.Spec)
 		if err := r.create(ctx, policy); err != nil {
-			return err
+			return nil, err
 		}
-		r.say("schedulingpolicy/%s created as it was in revision %d", policy.Name, r.target.Number)
-		return nil
+		r.restored = append(r.restored, policy)
+		if err := r.showPolicy(nil, policy); err != nil {
+			return nil, err
+		}
+		r.say("schedulingpolicy/%s created as it was in %s", policy.Name, revisionText(r.target))
+		return policy, nil
 	}
+	before := present.DeepCopy()
 	if err := r.update(ctx, present, func() { setPolicy(present, recorded) }); err != nil {
-		return err
+		return nil, err
 	}
-	r.say("schedulingpolicy/%s restored as it was in revision %d", present.Name, r.target.Number)
-	return nil
+	r.restored = append(r.restored, present)
+	if err := r.showPolicy(before, present); err != nil {
+		return nil, err
+	}
+	r.say("schedulingpolicy/%s restored as it was in %s", present.Name, revisionText(r.target))
+	return present, nil
 }
 
 // builtOn returns the names of the profiles that build on a policy, without the excepted one.

@@ -25,7 +25,7 @@ func newSchema(o *options) *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions([]string{history.KindProfile, history.KindPolicy}, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := strings.Join(args, "")
-			if named, ok := kinds[strings.ToLower(kind)]; ok {
+			if named := kindNamed(kind); named != "" {
 				kind = named
 			}
 			schema, err := crdschema.JSONSchema(kind)

@@ -10,23 +10,34 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
+	"github.com/livesched/livesched/internal/scheduler/capture"
 )
 
 // downloadTimeout limits the time for a snapshot if --request-timeout is not set.
 const downloadTimeout = 90 * time.Second
 
+// The names of snapshots.
+const (
+	redactedSnapshot = "redacted"
+	plainSnapshot    = "plain"
+)
+
 type snapshotOptions struct {
 	*options
-	livesched remoteOptions
-	file      string
-	redact    bool
-	decisions int
+	livesched  remoteOptions
+	file       string
+	former     string // the former flag for the file
+	force      bool
+	redact     bool
+	pseudonyms string
+	decisions  int
 }
 
 func newSnapshot(shared *options) *cobra.Command {
@@ -38,45 +49,119 @@ func newSnapshot(shared *options) *cobra.Command {
 			"decisions. `kubectl livesched replay` makes these decisions again, without the cluster.\n\n" +
 			"The file has no Secrets, no ConfigMaps, and of pods neither environment variables, commands nor annotations. Unless you use --redact=false, " +
 			"names, namespaces, labels, images and all other strings that are not words of Kubernetes are replaced by pseudonyms, which nobody can " +
-			"turn back. Quantities, times and numbers of objects stay.\n\n" +
+			"turn back. Quantities, times and numbers of objects stay. With --pseudonyms, the names are replaced on your machine, and a second file, " +
+			"which you keep, has what each pseudonym stands for.\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to get the " +
-			"resource snapshots.livesched.io with the name redacted or plain, which the ClusterRole livesched-debugger includes.",
-		Example: "  kubectl livesched snapshot -o bug.gz\n  kubectl livesched replay bug.gz",
+			"resource snapshots.livesched.io with the name redacted or, for --redact=false and --pseudonyms, plain. The ClusterRole livesched-debugger " +
+			"includes both.",
+		Example: "  kubectl livesched snapshot --file bug.gz\n  kubectl livesched replay bug.gz\n\n" +
+			"  # With a file for yourself that says which pod is which\n  kubectl livesched snapshot --file bug.gz --pseudonyms names.tsv",
 		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.file, "output", "o", "livesched-snapshot.gz", "File to write; - is standard output.")
+	flags.StringVar(&o.file, "file", "livesched-snapshot.gz", "File to write; - is standard output.")
+	flags.StringVarP(&o.former, "output", "o", "", "The former name of --file.")
+	_ = flags.MarkHidden("output") // fails only if the flag does not exist
+	flags.BoolVar(&o.force, "force", false, "Replace files that exist.")
 	flags.BoolVar(&o.redact, "redact", true, "Replace names, labels and other strings by pseudonyms.")
+	flags.StringVar(&o.pseudonyms, "pseudonyms", "", "Second file to write, with each pseudonym and what it stands for. It is not for others.")
 	flags.IntVar(&o.decisions, "decisions", 10000, "Largest number of decisions, the latest ones. Only the leader has them: with 0, another replica is asked if there is one.")
 	o.livesched.addFlags(command)
 	return command
 }
 
-func (o *snapshotOptions) run(ctx context.Context) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
-	if o.decisions < 0 {
+// formatLike matches the output formats of other commands.
+var formatLike = regexp.MustCompile(`^(json|yaml|wide|name|(jsonpath|jsonpath-as-json|go-template|template|custom-columns)(-file)?(=.*)?)$`)
+
+// validate checks the flags. It takes the file from the former flag.
+func (o *snapshotOptions) validate() error {
+	switch {
+	case formatLike.MatchString(o.former):
+		return fmt.Errorf("--output: a snapshot has one format, and %s is not a file: name the file with --file", o.former)
+	case o.decisions < 0:
 		return fmt.Errorf("--decisions: must be at least 0, not %d", o.decisions)
+	case o.pseudonyms != "" && !o.redact:
+		return errors.New("--pseudonyms: a snapshot that is not redacted has no pseudonyms: leave out --redact=false")
+	case o.former != "":
+		_, _ = fmt.Fprintln(o.ErrOut, "-o and --output for the file are deprecated: use --file") // cobra would print it to standard output
+		o.file = o.former
 	}
-	if o.file == "-" {
-		return o.download(ctx, o.Out)
+	if o.pseudonyms == "-" || o.pseudonyms != "" && o.pseudonyms == o.file {
+		return fmt.Errorf("--pseudonyms: must be another file, not %s", o.pseudonyms)
 	}
-	size, err := writeFile(o.file, func(w io.Writer) error { return o.download(ctx, w) })
-	if err != nil {
+	for _, name := range []string{o.file, o.pseudonyms} {
+		if _, err := os.Lstat(name); err == nil && name != "-" && !o.force {
+			return fmt.Errorf("the file %s exists: use --force to replace it, or name another one", name)
+		}
+	}
+	return o.livesched.check()
+}
+
+func (o *snapshotOptions) run(ctx context.Context) error {
+	var names map[string]string
+	write := func(w io.Writer) (err error) {
+		switch {
+		case o.pseudonyms != "":
+			names, err = o.redactHere(ctx, w)
+		case o.redact:
+			err = o.download(ctx, redactedSnapshot, w)
+		default:
+			err = o.download(ctx, plainSnapshot, w)
+		}
 		return err
 	}
-	what := "redacted"
-	if !o.redact {
-		what = "not redacted: it has the names and labels of your cluster"
+	report := o.ErrOut
+	if o.file == "-" {
+		if err := write(o.Out); err != nil {
+			return err
+		}
+	} else {
+		report = o.Out
+		size, err := writeFile(o.file, write)
+		if err != nil {
+			return err
+		}
+		what := "redacted"
+		if !o.redact {
+			what = "not redacted: it has the names and labels of your cluster"
+		}
+		_, _ = fmt.Fprintf(report, "Wrote %s (%s, %s)\n", o.file, bytesOf(size), what)
 	}
-	_, err = fmt.Fprintf(o.Out, "Wrote %s (%s, %s)\n", o.file, bytesOf(size), what)
+	if o.pseudonyms == "" {
+		return nil
+	}
+	if _, err := writeFile(o.pseudonyms, func(w io.Writer) error { return writeNames(w, names) }); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(report, "Wrote %s (%s, for you alone)\n", o.pseudonyms, plural(len(names), "pseudonym"))
 	return err
 }
 
-// download writes the snapshot.
-func (o *snapshotOptions) download(ctx context.Context, to io.Writer) error {
+// redactHere downloads a plain snapshot and writes it with pseudonyms. It returns what they stand
+// for.
+func (o *snapshotOptions) redactHere(ctx context.Context, w io.Writer) (map[string]string, error) {
+	from, to := io.Pipe()
+	downloaded := make(chan error, 1)
+	go func() {
+		err := o.download(ctx, plainSnapshot, to)
+		downloaded <- err
+		to.CloseWithError(err)
+	}()
+	snapshot, err := capture.Read(from, capture.DefaultLimits)
+	from.CloseWithError(err) // ends the download if the snapshot cannot be read
+	if failed := <-downloaded; failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the snapshot of livesched: %w", err)
+	}
+	return capture.Redact(ctx, w, snapshot)
+}
+
+// download writes the snapshot with a name.
+func (o *snapshotOptions) download(ctx context.Context, name string, to io.Writer) error {
 	config, err := o.flags.ToRESTConfig()
 	if err != nil {
 		return err
@@ -89,10 +174,6 @@ func (o *snapshotOptions) download(ctx context.Context, to io.Writer) error {
 	defer cancel()
 	livesched := &remote.Livesched{
 		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
-	}
-	name := "plain"
-	if o.redact {
-		name = "redacted"
 	}
 	return livesched.Download(ctx, "snapshots", name, map[string]string{"decisions": strconv.Itoa(o.decisions)}, o.decisions > 0, to)
 }

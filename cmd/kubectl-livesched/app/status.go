@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -119,11 +119,11 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 func (o *statusOptions) read(ctx context.Context, c client.Reader, names []string) (*statusReport, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := c.List(ctx, &profiles); err != nil {
-		return nil, viewing(err)
+		return nil, err
 	}
 	var policies v1alpha1.SchedulingPolicyList
 	if err := c.List(ctx, &policies); err != nil {
-		return nil, viewing(err)
+		return nil, err
 	}
 	if err := only(&profiles, &policies, names); err != nil {
 		return nil, err
@@ -149,14 +149,6 @@ func (r *statusReport) setPods(pods pendingPods) {
 	}
 }
 
-// viewing adds to an error what would permit the user to read profiles and policies.
-func viewing(err error) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding", err)
-	}
-	return err
-}
-
 // profilesNamed returns the names in the arguments NAME, profile/NAME and sprof/NAME.
 func profilesNamed(args []string) ([]string, error) {
 	var names []string
@@ -164,7 +156,7 @@ func profilesNamed(args []string) ([]string, error) {
 		kind, name, found := strings.Cut(arg, "/")
 		if !found {
 			name = arg
-		} else if !isProfileKind(kind) {
+		} else if kindNamed(kind) != history.KindProfile {
 			return nil, fmt.Errorf("%q: must name a profile, as NAME, profile/NAME or sprof/NAME", arg)
 		}
 		if name == "" {
@@ -173,16 +165,6 @@ func profilesNamed(args []string) ([]string, error) {
 		names = append(names, name)
 	}
 	return names, nil
-}
-
-// isProfileKind reports whether a word on the command line stands for profiles. kubectl's -o name
-// writes the group, too.
-func isProfileKind(word string) bool {
-	switch strings.TrimSuffix(strings.ToLower(word), "."+v1alpha1.GroupVersion.Group) {
-	case "profile", "profiles", "sprof", "schedulerprofile", "schedulerprofiles":
-		return true
-	}
-	return false
 }
 
 // only keeps the named profiles and the policies that they build on. Without names it keeps all.

@@ -25,12 +25,12 @@ import (
 const (
 	// countInterval is the interval between two requests for the numbers of pending pods.
 	countInterval = 2 * time.Second
-	// settleTime is how long a change waits for others, since a new spec and its status are two.
-	settleTime = 200 * time.Millisecond
+	// changesSettle is how long a change waits for others, since a new spec and its status are two.
+	changesSettle = 200 * time.Millisecond
 )
 
-// follower prints the status whenever it differs from the last one.
-type follower struct {
+// statusFollower prints the status whenever it differs from the last one.
+type statusFollower struct {
 	*statusOptions
 	names   []string
 	objects client.Reader // a cache that watches
@@ -59,13 +59,13 @@ func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names [
 			close(synced)
 		}
 	})
-	f := &follower{statusOptions: o, names: names, objects: objects, pods: pods, last: last}
+	f := &statusFollower{statusOptions: o, names: names, objects: objects, pods: pods, last: last}
 	return f.loop(ctx, synced, changes, failures, counts)
 }
 
 // loop prints until the context is done. It reads objects only when they have been listed: before
 // that, a read would block.
-func (f *follower) loop(ctx context.Context, synced, changes <-chan struct{}, failures <-chan error, counts <-chan pendingPods) error {
+func (f *statusFollower) loop(ctx context.Context, synced, changes <-chan struct{}, failures <-chan error, counts <-chan pendingPods) error {
 	var settled <-chan time.Time // nil without a change
 	ready := false
 	for {
@@ -77,7 +77,7 @@ func (f *follower) loop(ctx context.Context, synced, changes <-chan struct{}, fa
 			continue
 		case <-changes:
 			if settled == nil {
-				settled = time.After(settleTime)
+				settled = time.After(changesSettle)
 			}
 			continue
 		case <-synced:
@@ -115,7 +115,7 @@ func (o *statusOptions) count(ctx context.Context, config *rest.Config, counts c
 }
 
 // show prints the status if it has changed.
-func (f *follower) show(ctx context.Context) error {
+func (f *statusFollower) show(ctx context.Context) error {
 	report, err := f.read(ctx, f.objects, f.names)
 	if ctx.Err() != nil {
 		return nil
@@ -139,7 +139,7 @@ func (f *follower) show(ctx context.Context) error {
 }
 
 // report reports a failure once.
-func (f *follower) report(err error) {
+func (f *statusFollower) report(err error) {
 	if err.Error() != f.failure {
 		_, _ = fmt.Fprintf(f.ErrOut, "error: %v\n", err)
 	}

@@ -20,6 +20,7 @@ import (
 type validateOptions struct {
 	*options
 	files          []string
+	kustomize      string
 	recursive      bool
 	againstCluster bool
 	plugins        []string
@@ -30,23 +31,31 @@ type validateOptions struct {
 func newValidate(shared *options) *cobra.Command {
 	o := &validateOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "validate -f FILE",
+		Use:   "validate (-f FILE | -k DIRECTORY)",
 		Short: "Check files without applying them",
 		Long: "Check the SchedulerProfiles and SchedulingPolicies in files with the schema and rules of the API server and with the code by which " +
 			"livesched accepts objects. All objects are checked together, as if they were applied in their order.\n\n" +
 			"The command does not need a cluster. With --against-cluster, it takes the other objects of the cluster into account: policies that profiles " +
 			"build on, scheduler names in use, immutable fields, and profiles that livesched would no longer accept.\n\n" +
-			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its arguments.",
+			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its arguments.\n\n" +
+			"Each error is a line FILE:LINE: error: TEXT, which editors and CI systems understand. -o github prints workflow commands of GitHub Actions, " +
+			"which annotate the files. With -k, lines are those of the output of `kubectl kustomize`.\n\n" +
+			"Exit codes: 0 if there are no errors, 1 if there are, 2 if the command fails.",
 		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f profiles/\n\n" +
-			"  # In a pipeline\n  kustomize build overlays/prod | kubectl livesched validate -f - -o json",
+			"  # A kustomization, and a URL\n  kubectl livesched validate -k overlays/prod\n  kubectl livesched validate -f https://example.com/binpack.yaml\n\n" +
+			"  # In GitHub Actions\n  kubectl livesched validate -R -f profiles/ -o github",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	addFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	command.Flags().StringVarP(&o.kustomize, "kustomize", "k", "", "Directory with a kustomization, which is built as by kubectl. It excludes -f.")
+	_ = command.MarkFlagDirname("kustomize") // fails only if the flag does not exist
+	command.MarkFlagsOneRequired("filename", "kustomize")
+	command.MarkFlagsMutuallyExclusive("filename", "kustomize")
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
 	addAllowedHostsFlag(command, &o.hosts)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, formatGitHub, formatJSON, formatYAML)
 	return command
 }
 
@@ -72,7 +81,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	documents, err := o.read()
 	if err != nil {
 		return err
 	}
@@ -86,7 +95,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 	if err := o.print(report); err != nil {
 		return err
 	}
-	if o.output == "" && report.Has(v1alpha1.ReasonUnknownPlugin) {
+	if !isData(o.output) && report.Has(v1alpha1.ReasonUnknownPlugin) {
 		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(config.PluginNames(names), ", "))
 	}
 	switch {
@@ -98,12 +107,30 @@ func (o *validateOptions) run(ctx context.Context) error {
 	return nil
 }
 
+// read reads the files, or builds the kustomization.
+func (o *validateOptions) read() ([]manifests.Document, error) {
+	if o.kustomize != "" {
+		return manifests.Kustomize(o.kustomize)
+	}
+	return manifests.Read(o.files, o.recursive, o.In)
+}
+
 func (o *validateOptions) print(report *validate.Report) error {
-	if o.output != "" {
+	if isData(o.output) && o.output != formatGitHub {
 		return writeAs(o.Out, o.output, report)
 	}
 	for i := range report.Objects {
-		printObject(o.options, &report.Objects[i])
+		object := &report.Objects[i]
+		for j := range object.Findings {
+			line := findingLine(object, &object.Findings[j])
+			if o.output == formatGitHub {
+				line = workflowCommand(object, &object.Findings[j])
+			}
+			_, _ = fmt.Fprintln(o.Out, line)
+		}
+		if object.Valid() && o.output == "" {
+			_, _ = fmt.Fprintf(o.Out, "%s: %s %s: valid\n", object.Place(), object.Kind, object.Name)
+		}
 	}
 	for _, skipped := range report.Skipped {
 		_, _ = fmt.Fprintln(o.ErrOut, skipped)
@@ -111,27 +138,4 @@ func (o *validateOptions) print(report *validate.Report) error {
 	_, err := fmt.Fprintf(o.Out, "%s: %s, %s\n", plural(len(report.Objects), "object"),
 		plural(report.Count(validate.Error), "error"), plural(report.Count(validate.Warning), "warning"))
 	return err
-}
-
-// printObject prints one line for the object and one for each finding.
-func printObject(o *options, object *validate.Object) {
-	state := "valid"
-	for _, finding := range object.Findings {
-		if finding.Severity == validate.Error {
-			state = "INVALID"
-			break
-		}
-	}
-	_, _ = fmt.Fprintf(o.Out, "%s: %s %s: %s\n", object.Place(), object.Kind, object.Name, state)
-	for _, finding := range object.Findings {
-		place := ""
-		if finding.Line > 0 {
-			place = fmt.Sprintf("line %d: ", finding.Line)
-		}
-		reason := ""
-		if finding.Reason != "" {
-			reason = " (" + finding.Reason + ")"
-		}
-		_, _ = fmt.Fprintf(o.Out, "  %s: %s%s: %s%s\n", finding.Severity, place, finding.Path, finding.Detail, reason)
-	}
 }

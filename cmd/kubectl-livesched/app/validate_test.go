@@ -92,11 +92,11 @@ var _ = Describe("validate", func() {
 
 		got := kubectl(ctx, "validate", "-f", path)
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(got.out).To(ContainSubstring(`warning: line 4: spec.policyRef.name: SchedulingPolicy "own" does not exist in the files`))
+		Expect(got.out).To(ContainSubstring(`file.yaml:4: warning: SchedulerProfile a: spec.policyRef.name: SchedulingPolicy "own" does not exist in the files`))
 
 		got = kubectl(ctx, "validate", "-f", path, "--against-cluster")
 		Expect(got.code).To(Equal(1), got.errOut)
-		Expect(got.out).To(ContainSubstring(`error: line 4: spec.schedulerName: the older SchedulerProfile "older" has the scheduler name "taken" (SchedulerNameConflict)`))
+		Expect(got.out).To(ContainSubstring(`file.yaml:4: error: SchedulerProfile a: spec.schedulerName: the older SchedulerProfile "older" has the scheduler name "taken" (SchedulerNameConflict)`))
 		Expect(got.out).NotTo(ContainSubstring("policyRef"))
 	}, SpecTimeout(5*time.Minute))
 
@@ -105,7 +105,7 @@ var _ = Describe("validate", func() {
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("error: no SchedulerProfile or SchedulingPolicy found"))
 		Expect(kubectl(ctx, "validate", "-f", "/no/such/file").code).To(Equal(2))
-		Expect(kubectl(ctx, "validate").errOut).To(ContainSubstring(`"filename" not set`))
+		Expect(kubectl(ctx, "validate").errOut).To(ContainSubstring("specify --filename or --kustomize"))
 	})
 })
 

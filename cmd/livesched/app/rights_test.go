@@ -155,7 +155,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 				And(HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(20)))), HaveField("Generation", mine.Generation)),
 			))
 		}).WithContext(ctx).Should(Succeed())
-		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "goes back to revision ")
+		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "goes back to the revision ")
 	})
 
 	It("schedules the pods of a PodGroup together, and writes its condition", func(ctx context.Context) {

@@ -15,6 +15,7 @@
 //	groups.go    the same for PodGroups
 //	write.go     Write: the Input to a stream
 //	read.go      Read: a file to a Snapshot, with limits, since anybody may have written it
+//	pseudonyms.go Redact: a Snapshot to a redacted file, with what the pseudonyms stand for
 //	redact.go    pseudonyms instead of the strings of users
 //	names.go     which pseudonym a string has
 //	numbers.go   the integers that are compared, which have no pseudonym

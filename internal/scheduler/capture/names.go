@@ -33,6 +33,8 @@ type names struct {
 	mac  hash.Hash
 	sum  []byte
 	memo map[string]string
+	// given has the string of each pseudonym, if somebody wants to know.
+	given map[string]string
 	// numbers are kept: see findNumbers.
 	numbers sets.Set[string]
 }
@@ -69,7 +71,11 @@ func (n *names) pseudonym(s string) string {
 	n.mac.Reset()
 	_, _ = n.mac.Write([]byte(s)) // it never fails
 	n.sum = n.mac.Sum(n.sum[:0])
-	return "x" + encoding.EncodeToString(n.sum[:pseudonymBytes])
+	name := "x" + encoding.EncodeToString(n.sum[:pseudonymBytes])
+	if n.given != nil {
+		n.given[name] = s
+	}
+	return name
 }
 
 // ofImage returns what stands for the name of an image. ImageLocality adds the tag latest to a name

@@ -52,23 +52,30 @@ type Snapshot struct {
 
 var (
 	// errIncomplete is the error of a file that ends too early.
-	errIncomplete = errors.New("the file is not complete: its end is missing")
+	errIncomplete = errors.New("the snapshot is not complete: its end is missing, as if a download or a copy was cut off")
+	errNoSnapshot = errors.New("the file is not a snapshot")
 	errNoName     = errors.New("an object has no name")
 )
 
-// Read reads a file. It trusts nothing in it: the error says what is wrong.
+// Read reads a file, which may also be what gzip makes of it: its lines. It trusts nothing in it:
+// the error says what is wrong.
 func Read(from io.Reader, limits Limits) (*Snapshot, error) {
-	plain, err := gzip.NewReader(from)
+	return read(from, limits, func(line []byte) []byte { return line })
+}
+
+// read is Read of lines that are changed by edit.
+func read(from io.Reader, limits Limits, edit func(line []byte) []byte) (*Snapshot, error) {
+	plain, err := decompressed(from)
 	if err != nil {
-		return nil, fmt.Errorf("the file is no snapshot: %w", err)
+		return nil, err
 	}
 	bounded := &io.LimitedReader{R: plain, N: limits.Bytes}
 	lines := bufio.NewScanner(bounded)
 	lines.Buffer(make([]byte, 0, min(1<<16, limits.Line)), limits.Line)
 	r := &reader{out: &Snapshot{}, limits: limits, nodes: sets.New[string](), pods: sets.New[types.UID]()}
 	for lines.Scan() {
-		if err := r.line(lines.Bytes()); err != nil && bounded.N > 0 {
-			return nil, fmt.Errorf("line %d: %w", r.records+1, err)
+		if err := r.line(edit(lines.Bytes())); err != nil && bounded.N > 0 {
+			return nil, r.explain(err, lines)
 		}
 		r.records++
 	}
@@ -78,13 +85,37 @@ func Read(from io.Reader, limits Limits) (*Snapshot, error) {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, errIncomplete
 	case err != nil:
-		return nil, fmt.Errorf("line %d: %w", r.records+1, err)
+		return nil, fmt.Errorf("the file is damaged after line %d: %w", r.records, err)
 	case bounded.N <= 0:
 		return nil, fmt.Errorf("the file has more than %d bytes", limits.Bytes)
 	case !r.ended:
 		return nil, errIncomplete
 	}
 	return r.out, nil
+}
+
+// decompressed returns the lines of a file, which need not be compressed.
+func decompressed(from io.Reader) (io.Reader, error) {
+	file := bufio.NewReader(from)
+	head, err := file.Peek(2)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%w: it is empty", errNoSnapshot)
+	case err != nil:
+		return nil, err
+	case head[0] == '{':
+		return file, nil
+	case head[0] != 0x1f || head[1] != 0x8b: // the magic number of gzip
+		return nil, fmt.Errorf("%w: it is neither gzip nor JSON", errNoSnapshot)
+	}
+	plain, err := gzip.NewReader(file)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return nil, errIncomplete
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errNoSnapshot, err)
+	}
+	return plain, nil
 }
 
 // reader checks and collects records.
@@ -97,17 +128,33 @@ type reader struct {
 	pods    sets.Set[types.UID]
 }
 
+// explain returns the error about a file with a line that is wrong. If the file ends there, within
+// a record, it is not complete.
+func (r *reader) explain(err error, lines *bufio.Scanner) error {
+	var syntax *json.SyntaxError
+	isJSON := !errors.As(err, &syntax)
+	switch {
+	case r.records == 0 && (!isJSON || errors.Is(err, errNoSnapshot)):
+		return fmt.Errorf("%w: it does not begin with a header", errNoSnapshot)
+	case !isJSON && !lines.Scan() && (lines.Err() == nil || errors.Is(lines.Err(), io.ErrUnexpectedEOF)):
+		return errIncomplete
+	}
+	return fmt.Errorf("line %d: %w", r.records+1, err)
+}
+
 func (r *reader) line(text []byte) error {
 	var record Record
 	if err := json.Unmarshal(text, &record); err != nil {
-		return fmt.Errorf("it is no record: %w", err)
+		return fmt.Errorf("it is not a record: %w", err)
 	}
 	switch {
+	case r.records == 0 && record.Header == nil:
+		return errNoSnapshot
 	case r.ended:
 		return errors.New("there is something after the end")
 	case r.records >= r.limits.Records:
 		return fmt.Errorf("the file has more than %d records", r.limits.Records)
-	case (r.records == 0) != (record.Header != nil):
+	case r.records > 0 && record.Header != nil:
 		return errors.New("the header must be the first record, and no other")
 	case record.Header != nil && (record.Header.Format < 1 || record.Header.Format > Format):
 		return fmt.Errorf("the file has format %d, and this version reads formats up to %d: use kubectl livesched of version %s", record.Header.Format, Format, record.Header.Livesched)

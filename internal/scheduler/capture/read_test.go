@@ -78,9 +78,11 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 		"no end":                 {header + node, "not complete"},
 		"a later format":         {`{"header":{"format":3,"livesched":"v9"}}`, "use kubectl livesched of version v9"},
 		"no format":              {`{"header":{}}`, "has format 0"},
-		"no header":              {node, "line 1: the header must be the first record"},
+		"no header":              {node, "the file is not a snapshot: it does not begin with a header"},
 		"two headers":            {header + header, "line 2: the header must be the first record"},
-		"no JSON":                {header + "{", "line 2: it is no record"},
+		"no JSON":                {header + "{\n" + end, "line 2: it is not a record"},
+		"a record cut off":       {header + `{"node":{"meta`, "the snapshot is not complete"},
+		"another text":           {"no snapshot", "is not a snapshot: it does not begin with a header"},
 		"an unknown kind":        {header + `{"secret":{}}`, "line 2: a record of an unknown kind"},
 		"two kinds":              {header + `{"node":{"metadata":{"name":"n"}},"pod":{}}`, "a record must have one field"},
 		"a node twice":           {header + node + node, "line 3: the name of a node must be unique"},
@@ -111,15 +113,27 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 			t.Errorf("a file without a fault, which begins with %s: %v", first, err)
 		}
 	}
-	if _, err := Read(strings.NewReader(header), DefaultLimits); err == nil || !strings.Contains(err.Error(), "is no snapshot") {
-		t.Errorf("a file that is not compressed: %v", err)
-	}
 	whole, err := io.ReadAll(compressed(t, header+node+end))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(bytes.NewReader(whole[:len(whole)-9]), DefaultLimits); err == nil {
-		t.Error("a file that was cut off was read")
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)-5]++ // in the checksum
+	for name, test := range map[string]struct{ file, want string }{
+		"nothing":              {"", "is not a snapshot: it is empty"},
+		"a text":               {"no snapshot", "is not a snapshot: it is neither gzip nor JSON"},
+		"JSON":                 {`{"kind":"Pod"}`, "is not a snapshot: it does not begin with a header"},
+		"JSON without its end": {header + node, "not complete"},
+		"a part of gzip":       {string(whole[:len(whole)-9]), "not complete"},
+		"the head of gzip":     {string(whole[:5]), "not complete"},
+		"a wrong checksum":     {string(damaged), "damaged"},
+	} {
+		if _, err := Read(strings.NewReader(test.file), DefaultLimits); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+	}
+	if snapshot, err := Read(strings.NewReader(header+node+end), DefaultLimits); err != nil || len(snapshot.Nodes) != 1 {
+		t.Errorf("a file that is not compressed: %v", err)
 	}
 }
 

@@ -39,17 +39,29 @@ type Input struct {
 // livesched is replaced by a pseudonym, and devices are left out: the expressions that select
 // devices are made of such strings. The error is that of w or of ctx.
 func Write(ctx context.Context, w io.Writer, in *Input, redacted bool) error {
+	var r *redactor
+	if redacted {
+		r = newRedactor(in)
+	}
+	return compress(ctx, w, r, func(out *writer) {
+		out.input(in)
+		for i := range in.Decisions {
+			out.write(Record{Decision: decisionOf(&in.Decisions[i])})
+		}
+	})
+}
+
+// compress writes a file with the records of write, and its end.
+func compress(ctx context.Context, w io.Writer, r *redactor, write func(*writer)) error {
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
 	buffer := bufio.NewWriterSize(compressed, 1<<16)
-	out := &writer{ctx: ctx, json: json.NewEncoder(buffer)}
+	out := &writer{ctx: ctx, json: json.NewEncoder(buffer), redactor: r}
 	out.json.SetEscapeHTML(false)
-	if redacted {
-		out.redactor = newRedactor(in)
-	}
-	out.input(in)
+	write(out)
+	out.write(Record{End: &End{Records: out.records}})
 	return errors.Join(out.err, buffer.Flush(), compressed.Close())
 }
 
@@ -81,6 +93,7 @@ func (w *writer) write(r Record) {
 	w.records++
 }
 
+// input writes everything but the decisions.
 func (w *writer) input(in *Input) {
 	header := in.Header
 	header.Format, header.Redacted = Format, w.redactor != nil
@@ -113,10 +126,6 @@ func (w *writer) input(in *Input) {
 	for i := range in.Nominations {
 		w.write(Record{Nomination: &in.Nominations[i]})
 	}
-	for i := range in.Decisions {
-		w.write(Record{Decision: decisionOf(&in.Decisions[i])})
-	}
-	w.write(Record{End: &End{Records: w.records}})
 }
 
 // ofDevices reports whether the record is about devices.

@@ -54,7 +54,7 @@ const (
 var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, InDomain, NoDevices, Changed, Selected, Claims}
 
 var descriptions = map[Reason]string{
-	PodGone:        "the pod is gone",
+	PodGone:        "the pod is not in the snapshot: it is gone",
 	DecisionFailed: "a plugin or an extender failed",
 	OtherProfile:   "the profile has changed, or cannot be built here",
 	Extenders:      "the profile has extenders",
@@ -62,7 +62,7 @@ var descriptions = map[Reason]string{
 	Nominated:      "pods were nominated to nodes",
 	InDomain:       "a pod group was placed in one domain, which is not recorded",
 	NoDevices:      "devices are not in a redacted snapshot",
-	Changed:        "nodes or pods have changed since",
+	Changed:        "the state at that time is not in the snapshot: nodes or pods have changed since",
 	Selected:       "it differs, and a Service or the like that selects the pod is younger",
 	Claims:         "it differs, and the pod has claims, which binding changes",
 }

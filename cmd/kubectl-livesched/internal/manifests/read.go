@@ -16,9 +16,9 @@ import (
 // extensions are those of the files that are read in a directory, as by kubectl.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Read reads files, the files in directories (with recursive, also in subdirectories), and standard
-// input for "-". It returns the documents that it could read, and an error that names each file
-// that it could not.
+// Read reads files, the files in directories (with recursive, also in subdirectories), URLs, and
+// standard input for "-". It returns the documents that it could read, and an error that names each
+// file that it could not.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	var errs []error
@@ -40,8 +40,11 @@ func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 }
 
 func readFile(path string, stdin io.Reader) ([]byte, error) {
-	if path == "-" {
+	switch {
+	case path == "-":
 		return io.ReadAll(stdin)
+	case isURL(path):
+		return download(path)
 	}
 	return os.ReadFile(path)
 }
@@ -49,7 +52,7 @@ func readFile(path string, stdin io.Reader) ([]byte, error) {
 // expand returns the files of a path: the file itself, or those in a directory. A file that the
 // user names may have any extension.
 func expand(path string, recursive bool) ([]string, error) {
-	if path == "-" {
+	if path == "-" || isURL(path) {
 		return []string{path}, nil
 	}
 	info, err := os.Stat(path)

@@ -12,8 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // ErrImpersonation means that livesched was not asked, because the user impersonates another one.
@@ -77,22 +75,9 @@ func describe(err error, from string) error {
 	case tooOld(status.Status()):
 		return fmt.Errorf("%s cannot answer this: it is older than this plugin", from)
 	case apierrors.IsForbidden(err):
-		return permitted(err, status.Status().Details)
+		return WithRole(err)
 	}
 	return err
-}
-
-// permitted adds to an error the role that has the missing permission, if it is about a resource of
-// livesched.
-func permitted(err error, about *metav1.StatusDetails) error {
-	if about == nil || about.Group != v1alpha1.GroupVersion.Group {
-		return err
-	}
-	role := "livesched-viewer"
-	if about.Kind == "snapshots" {
-		role = "livesched-debugger"
-	}
-	return fmt.Errorf("%w: the ClusterRole %s permits it", err, role)
 }
 
 // tooOld reports whether an answer is that of a livesched that does not have the resource. Such a

@@ -60,6 +60,11 @@ func (o *Object) Place() string {
 	return place
 }
 
+// Valid reports whether the object has no error.
+func (o *Object) Valid() bool {
+	return !slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Severity == Error })
+}
+
 // Report is the result of a check.
 type Report struct {
 	Objects []Object `json:"objects"`
