@@ -67,8 +67,8 @@ func causeAsFlag(cause metav1.StatusCause) string {
 	return where + ": " + message
 }
 
-// permittedBy adds to the error of a forbidden request for a resource the role that permits it. What
-// else is forbidden has its own advice.
+// permittedBy adds to the error of a forbidden request for a resource the role that permits it.
+// What else is forbidden has its own advice.
 func permittedBy(err error, resource, namespace string) error {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || !apierrors.IsForbidden(err) {
