@@ -42,8 +42,8 @@ type Simulator interface {
 	// Simulate decides pods again with a change. It erases the names of nodes in messages if the
 	// user may not list nodes.
 	Simulate(ctx context.Context, s *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error)
-	// Count counts how many pods fit. It erases the names of nodes in the message about a group if the
-	// user may not list nodes.
+	// Count counts how many pods fit. It erases the names of nodes in the message about a group if
+	// the user may not list nodes.
 	Count(ctx context.Context, c *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error)
 }
 

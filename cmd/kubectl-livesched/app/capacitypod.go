@@ -66,8 +66,8 @@ func (o *capacityOptions) countedPod(documents []manifests.Document, live bool) 
 	return pod, nil
 }
 
-// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none, or if it says
-// that its pods are scheduled one by one.
+// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none, or if it
+// says that its pods are scheduled one by one.
 func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha1.CapacityPodGroup, oneByOne bool, err error) {
 	wanted := podgroup.KeyOf(pod)
 	if wanted == (podgroup.Key{}) {
@@ -96,8 +96,8 @@ func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha
 	return nil, false, nil
 }
 
-// readGroup returns the PodGroup of a document, or nil if it is of another API. A mistyped minMember
-// would make a group of one pod, so unknown fields of the spec are errors.
+// readGroup returns the PodGroup of a document, or nil if it is of another API. A mistyped
+// minMember would make a group of one pod, so unknown fields of the spec are errors.
 func readGroup(d *manifests.Document) (*podgroup.Group, error) {
 	switch d.Text("apiVersion") {
 	case podgroup.Kind.GroupVersion().String():

@@ -140,7 +140,7 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 
 // simulate compares the configuration in the snapshot with that in files.
 func (o *replayOptions) simulate(ctx context.Context, snapshot *capture.Snapshot, state *replay.State) error {
-	asked := &simulateOptions{options: o.options, files: o.files, recursive: o.recursive, pods: o.pods, selector: o.selector, seed: o.seed, output: o.output}
+	asked := &simulateOptions{options: o.options, namespace: o.namespace, files: o.files, recursive: o.recursive, pods: o.pods, selector: o.selector, seed: o.seed, output: o.output}
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err

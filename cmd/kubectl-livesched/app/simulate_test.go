@@ -32,7 +32,7 @@ func expectSimulations(ctx context.Context, large *corev1.Pod) {
 	Expect(fails("simulate", "--add-nodes", "wep=1")).To(ContainSubstring("did you mean web"))
 	Expect(fails("simulate", "--remove-nodes", "web-9")).To(HavePrefix(`error: --remove-nodes: "web-9": no node has this name: did you mean web-1 or web-2?`))
 	Expect(fails("simulate", "--scheduler-name", "min")).To(Equal("error: --scheduler-name: \"min\": no SchedulerProfile has this scheduler name: " +
-		"did you mean mine? the scheduler names are mine\n"))
+		"did you mean mine? The scheduler names are mine\n"))
 	Expect(fails("simulate", "--add-nodes", "web=1", "-l", "a=b=c")).To(HavePrefix("error: --selector: "))
 	Expect(fails("simulate", "pod/large", "--add-nodes", "web=1", "--fail-on", "cpus.mean>1")).To(
 		HavePrefix(`error: --fail-on "cpus.mean>1": unknown resource "cpus": did you mean cpu? The resources of the nodes are cpu, memory`))

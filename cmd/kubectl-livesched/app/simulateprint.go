@@ -189,8 +189,8 @@ func hint(text string, helps bool) string {
 	return ""
 }
 
-// printMore says how many items of a list were left out: of count, named were printed, and known are
-// in the answer.
+// printMore says how many items of a list were left out: of count, named were printed, and known
+// are in the answer.
 func printMore(w io.Writer, one string, count int32, named, known int) {
 	if more := count - int32(named); more > 0 {
 		writeLine(w, "... and "+many(more, "more "+one)+hint(": -o wide", named < known))

@@ -92,13 +92,15 @@ func alternatives(snapshot *cache.Snapshot, name string) string {
 	}
 	pools := sets.List(found.Delete("", "-"))
 	text := suggest.DidYouMean(name, append(namesOf(snapshot), pools...))
-	if len(pools) == 0 {
+	switch {
+	case len(pools) == 0:
 		return text
+	case text == "":
+		text = "; pools: "
+	default:
+		text += " Pools: "
 	}
-	if text == "" {
-		text = ";"
-	}
-	text += " pools: " + strings.Join(pools[:min(len(pools), maxNamed)], ", ")
+	text += strings.Join(pools[:min(len(pools), maxNamed)], ", ")
 	if more := len(pools) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

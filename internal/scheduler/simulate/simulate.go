@@ -121,13 +121,11 @@ func checkSchedulerName(path *field.Path, k *fork.Fork, name string) field.Error
 		return nil
 	}
 	names, problem := k.SchedulerNames(), "no SchedulerProfile has this scheduler name"
-	if question := suggest.DidYouMean(name, names); question != "" || len(names) == 0 {
-		problem += question
-	} else {
-		problem += ";"
-	}
-	if len(names) > 0 {
-		problem += " the scheduler names are " + strings.Join(names, ", ")
+	switch question := suggest.DidYouMean(name, names); {
+	case question != "":
+		problem += question + " The scheduler names are " + strings.Join(names, ", ")
+	case len(names) > 0:
+		problem += "; the scheduler names are " + strings.Join(names, ", ")
 	}
 	return field.ErrorList{field.Invalid(path, name, problem)}
 }

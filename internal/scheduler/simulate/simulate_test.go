@@ -242,7 +242,7 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for like, want := range map[string]string{
-		"nothing": "no node and no pool has this name; pools: p, q", "pq": "no node and no pool has this name: did you mean p or q? pools: p, q",
+		"nothing": "no node and no pool has this name; pools: p, q", "pq": "no node and no pool has this name: did you mean p or q? Pools: p, q",
 	} {
 		_, err = simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(), Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: like, Count: 1}}}})
 		if !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
@@ -295,7 +295,7 @@ func TestPodsGetAnotherSchedulerName(t *testing.T) {
 	request.Pods.SchedulerName = "min"
 	var invalid *simulate.InvalidError
 	_, err := simulate.Run(t.Context(), c.fork(), request)
-	if want := "no SchedulerProfile has this scheduler name: did you mean mine? the scheduler names are mine"; !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
+	if want := "no SchedulerProfile has this scheduler name: did you mean mine? The scheduler names are mine"; !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
 		t.Errorf("got %v", err)
 	}
 	request.Pods.SchedulerName, request.Changes = "new", map[string]*config.Profile{"new": resolve(t, binpack)}
