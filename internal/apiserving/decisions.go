@@ -27,8 +27,8 @@ const Decisions = "decisions"
 const (
 	// LimitParameter is the largest number of decisions.
 	LimitParameter = "limit"
-	// defaultListed is its default, and MaxListed the most that is allowed.
-	defaultListed, MaxListed = 100, 10000
+	// defaultListed is its default, and maxListed the most that is allowed.
+	defaultListed, maxListed = 100, 10000
 
 	// PodParameter and PodGroupParameter are the name of a pod, and of a group of pods. For other
 	// parameters of a list, see DecisionQuery.
@@ -118,8 +118,8 @@ func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
 	}
 	var err error
 	if text := parameters.Get(LimitParameter); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > MaxListed {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q", LimitParameter, MaxListed, text))
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxListed {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q", LimitParameter, maxListed, text))
 		}
 	}
 	if text := parameters.Get(AfterParameter); text != "" {

@@ -27,8 +27,8 @@ type DecisionQuery struct {
 	Collapse bool
 }
 
-// LatestDecisions returns decisions, the latest first, and the number of the latest decision of all.
-// Only the leader has decisions. The error is ErrNoDecisionLog, or that of ctx.
+// LatestDecisions returns decisions, the latest first, and the number of the latest decision of
+// all. Only the leader has decisions. The error is ErrNoDecisionLog, or that of ctx.
 func (s *Scheduler) LatestDecisions(ctx context.Context, q *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
 	log := s.Decisions()
 	if log == nil {
@@ -81,7 +81,8 @@ func repeats(a, b *v1alpha1.Decision) bool {
 		(a.Message == b.Message || withoutNumbers(a.Message) == withoutNumbers(b.Message))
 }
 
-// withoutNumbers returns a text without digits: the numbers of nodes differ from attempt to attempt.
+// withoutNumbers returns a text without digits: the numbers of nodes differ from attempt to
+// attempt.
 func withoutNumbers(text string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {

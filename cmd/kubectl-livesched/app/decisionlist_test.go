@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
 )
 
-// expectDecisions expects the decisions about a pod that is on one of the nodes web-1 and web-2, and
-// about a pod that is pending. The user may not list nodes.
+// expectDecisions expects the decisions about a pod that is on one of the nodes web-1 and web-2,
+// and about a pod that is pending. The user may not list nodes.
 func expectDecisions(ctx context.Context, user *corev1.ServiceAccount, bound, pending *corev1.Pod) {
 	GinkgoHelper()
 	got := kubectl(ctx, "decisions", "-n", "default")

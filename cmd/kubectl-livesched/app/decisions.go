@@ -135,8 +135,8 @@ func (o *decisionsOptions) parameters(args []string) (map[string]string, error) 
 	return parameters, nil
 }
 
-// decidedName returns the parameter of the list that the arguments pod/NAME, podgroup/NAME, or these
-// as two arguments, stand for, and its value. Without arguments, both are "".
+// decidedName returns the parameter of the list that the arguments pod/NAME, podgroup/NAME, or
+// these as two arguments, stand for, and its value. Without arguments, both are "".
 func decidedName(args []string) (parameter, name string, err error) {
 	if len(args) == 0 {
 		return "", "", nil

@@ -66,7 +66,8 @@ AGE   POD              RESULT              NODE OR REASON
 10s   greedy           Unschedulable x86   3 node(s) had untolerated taint(s),
                                            909 Insufficient nvidia.com/gpu
 11s   podgroup/train   Unschedulable       64 pods must be placed together, but
-                                           there are resources for 60 of ...
+                                           there are resources for 60 of them at
+                                           most; preemption: evicting 3 pods
 12s   train-6          BindFailed          node-4: the node is gone
 `},
 		"of all namespaces, without nodes": {120, decisionTable{namespaces: true, hidden: true}, `
@@ -107,6 +108,21 @@ AGE   POD              RESULT              NODE     FITS     SCORE   TIED   TRY 
 				}
 			}
 		})
+	}
+}
+
+func TestReasonsAreCutBetweenWords(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"one two", "one two"},
+		{"one two three four", "one two three four"},
+		{"one two three four five", "one two three ..."},
+		{"supercalifragilistic", "supercalifragilistic"},
+		{"one supercalifragilistic two", "one supercalifragilistic ..."},
+	} {
+		if got := cutAfter(test.text, 2, 10); got != test.want {
+			t.Errorf("%q: %q, want %q", test.text, got, test.want)
+		}
 	}
 }
 
@@ -244,7 +260,8 @@ AT   greedy   Unschedulable   3 node(s) had untolerated taint(s), 909
                                     Insufficient nvidia.com/gpu
 AT   train-7   Bound           node-3
 AT   podgroup/train   Unschedulable   64 pods must be placed together, but
-                                            there are resources for 60 of ...
+                                            there are resources for 60 of them
+                                            at most; preemption: evicting 3 pods
 AT   train-6          BindFailed      node-4: the node is gone
 `, "AT", at)
 	if diff := cmp.Diff(want, out.String()); diff != "" {

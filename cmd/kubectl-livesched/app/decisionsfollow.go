@@ -31,8 +31,9 @@ const (
 // listDecisions asks for decisions, with more parameters than those of the command.
 type listDecisions func(ctx context.Context, more map[string]string) ([]byte, *v1alpha1.DecisionList, error)
 
-// follow prints the latest decisions, the oldest first, and then new ones and changed results, until
-// the context is done. An error after the first answer is printed once, and livesched asked again.
+// follow prints the latest decisions, the oldest first, and then new ones and changed results,
+// until the context is done. An error after the first answer is printed once, and livesched asked
+// again.
 func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error {
 	f := &follower{result: v1alpha1.DecisionResult(o.result)}
 	limit := o.limit

@@ -33,8 +33,10 @@ type decisionTable struct {
 const (
 	// leastReason is the room for the last column below which another one is left out.
 	leastReason = 32
-	// reasonLines is how many lines of the last column a reason takes.
-	reasonLines = 2
+	// reasonLines is how many lines of the last column a reason takes at most, and narrowest the
+	// width of a line if there is no room.
+	reasonLines = 3
+	narrowest   = 20
 )
 
 // print prints decisions in their order.
@@ -63,7 +65,7 @@ func shorten(term *terminal.Terminal, header []string, rows [][]string) {
 	if !term.Wraps() {
 		return
 	}
-	room := max(term.LastColumn(header, rows), leastReason/reasonLines)
+	room := max(term.LastColumn(header, rows), narrowest)
 	for _, row := range rows {
 		last := len(row) - 1
 		row[last] = cutAfter(row[last], reasonLines, room)

@@ -16,9 +16,9 @@ type Filter struct {
 	After Number
 }
 
-// Select calls yield with the decisions that a filter selects, the latest first, until yield returns
-// false. Decisions that are recorded in the meantime are not among them, and the oldest may be
-// missing because they were overwritten. yield may call other methods. The error is that of ctx.
+// Select calls yield with the decisions that a filter selects, the latest first, until yield
+// returns false. Decisions that are recorded in the meantime are not among them, and the oldest may
+// be missing because they were overwritten. yield may call other methods. The error is that of ctx.
 func (l *Log) Select(ctx context.Context, f *Filter, yield func(d *Decision) bool) error {
 	n := l.Newest()
 	var decisions []Decision

@@ -28,11 +28,12 @@ import (
 // DefaultSize is the default number of decisions that are kept.
 const DefaultSize = 64 << 10
 
-// BytesPerDecision is the memory that a decision takes, without the name of its pod and its message.
+// BytesPerDecision is the memory that a decision takes, without the name of its pod and its
+// message.
 //
-// The name of a pod is that of the pod's object: as long as there is this object, it takes no memory
-// of its own. Then it takes as much as it is long, once for all decisions about the pod. Messages
-// take MessageBytesPerDecision at most, on average.
+// The name of a pod is that of the object that was decided: as long as an informer has this object,
+// it takes no memory of its own, and later as much as it is long. Messages take
+// MessageBytesPerDecision at most, on average.
 const BytesPerDecision = 152
 
 // Number identifies a decision in a Log. The decisions of a Log are numbered from 1. 0: the
@@ -41,9 +42,10 @@ type Number uint64
 
 // Log is a ring of the latest decisions. A nil Log records nothing and has no decisions.
 //
-// Append, Wants, SetTop and ExplainFrom are called by the scheduling loop, Finish and Explain also by
-// the goroutines that bind, and the rest by any goroutine. A mutex guards everything but sampler. Each method holds it
-// for microseconds at most, whatever the size of the log, so that readers do not hold up the loop.
+// Append, Wants, SetTop and ExplainFrom are called by the scheduling loop, Finish and Explain also
+// by the goroutines that bind, and the rest by any goroutine. A mutex guards everything but
+// sampler. Each method holds it for microseconds at most, whatever the size of the log, so that
+// readers do not hold up the loop.
 type Log struct {
 	mu   sync.Mutex
 	size int

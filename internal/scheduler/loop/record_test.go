@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
@@ -146,5 +147,25 @@ func TestDecisionsAboutPodsOfAGroupHaveItsReason(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestAPodWithoutTheOthersOfItsGroupHasItsOwnReason(t *testing.T) {
+	w := newGroupWorld(t)
+	w.loop.Decisions = decisionlog.New(100)
+	w.loop.Failures = w.failures()
+	w.addNode("n1", "3")
+	w.setMinMember(2)
+	w.ledger.refuse["p1"] = fwk.NewStatus(fwk.Unschedulable, "the ledger is full")
+	w.addPods(4)
+	w.addPod("large", "9")
+	w.end(w.schedule())
+	if diff := cmp.Diff([]string{
+		`p0 of default/g in : "n1" Binding, `,
+		`p1 of default/g in : "n1" BindFailed, 0/1 nodes are available: 1 the ledger is full.`,
+		`p2 of default/g in : "n1" Binding, `, `p3 of default/g in : "n1" Binding, `,
+		`large of default/g in : "" Unschedulable, 0/1 nodes are available: 1 Insufficient cpu.`,
+	}, recorded(w.loop.Decisions)); diff != "" {
+		t.Error(diff)
 	}
 }

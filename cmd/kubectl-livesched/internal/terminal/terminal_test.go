@@ -5,6 +5,7 @@ package terminal
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -105,6 +106,15 @@ NODES   POOL   WHY NOT
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestRoomOfTheLastColumn(t *testing.T) {
+	header, rows := []string{"A", "B"}, [][]string{{"a long cell", "b"}}
+	for width, want := range map[int]int{0: math.MaxInt32, 20: 6, 10: 0} {
+		if got := Plain(&bytes.Buffer{}, width).LastColumn(header, rows); got != want {
+			t.Errorf("%d of %d columns, want %d", got, width, want)
+		}
 	}
 }
 
