@@ -91,7 +91,7 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 	var data top.Data
 	report, err := (&statusOptions{options: o.options}).read(ctx, c, nil)
 	if err != nil {
-		data.Errors = append(data.Errors, fmt.Sprintf("profiles: %v", err))
+		data.Errors = append(data.Errors, fmt.Sprintf("profiles: %v", remote.WithRole(err)))
 	} else {
 		report.setPods(o.countPods(ctx, config, &o.livesched))
 		data.Profiles = profilesOnTop(report)

@@ -93,7 +93,7 @@ func rates(d *Data) (all, placed float64, placedBy map[string]float64) {
 	return float64(decided) / seconds, placed, placedBy
 }
 
-// waiting are pods of one kind whose last decision gave them no node.
+// waiting are pods of one kind, or a group of pods, whose last decision gave them no node.
 type waiting struct {
 	pods          int
 	name, profile string
@@ -107,25 +107,35 @@ type waiting struct {
 var generated = regexp.MustCompile(`(-[0-9a-f]{8,10}|-\d+)?-[bcdfghjklmnpqrstvwxz2456789]{5}$|-\d+$`)
 
 // kindsThatWait returns the kinds of pods that wait, those with most pods first. Pods with the same
-// namespace, profile, result, and name but for the generated end are of one kind.
+// namespace, profile, result, and name but for the generated end are of one kind. A group that was
+// refused as a whole counts once.
 func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
 	type key struct {
 		name, profile string
 		result        v1alpha1.DecisionResult
 	}
-	seen := map[string]bool{} // by UID: only the last decision about a pod counts
+	// Only the last decision about a pod counts, and only the last one about a group: that about the
+	// group as a whole, or those about its pods.
+	seen, tried := map[string]bool{}, map[string]bool{}
 	kinds := map[key]*waiting{}
 	for i := range decisions {
 		d := &decisions[i]
-		if seen[string(d.PodUID)] {
+		id, group := string(d.PodUID), d.Namespace+"/podgroup/"+d.PodGroup
+		ofGroup := id == ""
+		if ofGroup {
+			id = group
+		}
+		if seen[id] || d.PodGroup != "" && (seen[group] || ofGroup && tried[group]) {
 			continue
 		}
-		seen[string(d.PodUID)] = true
-		if d.Pod == "" || d.Result == v1alpha1.DecisionBound || d.Result == v1alpha1.DecisionBinding {
+		seen[id], tried[group] = true, true
+		if d.Pod == "" && !ofGroup || d.Result == v1alpha1.DecisionBound || d.Result == v1alpha1.DecisionBinding {
 			continue
 		}
 		k := key{d.Namespace + "/" + d.Pod, d.Profile, d.Result}
-		if end := generated.FindStringIndex(k.name); end != nil {
+		if end := generated.FindStringIndex(k.name); ofGroup {
+			k.name = group
+		} else if end != nil {
 			k.name = k.name[:end[0]] + "-*"
 		}
 		if kinds[k] == nil {

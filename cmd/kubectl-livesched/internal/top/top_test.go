@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +139,29 @@ func TestKeysAndReads(t *testing.T) {
 	help, _ := m.Update(key("?"))
 	if closed, command := help.Update(tea.KeyMsg{Type: tea.KeyEsc}); command != nil || closed.View() != m.View() {
 		t.Error("Esc does not close the help")
+	}
+}
+
+// TestAGroupThatIsRefusedAsAWholeWaits has groups whose pods were tried before, after or never.
+func TestAGroupThatIsRefusedAsAWholeWaits(t *testing.T) {
+	group := func(name string) v1alpha1.Decision {
+		return v1alpha1.Decision{Namespace: "ml", PodGroup: name, Profile: "p", Result: v1alpha1.DecisionUnschedulable}
+	}
+	member := func(uid, name, of string) v1alpha1.Decision {
+		d := group(of)
+		d.PodUID, d.Pod = types.UID(uid), name
+		return d
+	}
+	var got []string
+	for _, w := range kindsThatWait([]v1alpha1.Decision{ // the last one first
+		group("train-0"), group("train-0"), member("1", "train-0-2", "train-0"),
+		member("2", "serve-0", "serve"), member("3", "serve-1", "serve"), group("serve"),
+		member("4", "alone-1", ""),
+	}) {
+		got = append(got, fmt.Sprintf("%d %s", w.pods, w.name))
+	}
+	want := []string{"2 ml/serve-*", "1 ml/alone-*", "1 ml/podgroup/train-0"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
