@@ -192,9 +192,9 @@ type SchedulingPolicyStatus struct {
 	// +patchMergeKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// profiles are the names of the SchedulerProfiles that build on this policy, in
-	// alphabetical order: those whose accepted spec does, and those whose active
-	// revision does, although their present spec is not accepted.
+	// profiles are the names of the SchedulerProfiles that build on this policy,
+	// in alphabetical order: those whose accepted spec does, and those whose
+	// active revision does, although their present spec is not accepted.
 	// +optional
 	// +listType=set
 	Profiles []string `json:"profiles,omitempty"`

@@ -373,6 +373,6 @@ var _ = Describe("doctor", func() {
 		got = kubectlAs(ctx, newUser(ctx, "examines"), append([]string{"doctor"}, livesched...)...)
 		Expect(got.code).To(Equal(2))
 		Expect(got.out).To(ContainSubstring(`you may not ask livesched: queues.livesched.io is forbidden: User "system:serviceaccount:livesched-system:examines" cannot list resource "queues"`))
-		Expect(got.out).To(ContainSubstring("at the cluster scope: the ClusterRole livesched-viewer permits it\n"))
+		Expect(got.out).To(ContainSubstring("at the cluster scope: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n"))
 	}, SpecTimeout(5*time.Minute))
 })

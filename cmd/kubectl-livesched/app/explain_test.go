@@ -158,7 +158,7 @@ var _ = Describe("explain", func() {
 		Expect(got.code).To(Equal(1))
 		Expect(got.out).To(HavePrefix("Pods decided again: 1, on 3 nodes.\n"))
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
-		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(And(ContainSubstring("at the cluster scope"), ContainSubstring("livesched-viewer"), ContainSubstring("use -n NAMESPACE")))
+		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(And(ContainSubstring("at the cluster scope"), ContainSubstring("livesched-viewer"), ContainSubstring("with -n NAMESPACE, a RoleBinding in that namespace is enough")))
 		Expect(got.out).To(ContainSubstring("Unplaced: default/large: 0/3 nodes are available: "), "a reason without names of nodes")
 		more := file("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: more, namespace: default}\nspec:\n  template:\n    spec:\n" +
 			"      schedulerName: mine\n      containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")

@@ -141,7 +141,7 @@ var _ = Describe("status", func() {
 
 		user := newUser(ctx, "looks")
 		Expect(kubectlAs(ctx, user, "status").errOut).To(And(
-			ContainSubstring(`cannot list resource "schedulerprofiles"`), HaveSuffix("the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n")))
+			ContainSubstring(`cannot list resource "schedulerprofiles"`), HaveSuffix("the ClusterRole livesched-viewer permits reading them, and livesched-profile-editor changing them, with a ClusterRoleBinding\n")))
 		lent(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "looks"}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{"livesched.io"}, Resources: []string{"schedulerprofiles", "schedulingpolicies"}, Verbs: []string{"list"}},
 		}}, &rbacv1.ClusterRoleBinding{
