@@ -79,8 +79,8 @@ func (r *report) waits(object *v1alpha1.SchedulerProfile) bool {
 	return reason != "" && r.waiting[r.resolution.ProfileResults[object.Name].SchedulerName]
 }
 
-// waitsIn reports whether a profile that is to run with a policy is built in one of the next passes,
-// also if that is a last good spec.
+// waitsIn reports whether a profile that is to run with a policy is built in one of the next
+// passes, also if that is a last good spec.
 func (r *report) waitsIn(object *v1alpha1.SchedulingPolicy) bool {
 	for name := range r.waiting {
 		if cfg := r.resolution.Profiles[name]; cfg != nil && cfg.PolicyName == object.Name {

@@ -54,8 +54,8 @@ const (
 	ReasonExtenderHostNotAllowed = "ExtenderHostNotAllowed"
 )
 
-// PodReasonPreEnqueueRejected is the reason of the condition PodScheduled, with status False, of pods
-// that a PreEnqueue plugin or an incomplete pod group keeps from being tried. It differs from
+// PodReasonPreEnqueueRejected is the reason of the condition PodScheduled, with status False, of
+// pods that a PreEnqueue plugin or an incomplete pod group keeps from being tried. It differs from
 // Unschedulable, for which cluster autoscalers add nodes.
 const PodReasonPreEnqueueRejected = "PreEnqueueRejected"
 

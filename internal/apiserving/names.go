@@ -53,8 +53,8 @@ func withoutNodeNames(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 	return e
 }
 
-// withoutPodsOfOthers returns an explanation without the names of pods in other namespaces, for those
-// who may not list pods in all namespaces.
+// withoutPodsOfOthers returns an explanation without the names of pods in other namespaces, for
+// those who may not list pods in all namespaces.
 func withoutPodsOfOthers(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 	if e.Pending == nil {
 		return e

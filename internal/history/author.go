@@ -49,5 +49,5 @@ func ownsSpec(entry *metav1.ManagedFieldsEntry) bool {
 	var fields struct {
 		Spec json.RawMessage `json:"f:spec"`
 	}
-	return entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.Raw, &fields) == nil && fields.Spec != nil
+	return entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) == nil && fields.Spec != nil
 }

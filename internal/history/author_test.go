@@ -16,7 +16,7 @@ import (
 // managed returns an entry of managed fields, written some seconds after the start.
 func managed(manager, subresource, fields string, seconds int64) metav1.ManagedFieldsEntry {
 	at := metav1.Unix(seconds, 0)
-	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &at, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
 func TestTheLastManagerOfTheSpecChangedIt(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheLastManagerOfTheSpecChangedIt(t *testing.T) {
 		"the later of two":        {[]metav1.ManagedFieldsEntry{managed("argocd", "", spec, 2), managed("kubectl", "", spec, 1)}, "argocd"},
 		"labels and status later": {[]metav1.ManagedFieldsEntry{managed("kubectl", "", spec, 1), managed("tagger", "", labels, 2), managed("livesched", "status", spec, 3)}, "kubectl"},
 		"nothing that can be read": {[]metav1.ManagedFieldsEntry{
-			managed("a", "", "{", 1), {Manager: "b", FieldsV1: &metav1.FieldsV1{Raw: []byte(spec)}}, {Manager: "c", Time: &metav1.Time{}},
+			managed("a", "", "{", 1), {Manager: "b", FieldsV1: metav1.NewFieldsV1(spec)}, {Manager: "c", Time: &metav1.Time{}},
 		}, ""},
 	} {
 		if got := lastManager(test.entries); got != test.want {

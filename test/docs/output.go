@@ -9,8 +9,8 @@ import (
 )
 
 // Shows reports whether an output on a page is what a command has printed. "..." on the page stands
-// for any number of lines, or for the rest of one. What differs from run to run is not compared; see
-// steady.
+// for any number of lines, or for the rest of one. What differs from run to run is not compared;
+// see steady.
 func Shows(page, printed string) bool {
 	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	anywhere := false
@@ -42,8 +42,8 @@ var (
 	// A number of seconds and so on. Quantities of CPU in thousandths look the same.
 	duration = regexp.MustCompile(`\b([0-9]+(\.[0-9]+)?(ms|µs|h|m|s))+\b`)
 	address  = regexp.MustCompile(`\b[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+(:[0-9]+)?\b`)
-	// The names that a Deployment gives its pods, and those of the nodes of the quickstart and of the
-	// tutorials: equal nodes are chosen at random.
+	// The names that a Deployment gives its pods, and those of the nodes of the quickstart and of
+	// the tutorials: equal nodes are chosen at random.
 	replica  = regexp.MustCompile(`\b([a-z][a-z0-9]*)-[a-z0-9]{8,10}-[a-z0-9]{5}\b`)
 	nodeName = regexp.MustCompile(`\b(node-[0-9]{4}|gpu-[0-9])\b`)
 	spaces   = regexp.MustCompile(`\s+`)

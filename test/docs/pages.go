@@ -12,8 +12,8 @@
 //	manifests_test.go  objects of livesched are valid
 //	names_test.go      reasons, verdicts, metrics, flags and packages exist, and are all described
 //
-// The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes applies
-// the recipes, and test/tutorials follows the tutorials.
+// The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes
+// applies the recipes, and test/tutorials follows the tutorials.
 package docs
 
 import (
@@ -42,8 +42,8 @@ type block struct {
 
 func (b block) text() string { return strings.Join(b.lines, "\n") + "\n" }
 
-// Manifests returns the YAML blocks of a page, by the heading of their section. There is at most one
-// in a section of a page for which this is used.
+// Manifests returns the YAML blocks of a page, by the heading of their section. There is at most
+// one in a section of a page for which this is used.
 func (p Page) Manifests() map[string]string {
 	all := map[string]string{}
 	for _, b := range p.blocks {

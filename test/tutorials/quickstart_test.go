@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/test/docs"
 )
 
-// TestTheQuickstartPrintsWhatItsPageShows gives the tour. With UPDATE=1 it writes the transcript into
-// docs/quickstart.md, and what a command of the tour prints into README.md.
+// TestTheQuickstartPrintsWhatItsPageShows gives the tour. With UPDATE=1 it writes the transcript
+// into docs/quickstart.md, and what a command of the tour prints into README.md.
 func TestTheQuickstartPrintsWhatItsPageShows(t *testing.T) {
 	requirePrograms(t)
 	quickstart := exec.Command("bin/quickstart", "-exit")

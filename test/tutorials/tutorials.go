@@ -76,8 +76,8 @@ func (s shell) take(ctx context.Context, steps []docs.Step) ([]string, error) {
 	return printed, nil
 }
 
-// rewritten returns the text of a page with what its commands have printed. Outputs that leave lines
-// out, with "...", stay.
+// rewritten returns the text of a page with what its commands have printed. Outputs that leave
+// lines out, with "...", stay.
 func rewritten(text string, steps []docs.Step, printed []string) string {
 	var out strings.Builder
 	for i, step := range steps {

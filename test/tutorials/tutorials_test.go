@@ -69,8 +69,8 @@ func follow(t *testing.T, page docs.Page) {
 	write(t, page.File, steps, printed)
 }
 
-// startCluster starts the cluster of `make quickstart NODES=6 TOUR=0` until the end of the test, and
-// returns a directory that looks like the repository to its readers.
+// startCluster starts the cluster of `make quickstart NODES=6 TOUR=0` until the end of the test,
+// and returns a directory that looks like the repository to its readers.
 func startCluster(ctx context.Context, t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -95,8 +95,11 @@ func startCluster(ctx context.Context, t *testing.T) (dir string) {
 		_ = written.Close()
 	}()
 	t.Cleanup(func() {
-		if err := quickstart.Process.Signal(os.Interrupt); err == nil {
-			<-ended
+		if err := quickstart.Process.Signal(os.Interrupt); err != nil {
+			return // it has ended
+		}
+		if err := <-ended; err != nil {
+			t.Logf("The quickstart ended: %v", err)
 		}
 	})
 	up := make(chan bool, 1)

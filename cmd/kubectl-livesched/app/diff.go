@@ -38,7 +38,7 @@ func newDiff(shared *options) *cobra.Command {
 			switch files := len(o.files) > 0; {
 			case files && len(args) > 0:
 				return errors.New("specify either a profile or policy, or files (-f)")
-			case files && !(isDefault(o.from) && isDefault(o.to)):
+			case files && (!isDefault(o.from) || !isDefault(o.to)):
 				return errors.New("--from and --to require the name of a profile or policy, and do not work with --filename")
 			case files:
 				return nil

@@ -89,7 +89,8 @@ type explainedKinds struct {
 	kinds        []*podKind // with an answer
 	answers      []json.RawMessage
 	explanations []*v1alpha1.PodExplanation
-	// others are the pods of other schedulers, and left the pods of kinds that were not asked about.
+	// others are the pods of other schedulers, and left the pods of kinds that were not asked
+	// about.
 	others, left, leftKinds int
 	schedulers              []string // of others
 }

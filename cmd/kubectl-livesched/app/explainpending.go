@@ -142,8 +142,8 @@ func profileOf(e *v1alpha1.PodExplanation) string {
 // maxVictims limits the pods that are listed.
 const maxVictims = 5
 
-// printPodRefusals prints what refuses the pod on every node, as far as the message does not have it.
-// Several plugins may give one reason. The wide output names each.
+// printPodRefusals prints what refuses the pod on every node, as far as the message does not have
+// it. Several plugins may give one reason. The wide output names each.
 func printPodRefusals(w io.Writer, message string, refusals []v1alpha1.Refusal, wide bool) {
 	printed := []string{}
 	for i := range refusals {

@@ -184,7 +184,8 @@ ml/a has been pending for 60s: OfANewerVersion. Profile mine.
 	}
 }
 
-// TestARefusalOfThePodIsPrintedOnce has one refusal of several plugins, and one that the message has.
+// TestARefusalOfThePodIsPrintedOnce has one refusal of several plugins, and one that the message
+// has.
 func TestARefusalOfThePodIsPrintedOnce(t *testing.T) {
 	said, missing := []string{`the quota of the team is used up`}, []string{`persistentvolumeclaim "nope" not found`}
 	var out strings.Builder

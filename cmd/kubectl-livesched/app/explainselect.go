@@ -188,8 +188,8 @@ func (o *owners) has(ctx context.Context, namespace string, references []metav1.
 	return false, nil
 }
 
-// ownedBy reports whether the target owns the owner of something. An owner that is gone, or that the
-// user may not read, counts as not owned.
+// ownedBy reports whether the target owns the owner of something. An owner that is gone, or that
+// the user may not read, counts as not owned.
 func (o *owners) ownedBy(ctx context.Context, namespace string, r metav1.OwnerReference, levels int) (bool, error) {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))

@@ -22,7 +22,8 @@ func (c *Cache) EndTrial() {
 	c.trial = false
 }
 
-// countUnlessTriedLocked counts that a pod is assumed or removed, unless it was assumed for a trial.
+// countUnlessTriedLocked counts that a pod is assumed or removed, unless it was assumed for a
+// trial.
 func (c *Cache) countUnlessTriedLocked(state podState) {
 	if !state.tried {
 		c.changes++

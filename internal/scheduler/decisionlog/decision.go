@@ -65,8 +65,8 @@ func ResultOf(name string) (Result, bool) {
 type Decision struct {
 	// Number is set by the Log.
 	Number Number
-	// Pod is the UID of the pod, and Namespace and Name name it. Of a group as a whole, Pod and Name
-	// are "".
+	// Pod is the UID of the pod, and Namespace and Name name it. Of a group as a whole, Pod and
+	// Name are "".
 	Pod             types.UID
 	Namespace, Name string
 	// Group is the name of the pod's group in the same namespace, "" if it has none.

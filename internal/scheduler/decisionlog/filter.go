@@ -7,8 +7,8 @@ import "context"
 
 // Filter selects decisions. A field that is not set selects all.
 type Filter struct {
-	// Namespace is that of the pods. Pod is the name of a pod, and Group that of a group of pods: it
-	// selects the decisions about its pods, and those about the group as a whole.
+	// Namespace is that of the pods. Pod is the name of a pod, and Group that of a group of pods:
+	// it selects the decisions about its pods, and those about the group as a whole.
 	Namespace, Pod, Group string
 	Profile, Node         string
 	Result                Result

@@ -54,8 +54,9 @@ type Log struct {
 	// ring has the decision with number n at n % size. It is nil until the first decision, so that
 	// followers need no memory for it.
 	ring []entry
-	// pods has the names of the pods, at the same places. They are the strings of the pods' objects:
-	// these are strings of their own, so that they keep nothing else of the objects in memory.
+	// pods has the names of the pods, at the same places. They are the strings of the pods'
+	// objects: these are strings of their own, so that they keep nothing else of the objects in
+	// memory.
 	pods []string
 	// heads has the latest decision of the pods whose hash has the same last bits; see
 	// entry.before.

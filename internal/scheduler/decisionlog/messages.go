@@ -6,8 +6,8 @@ package decisionlog
 import "github.com/livesched/livesched/internal/truncate"
 
 const (
-	// MessageBytesPerDecision is about how much memory messages take at most, for each decision that
-	// the log can hold. The oldest messages are forgotten first. Equal messages are kept once.
+	// MessageBytesPerDecision is about how much memory messages take at most, for each decision
+	// that the log can hold. The oldest messages are forgotten first. Equal messages are kept once.
 	MessageBytesPerDecision = 64
 	// leastMessageBytes is what messages may take in a small log.
 	leastMessageBytes = 64 << 10

@@ -24,8 +24,8 @@ import (
 // maxEmptied limits the nodes on which it is tried whether the pod would fit without other pods.
 const maxEmptied = 64
 
-// withoutProfile explains a pod that livesched does not schedule. schedulerNames are the names of the
-// profiles.
+// withoutProfile explains a pod that livesched does not schedule. schedulerNames are the names of
+// the profiles.
 func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod, schedulerNames []string) Explanation {
 	x.Verdict = v1alpha1.VerdictNoProfile
 	x.Message = noProfile(pod.Spec.SchedulerName, schedulerNames)

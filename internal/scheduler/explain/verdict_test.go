@@ -33,7 +33,7 @@ func TestNoProfile(t *testing.T) {
 		known []string
 		want  string
 	}{
-		{"spred", []string{"spread", "binpack"}, `No SchedulerProfile has the scheduler name "spred": did you mean spread?`},
+		{"sprea", []string{"spread", "binpack"}, `No SchedulerProfile has the scheduler name "sprea": did you mean spread?`},
 		{"else", []string{"spread", "binpack"}, `No SchedulerProfile has the scheduler name "else". Scheduler names of the profiles: spread and binpack.`},
 		{"else", []string{"a1", "b2", "c3", "d4", "e5", "f6"}, `No SchedulerProfile has the scheduler name "else".`},
 		{"else", nil, `No SchedulerProfile has the scheduler name "else".`},

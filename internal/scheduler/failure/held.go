@@ -14,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -22,6 +21,9 @@ import (
 )
 
 const (
+	// reasonHeld is the reason of the condition of a pod that is held. The API has it as
+	// PodReasonPreEnqueueRejected.
+	reasonHeld = "PreEnqueueRejected"
 	// heldInterval is the interval between searches for pods that have been held for a while.
 	heldInterval = time.Second
 	// maxHeld bounds the pods that are reported in an interval, so that thousands of pods that wait
@@ -29,8 +31,8 @@ const (
 	maxHeld = 100
 )
 
-// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, until ctx ends. The
-// leader calls it, in a goroutine of its own.
+// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, until ctx ends.
+// The leader calls it, in a goroutine of its own.
 func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
 	ticker := c.NewTicker(heldInterval)
 	defer ticker.Stop()
@@ -52,7 +54,7 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
 // call blocks or calls the queue.
 func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	pod := held.Pod
-	condition := unscheduledCondition(pod, v1alpha1.PodReasonPreEnqueueRejected, heldMessage(held.HoldReason))
+	condition := unscheduledCondition(pod, reasonHeld, heldMessage(held.HoldReason))
 	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	if written != nil && written.Status == condition.Status && written.Reason == condition.Reason && written.Message == condition.Message {
 		return false

@@ -21,6 +21,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -69,14 +70,14 @@ func TestHeldPodsAreReported(t *testing.T) {
 		reason string // of the condition that is written
 	}{
 		"with an Event and a condition": {
-			events: []string{"Warning FailedScheduling " + message}, reason: "PreEnqueueRejected",
+			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"instead of the reason of an earlier attempt": {
 			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"},
-			events: []string{"Warning FailedScheduling " + message}, reason: "PreEnqueueRejected",
+			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"not if the leader before has done it": {
-			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "PreEnqueueRejected", Message: message},
+			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v1alpha1.PodReasonPreEnqueueRejected, Message: message},
 		},
 		"not by a replica that may not lead any more": {term: over},
 	} {
@@ -107,7 +108,7 @@ func TestHeldPodsAreReported(t *testing.T) {
 					defer close(ended)
 					h.ReportHeld(klog.NewContext(ctx, logr.Discard()), clock.RealClock{})
 				}()
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) //nolint:forbidigo // of the bubble: the pod has been held for long
 				cancel()
 				<-ended
 				statuses.Close(t.Context())

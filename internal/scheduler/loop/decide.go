@@ -56,9 +56,9 @@ func (c *cycle) postFilter(ctx context.Context, fitError *schedframework.FitErro
 	return result.NominatingInfo
 }
 
-// logPostFilter logs an error of the PostFilter plugins. One that does not find what it keeps in the
-// state of the cycle has not failed: another plugin refused the pod in PreFilter, before its turn to
-// write it.
+// logPostFilter logs an error of the PostFilter plugins. One that does not find what it keeps in
+// the state of the cycle has not failed: another plugin refused the pod in PreFilter, before its
+// turn to write it.
 func logPostFilter(ctx context.Context, status *fwk.Status) {
 	switch err := status.AsError(); {
 	case !status.IsError():

@@ -372,8 +372,8 @@ func TestAGroupPreemptsInOneRack(t *testing.T) {
 	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 2, "b2": 2}))
 }
 
-// TestAMemberThatIsLeftOverPreempts has a group that is placed without one of its pods, although that
-// one would fit in the place of a less important pod.
+// TestAMemberThatIsLeftOverPreempts has a group that is placed without one of its pods, although
+// that one would fit in the place of a less important pod.
 func TestAMemberThatIsLeftOverPreempts(t *testing.T) {
 	w := newGroupWorld(t)
 	w.addNode("n1", "4")
@@ -401,8 +401,8 @@ func TestAMemberThatIsLeftOverPreempts(t *testing.T) {
 	}
 }
 
-// TestAWholeGroupIsEvictedForTheSecondRack has a rack that is tried first, in vain: the pods that were
-// hidden for it belong to their group again when the next rack is tried.
+// TestAWholeGroupIsEvictedForTheSecondRack has a rack that is tried first, in vain: the pods that
+// were hidden for it belong to their group again when the next rack is tried.
 func TestAWholeGroupIsEvictedForTheSecondRack(t *testing.T) {
 	w := newGroupWorld(t)
 	w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})

@@ -94,8 +94,8 @@ func (q *Queue) unlistLocked(e *entry) {
 // more. A call without pods to report costs next to nothing, however many are held.
 //
 // The queue's lock is held while report runs, in short turns. So the pod is still held when report
-// returns, and what it passes to a writer comes before anything about the pod's next attempt. report
-// must not block, and must not call the queue.
+// returns, and what it passes to a writer comes before anything about the pod's next attempt.
+// report must not block, and must not call the queue.
 func (q *Queue) ReportHeld(limit int, report func(Held) bool) {
 	reported := 0
 	takeTurns(func() (more bool) {

@@ -17,7 +17,8 @@ import (
 // ErrImpersonation means that livesched was not asked, because the user impersonates another one.
 var ErrImpersonation = errors.New("livesched does not support impersonation (--as): it answers whoever sends the request")
 
-// ErrNoReplica means that livesched was not asked, because no pod of it was found and no URL is set.
+// ErrNoReplica means that livesched was not asked, because no pod of it was found and no URL is
+// set.
 var ErrNoReplica = errors.New("no pod of livesched runs")
 
 // unverifiedError says that a replica cannot be verified, and so was not asked.

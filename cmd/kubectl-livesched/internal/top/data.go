@@ -114,8 +114,8 @@ func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
 		name, profile string
 		result        v1alpha1.DecisionResult
 	}
-	// Only the last decision about a pod counts, and only the last one about a group: that about the
-	// group as a whole, or those about its pods.
+	// Only the last decision about a pod counts, and only the last one about a group: that about
+	// the group as a whole, or those about its pods.
 	seen, tried := map[string]bool{}, map[string]bool{}
 	kinds := map[key]*waiting{}
 	for i := range decisions {
