@@ -19,10 +19,10 @@ import (
 var _ = Describe("A pod that a PreEnqueue plugin holds", func() {
 	It("gets an Event and a condition if that lasts, and neither if it does not", func(ctx context.Context) {
 		Start()
-		CreateNodes(ctx, "n1")
+		CreateNodes(ctx, "held")
 		CreateProfile(ctx, "mine", "")
 		given(ctx, deviceClass("class"))
-		given(ctx, devices("n1", "d1", "d2"))
+		given(ctx, devices("held", "d1", "d2"))
 		brief := CreatePod(ctx, "mine", "brief", usingDevice("early"))
 		long := CreatePod(ctx, "mine", "long", usingDevice("late"))
 		gated := CreatePod(ctx, "mine", "gated", usingDevice("late"), func(pod *corev1.Pod) {
