@@ -50,8 +50,10 @@ const (
 	DecisionFailed DecisionResult = "Failed"
 )
 
-// DecisionResults are all results.
-var DecisionResults = []DecisionResult{DecisionBinding, DecisionBound, DecisionBindFailed, DecisionUnschedulable, DecisionFailed}
+// DecisionResultNames are the names of all results.
+var DecisionResultNames = []string{
+	string(DecisionBinding), string(DecisionBound), string(DecisionBindFailed), string(DecisionUnschedulable), string(DecisionFailed),
+}
 
 // Decision is one attempt to schedule a pod, or a pod group none of whose pods was
 // tried by itself, because too few of them can fit.

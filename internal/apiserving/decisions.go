@@ -11,13 +11,13 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 // Decisions is the resource of recorded decisions. They are listed, for a namespace or for all.
@@ -113,8 +113,8 @@ func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
 		Pod: parameters.Get(PodParameter), PodGroup: parameters.Get(PodGroupParameter), Result: v1alpha1.DecisionResult(parameters.Get(ResultParameter)),
 		Profile: parameters.Get(ProfileParameter), Node: parameters.Get(NodeParameter), Limit: defaultListed,
 	}
-	if q.Result != "" && !slices.Contains(v1alpha1.DecisionResults, q.Result) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter, resultNames(), q.Result))
+	if q.Result != "" && !slices.Contains(v1alpha1.DecisionResultNames, string(q.Result)) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter, suggest.OneOf(v1alpha1.DecisionResultNames), q.Result))
 	}
 	var err error
 	if text := parameters.Get(LimitParameter); text != "" {
@@ -133,14 +133,4 @@ func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
 		}
 	}
 	return q, nil
-}
-
-// resultNames lists the results in a sentence.
-func resultNames() string {
-	var names []string
-	for _, result := range v1alpha1.DecisionResults {
-		names = append(names, string(result))
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

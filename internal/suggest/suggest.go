@@ -62,12 +62,16 @@ func DidYouMean(word string, candidates []string) string {
 	if len(nearest) == 0 {
 		return ""
 	}
-	last := len(nearest) - 1
-	names := nearest[last]
-	if last > 0 {
-		names = strings.Join(nearest[:last], ", ") + " or " + names
+	return ": did you mean " + OneOf(nearest) + "?"
+}
+
+// OneOf returns names in a sentence, such as "a, b or c". There must be at least one.
+func OneOf(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
 	}
-	return ": did you mean " + names + "?"
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // similarity returns the similarity of a name and the word of the matcher, from 0 to 1.

@@ -84,3 +84,11 @@ func FuzzNearest(f *testing.F) {
 		}
 	})
 }
+
+func TestOneOf(t *testing.T) {
+	for want, names := range map[string][]string{"a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
+		if got := suggest.OneOf(names); got != want {
+			t.Errorf("%q: got %q", names, got)
+		}
+	}
+}

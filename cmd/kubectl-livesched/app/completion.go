@@ -216,11 +216,7 @@ func podSelections(context.Context, *cobra.Command, []string, string) ([]string,
 }
 
 func decisionResults(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	for _, result := range v1alpha1.DecisionResults {
-		names = append(names, string(result))
-	}
-	return names, 0
+	return v1alpha1.DecisionResultNames, 0
 }
 
 // objectNames returns the names of the objects of a kind.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -59,7 +58,7 @@ func newDecisions(shared *options) *cobra.Command {
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that of your context.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List decisions about the pods of all namespaces.")
 	flags.IntVar(&o.limit, "limit", 20, "Largest number of rows, or with -o json and the like of decisions, from 1 to 10000.")
-	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+resultNames()+".")
+	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+suggest.OneOf(v1alpha1.DecisionResultNames)+".")
 	flags.StringVar(&o.profile, "profile", "", "List decisions by this SchedulerProfile.")
 	flags.StringVar(&o.node, "node", "", "List decisions for this node. You must be permitted to list nodes.")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "List the decisions in the order in which they were made, and then each new one, until interrupted.")
@@ -76,8 +75,8 @@ func (o *decisionsOptions) run(ctx context.Context, args []string) error {
 	switch {
 	case o.allNamespaces && o.namespace != "":
 		return errors.New("--all-namespaces: must not be set with --namespace")
-	case !o.allNamespaces && o.namespace == "":
-		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+	case !o.allNamespaces:
+		if o.namespace, err = o.namespaceOr(o.namespace); err != nil {
 			return err
 		}
 	}
@@ -162,36 +161,22 @@ func decidedName(args []string) (parameter, name string, err error) {
 
 // resultNamed returns the result that a user calls by a name, whatever its case.
 func resultNamed(name string) (string, error) {
-	var names []string
-	for _, result := range v1alpha1.DecisionResults {
-		if strings.EqualFold(string(result), name) {
-			return string(result), nil
+	for _, result := range v1alpha1.DecisionResultNames {
+		if strings.EqualFold(result, name) {
+			return result, nil
 		}
-		names = append(names, string(result))
 	}
 	if name == "" {
 		return "", nil
 	}
-	return "", fmt.Errorf("--result: must be %s, not %q%s", resultNames(), name, suggest.DidYouMean(name, names))
-}
-
-// resultNames lists the results in a sentence.
-func resultNames() string {
-	var names []string
-	for _, result := range v1alpha1.DecisionResults {
-		names = append(names, string(result))
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return "", fmt.Errorf("--result: must be %s, not %q%s", suggest.OneOf(v1alpha1.DecisionResultNames), name, suggest.DidYouMean(name, v1alpha1.DecisionResultNames))
 }
 
 // list asks livesched for decisions. It returns the answer as it is, too.
 func (o *decisionsOptions) list(ctx context.Context, config *rest.Config, parameters map[string]string) ([]byte, *v1alpha1.DecisionList, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
 	defer cancel()
-	livesched := &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
-	}
+	livesched := o.remote(config, &o.livesched)
 	text, err := livesched.List(ctx, "decisions", o.namespace, parameters)
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
@@ -81,6 +82,11 @@ func (o *remoteOptions) check() error {
 	return nil
 }
 
+// remote returns the livesched that the flags name.
+func (o *options) remote(config *rest.Config, at *remoteOptions) *remote.Livesched {
+	return &remote.Livesched{Config: config, Namespace: o.liveschedNamespace, Lease: at.lease, URL: at.url, CAFile: at.ca}
+}
+
 func (o *explainOptions) run(ctx context.Context, args []string) error {
 	target, err := o.target(args)
 	if err != nil {
@@ -89,10 +95,8 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 	if err := o.livesched.check(); err != nil {
 		return err
 	}
-	if o.namespace == "" {
-		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return err
-		}
+	if o.namespace, err = o.namespaceOr(o.namespace); err != nil {
+		return err
 	}
 	switch target.kind {
 	case "":
@@ -141,9 +145,7 @@ func (o *explainOptions) ask(ctx context.Context, namespace, name string, parame
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	livesched := &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
-	}
+	livesched := o.remote(config, &o.livesched)
 	return livesched.Get(ctx, "podexplanations", namespace, name, parameters)
 }
 

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
 // simulationTimeout limits the time for a simulation if --request-timeout is not set. livesched
@@ -95,10 +94,7 @@ func (o *options) create(ctx context.Context, livesched *remoteOptions, resource
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	asked := &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: livesched.lease, URL: livesched.url, CAFile: livesched.ca,
-	}
-	text, err := asked.Create(ctx, resource, namespace, body)
+	text, err := o.remote(config, livesched).Create(ctx, resource, namespace, body)
 	if err != nil {
 		return nil, asFlags(err, kindsOf[resource])
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
 // queuesTimeout limits the time for the numbers of pending pods if --request-timeout is not set:
@@ -61,7 +60,7 @@ func (o *options) countPods(ctx context.Context, config *rest.Config, at *remote
 
 // listQueues returns the queues of the leader.
 func (o *options) listQueues(ctx context.Context, config *rest.Config, at *remoteOptions) ([]v1alpha1.Queue, error) {
-	livesched := &remote.Livesched{Config: config, Namespace: o.liveschedNamespace, Lease: at.lease, URL: at.url, CAFile: at.ca}
+	livesched := o.remote(config, at)
 	text, err := livesched.List(ctx, "queues", "", nil)
 	if err != nil {
 		return nil, err

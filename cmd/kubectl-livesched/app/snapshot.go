@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 )
 
@@ -172,9 +171,7 @@ func (o *snapshotOptions) download(ctx context.Context, name string, to io.Write
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	livesched := &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
-	}
+	livesched := o.remote(config, &o.livesched)
 	return livesched.Download(ctx, "snapshots", name, map[string]string{"decisions": strconv.Itoa(o.decisions)}, o.decisions > 0, to)
 }
 

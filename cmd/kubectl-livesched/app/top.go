@@ -96,16 +96,21 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 		report.setPods(o.countPods(ctx, config, &o.livesched))
 		data.Profiles = profilesOnTop(report)
 	}
-	data.Decisions, err = o.readDecisions(ctx, config)
-	switch {
-	case err != nil && report != nil && report.PodsUnknown == oneLine(err):
-		data.Errors = append(data.Errors, fmt.Sprintf("queues, decisions: %v", err))
-	case err != nil && report != nil && report.PodsUnknown != "":
-		data.Errors = append(data.Errors, "queues: "+report.PodsUnknown, fmt.Sprintf("decisions: %v", err))
-	case err != nil:
-		data.Errors = append(data.Errors, fmt.Sprintf("decisions: %v", err))
-	case report != nil && report.PodsUnknown != "":
-		data.Errors = append(data.Errors, "queues: "+report.PodsUnknown)
+	var queues, decisions string // why they could not be read
+	if report != nil {
+		queues = report.PodsUnknown
+	}
+	if data.Decisions, err = o.readDecisions(ctx, config); err != nil {
+		decisions = oneLine(err)
+	}
+	if queues != "" && queues == decisions {
+		data.Errors, queues, decisions = append(data.Errors, "queues, decisions: "+queues), "", ""
+	}
+	if queues != "" {
+		data.Errors = append(data.Errors, "queues: "+queues)
+	}
+	if decisions != "" {
+		data.Errors = append(data.Errors, "decisions: "+decisions)
 	}
 	data.Time = time.Now()
 	return data
@@ -127,9 +132,7 @@ func profilesOnTop(report *statusReport) []top.Profile {
 }
 
 func (o *topOptions) readDecisions(ctx context.Context, config *rest.Config) ([]v1alpha1.Decision, error) {
-	livesched := &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
-	}
+	livesched := o.remote(config, &o.livesched)
 	text, err := livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)})
 	if err != nil {
 		return nil, err
