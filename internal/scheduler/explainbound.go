@@ -32,7 +32,7 @@ func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod, node stri
 	bound := explain.Bound{Pod: pod, Now: s.cfg.Clock.Now()}
 	if d, ok := s.Decisions().OfPod(pod.UID); ok && d.Node == pod.Spec.NodeName {
 		bound.Decision = &d
-		bound.Changes = max(0, int64(s.parts.cache.Changes()-d.Snapshot)-1) // one is that the pod was assumed
+		bound.Changes = max(0, int64(s.parts.cache.Changes()-d.Changes)-int64(d.Placed)-1) // one is that the pod was assumed
 	}
 	if bound.IsRecorded() && node == "" {
 		return explain.Recorded(bound), nil

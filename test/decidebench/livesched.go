@@ -158,7 +158,7 @@ func (l *livesched) record(pod *corev1.Pod, result *algorithm.Result) error {
 	}
 	d := decisionlog.Decision{
 		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
-		Snapshot: l.snapshot.Log().End(), Class: result.Class.ID,
+		Changes: l.snapshot.Changes(), Class: result.Class.ID,
 		Nodes: l.snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
 		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes, Result: decisionlog.Binding,
 	}

@@ -41,14 +41,10 @@ type Cache struct {
 	pods map[types.UID]podState
 	// assumed is the number of pods that are assumed.
 	assumed int
-	// hidden are the pods that are hidden, by the names of their nodes. nil if there are none.
-	hidden map[string][]types.UID
 	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
 	changes uint64
-	// trial means that there is a trial; see BeginTrial.
-	trial bool
-	order zoneOrder
-	feed  feed
+	order   zoneOrder
+	feed    feed
 }
 
 // node is a node or a placeholder node.
@@ -81,10 +77,6 @@ type podState struct {
 	node    *node
 	class   ClassID
 	assumed bool
-	// tried means that the pod is assumed for a trial.
-	tried bool
-	// hidden means that the pod is not among those of its node; see Hide. The node may be gone.
-	hidden bool
 }
 
 // New returns an empty cache.
@@ -135,20 +127,21 @@ func (c *Cache) dropIfEmptyLocked(n *node) {
 
 // addPodLocked adds a pod to the node that its spec names, or to a placeholder for it.
 func (c *Cache) addPodLocked(state podState) {
+	n := c.enterPodLocked(state)
+	c.feed.record(delta{kind: podPlaced, node: n, info: state.info, class: state.class})
+}
+
+// enterPodLocked is addPodLocked for a pod that the fed snapshot shows already. It returns the node.
+func (c *Cache) enterPodLocked(state podState) *node {
 	pod := state.info.Pod
 	if state.assumed {
 		c.assumed++
-	}
-	if state.hidden {
-		c.pods[pod.UID] = state
-		c.hideLocked(state)
-		return
 	}
 	state.node = c.nodeLocked(pod.Spec.NodeName)
 	state.node.pods = append(state.node.pods, state.info)
 	state.node.changes++
 	c.pods[pod.UID] = state
-	c.feed.record(delta{kind: podPlaced, node: state.node, info: state.info, class: state.class})
+	return state.node
 }
 
 // removePodLocked removes a pod from its node, and a placeholder together with its last pod.
@@ -157,10 +150,6 @@ func (c *Cache) removePodLocked(state podState) {
 	delete(c.pods, state.info.Pod.UID)
 	if state.assumed {
 		c.assumed--
-	}
-	if state.hidden {
-		c.unhideLocked(state)
-		return
 	}
 	i := slices.Index(n.pods, state.info)
 	last := len(n.pods) - 1
@@ -176,13 +165,10 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 	n, old := state.node, state.info
 	state.info = info
 	if state.assumed {
-		state.assumed, state.tried = false, false
+		state.assumed = false
 		c.assumed--
 	}
 	c.pods[info.Pod.UID] = state
-	if state.hidden {
-		return
-	}
 	n.pods[slices.Index(n.pods, old)] = info
 	n.changes++
 	c.feed.record(delta{kind: podReplaced, node: n, info: info, old: old})
@@ -197,10 +183,13 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 // pods, which leaves a gap in its change log. A scheduler has one snapshot.
 //
 // An error means that s did not match the cache. It has been repaired before UpdateSnapshot
-// returns.
+// returns. While there is an [Overlay] on s, UpdateSnapshot does nothing.
 func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s.overlay != nil {
+		return nil
+	}
 	if c.feed.snapshot == nil {
 		c.feed.snapshot = s
 	}
@@ -218,6 +207,14 @@ func (c *Cache) Changes() uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.changes
+}
+
+// refill fills s from scratch.
+func (c *Cache) refill(s *Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.changes = c.changes
+	c.fillLocked(s)
 }
 
 // fillLocked fills s from scratch. If s is the fed snapshot, the feed continues from this state.

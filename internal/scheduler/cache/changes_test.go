@@ -76,40 +76,21 @@ func TestChangesCountsWhatDecisionsDependOn(t *testing.T) {
 		}, 2},
 		{"the node is removed", func() { must(c.RemoveNode(logger, node)) }, 1},
 		{"nothing", func() {}, 0},
-		{"a trial begins, and there is one pod more", func() {
-			must(c.AddPod(logger, podOn("low", "n")))
-			c.BeginTrial()
-		}, 1},
-		{"it hides the pod", func() { c.Hide(podOn("low", "n")) }, 0},
-		{"it assumes another", func() { must(assume(podOn("high", "n"))) }, 0},
-		{"a pod is added meanwhile", func() { must(c.AddPod(logger, podOn("s", "n"))) }, 1},
-		{"the trial forgets the pod", func() { must(c.ForgetPod(logger, podOn("high", "n"))) }, 0},
-		{"it shows the other one, and ends", func() {
-			c.Show()
-			c.EndTrial()
+		{"another node is added", func() { c.AddNode(logger, objects.Node("m", "8", "16Gi", nil)) }, 1},
+		{"an overlay is taken back", func() {
+			o, err := c.BeginOverlay(logger, s)
+			must(err)
+			must(o.Place(infoOf(podOn("high", "m")), Class{}))
+			must(o.Close())
 		}, 0},
-		{"a pod is hidden and shown without a trial", func() {
-			c.Hide(podOn("low", "n"))
-			c.Show()
+		{"an overlay commits a pod, and another one is added meanwhile", func() {
+			o, err := c.BeginOverlay(logger, s)
+			must(err)
+			must(o.Place(infoOf(podOn("high", "m")), Class{}))
+			must(c.AddPod(logger, podOn("s", "m")))
+			must(o.Commit())
 		}, 2},
-		{"a pod is assumed in another trial", func() {
-			c.BeginTrial()
-			must(assume(podOn("high", "n")))
-		}, 0},
-		{"it is confirmed, and the trial ends", func() {
-			must(c.AddPod(logger, podOn("high", "n")))
-			c.EndTrial()
-		}, 1},
-		{"a pod is assumed after it", func() { must(assume(podOn("t", "n"))) }, 1},
-		{"it is forgotten in a trial", func() {
-			c.BeginTrial()
-			must(c.ForgetPod(logger, podOn("t", "n")))
-			c.EndTrial()
-		}, 1},
-		{"a trial does nothing", func() {
-			c.BeginTrial()
-			c.EndTrial()
-		}, 0},
+		{"the committed pod is confirmed", func() { must(c.AddPod(logger, podOn("high", "m"))) }, 0},
 	} {
 		before := c.Changes() // also before the first refresh
 		step.do()

@@ -5,7 +5,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -192,12 +191,6 @@ func (c *cluster) look() {
 					c.Error(err)
 				}
 			}
-		}
-		switch info, err := c.GetNode("n0"); {
-		case err != nil && !errors.Is(err, ErrUnknownNode): // nodes come and go
-			c.Error(err)
-		case err == nil && info.Node() != nil && info.Node().Name != "n0":
-			c.Errorf("GetNode of n0: got %s", info.Node().Name)
 		}
 		c.recordSize()
 	}

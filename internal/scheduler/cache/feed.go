@@ -98,6 +98,9 @@ func (f *feed) trim() {
 	f.trimAt = 2 * len(kept)
 }
 
+// pending reports whether there are changes that the snapshot does not show.
+func (f *feed) pending() bool { return len(f.journal)+len(f.stale) > 0 }
+
 // flush applies all changes to the snapshot.
 func (f *feed) flush(logger klog.Logger) error {
 	var errs []error

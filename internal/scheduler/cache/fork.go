@@ -4,10 +4,7 @@
 package cache
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // forkBatch is the number of pods and nodes that Fork copies before it releases the lock for
@@ -79,7 +76,6 @@ func (c *Cache) forkNodeLocked(n *node) *forkedNode {
 		f.zone = &z
 	}
 	if c.assumed > 0 {
-		f.pods = slices.DeleteFunc(f.pods, func(info *schedframework.PodInfo) bool { return c.pods[info.Pod.UID].tried })
 		for i, info := range f.pods {
 			if c.pods[info.Pod.UID].assumed {
 				f.assumed = append(f.assumed, i)
@@ -99,9 +95,6 @@ func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, nex
 		f := copied[n]
 		if f == nil || f.changes != n.changes {
 			f = c.forkNodeLocked(n)
-		}
-		if f.obj == nil && len(f.pods) == 0 {
-			continue // a placeholder of pods that are assumed for a trial
 		}
 		nodes = append(nodes, f)
 	}

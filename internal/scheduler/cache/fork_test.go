@@ -10,8 +10,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func (w *twin) clone() *twin {
@@ -28,16 +26,6 @@ func (w *twin) clone() *twin {
 		c.zones = append(c.zones, &twinZone{key: z.key, names: slices.Clone(z.names)})
 	}
 	return c
-}
-
-// showAll shows the hidden pods, as a fork does. Those whose node is gone are not in a fork.
-func (w *twin) showAll() {
-	maps.DeleteFunc(w.pods, func(_ types.UID, p *twinPod) bool {
-		return p.hidden && w.nodes[p.pod.Spec.NodeName] == nil && len(w.podsOn(p.pod.Spec.NodeName)) == 0
-	})
-	for _, p := range w.pods {
-		p.hidden = false
-	}
 }
 
 func TestForkAndOriginalGoTheirOwnWays(t *testing.T) {
@@ -72,8 +60,6 @@ func TestForkAndOriginalGoTheirOwnWays(t *testing.T) {
 			for i := range uint64(3) {
 				fork := newTest(original.cache.Fork(), original.twin.clone(), 100+10*run+i)
 				fork.uids = 1000 * int(i+1)
-				fork.twin.showAll()
-				original.stepShow()
 				original.refresh()
 				if want, got := fork.twin.size(), fork.cache.Size(); want != got {
 					t.Fatalf("size: want %+v, got %+v", want, got)

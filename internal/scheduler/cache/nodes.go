@@ -92,30 +92,15 @@ func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	return nil
 }
 
-// GetNode returns a new NodeInfo with the present state of a node; that of a placeholder has no
-// Node. ImageStates is empty, since only snapshots count images. The cost is that of the pods on
-// the node. GetNode returns [ErrUnknownNode] if there is neither a node nor a placeholder.
-func (c *Cache) GetNode(name string) (*schedframework.NodeInfo, error) {
-	c.mu.RLock()
-	n, ok := c.nodes[name]
-	if !ok {
-		c.mu.RUnlock()
-		return nil, fmt.Errorf("%w: %q", ErrUnknownNode, name)
-	}
-	facts := c.factsLocked(n)
-	c.mu.RUnlock()
-	return facts.nodeInfo(), nil
-}
-
 // nodeFacts is a copy of a node's state in the cache.
 type nodeFacts struct {
 	obj  *corev1.Node
 	pods []*schedframework.PodInfo
 }
 
-// factsLocked copies the parts that may change. The pods include hidden ones.
+// factsLocked copies the parts that may change.
 func (c *Cache) factsLocked(n *node) nodeFacts {
-	return nodeFacts{obj: n.obj, pods: slices.Concat(n.pods, c.hiddenOnLocked(n.name))}
+	return nodeFacts{obj: n.obj, pods: slices.Clone(n.pods)}
 }
 
 // nodeInfo computes the NodeInfo. It needs no lock, since all PodInfos in the cache have computed

@@ -40,40 +40,45 @@ type Class struct {
 // AssumePod returns [ErrKnownPod] if the pod is in the cache, and [ErrIncompletePod] if it has no
 // UID or no node.
 func (c *Cache) AssumePod(_ klog.Logger, info fwk.PodInfo) error {
-	return c.assume(&schedframework.PodInfo{
-		Pod:                        info.GetPod(),
-		RequiredAffinityTerms:      info.GetRequiredAffinityTerms(),
-		RequiredAntiAffinityTerms:  info.GetRequiredAntiAffinityTerms(),
-		PreferredAffinityTerms:     info.GetPreferredAffinityTerms(),
-		PreferredAntiAffinityTerms: info.GetPreferredAntiAffinityTerms(),
-	}, 0)
+	return c.assume(info.GetPod(), info, Class{})
 }
 
 // AssumePodOfClass is AssumePod for a pod whose class is known. It need not compute the resources,
 // and the change log names the class when the pod is added and, unless the pod has changed, when it
 // is removed.
 func (c *Cache) AssumePodOfClass(_ klog.Logger, pod *corev1.Pod, class Class) error {
-	info := *class.Like
-	info.Pod = pod
-	return c.assume(&info, class.ID)
+	return c.assume(pod, nil, class)
 }
 
-func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
-	pod := info.Pod
+// assumedInfo returns the PodInfo of a pod that is assumed: that of its class, if this is known, or
+// one with the terms of info.
+func assumedInfo(pod *corev1.Pod, info fwk.PodInfo, class Class) *schedframework.PodInfo {
+	var assumed schedframework.PodInfo
+	if class.Like != nil {
+		assumed = *class.Like
+	} else {
+		assumed.RequiredAffinityTerms, assumed.RequiredAntiAffinityTerms = info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()
+		assumed.PreferredAffinityTerms, assumed.PreferredAntiAffinityTerms = info.GetPreferredAffinityTerms(), info.GetPreferredAntiAffinityTerms()
+	}
+	assumed.Pod = pod
+	// A PodInfo computes its resources on first use. That must happen before it is shared.
+	assumed.CalculateResource()
+	return &assumed
+}
+
+func (c *Cache) assume(pod *corev1.Pod, info fwk.PodInfo, class Class) error {
 	if err := checkAssigned(pod); err != nil {
 		return err
 	}
-	// A PodInfo computes its resources on first use. That must happen before it is shared.
-	info.CalculateResource()
+	assumed := assumedInfo(pod, info, class)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.pods[pod.UID]; ok {
 		return podError(ErrKnownPod, pod, "it cannot be assumed")
 	}
-	state := podState{info: info, class: class, assumed: true, tried: c.trial}
-	c.countUnlessTriedLocked(state)
-	c.addPodLocked(state)
+	c.changes++
+	c.addPodLocked(podState{info: assumed, class: class.ID, assumed: true})
 	return nil
 }
 
@@ -95,7 +100,7 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	case !state.assumed:
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
-	c.countUnlessTriedLocked(state)
+	c.changes++
 	c.removePodLocked(state)
 	return nil
 }
@@ -143,7 +148,7 @@ func (c *Cache) storePod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 		known = now // assumed, forgotten or updated in between
 		next, like = c.nextPodInfo(logger, known.info, pod)
 	}
-	if known.info == nil || known.tried || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
+	if known.info == nil || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
 		c.changes++
 	}
 	switch {
@@ -218,7 +223,7 @@ func (c *Cache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 		logger.Info("Removed a pod from a different node than its object names", "pod", klog.KObj(pod),
 			"node", state.node.name, "objectNode", pod.Spec.NodeName)
 	}
-	c.countUnlessTriedLocked(state)
+	c.changes++
 	c.removePodLocked(state)
 	return nil
 }
@@ -231,6 +236,13 @@ func (c *Cache) IsAssumedPod(pod *corev1.Pod) (bool, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.pods[pod.UID].assumed, nil
+}
+
+// classOf returns the class of a pod in the cache, or 0 if it is unknown.
+func (c *Cache) classOf(pod *corev1.Pod) ClassID {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.pods[pod.UID].class
 }
 
 // PodOf is GetPod by the UID, and returns nil if the pod is not in the cache.

@@ -100,21 +100,9 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	info := s.infos[slot]
 	switch d.kind {
 	case podPlaced:
-		info.AddPodInfo(d.info)
-		s.enterPod(d.info.Pod)
-		s.signPod(slot, d.info, d.class)
-		s.sortByPods(slot)
-		s.logged(slot, PodAdded, d.class)
+		s.placePod(slot, d.info, d.class)
 	case podTaken:
-		i := slices.IndexFunc(info.Pods, func(pod fwk.PodInfo) bool { return pod.GetPod().UID == d.info.Pod.UID })
-		if err := info.RemovePod(logger, d.info.Pod); err != nil {
-			return err
-		}
-		s.unsignPod(slot, i)
-		restorePorts(info, d.info.Pod)
-		s.leavePod(d.info.Pod)
-		s.sortByPods(slot)
-		s.logged(slot, PodRemoved, d.class)
+		return s.takePod(logger, slot, d.info.Pod, d.class)
 	case podReplaced:
 		i := replacePod(info, d.old, d.info)
 		if i < 0 {
@@ -132,6 +120,41 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 		info.Generation = generation
 	}
 	return nil
+}
+
+// placePod adds a pod to the node in a slot, as the last one.
+func (s *Snapshot) placePod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
+	s.infos[slot].AddPodInfo(pod)
+	s.enterPod(pod.Pod)
+	s.signPod(slot, pod, class)
+	s.sortByPods(slot)
+	s.logged(slot, PodAdded, class)
+}
+
+// takePod removes a pod from the node in a slot. The last pod of the node takes its place.
+func (s *Snapshot) takePod(logger klog.Logger, slot Slot, pod *corev1.Pod, class ClassID) error {
+	info := s.infos[slot]
+	i := slices.IndexFunc(info.Pods, func(other fwk.PodInfo) bool { return other.GetPod().UID == pod.UID })
+	if err := info.RemovePod(logger, pod); err != nil {
+		return err
+	}
+	s.unsignPod(slot, i)
+	restorePorts(info, pod)
+	s.leavePod(pod)
+	s.sortByPods(slot)
+	s.logged(slot, PodRemoved, class)
+	return nil
+}
+
+// swapLast swaps the last pod of the node in a slot with the i-th one.
+func (s *Snapshot) swapLast(slot Slot, i int) {
+	pods := s.infos[slot].Pods
+	last := len(pods) - 1
+	pods[i], pods[last] = pods[last], pods[i]
+	if x := s.signatures; x != nil {
+		on := x.on[slot]
+		on[i], on[last] = on[last], on[i]
+	}
 }
 
 // setNode sets the newest object of a node.

@@ -19,7 +19,7 @@ type Slot int32
 
 const noSlot Slot = -1
 
-// Snapshot is the state of the cluster at the last [Cache.UpdateSnapshot]. Plugins and the
+// Snapshot is the state of the cluster at the last [Cache.UpdateSnapshot], perhaps with an [Overlay]. Plugins and the
 // scheduling algorithm read it. There is one object for the life of a scheduler, refreshed in
 // place, since plugins keep the pointer.
 //
@@ -37,6 +37,8 @@ type Snapshot struct {
 	source    *Cache
 	refreshes uint64
 	changes   uint64
+	// overlay is nil if there is none.
+	overlay *Overlay
 
 	// infos are the nodes by slot, nil for free slots.
 	infos []*schedframework.NodeInfo
@@ -129,9 +131,9 @@ func (s *Snapshot) Log() *Log { return &s.log }
 // Changes returns the number of changes of nodes and pods, since the cache was made, that a
 // decision may depend on. Each of these counts as one: a node is added, changed or removed; a pod
 // is assumed, forgotten, added, changed or removed. The confirmation of an assumed pod on its node
-// does not count, even if binding has set labels (SetByBinding), nor does a trial (BeginTrial). Of
-// two snapshots of a cache, or of a cache and a fork of it, that differ in n changes, the later one
-// shows n changes that the other does not.
+// does not count, even if binding has set labels (SetByBinding), nor does what an [Overlay] tries.
+// Of two snapshots of a cache, or of a cache and a fork of it, that differ in n changes, the later
+// one shows n changes that the other does not.
 func (s *Snapshot) Changes() uint64 { return s.changes }
 
 // WithAffinity returns the set of nodes with pods that have pod affinity or anti-affinity.

@@ -65,7 +65,7 @@ func largeInput(tb testing.TB, nodes, pods, decisions int) *Input {
 		pod := in.Pods[pods-decisions+i]
 		in.Decisions = append(in.Decisions, decisionlog.Decision{
 			Number: decisionlog.Number(i + 1), Pod: pod.UID, Time: time.Unix(1700000000, int64(i)), Attempt: 1, Profile: "mine", Revision: "pdh8zspwhj",
-			Snapshot: uint64(i), Nodes: nodes, Evaluated: nodes, Feasible: nodes, Node: pod.Spec.NodeName, Total: 500, Tied: 7, Result: decisionlog.Bound,
+			Changes: uint64(i), Nodes: nodes, Evaluated: nodes, Feasible: nodes, Node: pod.Spec.NodeName, Total: 500, Tied: 7, Result: decisionlog.Bound,
 			Domain: podgroup.Domain{{Key: "example.com/rack", Value: fmt.Sprintf("rack-%d", i/25%100)}},
 		})
 	}

@@ -67,14 +67,17 @@ func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
 	for _, nomination := range from.Nominator.Dump() {
 		in.Nominations = append(in.Nominations, Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
 	}
+	// The pod of a decision that has just been made may not be on its node yet: then the decision is
+	// left out, and with it those that were made in the same attempt with the pod on its node.
+	early := false
 	for i := range latest {
-		if latest[i].Pod == "" {
+		d := &latest[i]
+		if d.Pod == "" {
 			continue // a group none of whose pods was tried: there is nothing to decide again
 		}
-		// The pod of a decision that has just been made may not be on its node yet.
-		d := &latest[i]
 		forgotten := d.Result != decisionlog.Binding && d.Result != decisionlog.Bound
-		if d.Snapshot <= in.Header.Changes && (d.Node == "" || placed[d.Pod] || !present[d.Pod] || forgotten) {
+		early = early && d.Placed > 0 || d.Changes > in.Header.Changes || d.Node != "" && !placed[d.Pod] && present[d.Pod] && !forgotten
+		if !early {
 			in.Decisions = append(in.Decisions, *d)
 		}
 	}

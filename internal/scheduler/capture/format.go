@@ -113,7 +113,9 @@ type Decision struct {
 	Profile  string    `json:"profile"`
 	Revision string    `json:"revision"`
 	// Changes counts the changes of nodes and pods before the decision.
-	Changes   uint64 `json:"changes"`
+	Changes uint64 `json:"changes"`
+	// Placed is how many other pods of its group had a node in the same attempt.
+	Placed    int  `json:"placed,omitempty"`
 	Nominated bool   `json:"nominated,omitempty"`
 	// InDomain reports whether only the nodes of a domain were allowed: those with all labels of
 	// Domain. Files of older versions do not have Domain.

@@ -57,7 +57,7 @@ func ResultOf(name string) (Result, bool) {
 // Decision is one attempt to schedule a pod, or a group of pods none of which was tried by itself.
 //
 // The loop decides one pod after the other, in the order of Number. To make a decision again,
-// restore the nodes and pods as they were at Snapshot, and whatever else the plugins of the profile
+// restore the nodes and pods as they were at Changes, and whatever else the plugins of the profile
 // read (volumes, namespaces, nominated pods), and decide the pod by the profile at Revision. Then
 // Feasible, Total and Tied are the same, and Node is one of the Tied nodes with that Total: which
 // one is drawn is random, and not recorded. If the profile scores a sample of the nodes, Feasible
@@ -77,11 +77,14 @@ type Decision struct {
 	// Profile is the name of the SchedulerProfile, and Revision that of the profile instance that
 	// decided.
 	Profile, Revision string
-	// Snapshot counts the changes of nodes and pods that the loop had seen, since the process
-	// started (cache.Snapshot.Changes). Between decisions with the same Snapshot, no node has
+	// Changes counts the changes of nodes and pods that the loop had seen, since the process
+	// started (cache.Snapshot.Changes). Between decisions with the same Changes, no node has
 	// changed, nor a pod on a node, in a way that decisions depend on. That a pod is assumed or
 	// forgotten is one change.
-	Snapshot uint64
+	Changes uint64
+	// Placed is how many other pods of its group had a node in the same attempt, beside what Changes
+	// counts. They are changes once they are assumed, and none if the attempt fails.
+	Placed int
 	// Nominated reports whether there were nominated pods, which decisions depend on, too.
 	Nominated bool
 	// Domain has the nodes that were allowed: one domain of the topology of the pod's group. nil:
@@ -116,14 +119,14 @@ type entry struct {
 	// been overwritten; then the list ends.
 	before                  Number
 	time, total             int64
-	snapshot                uint64
+	changes                 uint64
 	class                   cache.ClassID
 	namespace, group        handle
 	node, profile, revision handle
 	// message is a handle of Log.messages.
 	message                          handle
 	nodes, evaluated, feasible, tied int32
-	attempt                          int32
+	attempt, placed                  int32
 	// sample is 1 + the index in Log.samples, 0 if the decision was not sampled.
 	sample    uint32
 	result    Result

@@ -98,7 +98,7 @@ func (l *Log) Append(d *Decision) Number {
 	l.release(e)
 	*e = entry{
 		pod: pod, before: *head,
-		time: d.Time.UnixNano(), total: d.Total, class: d.Class, snapshot: d.Snapshot,
+		time: d.Time.UnixNano(), total: d.Total, class: d.Class, changes: d.Changes, placed: int32(d.Placed),
 		namespace: l.names.hold(d.Namespace), group: l.names.hold(d.Group),
 		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
@@ -208,7 +208,7 @@ func (l *Log) head(pod key) *Number { return &l.heads[pod.hash()%uint64(len(l.he
 func (l *Log) decision(n Number) Decision {
 	e := l.at(n)
 	return Decision{
-		Number: n, Pod: e.pod.uid(), Namespace: l.names.get(e.namespace), Name: l.podName(n), Group: l.names.get(e.group), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
+		Number: n, Pod: e.pod.uid(), Namespace: l.names.get(e.namespace), Name: l.podName(n), Group: l.names.get(e.group), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Changes: e.changes, Placed: int(e.placed),
 		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
 		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Domain: l.domain(e), Top: l.top(n),

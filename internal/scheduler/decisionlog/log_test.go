@@ -48,7 +48,7 @@ func (r *random) decision() Decision {
 	d := Decision{
 		Pod: r.pods[i], Namespace: fmt.Sprintf("namespace-%d", i%3), Name: fmt.Sprintf("pod-%d", i), Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
-		Snapshot: r.Uint64(), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
+		Changes: r.Uint64(), Placed: r.IntN(100), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
 		Nominated: r.IntN(2) == 0,
 	}
 	switch r.IntN(10) {

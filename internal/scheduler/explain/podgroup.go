@@ -14,12 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -73,7 +71,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	for _, domain := range domains {
-		placed, err := e.placeIn(limited, domain, pods, len(pods))
+		placed, err := e.placeIn(limited, domain, pods)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -94,59 +92,45 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 
 // domains returns the domains in which to place the pods: also those with room for too few.
 func (e *explainer) domains(g *Group, pods []*corev1.Pod) ([]podgroup.Domain, error) {
-	snapshot, err := e.fork.Snapshot()
+	attempt, err := e.attempt(g, pods)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := snapshot.NodeInfos().List()
-	if err != nil {
-		return nil, err
-	}
-	var demand *podgroup.Demand
-	if e.instance.FitsResources() {
-		infos := make([]fwk.PodInfo, len(pods))
-		for i, pod := range pods {
-			// The error is about affinity terms, which have no part in a demand.
-			infos[i], _ = schedframework.NewPodInfo(pod)
-		}
-		demand = podgroup.NewDemand(infos, e.instance.ChecksOnNodes)
-	}
-	domains, _ := g.Topology.Candidates(nodes, demand, 1, g.Nodes)
-	return domains, nil
+	return attempt.DomainsWithRoom(1), attempt.Overlay.Close()
 }
 
-// placeIn places pods on the nodes of a domain, each on the cluster with those before it, until
-// enough have a node, and takes all of them back. It returns how many got a node before the first
-// error.
-func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []*corev1.Pod, enough int) (placed int, err error) {
-	var assumed []*fork.Assumed
-	defer func() {
-		for _, a := range slices.Backward(assumed) {
-			err = errors.Join(err, a.TakeBack(ctx))
+// placeIn places pods on the nodes of a domain, each on the cluster with those before it, and takes
+// all of them back. It returns how many got a node. The error is that of a pod for which a plugin
+// failed.
+func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []*corev1.Pod) (placed int, err error) {
+	attempt, err := e.attempt(e.trial.Group, pods)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, attempt.Overlay.Close()) }()
+	placed = attempt.PlaceIn(ctx, domain, 0)
+	defer attempt.TakeBack(ctx)
+	if ctx.Err() != nil {
+		return placed, context.Cause(ctx)
+	}
+	for i := range attempt.Outcomes {
+		if status := attempt.Outcomes[i].Status; !status.IsSuccess() && !status.IsRejected() {
+			return placed, fmt.Errorf("deciding the pod %s of the group: %w", pods[i].Name, status.AsError())
 		}
-	}()
-	for _, pod := range pods {
-		if placed == enough {
-			break
-		}
-		if ctx.Err() != nil {
-			return placed, context.Cause(ctx)
-		}
-		d, err := e.trial.decider.Decide(ctx, e.instance, domain.Restrict(pod))
-		var fitError *schedframework.FitError
-		switch {
-		case errors.As(err, &fitError), errors.Is(err, algorithm.ErrNoNodesAvailable):
-			continue
-		case err != nil:
-			return placed, fmt.Errorf("deciding the pod %s of the group: %w", pod.Name, err)
-		}
-		d.Pod = pod
-		a, err := e.fork.Assume(ctx, d)
-		if err != nil {
-			return placed, err
-		}
-		assumed = append(assumed, a)
-		placed++
 	}
 	return placed, nil
+}
+
+// attempt begins an attempt at pods of a group, whose overlay the caller must close.
+func (e *explainer) attempt(g *Group, pods []*corev1.Pod) (*gang.Attempt, error) {
+	overlay, err := e.fork.BeginOverlay()
+	if err != nil {
+		return nil, err
+	}
+	members := e.fork.NewMembers(pods, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
+		return e.trial.decider.Decide(ctx, e.instance, pod)
+	})
+	return &gang.Attempt{
+		Group: g.Group, On: g.Nodes, Profile: e.instance, Members: members.Infos(), Overlay: overlay, Decider: members,
+	}, nil
 }

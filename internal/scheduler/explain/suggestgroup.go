@@ -77,7 +77,7 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 		return false, err
 	}
 	for _, domain := range domains {
-		if placed, err := e.placeIn(ctx, domain, pods, e.trial.Needed); err != nil || placed >= e.trial.Needed {
+		if placed, err := e.placeIn(ctx, domain, pods); err != nil || placed >= e.trial.Needed {
 			return err == nil, err
 		}
 	}
@@ -141,7 +141,7 @@ func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added 
 }
 
 // placeWithAdded returns how many pods of the group fit in its best domain after nodes were added,
-// up to the number that is needed, and one of these nodes.
+// and one of these nodes.
 func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (placed int, added *corev1.Node, err error) {
 	var undo []func()
 	defer func() {
@@ -158,6 +158,6 @@ func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (pl
 		}
 		added = node
 	}
-	placed, err = e.placeIn(ctx, e.trial.best, e.trial.pods, e.trial.Needed)
+	placed, err = e.placeIn(ctx, e.trial.best, e.trial.pods)
 	return placed, added, err
 }

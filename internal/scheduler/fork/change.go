@@ -73,12 +73,6 @@ func (k *Fork) SetPod(pod *corev1.Pod) error { return k.cache.AddPod(k.logger, p
 // when a pod has only just ended.
 func (k *Fork) RemovePod(pod *corev1.Pod) error { return k.cache.RemovePod(k.logger, pod) }
 
-// Hide takes pods off their nodes until Show is called; see cache.Cache.Hide.
-func (k *Fork) Hide(pods ...*corev1.Pod) { k.cache.Hide(pods...) }
-
-// Show puts all hidden pods back on their nodes.
-func (k *Fork) Show() { k.cache.Show() }
-
 // Empty takes all pods off all nodes, and all nominations from nodes, until restore is called.
 func (k *Fork) Empty() (restore func(), err error) {
 	nodes, err := k.snapshot.NodeInfos().List()

@@ -144,6 +144,18 @@ type Assumed struct {
 // Assume assumes the pod on the node of its decision, with the volumes and devices that the Reserve
 // plugins choose. The state of the fork must be that of the decision.
 func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
+	a, class := k.assumed(d)
+	if err := k.cache.AssumePodOfClass(k.logger, a.pod, class); err != nil {
+		return nil, err
+	}
+	if err := a.reserve(ctx); err != nil {
+		return nil, firstError(err, a.TakeBack(ctx))
+	}
+	return a, nil
+}
+
+// assumed returns the pod of a decision on its node, and how the cache gets to know it.
+func (k *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 	pod := *d.Pod // shallow, as in the scheduling loop
 	pod.Spec.NodeName = d.SuggestedHost
 	like := d.Class.Like
@@ -154,15 +166,24 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 		}
 	}
 	// Deciders number their classes independently, and read one log of changes: no pod has a class.
-	if err := k.cache.AssumePodOfClass(k.logger, &pod, cache.Class{Like: like}); err != nil {
-		return nil, err
+	return &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}, cache.Class{Like: like}
+}
+
+// reserve ends the nomination of the pod, and lets the plugins choose its volumes and devices.
+func (a *Assumed) reserve(ctx context.Context) error {
+	d := &a.decision
+	a.fork.nominator.DeleteNominatedPodIfExists(a.pod)
+	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, a.pod, d.SuggestedHost); !status.IsSuccess() {
+		return fmt.Errorf("reserving for the pod: %w", status.AsError())
 	}
-	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}
-	k.nominator.DeleteNominatedPodIfExists(&pod)
-	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, &pod, d.SuggestedHost); !status.IsSuccess() {
-		return nil, fmt.Errorf("reserving for the pod: %w", firstError(status.AsError(), a.TakeBack(ctx)))
-	}
-	return a, nil
+	return nil
+}
+
+// unreserve gives back volumes, devices and the nomination.
+func (a *Assumed) unreserve(ctx context.Context) {
+	d := &a.decision
+	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
+	a.fork.nominate(d.Pod, a.nominated)
 }
 
 func firstError(a, b error) error {
@@ -174,11 +195,6 @@ func firstError(a, b error) error {
 
 // TakeBack takes the pod off its node, and gives back its volumes, devices and nomination.
 func (a *Assumed) TakeBack(ctx context.Context) error {
-	d := &a.decision
-	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
-	if err := a.fork.cache.ForgetPod(a.fork.logger, a.pod); err != nil {
-		return err
-	}
-	a.fork.nominate(d.Pod, a.nominated)
-	return nil
+	a.unreserve(ctx)
+	return a.fork.cache.ForgetPod(a.fork.logger, a.pod)
 }

@@ -7,7 +7,8 @@
 //	victims.go  the same without pods of a lower priority
 //	reason.go   why a group got no nodes
 //
-// The scheduling loop makes attempts on the cluster, and a simulation makes them on a fork.
+// The scheduling loop makes attempts on its snapshot. Explanations and simulations make them on
+// that of a fork. All that an attempt tries is in an overlay of the snapshot: nobody else sees it.
 package gang
 
 import (
@@ -15,7 +16,7 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -25,24 +26,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// Cluster is what an attempt is made on. Members are known by their indexes.
-type Cluster interface {
-	// Snapshot returns the nodes and pods as they are now. It is valid until the next change.
-	Snapshot(ctx context.Context) (*cache.Snapshot, error)
-	// Place looks for a node for a member among those of a domain, and assumes it there.
-	Place(ctx context.Context, member int, within podgroup.Domain) Outcome
-	// TakeBack takes a member off the node on which Place has assumed it.
-	TakeBack(ctx context.Context, member int)
-	// Hide takes pods off their nodes until Show is called.
-	Hide(pods ...*corev1.Pod)
-	Show()
+// Decider decides the members of an attempt, which are known by their indexes.
+type Decider interface {
+	// Decide looks for a node for a member among those of a domain, on the snapshot of the attempt,
+	// and reserves there what plugins reserve, such as volumes.
+	Decide(ctx context.Context, member int, within podgroup.Domain) Outcome
+	// Unreserve gives back what Decide has reserved for a member.
+	Unreserve(ctx context.Context, member int)
 }
 
-// Outcome is what Place has found for a member. The zero Outcome is that of a member that was not
-// tried.
+// Outcome is what was found for a member. The zero Outcome is that of a member that was not tried.
 type Outcome struct {
-	// Node is the node that the member is assumed on, "" if there is none.
+	// Node is the node of the member, "" if there is none.
 	Node string
+	// Pod is the member with its node, and Class its class, if it is known. They are for the overlay.
+	Pod   fwk.PodInfo
+	Class cache.Class
 	// Status is why the member has no node.
 	Status *fwk.Status
 	// State is the state of the scheduling cycle of a member without a node.
@@ -50,10 +49,11 @@ type Outcome struct {
 }
 
 // Attempt is one attempt at the pods of a group. Its members are placed one after the other, each
-// on the cluster with those before it. If enough of them get a node, they stay there. Otherwise
-// those that got one are taken back, in reverse order, and nothing of the attempt remains.
+// on the cluster with those before it. If enough of them get a node, they stay there, and the caller
+// commits the overlay. Otherwise those that got one are taken back, in reverse order, and nothing of
+// the attempt remains.
 //
-// It belongs to the goroutine that decides on its cluster.
+// It belongs to the goroutine that owns the snapshot of its overlay.
 type Attempt struct {
 	// Group is what the object of the group says, as far as there is one.
 	Group podgroup.Group
@@ -70,21 +70,27 @@ type Attempt struct {
 	IntN func(n int) int
 	// DryRuns is how many dry runs of preemptions are left.
 	DryRuns int
-	Cluster Cluster
+	// Overlay is on the snapshot on which Decider decides. The caller opens it, and closes it in the
+	// end. It is empty at first.
+	Overlay *cache.Overlay
+	Decider Decider
 
 	// Outcomes are those of the members.
 	Outcomes []Outcome
 	// Why is the reason of an attempt that failed.
 	Why *Reason
+
+	// placed are the members that have a node, in the order in which they got it.
+	placed []int
 }
 
 // Place looks for nodes for the members, in one domain after the other. It reports whether enough
 // of them got one. If not, none has one, and Why is set.
 func (a *Attempt) Place(ctx context.Context) bool {
 	a.Outcomes = make([]Outcome, len(a.Members))
-	for _, domain := range a.domains(ctx) {
+	for _, domain := range a.domains() {
 		clear(a.Outcomes)
-		placed := a.placeIn(ctx, domain, a.Needed)
+		placed := a.PlaceIn(ctx, domain, a.Needed)
 		if placed >= a.Needed {
 			a.Why = nil
 			return true
@@ -100,13 +106,16 @@ func (a *Attempt) Place(ctx context.Context) bool {
 	return false
 }
 
-// TakeBack takes back the members that got a node.
+// TakeBack takes back the members that got a node, the latest first, and puts pods that were hidden
+// back on their nodes.
 func (a *Attempt) TakeBack(ctx context.Context) {
-	for i := range slices.Backward(a.Outcomes) {
-		if a.Outcomes[i].Node != "" {
-			a.Cluster.TakeBack(ctx, i)
-			a.Outcomes[i] = Outcome{}
-		}
+	for _, member := range slices.Backward(a.placed) {
+		a.Decider.Unreserve(ctx, member)
+		a.Outcomes[member] = Outcome{}
+	}
+	a.placed = a.placed[:0]
+	if err := a.Overlay.Rollback(); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", a.Group.Key)
 	}
 }
 
@@ -119,9 +128,12 @@ func (a *Attempt) Nodes() []string {
 	return nodes
 }
 
-// placeIn places the members on the nodes of a domain, and returns how many got one. It ends early
+// PlaceIn places the members on the nodes of a domain, and returns how many got one. It ends early
 // if fewer than needed can get one.
-func (a *Attempt) placeIn(ctx context.Context, domain podgroup.Domain, needed int) (placed int) {
+func (a *Attempt) PlaceIn(ctx context.Context, domain podgroup.Domain, needed int) (placed int) {
+	if a.Outcomes == nil {
+		a.Outcomes = make([]Outcome, len(a.Members))
+	}
 	for i := range a.Members {
 		if placed+len(a.Members)-i < needed {
 			return placed
@@ -135,20 +147,29 @@ func (a *Attempt) placeIn(ctx context.Context, domain podgroup.Domain, needed in
 
 // place looks for a node for a member, and reports whether there is one.
 func (a *Attempt) place(ctx context.Context, member int, domain podgroup.Domain) bool {
-	a.Outcomes[member] = a.Cluster.Place(ctx, member, domain)
-	return a.Outcomes[member].Node != ""
+	outcome := a.Decider.Decide(ctx, member, domain)
+	if outcome.Node != "" {
+		if err := a.Overlay.Place(outcome.Pod, outcome.Class); err != nil {
+			a.Decider.Unreserve(ctx, member)
+			outcome = Outcome{Status: fwk.AsStatus(err)}
+		} else {
+			a.placed = append(a.placed, member)
+		}
+	}
+	a.Outcomes[member] = outcome
+	return outcome.Node != ""
 }
 
 // domains returns the domains to try, in order. If there is none that could do, Why is set.
-func (a *Attempt) domains(ctx context.Context) []podgroup.Domain {
+func (a *Attempt) domains() []podgroup.Domain {
 	if a.Group.Problem != "" {
 		a.Why = NewReason(fmt.Sprintf("pod group %s: %s", a.Group.Key, a.Group.Problem))
 		a.Why.fit.Diagnosis.UnschedulablePlugins.Insert(podgroup.Gate)
 		return nil
 	}
 	everywhere := []podgroup.Domain{nil}
-	nodes, err := a.nodes(ctx)
-	if err != nil || len(nodes) == 0 {
+	nodes := a.nodes()
+	if len(nodes) == 0 {
 		return everywhere // to place the first member fails, too, and has the reason
 	}
 	demand := a.demand()
@@ -167,12 +188,15 @@ func (a *Attempt) domains(ctx context.Context) []podgroup.Domain {
 	return domains
 }
 
-func (a *Attempt) nodes(ctx context.Context) ([]fwk.NodeInfo, error) {
-	snapshot, err := a.Cluster.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return snapshot.NodeInfos().List()
+// DomainsWithRoom returns the domains to try, in order, where there may be room for as many members.
+func (a *Attempt) DomainsWithRoom(members int) []podgroup.Domain {
+	domains, _ := a.Group.Topology.Candidates(a.nodes(), a.demand(), members, a.On)
+	return domains
+}
+
+func (a *Attempt) nodes() []fwk.NodeInfo {
+	nodes, _ := a.Overlay.Snapshot().List() // a snapshot has no error
+	return nodes
 }
 
 // demand returns what the members request, nil if the profile does not compare that with the nodes.

@@ -24,46 +24,33 @@ const maxReservePlacements = 4096
 // members without one: those where they fit now, and then the ones with the least to wait for. It
 // returns nil if it finds no nodes for enough of them. stick are nodes that it tries first, so that
 // a group that is tried again does not begin to wait for others. No member has a node in the end.
-func (a *Attempt) Reserve(ctx context.Context, stick sets.Set[string]) ([]string, error) {
-	nodes, err := a.nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	demand := a.demand()
+func (a *Attempt) Reserve(ctx context.Context, stick sets.Set[string]) []string {
+	nodes, demand := a.nodes(), a.demand()
 	domains := a.Group.Topology.CandidatesWithout(math.MaxInt32, nodes, demand, a.Needed, a.On.Union(stick))
 	if len(domains) == 0 {
-		return nil, nil
+		return nil
 	}
 	defer a.startOver(ctx, nil)
 	a.startOver(ctx, nil)
-	r := &reserving{Attempt: a, domain: domains[0], left: len(a.Members) + maxReservePlacements}
-	waiting := r.order(nodes, demand, stick) // before nodes change
-	r.place(ctx)
+	domain, left := domains[0], len(a.Members)+maxReservePlacements
+	waiting := leavingOrder(nodes, domain, demand, stick) // before nodes change
+	left = a.placeRest(ctx, domain, left)
 	for _, node := range waiting {
-		if r.placed >= a.Needed {
-			return a.Nodes(), nil
+		if len(a.placed) >= a.Needed {
+			break
 		}
-		a.Cluster.Hide(a.leaving(node)...)
-		r.place(ctx)
+		a.hide(ctx, a.leaving(node)...)
+		left = a.placeRest(ctx, domain, left)
 	}
-	if r.placed < a.Needed {
-		return nil, nil
+	if len(a.placed) < a.Needed {
+		return nil
 	}
-	return a.Nodes(), nil
+	return a.Nodes()
 }
 
-// reserving is the state of Reserve.
-type reserving struct {
-	*Attempt
-	domain podgroup.Domain
-	placed int
-	// left is how many members may still be placed.
-	left int
-}
-
-// order returns the nodes of the domain that have room for members without their pods: first those
+// leavingOrder returns the nodes of a domain that have room for members without their pods: first those
 // that stick, and then those that have the most room now.
-func (r *reserving) order(nodes []fwk.NodeInfo, demand *podgroup.Demand, stick sets.Set[string]) []fwk.NodeInfo {
+func leavingOrder(nodes []fwk.NodeInfo, domain podgroup.Domain, demand *podgroup.Demand, stick sets.Set[string]) []fwk.NodeInfo {
 	type ranked struct {
 		fwk.NodeInfo
 		sticks bool
@@ -71,7 +58,7 @@ func (r *reserving) order(nodes []fwk.NodeInfo, demand *podgroup.Demand, stick s
 	}
 	var all []ranked
 	for _, node := range nodes {
-		if !r.domain.Contains(node.Node()) {
+		if !domain.Contains(node.Node()) {
 			continue
 		}
 		next := ranked{NodeInfo: node, sticks: stick.Has(node.Node().Name)}
@@ -100,25 +87,25 @@ func (r *reserving) order(nodes []fwk.NodeInfo, demand *podgroup.Demand, stick s
 	return ordered
 }
 
-// place places the members that have no node. A member that is like one that has just been refused
-// is not tried.
-func (r *reserving) place(ctx context.Context) {
+// placeRest places the members that have no node, left at most, and returns how many more may be
+// placed. A member that is like one that has just been refused is not tried.
+func (a *Attempt) placeRest(ctx context.Context, domain podgroup.Domain, left int) int {
 	var refused []*corev1.Pod
-	for i, info := range r.Members {
+	for i, info := range a.Members {
 		pod := info.GetPod()
 		alike := func(other *corev1.Pod) bool { return podgroup.Alike(pod, other) }
-		if r.Outcomes[i].Node != "" || slices.ContainsFunc(refused, alike) {
+		if a.Outcomes[i].Node != "" || slices.ContainsFunc(refused, alike) {
 			continue
 		}
-		if r.left--; r.left < 0 {
-			return
+		if left == 0 {
+			break
 		}
-		if r.Attempt.place(ctx, i, r.domain) {
-			r.placed++
-		} else {
+		left--
+		if !a.place(ctx, i, domain) {
 			refused = append(refused, pod)
 		}
 	}
+	return left
 }
 
 // leaving returns the pods of a node that may end: not those that run as long as the node, nor

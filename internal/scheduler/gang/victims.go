@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -46,10 +47,6 @@ func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err 
 	if plugin == nil {
 		return nil, "", nil
 	}
-	// Members that were taken back are still in the snapshot.
-	if _, err := a.Cluster.Snapshot(ctx); err != nil {
-		return nil, "", err
-	}
 	if ok, message := plugin.GroupMayPreempt(ctx, a.pods()); !ok {
 		return nil, message, nil
 	}
@@ -67,18 +64,9 @@ func (a *Attempt) pods() []*corev1.Pod {
 
 // chooseVictims returns how the group gets nodes after evictions, nil if these do not help.
 func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (*Plan, error) {
-	domains, err := a.domainsWithout(ctx, a.highestPriority())
-	if err != nil {
-		return nil, err
-	}
 	defer a.startOver(ctx, nil)
-	for _, domain := range domains {
+	for _, domain := range a.domainsWithout(a.highestPriority()) {
 		a.startOver(ctx, nil)
-		// The trial finds the pods of whole groups in the snapshot, also those that were hidden for
-		// the domain before.
-		if _, err := a.Cluster.Snapshot(ctx); err != nil {
-			return nil, err
-		}
 		trial := plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN, a.DryRuns)
 		plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 		placed, err := a.placeEvicting(ctx, plan)
@@ -108,7 +96,7 @@ func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 	for i := 0; i < len(choices); {
 		rest := slices.Delete(slices.Clone(choices), i, i+1)
 		a.startOver(ctx, rest)
-		if a.placeIn(ctx, plan.Domain, a.Needed) >= a.Needed {
+		if a.PlaceIn(ctx, plan.Domain, a.Needed) >= a.Needed {
 			choices, plan.Nodes = rest, a.Nodes()
 			continue
 		}
@@ -120,28 +108,26 @@ func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 // startOver takes all members back, and only the victims of some choices off the snapshot.
 func (a *Attempt) startOver(ctx context.Context, choices []*preemption.Choice) {
 	a.TakeBack(ctx)
-	a.Cluster.Show()
 	for _, choice := range choices {
-		a.Cluster.Hide(choice.Victims...)
+		a.hide(ctx, choice.Victims...)
 	}
 	clear(a.Outcomes)
 }
 
+// hide takes pods off the snapshot.
+func (a *Attempt) hide(ctx context.Context, pods ...*corev1.Pod) {
+	if err := a.Overlay.Hide(pods...); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Pods cannot be hidden in an attempt at a pod group", "podGroup", a.Group.Key)
+	}
+}
+
 // domainsWithout returns the domains in which the group may fit without the pods of a lower
 // priority.
-func (a *Attempt) domainsWithout(ctx context.Context, priority int32) ([]podgroup.Domain, error) {
-	snapshot, err := a.Cluster.Snapshot(ctx)
-	if err != nil {
-		return nil, err
+func (a *Attempt) domainsWithout(priority int32) []podgroup.Domain {
+	if !a.Overlay.Snapshot().HasPodsBelow(priority) {
+		return nil
 	}
-	if !snapshot.HasPodsBelow(priority) {
-		return nil, nil
-	}
-	nodes, err := snapshot.NodeInfos().List()
-	if err != nil {
-		return nil, err
-	}
-	return a.Group.Topology.CandidatesWithout(priority, nodes, a.demand(), a.Needed, a.On), nil
+	return a.Group.Topology.CandidatesWithout(priority, a.nodes(), a.demand(), a.Needed, a.On)
 }
 
 // highestPriority returns the highest priority that counts for a member.
@@ -165,7 +151,7 @@ func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
 // placeEvicting places as many members as fit in the domain of a plan, and then, until enough have
 // a node, others for which it takes victims off the snapshot. It returns how many got a node.
 func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan) (placed int, err error) {
-	placed = a.placeIn(ctx, plan.Domain, 0)
+	placed = a.PlaceIn(ctx, plan.Domain, 0)
 	missing := len(a.Members) - placed
 	for i := range a.Members {
 		if placed >= a.Needed || placed+missing < a.Needed {
@@ -206,6 +192,6 @@ func (a *Attempt) placeMemberEvicting(ctx context.Context, plan *Plan, member in
 	if choice == nil || err != nil {
 		return false, err
 	}
-	a.Cluster.Hide(choice.Victims...)
+	a.hide(ctx, choice.Victims...)
 	return a.place(ctx, member, plan.Domain), nil
 }

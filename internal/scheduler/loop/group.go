@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -33,21 +34,13 @@ import (
 type groupCycle struct {
 	gang.Attempt
 	loop    *Loop
-	members []*member
+	members members
 	// first is the number of the first decision that the attempt records.
 	first decisionlog.Number
 	// decision is that about the group as a whole. 0: members were tried, which are recorded.
 	decision decisionlog.Number
 	// retry means that the group is tried again after its back-off, whatever happens.
 	retry bool
-}
-
-// member is a pod of a groupCycle.
-type member struct {
-	*cycle
-	// placed is set while the pod is assumed on a node.
-	placed     *binding.Cycle
-	nominating *fwk.NominatingInfo
 }
 
 // newGroupCycle returns the attempt at the group that was popped with a pod.
@@ -80,15 +73,39 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 	}
 	began := g.loop.Clock.Now()
 	g.first = g.loop.Decisions.Newest() + 1
-	if !g.Place(ctx) {
+	fits := g.attempt(ctx)
+	if !fits {
 		g.record(began)
 		g.makeRoom(ctx)
-		g.observe(began)
+	}
+	g.observe(began)
+	if !fits || !g.assume(ctx) {
+		g.close(ctx)
 		g.fail(ctx)
 		return nil
 	}
-	g.observe(began)
 	return g.commit(ctx)
+}
+
+// attempt opens the overlay, in which all of the attempt happens, and places the members there.
+func (g *groupCycle) attempt(ctx context.Context) (fits bool) {
+	var err error
+	if g.Overlay, err = g.loop.Cache.BeginOverlay(klog.FromContext(ctx), g.loop.Snapshot); err != nil {
+		g.Why = gang.NewReason(fmt.Sprintf("pod group %s", g.Group.Key))
+		g.Why.Err = err
+		return false
+	}
+	return g.Place(ctx)
+}
+
+// close ends the overlay.
+func (g *groupCycle) close(ctx context.Context) {
+	if g.Overlay == nil {
+		return
+	}
+	if err := g.Overlay.Close(); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", g.Group.Key)
+	}
 }
 
 // observe measures the attempt, which has just been decided.
@@ -117,7 +134,7 @@ func (g *groupCycle) skip(ctx context.Context) {
 	for i, m := range g.members {
 		g.Members[i] = m.pod.PodInfo
 	}
-	g.Cluster = &groupCluster{g.loop, g.members}
+	g.Decider = g.members
 }
 
 // fail gives all members back to the queue. They have one reason: that of the first one that got no
@@ -209,29 +226,46 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	return barrier
 }
 
+// assume assumes the members that have a node in the cache, and puts them behind a barrier. If that
+// fails, none of them is assumed, all are taken back, and Why is set.
+func (g *groupCycle) assume(ctx context.Context) bool {
+	var placed []*member
+	var pods []*corev1.Pod
+	for _, m := range g.members {
+		if m.placed != nil {
+			placed = append(placed, m)
+			pods = append(pods, m.placed.Pod.Pod)
+		}
+	}
+	err := g.Overlay.Commit()
+	if err == nil {
+		if barrier := g.barrier(pods); barrier != nil {
+			for _, m := range placed {
+				m.placed.Barrier = barrier
+			}
+			return true
+		}
+		err = errFewerThanNeeded
+		for _, m := range placed {
+			m.forget(withPod(ctx, m.pod.Pod), m.placed)
+		}
+	}
+	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but the cluster has changed since", g.Group.Key, len(placed)))
+	g.Why.Err = err
+	g.TakeBack(ctx)
+	return false
+}
+
 // commit makes the placement known, and returns the members that have a node. The others have their
 // own reasons, and are tried again by themselves.
 func (g *groupCycle) commit(ctx context.Context) []*member {
 	logger := klog.FromContext(ctx)
 	var placed []*member
-	var assumed []*corev1.Pod
 	for _, m := range g.members {
 		if m.placed != nil {
 			placed = append(placed, m)
-			assumed = append(assumed, m.placed.Pod.Pod)
+			m.cycle.commit(logger, m.placed)
 		}
-	}
-	barrier := g.barrier(assumed)
-	if barrier == nil {
-		g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group have lost their nodes since", g.Group.Key, len(placed)))
-		g.Why.Err = errFewerThanNeeded
-		g.TakeBack(ctx)
-		g.fail(ctx)
-		return nil
-	}
-	for _, m := range placed {
-		m.placed.Barrier = barrier
-		m.cycle.commit(logger, m.placed)
 	}
 	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)

@@ -21,9 +21,6 @@ func (g *groupCycle) makeRoom(ctx context.Context) {
 	for _, m := range g.members {
 		m.trial, m.recorded, m.decision = true, m.decision, 0
 	}
-	// What the trials do to the cache are no changes on which decisions depend.
-	g.loop.Cache.BeginTrial()
-	defer g.loop.Cache.EndTrial()
 	if g.preempt(ctx) {
 		return
 	}

@@ -34,9 +34,9 @@ func (g *groupCycle) reserve(ctx context.Context) {
 	if turn%2 == 0 || g.othersKeepRoom() {
 		return
 	}
-	nodes, err := g.Reserve(ctx, g.endNominations())
-	if err != nil || nodes == nil {
-		return // a snapshot that was repaired is for the next attempt
+	nodes := g.Reserve(ctx, g.endNominations())
+	if nodes == nil {
+		return
 	}
 	g.nominate(nodes)
 	on := sets.New(nodes...).Delete("").Len()

@@ -164,12 +164,14 @@ type cycle struct {
 	state      *schedframework.CycleState
 	toActivate *schedframework.PodsToActivate
 	start      time.Time
-	// inGroup means that the pod is placed with others of its group. It does not preempt by itself:
-	// the group may not fit even with the room that it would make.
+	// inGroup means that the pod is placed with others of its group, in the overlay of the attempt. It
+	// does not preempt by itself: the group may not fit even with the room that it would make.
 	inGroup bool
 	// trial means that the pod is placed to see whether it would fit without others. Such a
 	// decision is not recorded.
 	trial bool
+	// class is that of the pod that was decided, if it is known.
+	class cache.Class
 	// within is the part of the cluster in which the pod is placed. nil: all of it.
 	within podgroup.Domain
 	// decision is the number of the recorded decision. 0: it is not recorded.

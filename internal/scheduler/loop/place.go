@@ -13,14 +13,14 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On
-// failure nothing stays assumed or reserved. Otherwise commit or undo must follow.
+// failure nothing stays assumed or reserved. Otherwise commit must follow. A pod of a group is not
+// assumed: its group is, as a whole, and commit or unreserve must follow.
 func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	if err := c.updateSnapshot(ctx); err != nil {
@@ -47,30 +47,40 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		FeasibleNodes:  result.FeasibleNodes,
 		Extenders:      c.profile.Extenders,
 	}
-	if err := c.assume(logger, b.Pod.PodInfo, result.Class); err != nil {
-		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
-		return nil, failure.ClearNomination, fwk.AsStatus(err)
+	c.class = result.Class
+	if !c.inGroup {
+		if err := c.assume(logger, b.Pod.PodInfo); err != nil {
+			c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
+			return nil, failure.ClearNomination, fwk.AsStatus(err)
+		}
 	}
 	c.nominatedTo = c.loop.Queue.Nominator().NodeOf(c.pod.Pod.UID)
 	c.loop.Queue.DeleteNominatedPodIfExists(c.pod.Pod)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
-		c.undo(ctx, b)
+		c.unreserve(ctx, b)
+		if !c.inGroup {
+			c.forget(ctx, b)
+		}
 		c.endNomination(logger, b.NodeName)
 		return nil, failure.ClearNomination, binding.Refused(c.pod.Pod, b.NodeName, status)
 	}
 	return b, nil, nil
 }
 
-// undo takes a pod back from its node.
-func (c *cycle) undo(ctx context.Context, b *binding.Cycle) {
+// unreserve lets the plugins undo what they have reserved for a pod.
+func (c *cycle) unreserve(ctx context.Context, b *binding.Cycle) {
 	ctx = context.WithoutCancel(ctx) // a timeout of the cycle must not keep plugins from undoing what they reserved
 	pod := b.Pod.Pod
 	if c.profile.Framework.RejectWaitingPod(pod.UID) {
 		c.profile.Framework.WaitOnPermit(ctx, pod) // removes it from the waiting pods
 	}
 	c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, pod, b.NodeName)
-	if err := c.loop.Cache.ForgetPod(klog.FromContext(ctx), pod); err != nil {
+}
+
+// forget takes an assumed pod off its node.
+func (c *cycle) forget(ctx context.Context, b *binding.Cycle) {
+	if err := c.loop.Cache.ForgetPod(klog.FromContext(ctx), b.Pod.Pod); err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "node", b.NodeName)
 	}
 }
@@ -87,11 +97,11 @@ func (c *cycle) updateSnapshot(ctx context.Context) error {
 }
 
 // assume adds the pod to its node in the cache, by its class if the decision returned one.
-func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class cache.Class) error {
-	if class.ID == 0 {
+func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo) error {
+	if c.class.ID == 0 {
 		return c.loop.Cache.AssumePod(logger, pod)
 	}
-	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, class)
+	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, c.class)
 }
 
 // endNomination reports that the pod is no longer nominated. If it was nominated for another node,

@@ -26,7 +26,7 @@ func (c *cycle) record(ctx context.Context, result *algorithm.Result, status *fw
 	d := decisionlog.Decision{
 		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: c.start, Attempt: c.pod.Attempts,
 		Profile: c.profile.Config.Name, Revision: c.profile.Config.Revision,
-		Snapshot: c.loop.Snapshot.Changes(), Nominated: c.nominated, Domain: c.within, Class: result.Class.ID,
+		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within, Class: result.Class.ID,
 		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
 		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes,
 		Result: resultOf(status),
@@ -52,7 +52,7 @@ func (g *groupCycle) record(began time.Time) {
 	d := decisionlog.Decision{
 		Namespace: g.Group.Namespace, Group: g.Group.Name, Time: began,
 		Profile: g.Profile.Config.Name, Revision: g.Profile.Config.Revision,
-		Snapshot: g.loop.Snapshot.Changes(), Nodes: g.loop.Snapshot.NumNodes(), Result: decisionlog.Unschedulable,
+		Changes: g.loop.Snapshot.Changes(), Nodes: g.loop.Snapshot.NumNodes(), Result: decisionlog.Unschedulable,
 	}
 	if g.Why.Err != nil {
 		d.Result = decisionlog.Failed

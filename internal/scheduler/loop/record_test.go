@@ -57,7 +57,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 				want.Namespace, want.Name = pod.Namespace, pod.Name
 				want.Number, want.Pod, want.Time, want.Attempt, want.Nodes = 1, podUID, c.start, 3, 1
 				want.Profile, want.Revision = c.profile.Config.Name, c.profile.Config.Revision
-				want.Snapshot = c.loop.Snapshot.Changes()
+				want.Changes = c.loop.Snapshot.Changes()
 				got.Top = nil
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("the record (-want +got):\n%s", diff)
@@ -107,7 +107,7 @@ func TestAGroupThatIsRefusedAsAWholeIsRecorded(t *testing.T) {
 	d[0].Time = before
 	w.Expect(d[0]).To(Equal(decisionlog.Decision{
 		Number: 1, Namespace: "default", Group: "g", Time: before, Attempt: 1, Profile: d[0].Profile, Revision: d[0].Revision,
-		Snapshot: w.loop.Snapshot.Changes(), Nodes: 1, Result: decisionlog.Unschedulable,
+		Changes: w.loop.Snapshot.Changes(), Nodes: 1, Result: decisionlog.Unschedulable,
 		Message: "pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most",
 	}))
 	w.expectNothingLeft(3)

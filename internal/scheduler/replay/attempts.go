@@ -5,81 +5,109 @@ package replay
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 )
 
-// attempt is the decisions for a node of an attempt to place a group that failed. Their pods stayed
-// on their nodes until its last decision, and those after them were decided with them there.
-type attempt struct {
-	decisions []*capture.Decision
-	// standing means that the snapshot was taken before the pods were taken off their nodes.
-	standing bool
+// attempts is what is known about the attempts at groups. The decisions of an attempt follow each
+// other, and each was made with the pods that got a node before on their nodes: Decision.Placed of
+// them. If the attempt succeeded, these pods were assumed in the end, and are on their nodes. If it
+// failed, no other decision was made with them there.
+type attempts struct {
+	// placed are the decisions for a node of the attempts that failed, by the index of the last
+	// decision of the attempt.
+	placed map[int][]*capture.Decision
+	// inVain are the numbers of all decisions of attempts that failed.
+	inVain sets.Set[uint64]
+	// unassumed are the numbers of the decisions for a node where the pod was never assumed, because
+	// Reserve failed.
+	unassumed sets.Set[uint64]
+	// unknown are the numbers of decisions that were made with pods on nodes that are not known.
+	unknown sets.Set[uint64]
 }
 
-// failedAttempts returns the attempts by the index of the decision after which the pods were taken
-// off their nodes. The scheduling loop does nothing else between the decisions of an attempt, so
-// that it ends with as many changes as there are such pods. It cannot be told apart from others if
-// something else changed at this moment; then it is missing.
-func failedAttempts(s *capture.Snapshot) map[int]attempt {
-	attempts := map[int]attempt{}
-	var open []*capture.Decision
-	for i := range s.Decisions {
-		d, next := &s.Decisions[i], s.Header.Changes
-		if i+1 < len(s.Decisions) {
-			next = s.Decisions[i+1].Changes
+// readAttempts finds the attempts. A decision about a single pod is an attempt of its own.
+func readAttempts(s *capture.Snapshot) *attempts {
+	a := &attempts{placed: map[int][]*capture.Decision{}, inVain: sets.New[uint64](), unassumed: sets.New[uint64](), unknown: sets.New[uint64]()}
+	for first := 0; first < len(s.Decisions); {
+		last := first
+		for last+1 < len(s.Decisions) && s.Decisions[last+1].Placed > 0 {
+			last++
 		}
-		if d.Node != "" && d.Result == decisionlog.Unschedulable.String() {
-			open = append(open, d)
-		}
-		switch others := int64(next-d.Changes) - ownChanges(d, next); {
-		case others != 0 && others == int64(len(open)):
-			attempts[i] = attempt{decisions: open}
-			open = nil
-		case others != 0:
-			open = nil
-		case i == len(s.Decisions)-1 && len(open) > 0:
-			attempts[i] = attempt{decisions: open, standing: true}
-		}
+		a.read(s, first, last)
+		first = last + 1
 	}
-	return attempts
+	return a
 }
 
-// ownChanges returns how many changes a decision made before the next one: it assumed the pod, and
-// forgot it at once if Reserve failed.
-func ownChanges(d *capture.Decision, next uint64) int64 {
-	switch {
-	case d.Node == "":
-		return 0
-	case d.Result == decisionlog.BindFailed.String() && next-d.Changes > 1:
-		return 2
+// read reads the attempt with the decisions from first to last.
+func (a *attempts) read(s *capture.Snapshot, first, last int) {
+	changes := s.Header.Changes
+	if last+1 < len(s.Decisions) {
+		changes = s.Decisions[last+1].Changes
 	}
-	return 1
+	failed := false
+	var placed []*capture.Decision
+	for i := first; i <= last; i++ {
+		d := &s.Decisions[i]
+		if d.Node == "" {
+			continue
+		}
+		reserved := d.Result != decisionlog.BindFailed.String() || changes > d.Changes+uint64(d.Placed)
+		if i < last {
+			reserved = s.Decisions[i+1].Placed > d.Placed
+		}
+		if !reserved {
+			a.unassumed.Insert(d.Number)
+			continue
+		}
+		placed = append(placed, d)
+		failed = failed || d.Result == decisionlog.Unschedulable.String()
+	}
+	if !failed {
+		return
+	}
+	a.placed[last] = placed
+	for i := first; i <= last; i++ {
+		a.inVain.Insert(s.Decisions[i].Number)
+	}
+	if s.Decisions[first].Placed > 0 { // the snapshot does not have the decisions before it
+		a.forget(s, last)
+	}
 }
 
-// restore returns the pods of the attempt that failed after the decision with an index, which must
-// be put on their nodes again. It returns nothing if one of them is gone, or is on a node that it
-// has not left since.
-func (p *past) restore(after int) (pods []*corev1.Pod) {
-	a := p.attempts[after]
-	for _, d := range a.decisions {
-		pod, placed := p.pods[d.Pod], p.placed[d.Pod]
-		if pod == nil || (placed != nil) != a.standing || placed != nil && placed.Spec.NodeName != d.Node {
+// forget is for an attempt that failed whose pods cannot all be put on their nodes again.
+func (a *attempts) forget(s *capture.Snapshot, last int) {
+	for i := last; i >= 0 && a.inVain.Has(s.Decisions[i].Number); i-- {
+		d := &s.Decisions[i]
+		a.unassumed.Insert(d.Number)
+		if d.Placed == 0 {
+			break // the first one, which was made without them
+		}
+		a.unknown.Insert(d.Number)
+	}
+	delete(a.placed, last)
+}
+
+// restore returns the pods of the attempt that failed with the decision with an index, which must be
+// put on their nodes again. It returns nothing if one of them is gone, or is on a node that it has
+// not left since.
+func (p *past) restore(last int) (pods []*corev1.Pod) {
+	placed := p.attempts.placed[last]
+	for _, d := range placed {
+		pod := p.pods[d.Pod]
+		if pod == nil || p.placed[d.Pod] != nil {
+			p.attempts.forget(p.state.snapshot, last)
 			return nil
 		}
-		if !a.standing {
-			pod = unbound(pod)
-			pod.Spec.NodeName = d.Node
-			pods = append(pods, pod)
-		}
+		pod = unbound(pod)
+		pod.Spec.NodeName = d.Node
+		pods = append(pods, pod)
 	}
 	for _, pod := range pods {
 		p.placed[pod.UID] = pod
-		p.after++
-	}
-	for _, d := range a.decisions {
-		p.inVain.Insert(d.Number)
 	}
 	return pods
 }

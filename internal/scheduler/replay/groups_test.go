@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/explain"
@@ -42,45 +40,47 @@ type worldGang struct {
 	decisions []decisionlog.Number
 }
 
-var _ gang.Cluster = &worldGang{}
+var _ gang.Decider = &worldGang{}
 
-// Snapshot implements gang.Cluster.
-func (g *worldGang) Snapshot(context.Context) (*cache.Snapshot, error) {
-	return g.world.Snapshot, g.Cache.UpdateSnapshot(logr.Discard(), g.world.Snapshot)
-}
-
-// Place implements gang.Cluster.
-func (g *worldGang) Place(_ context.Context, i int, within podgroup.Domain) gang.Outcome {
+// Decide implements gang.Decider.
+func (g *worldGang) Decide(_ context.Context, i int, within podgroup.Domain) gang.Outcome {
 	g.assumed[i], g.decisions[i] = g.decideWithin(within, g.pods[i], decisionlog.Binding)
 	if g.assumed[i] == nil {
 		return gang.Outcome{Status: fwk.NewStatus(fwk.Unschedulable)}
 	}
-	return gang.Outcome{Node: g.assumed[i].Spec.NodeName}
+	return gang.Outcome{Node: g.assumed[i].Spec.NodeName, Pod: infoOf(g, g.assumed[i])}
 }
 
-// TakeBack implements gang.Cluster.
-func (g *worldGang) TakeBack(_ context.Context, i int) {
+// Unreserve implements gang.Decider.
+func (g *worldGang) Unreserve(_ context.Context, i int) {
 	g.log.Finish(g.decisions[i], decisionlog.Unschedulable)
-	g.must(g.Cache.ForgetPod(logr.Discard(), g.assumed[i]))
 	g.assumed[i] = nil
 }
 
-// Hide and Show implement gang.Cluster. No group of a world preempts.
-func (*worldGang) Hide(...*corev1.Pod) {}
-func (*worldGang) Show()               {}
+// attempt begins an attempt at a group.
+func (w *world) attempt(topology podgroup.Topology, needed int, pods ...*corev1.Pod) (*gang.Attempt, *worldGang) {
+	w.Helper()
+	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, len(pods)), decisions: make([]decisionlog.Number, len(pods))}
+	overlay, err := w.Cache.BeginOverlay(logr.Discard(), w.Snapshot)
+	w.must(err)
+	a := &gang.Attempt{
+		Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile, Overlay: overlay, Decider: g,
+	}
+	for _, pod := range pods {
+		a.Members = append(a.Members, infoOf(w, pod))
+	}
+	return a, g
+}
 
 // placeGroup decides a group. It returns the attempt, after which the pods that fit are assumed if
 // they are enough.
 func (w *world) placeGroup(topology podgroup.Topology, needed int, pods ...*corev1.Pod) *worldGang {
 	w.Helper()
-	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, len(pods)), decisions: make([]decisionlog.Number, len(pods))}
-	a := gang.Attempt{Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile, Cluster: g}
-	for _, pod := range pods {
-		info, err := schedframework.NewPodInfo(pod)
-		w.must(err)
-		a.Members = append(a.Members, info)
+	a, g := w.attempt(topology, needed, pods...)
+	if a.Place(w.Context()) {
+		w.must(a.Overlay.Commit())
 	}
-	a.Place(w.Context())
+	w.must(a.Overlay.Close())
 	for i, pod := range pods {
 		if g.assumed[i] != nil {
 			w.assumed = append(w.assumed, g.assumed[i])
@@ -170,14 +170,21 @@ func TestAGroupThatDidNotFitIsDecidedAgain(t *testing.T) {
 	w.expectReport(w.snapshot(false), 4, 0, map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 2})
 }
 
-// TestASnapshotMayBeTakenWhileAGroupIsTakenBack takes one when the pods are still on their nodes.
-func TestASnapshotMayBeTakenWhileAGroupIsTakenBack(t *testing.T) {
+// TestASnapshotMayBeTakenWhileAGroupIsPlaced takes one when two of three pods have a node, which
+// only the attempt knows.
+func TestASnapshotMayBeTakenWhileAGroupIsPlaced(t *testing.T) {
 	w, pods := inRacks(t, 3)
-	g := w.placeGroup(inOneRack, 2, pods[0], pods[1])
+	a, g := w.attempt(inOneRack, 2, pods[0], pods[1])
+	if !a.Place(t.Context()) {
+		t.Fatal("two pods do not fit")
+	}
 	domain := w.log.Last(1)[0].Domain
 	if third, _ := w.decideWithin(domain, pods[2], decisionlog.Binding); third != nil {
 		t.Fatalf("a third pod fits in %s", domain)
 	}
+	w.pending = append(w.pending, pods...)
+	w.expectReport(w.snapshot(false), 0, 0, nil)
+	a.TakeBack(t.Context())
 	for _, number := range g.decisions {
 		w.log.Finish(number, decisionlog.Unschedulable)
 	}
@@ -186,15 +193,15 @@ func TestASnapshotMayBeTakenWhileAGroupIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestAGroupIsNotDecidedAgainAfterAnotherChange adds a node between two decisions of a group.
+// TestAGroupIsNotDecidedAgainAfterAnotherChange adds a node before a group is taken back.
 func TestAGroupIsNotDecidedAgainAfterAnotherChange(t *testing.T) {
 	w, pods := inRacks(t, 2)
-	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, 2), decisions: make([]decisionlog.Number, 2)}
-	g.Place(w.Context(), 0, nil)
+	a, _ := w.attempt(podgroup.Topology{}, 2, pods...)
+	if !a.Place(w.Context()) {
+		t.Fatal("the pods do not fit")
+	}
 	w.addNode()
-	g.Place(w.Context(), 1, nil)
-	g.TakeBack(w.Context(), 1)
-	g.TakeBack(w.Context(), 0)
+	a.TakeBack(w.Context())
 	w.expectReport(w.snapshot(false), 0, 0, map[replay.Reason]int{replay.Changed: 2})
 }
 

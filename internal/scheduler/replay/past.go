@@ -78,9 +78,7 @@ type past struct {
 	placed map[types.UID]*corev1.Pod
 	// after counts the changes that follow from the decisions that were taken back.
 	after uint64
-	// attempts are those at groups that failed, and inVain their decisions.
-	attempts map[int]attempt
-	inVain   sets.Set[uint64]
+	attempts *attempts
 	// selecting are the objects that select pods, by namespace.
 	selecting map[string][]selecting
 	devices   sets.Set[string]
@@ -91,7 +89,7 @@ func newPast(s *State) *past {
 	p := &past{
 		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{}, selecting: map[string][]selecting{},
 		devices: sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
-		attempts: failedAttempts(s.snapshot), inVain: sets.New[uint64](),
+		attempts: readAttempts(s.snapshot),
 	}
 	for _, pod := range s.snapshot.Pods {
 		p.pods[pod.UID], p.placed[pod.UID] = pod, pod
@@ -141,20 +139,33 @@ func selectorOf(object client.Object) labels.Selector {
 
 // takeBack takes a decision back: it returns the pod that must be taken off its node, if any. Each
 // decision for a node is one change, in which the pod was assumed, and a second one if the pod is
-// not there any more, or was forgotten: because it was not bound. When the pods of a group that did
-// not fit were forgotten is known: see restore.
+// not there any more, or was forgotten: because it was not bound. For the pods of a group that did
+// not fit, see restore.
 func (p *past) takeBack(d *capture.Decision) *corev1.Pod {
 	pod := p.placed[d.Pod]
 	switch {
-	case d.Node == "":
+	case d.Node == "", p.attempts.unassumed.Has(d.Number):
 		return nil
-	case d.Result != decisionlog.Bound.String() && d.Result != decisionlog.Binding.String() && !p.inVain.Has(d.Number) || pod == nil:
+	case p.attempts.inVain.Has(d.Number):
+		delete(p.placed, d.Pod)
+		return pod
+	case d.Result != decisionlog.Bound.String() && d.Result != decisionlog.Binding.String() || pod == nil:
 		p.after += 2
 		return nil
 	}
 	p.after++
 	delete(p.placed, d.Pod)
 	return pod
+}
+
+// since returns the number of changes since a decision, without those that its own attempt has
+// made before it.
+func (p *past) since(d *capture.Decision) uint64 {
+	changes := p.state.snapshot.Header.Changes - d.Changes
+	if p.attempts.inVain.Has(d.Number) {
+		return changes
+	}
+	return changes - uint64(d.Placed)
 }
 
 // profile returns the profile of a decision, or the reason why it cannot be used.
@@ -183,7 +194,7 @@ func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile)
 		return InDomain
 	case p.state.snapshot.Header.Redacted && p.usesDevices(pod):
 		return NoDevices
-	case p.state.snapshot.Header.Changes-d.Changes != p.after:
+	case p.attempts.unknown.Has(d.Number) || p.since(d) != p.after:
 		return Changed
 	}
 	return ""

@@ -76,7 +76,7 @@ func (w *world) place(pod *corev1.Pod) {
 }
 
 // decideInVain decides a pod that is not bound: that fails, or another pod of its group fits
-// nowhere.
+// nowhere, so that it is not even assumed.
 func (w *world) decideInVain() {
 	w.Helper()
 	pod := w.newPod()

@@ -188,16 +188,37 @@ func (w *world) plainPod() *corev1.Pod {
 func (w *world) decide(pod *corev1.Pod, result decisionlog.Result) *corev1.Pod {
 	w.Helper()
 	assumed, _ := w.decideWithin(nil, pod, result)
+	if assumed == nil {
+		return nil
+	}
+	if result == decisionlog.Unschedulable {
+		return nil
+	}
+	w.must(w.Cache.AssumePod(logr.Discard(), infoOf(w, assumed)))
+	if result != decisionlog.Binding {
+		w.must(w.Cache.ForgetPod(logr.Discard(), assumed))
+		return nil
+	}
 	return assumed
 }
 
-// decideWithin is decide on the nodes of a domain. It also returns the number of the decision.
+func infoOf(t testing.TB, pod *corev1.Pod) *schedframework.PodInfo {
+	t.Helper()
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// decideWithin decides a pod on the nodes of a domain, and does not assume it. It returns the pod on
+// its node, nil if it has none, and the number of the decision.
 func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod, result decisionlog.Result) (*corev1.Pod, decisionlog.Number) {
 	w.Helper()
 	w.now = w.now.Add(time.Second)
 	got := w.Decide(domain.Restrict(pod))
 	d := decisionlog.Decision{
-		Pod: pod.UID, Time: w.now, Attempt: 1, Profile: "mine", Revision: w.Profile.Config.Revision, Snapshot: w.Snapshot.Changes(),
+		Pod: pod.UID, Time: w.now, Attempt: 1, Profile: "mine", Revision: w.Profile.Config.Revision, Changes: w.Snapshot.Changes(), Placed: w.Snapshot.Placed(),
 		Nominated: !w.Queue.Nominator().Empty(), Nodes: w.Snapshot.NumNodes(), Evaluated: w.Result.EvaluatedNodes,
 		Feasible: w.Result.FeasibleNodes, Node: w.Result.SuggestedHost, Total: w.Result.Total, Tied: w.Result.TiedNodes, Result: result, Domain: domain,
 	}
@@ -210,15 +231,7 @@ func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod, result dec
 	w.must(got.Err)
 	assumed := pod.DeepCopy()
 	assumed.Spec.NodeName = d.Node
-	info, err := schedframework.NewPodInfo(assumed)
-	w.must(err)
-	number := w.log.Append(&d)
-	w.must(w.Cache.AssumePod(logr.Discard(), info))
-	if result != decisionlog.Binding {
-		w.must(w.Cache.ForgetPod(logr.Discard(), assumed))
-		return nil, number
-	}
-	return assumed, number
+	return assumed, w.log.Append(&d)
 }
 
 // confirm reports a pod as the API server does that binds it.

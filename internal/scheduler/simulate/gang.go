@@ -12,11 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/algorithm"
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/gang"
@@ -48,7 +44,7 @@ type GangDecision struct {
 	PreemptionsLimited bool
 
 	attempt *gang.Attempt
-	cluster *gangCluster
+	members *fork.Members
 }
 
 // Reason returns why a pod got no node.
@@ -67,32 +63,38 @@ func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *Gang) 
 	if err != nil {
 		return nil, err
 	}
-	cluster := &gangCluster{sequence: s, cfg: cfg, pods: slices.Clone(g.Pods), assumed: make([]*fork.Assumed, len(g.Pods))}
+	members := s.fork.NewMembers(slices.Clone(g.Pods), func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
+		return s.decideMember(ctx, instance, pod)
+	})
 	attempt := &gang.Attempt{
 		Group: g.Group, Needed: g.Needed, On: g.On, Profile: instance, Groups: s.fork.Groups(), IntN: rand.New(s.source).IntN,
-		Cluster: cluster,
+		Members: members.Infos(), Decider: members,
 	}
-	for _, pod := range g.Pods {
-		info, _ := schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
-		attempt.Members = append(attempt.Members, info)
-	}
-	d := &GangDecision{attempt: attempt, cluster: cluster}
+	d := &GangDecision{attempt: attempt, members: members}
 	return d, s.attempt(ctx, d)
 }
 
 // attempt makes the attempt at a gang.
-func (s *Sequence) attempt(ctx context.Context, d *GangDecision) error {
+func (s *Sequence) attempt(ctx context.Context, d *GangDecision) (err error) {
+	if d.attempt.Overlay, err = s.fork.BeginOverlay(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.attempt.Overlay.Close()) }()
 	d.Placed = d.attempt.Place(ctx)
 	d.Nodes = d.attempt.Nodes()
-	for _, a := range d.cluster.assumed {
-		if a != nil {
-			s.undo = append(s.undo, a.TakeBack)
+	if d.Placed {
+		if err := d.attempt.Overlay.Commit(); err != nil {
+			d.attempt.TakeBack(ctx)
+			return err
 		}
+	}
+	for _, a := range d.members.Assumed() {
+		s.undo = append(s.undo, a.TakeBack)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return d.cluster.err
+	return nil
 }
 
 // PreemptForGang evicts the pods that a gang would preempt that PlaceGang has just not placed, and
@@ -105,13 +107,18 @@ func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 	}
 	attempt.DryRuns = min(s.groupDryRuns, preemption.GroupDryRuns)
 	before := attempt.DryRuns
+	var err error
+	if attempt.Overlay, err = s.fork.BeginOverlay(); err != nil {
+		return err
+	}
 	plan, message, err := attempt.Preempt(ctx)
+	if err := attempt.Overlay.Close(); err != nil {
+		return err
+	}
 	s.groupDryRuns -= before - attempt.DryRuns
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case d.cluster.err != nil:
-		return d.cluster.err
 	case errors.Is(err, preemption.ErrTooManyDryRuns):
 		d.PreemptionsLimited = true
 		return nil
@@ -133,62 +140,6 @@ func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 		s.undo = append(s.undo, func(context.Context) error { return preempted.TakeBack() })
 		d.Preempted, d.Preemptors = append(d.Preempted, preempted), append(d.Preemptors, preemptor)
 	}
-	d.cluster.nominate(plan.Nodes)
+	d.members.Nominate(plan.Nodes)
 	return s.attempt(ctx, d)
 }
-
-// gangCluster places the pods of a gang on a fork.
-type gangCluster struct {
-	sequence *Sequence
-	cfg      *config.Profile
-	pods     []*corev1.Pod
-	assumed  []*fork.Assumed
-	// err is that of a change of the fork that failed.
-	err error
-}
-
-var _ gang.Cluster = &gangCluster{}
-
-// nominate nominates the pods for nodes, those that have one.
-func (c *gangCluster) nominate(nodes []string) {
-	for i, node := range nodes {
-		nominated := *c.pods[i] // shallow: nothing below the status is changed
-		nominated.Status.NominatedNodeName = node
-		c.pods[i] = &nominated
-	}
-}
-
-// Snapshot implements gang.Cluster.
-func (c *gangCluster) Snapshot(context.Context) (*cache.Snapshot, error) {
-	return c.sequence.fork.Snapshot()
-}
-
-// Place implements gang.Cluster.
-func (c *gangCluster) Place(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
-	d, err := c.sequence.decideMember(ctx, c.cfg, within.Restrict(c.pods[i]))
-	switch {
-	case errors.Is(err, algorithm.ErrNoNodesAvailable):
-		return gang.Outcome{Status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err), State: d.State}
-	case Refused(err):
-		return gang.Outcome{Status: fwk.NewStatus(fwk.Unschedulable).WithError(err), State: d.State}
-	case err != nil:
-		return gang.Outcome{Status: fwk.AsStatus(err)}
-	}
-	d.Pod = c.pods[i]
-	if c.assumed[i], err = c.sequence.fork.Assume(ctx, d); err != nil {
-		return gang.Outcome{Status: fwk.AsStatus(err)}
-	}
-	return gang.Outcome{Node: d.SuggestedHost}
-}
-
-// TakeBack implements gang.Cluster.
-func (c *gangCluster) TakeBack(ctx context.Context, i int) {
-	c.err = errors.Join(c.err, c.assumed[i].TakeBack(ctx))
-	c.assumed[i] = nil
-}
-
-// Hide implements gang.Cluster.
-func (c *gangCluster) Hide(pods ...*corev1.Pod) { c.sequence.fork.Hide(pods...) }
-
-// Show implements gang.Cluster.
-func (c *gangCluster) Show() { c.sequence.fork.Show() }

@@ -17,6 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
@@ -60,11 +61,7 @@ func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.
 }
 
 // decideMember decides a pod of a gang like Decide, with all reasons.
-func (s *Sequence) decideMember(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
-	instance, err := s.fork.Instance(ctx, cfg)
-	if err != nil {
-		return fork.Decision{}, err
-	}
+func (s *Sequence) decideMember(ctx context.Context, instance *profile.Instance, pod *corev1.Pod) (fork.Decision, error) {
 	s.source.Seed(s.seed, hashOf(pod))
 	return s.decider.DecideMember(ctx, instance, pod)
 }
