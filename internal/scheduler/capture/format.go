@@ -116,7 +116,7 @@ type Decision struct {
 	Changes uint64 `json:"changes"`
 	// Placed is how many other pods of its group had a node in the same attempt.
 	Placed    int  `json:"placed,omitempty"`
-	Nominated bool   `json:"nominated,omitempty"`
+	Nominated bool `json:"nominated,omitempty"`
 	// InDomain reports whether only the nodes of a domain were allowed: those with all labels of
 	// Domain. Files of older versions do not have Domain.
 	InDomain  bool          `json:"inDomain,omitempty"`

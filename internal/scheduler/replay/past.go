@@ -77,7 +77,7 @@ type past struct {
 	pods   map[types.UID]*corev1.Pod
 	placed map[types.UID]*corev1.Pod
 	// after counts the changes that follow from the decisions that were taken back.
-	after uint64
+	after    uint64
 	attempts *attempts
 	// selecting are the objects that select pods, by namespace.
 	selecting map[string][]selecting
