@@ -9,6 +9,7 @@
 //	          --> binding, in a goroutine that keeps the profile
 //	          --> or failure: back to the queue, Event, condition (podstatus)
 //	Swap      --> profile.Store --> queue
+//	questions --> answers: cache, queue, decision log, forks
 //
 // Everything but the loop runs on every replica, so that a new leader starts with a warm cache and
 // queue.
