@@ -147,9 +147,9 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 	}
 }
 
-// addSecureServing serves the handlers, and answers about the scheduler, on every replica, to those whom the API
-// server permits. The endpoint is served before the manager's caches have synced, as the health
-// probes are.
+// addSecureServing serves the handlers, and answers about the scheduler, on every replica, to those
+// whom the API server permits. The endpoint is served before the manager's caches have synced, as
+// the health probes are.
 func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched apiserving.Scheduler, keeper *servingcert.Keeper, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
