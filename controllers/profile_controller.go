@@ -47,6 +47,19 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
+// Scheduler runs profiles.
+type Scheduler interface {
+	// Ready is closed when profiles can be built and swapped in.
+	Ready() <-chan struct{}
+	// Store holds the profiles that schedule pods.
+	Store() *profile.Store
+	// StartBuild begins to build a profile: see profile.Builder.
+	StartBuild(context.Context, *config.Profile) *profile.Build
+	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
+	// changed.
+	Swap(klog.Logger, *profile.Map) sets.Set[string]
+}
+
 // Config holds the dependencies of a ProfileReconciler. All fields are required.
 type Config struct {
 	// Client reads from the manager's cache and writes status.
@@ -57,15 +70,8 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Archive keeps the specs that ran, for the time after a restart.
 	Archive *history.Archive
-	// Store holds the profiles that schedule pods.
-	Store *profile.Store
-	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
-	// changed.
-	Swap func(klog.Logger, *profile.Map) sets.Set[string]
-	// StartBuild begins to build a profile: see profile.Builder. It is called once Ready is closed.
-	StartBuild func(context.Context, *config.Profile) *profile.Build
-	// Ready is closed when the scheduler can build.
-	Ready <-chan struct{}
+	// Scheduler runs the profiles.
+	Scheduler Scheduler
 	// KindsCompleted has a value after the API server has begun to serve kinds that plugins use:
 	// see informers.Source.
 	KindsCompleted <-chan struct{}
@@ -130,8 +136,8 @@ func New(cfg Config) *ProfileReconciler {
 	r := &ProfileReconciler{Config: cfg, passes: make(chan event.GenericEvent, 1)}
 	lifetime, end := context.WithCancel(context.Background())
 	r.end = end
-	r.wanted = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
-	r.standIns = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
+	r.wanted = profile.NewSupervisor(lifetime, cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
+	r.standIns = profile.NewSupervisor(lifetime, cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
 	r.memory.lifetime = lifetime
 	r.secrets = secretWatches{client: cfg.Kubernetes, lifetime: lifetime, changed: r.requestPass}
@@ -211,7 +217,7 @@ func (r *ProfileReconciler) NeedLeaderElection() bool { return false }
 // Reconcile brings the scheduler in line with the specs of all objects, and reports that.
 func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	select {
-	case <-r.Ready:
+	case <-r.Scheduler.Ready():
 	case <-ctx.Done():
 		return reconcile.Result{}, nil
 	}

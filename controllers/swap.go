@@ -33,7 +33,7 @@ type running struct {
 // swap makes the plan take effect. It returns false, and has changed nothing, if livesched is
 // ending.
 func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
-	current := r.Store.Current()
+	current := r.Scheduler.Store().Current()
 	instances, ok := takeAll(ctx, p.plan, current)
 	if !ok {
 		return false
@@ -91,7 +91,7 @@ func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.M
 	}
 	logger := log.FromContext(ctx)
 	start := time.Now()
-	changed := r.Swap(logger, next)
+	changed := r.Scheduler.Swap(logger, next)
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()
 	metrics.Profiles.Set(float64(next.Len()))

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -50,7 +51,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, con
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       stdlog.New(&connectionErrors{ctx: ctx, sometimes: rate.Sometimes{Interval: quiet}}, "", 0),
+		ErrorLog:       stdlog.New(&connectionErrors{logger: log.FromContext(ctx), sometimes: rate.Sometimes{Interval: quiet}}, "", 0),
 	}
 	stopped := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
@@ -75,13 +76,13 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, con
 // connectionErrors logs errors of connections, such as failed handshakes, but not all of them. Any
 // goroutine calls it.
 type connectionErrors struct {
-	ctx       context.Context
+	logger    logr.Logger
 	sometimes rate.Sometimes
 }
 
 func (e *connectionErrors) Write(line []byte) (int, error) {
 	e.sometimes.Do(func() {
-		log.FromContext(e.ctx).Info("A connection to the webhook failed; further failures are not logged for a while", "error", string(bytes.TrimSpace(line)), "while", quiet)
+		e.logger.Info("A connection to the webhook failed; further failures are not logged for a while", "error", string(bytes.TrimSpace(line)), "while", quiet)
 	})
 	return len(line), nil
 }

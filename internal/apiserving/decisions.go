@@ -4,7 +4,6 @@
 package apiserving
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,15 +57,8 @@ type DecisionQuery struct {
 	Collapse bool
 }
 
-// DecisionLister lists decisions. Any goroutine may call it.
-type DecisionLister interface {
-	// Decisions returns decisions, the latest first, and the number of the latest one of all. If
-	// this replica cannot answer, the error is an apierrors.APIStatus.
-	Decisions(ctx context.Context, query *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error)
-}
-
 // decisions answers with the latest decisions. It takes the place of an explanation.
-func (h *Handler) decisions(r *http.Request, namespace string) (*v1alpha1.DecisionList, error) {
+func (h *Handler) decisions(r *http.Request, answers Answers, namespace string) (*v1alpha1.DecisionList, error) {
 	query, err := decisionQuery(r.URL.Query())
 	if err != nil {
 		return nil, err
@@ -84,7 +76,7 @@ func (h *Handler) decisions(r *http.Request, namespace string) (*v1alpha1.Decisi
 	if query.Node != "" && !seesNodes {
 		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), query.Node, errors.New("you may not list nodes, so you may not ask about one"))
 	}
-	items, latest, err := h.DecisionLister.Decisions(ctx, query)
+	items, latest, err := answers.Decisions(ctx, query)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// lister is a DecisionLister whose decisions say what was asked for.
+// lister lists decisions that say what was asked for.
 type lister struct{ err error }
 
 func (l lister) Decisions(_ context.Context, q *DecisionQuery) ([]v1alpha1.Decision, int64, error) {
@@ -41,7 +41,7 @@ func TestDecisionsAreListed(t *testing.T) {
 		"about a group": {base + "namespaces/ml/decisions?podGroup=g&profile=p&node=n&after=12&collapse=false", true,
 			DecisionQuery{Namespace: "ml", PodGroup: "g", Profile: "p", Node: "n", After: 12, Limit: 100}},
 	} {
-		h := NewHandler(Config{DecisionLister: lister{}, Authorizer: mayList{nodes: test.lists}})
+		h := handler(fakes{lister: lister{}}, mayList{nodes: test.lists})
 		answer := send(h, httptest.NewRequest(http.MethodGet, test.path, http.NoBody))
 		var got v1alpha1.DecisionList
 		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK {
@@ -64,7 +64,7 @@ func TestDecisionsAreListed(t *testing.T) {
 }
 
 func TestOnlyThoseWhoListNodesAskForOne(t *testing.T) {
-	h := NewHandler(Config{DecisionLister: lister{}, Authorizer: mayList{}})
+	h := handler(fakes{lister: lister{}}, mayList{})
 	got := statusIn(t, send(h, httptest.NewRequest(http.MethodGet, "/apis/livesched.io/v1alpha1/namespaces/ml/decisions?node=n1", http.NoBody)))
 	if got.Reason != metav1.StatusReasonForbidden {
 		t.Errorf("%+v", got)
@@ -73,7 +73,7 @@ func TestOnlyThoseWhoListNodesAskForOne(t *testing.T) {
 
 func TestListsOfDecisionsThatAreRefused(t *testing.T) {
 	const base = "/apis/livesched.io/v1alpha1/"
-	h := NewHandler(Config{DecisionLister: lister{}, Authorizer: mayList{nodes: true}})
+	h := handler(fakes{lister: lister{}}, mayList{nodes: true})
 	for path, want := range map[string]metav1.StatusReason{
 		base + "decisions?limit=0":            metav1.StatusReasonBadRequest,
 		base + "decisions?limit=10001":        metav1.StatusReasonBadRequest,

@@ -12,8 +12,9 @@
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
 //	  -> guard of internal/secureserving: 401, 403
-//	  -> too many at the same time?       429
-//	  -> Explainer, DecisionLister, QueueLister, Simulator or Snapshotter: 404, 422, 503, 504
+//	  -> has this replica listed the cluster? 503
+//	  -> too many at the same time?           429
+//	  -> Answers: 404, 422, 503, 504
 //	  -> names of nodes, for those alone who may list nodes
 package apiserving
 
@@ -21,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -56,12 +58,34 @@ const (
 	retryAfter = 1
 )
 
-// Explainer explains decisions. Any goroutine may call it.
-type Explainer interface {
+// Scheduler is the scheduler of this replica. Any goroutine may call it.
+type Scheduler interface {
+	// Answers returns what answers. While this replica has not listed the cluster, it returns an
+	// apierrors.APIStatus as the error.
+	Answers() (Answers, error)
+}
+
+// Answers answers questions about a scheduler. Any goroutine may call it. If a request is invalid,
+// names what does not exist, or cannot be answered by this replica, the error is an
+// apierrors.APIStatus.
+type Answers interface {
 	// Explain explains why a pod is pending, or where it is. If node is not "", it compares that
-	// node with the others. If there is no such pod or node, or if this replica cannot answer yet,
-	// the error is an apierrors.APIStatus.
+	// node with the others.
 	Explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error)
+	// Decisions returns decisions, the latest first, and the number of the latest one of all.
+	Decisions(ctx context.Context, query *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error)
+	// Queues returns the number of pending pods of each active profile, on the replica that
+	// schedules pods. It is cheap, however many pods there are.
+	Queues() ([]v1alpha1.Queue, error)
+	// Simulate decides pods again with a change. It erases the names of nodes in messages if the
+	// user may not list nodes.
+	Simulate(ctx context.Context, s *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error)
+	// Count counts how many pods fit. It erases the names of nodes in the message about a group if
+	// the user may not list nodes.
+	Count(ctx context.Context, c *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error)
+	// Snapshot returns what writes a snapshot of the present state, with at most a number of
+	// decisions.
+	Snapshot(ctx context.Context, decisions int) (write func(ctx context.Context, w io.Writer, redacted bool) error, err error)
 }
 
 // Authorizer says what else the user of a request may do; secureserving.Guard is one.
@@ -69,44 +93,33 @@ type Authorizer interface {
 	Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error)
 }
 
-// Config holds what answers, and what knows who may see which parts. All fields are required.
-type Config struct {
-	Explainer      Explainer
-	DecisionLister DecisionLister
-	QueueLister    QueueLister
-	Simulator      Simulator
-	Snapshotter    Snapshotter
-	Authorizer     Authorizer
-}
-
 // Handler serves the resources. Any goroutine may call it, and its fields do not change.
 type Handler struct {
-	Config
+	scheduler  Scheduler
+	authorizer Authorizer
 	// explaining holds one item for each explanation that is being made.
 	explaining chan struct{}
 	simulating *turnstile
 }
 
 // NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
-func NewHandler(cfg Config) *Handler {
-	return &Handler{Config: cfg, explaining: make(chan struct{}, maxExplanations), simulating: newTurnstile()}
+func NewHandler(s Scheduler, a Authorizer) *Handler {
+	return &Handler{scheduler: s, authorizer: a, explaining: make(chan struct{}, maxExplanations), simulating: newTurnstile()}
 }
 
 // ServeHTTP implements http.Handler. What it answers is what was authorized: it does not read the
 // path again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	object, err := h.answer(w, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		secureserving.WriteError(w, statusOf(r, err))
-		return
+	case object != nil:
+		secureserving.WriteObject(w, object)
 	}
-	if f, ok := object.(*file); ok {
-		f.send(w, r)
-		return
-	}
-	secureserving.WriteObject(w, object)
 }
 
+// answer returns the object to send, or nil if it has sent a file.
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok {
@@ -120,22 +133,26 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
 	case r.Header.Get("Impersonate-User") != "":
 		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers whoever sends the request")
-	case info.Resource == Simulations:
-		return h.simulate(w, r, info.Namespace)
-	case info.Resource == Capacities:
-		return h.count(w, r, info.Namespace)
-	case r.ContentLength != 0:
+	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
-	switch info.Resource {
-	case Snapshots:
-		return h.snapshot(r, info.Name)
-	case Decisions:
-		return h.decisions(r, info.Namespace)
-	case Queues:
-		return h.queues(r.Context())
+	answers, err := h.scheduler.Answers()
+	if err != nil {
+		return nil, err
 	}
-	return h.explain(r.Context(), info.Namespace, info.Name, r.URL.Query().Get(NodeParameter))
+	switch info.Resource {
+	case Simulations:
+		return h.simulate(w, r, answers, info.Namespace)
+	case Capacities:
+		return h.count(w, r, answers, info.Namespace)
+	case Snapshots:
+		return nil, h.snapshot(w, r, answers, info.Name)
+	case Decisions:
+		return h.decisions(r, answers, info.Namespace)
+	case Queues:
+		return queues(answers)
+	}
+	return h.explain(r, answers, info.Namespace, info.Name)
 }
 
 // verbs are those of the resources.
@@ -157,21 +174,22 @@ func served(info *request.RequestInfo) bool {
 
 // seesNodes reports whether the user of a request may list nodes.
 func (h *Handler) seesNodes(ctx context.Context) (bool, error) {
-	return h.Authorizer.Allows(ctx, authorizer.AttributesRecord{
+	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{
 		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "nodes",
 	})
 }
 
 // seesPods reports whether the user of a request may list the pods of all namespaces.
 func (h *Handler) seesPods(ctx context.Context) (bool, error) {
-	return h.Authorizer.Allows(ctx, authorizer.AttributesRecord{
+	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{
 		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "pods",
 	})
 }
 
 // explain returns an explanation that the user of the request may read.
-func (h *Handler) explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error) {
-	ctx, leave, err := h.beginExplaining(ctx)
+func (h *Handler) explain(r *http.Request, answers Answers, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	node := r.URL.Query().Get(NodeParameter)
+	ctx, leave, err := h.beginExplaining(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +201,7 @@ func (h *Handler) explain(ctx context.Context, namespace, name, node string) (*v
 	if node != "" && !seesNodes {
 		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("you may not list nodes, so you may not ask about one"))
 	}
-	explanation, err := h.Explainer.Explain(ctx, namespace, name, node)
+	explanation, err := answers.Explain(ctx, namespace, name, node)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +235,7 @@ func (h *Handler) beginExplaining(ctx context.Context) (_ context.Context, leave
 // notServed is the error of a resource that livesched does not have.
 var notServed = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 
-// statusOf returns the Status for an error, and logs an error that nobody expects.
+// statusOf returns the Status for an error, and logs unexpected errors.
 func statusOf(r *http.Request, err error) *apierrors.StatusError {
 	var status *apierrors.StatusError
 	switch {

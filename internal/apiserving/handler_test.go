@@ -25,7 +25,27 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// explainer is an Explainer that is a function.
+// replica is a Scheduler that answers, or that has not listed the cluster.
+type replica struct {
+	answers Answers
+	err     error
+}
+
+func (r replica) Answers() (Answers, error) { return r.answers, r.err }
+
+// fakes answers with the fakes of the questions that a test asks.
+type fakes struct {
+	explainer
+	lister
+	queueLister
+	simulator
+	snapshotter
+}
+
+// handler returns a Handler that answers with fakes.
+func handler(f fakes, a Authorizer) *Handler { return NewHandler(replica{answers: f}, a) }
+
+// explainer explains by a function.
 type explainer func(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error)
 
 func (f explainer) Explain(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error) {
@@ -44,10 +64,6 @@ func (m mayList) Allows(_ context.Context, what authorizer.AttributesRecord) (bo
 		return false, fmt.Errorf("asked for %+v", what)
 	}
 	return of, m.err
-}
-
-func newHandler(e Explainer, a Authorizer) *Handler {
-	return NewHandler(Config{Explainer: e, Authorizer: a})
 }
 
 const path = "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"
@@ -82,12 +98,12 @@ func statusIn(t *testing.T, answer *httptest.ResponseRecorder) metav1.Status {
 }
 
 func TestAnExplanationIsAnObject(t *testing.T) {
-	h := newHandler(explainer(func(_ context.Context, namespace, name, _ string) (*v1alpha1.PodExplanation, error) {
+	h := handler(fakes{explainer: func(_ context.Context, namespace, name, _ string) (*v1alpha1.PodExplanation, error) {
 		e := &v1alpha1.PodExplanation{Verdict: v1alpha1.VerdictNeverFits}
 		e.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodExplanation"}
 		e.Metadata.Namespace, e.Metadata.Name = namespace, name
 		return e, nil
-	}), mayList{nodes: true})
+	}}, mayList{nodes: true})
 	answer := get(h, path)
 	var got v1alpha1.PodExplanation
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Type") != "application/json" {
@@ -122,12 +138,12 @@ func TestErrorsAreStatuses(t *testing.T) {
 		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
 		{name: "no resource", path: "/apis/livesched.io/v1alpha1", want: metav1.StatusReasonNotFound},
 	} {
-		h := newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
+		h := handler(fakes{explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
 			if test.err == nil {
 				t.Errorf("%s: the explainer is asked", test.name)
 			}
 			return nil, test.err
-		}), test.lists)
+		}}, test.lists)
 		if test.method == "" {
 			test.method = http.MethodGet
 		}
@@ -141,23 +157,39 @@ func TestErrorsAreStatuses(t *testing.T) {
 	}
 	impersonating := httptest.NewRequest(http.MethodGet, path, nil)
 	impersonating.Header.Set("Impersonate-User", "somebody")
-	if got := statusIn(t, send(newHandler(nil, nil), impersonating)); got.Reason != metav1.StatusReasonBadRequest {
+	if got := statusIn(t, send(handler(fakes{}, nil), impersonating)); got.Reason != metav1.StatusReasonBadRequest {
 		t.Errorf("impersonation: got %+v", got)
 	}
 	answer := httptest.NewRecorder()
-	newHandler(nil, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	handler(fakes{}, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 	if answer.Code != http.StatusInternalServerError {
 		t.Errorf("a request that passed no guard: got %d", answer.Code)
+	}
+}
+
+func TestAReplicaThatHasNotListedTheClusterAnswersNothing(t *testing.T) {
+	h := NewHandler(replica{err: apierrors.NewServiceUnavailable("not yet")}, mayList{nodes: true})
+	for _, request := range []*http.Request{
+		httptest.NewRequest(http.MethodGet, path, nil),
+		httptest.NewRequest(http.MethodGet, "/apis/livesched.io/v1alpha1/decisions", nil),
+		httptest.NewRequest(http.MethodGet, queuesPath, nil),
+		httptest.NewRequest(http.MethodGet, snapshots+"/plain", nil),
+		httptest.NewRequest(http.MethodPost, simulations, strings.NewReader(object("Simulation", ""))),
+		httptest.NewRequest(http.MethodPost, capacities, strings.NewReader(object("Capacity", ""))),
+	} {
+		if got := statusIn(t, send(h, request)); got.Reason != metav1.StatusReasonServiceUnavailable || got.Message != "not yet" {
+			t.Errorf("%s: got %+v", request.URL.Path, got)
+		}
 	}
 }
 
 func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
-		h := newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
+		h := handler(fakes{explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
 			<-proceed
 			return &v1alpha1.PodExplanation{}, nil
-		}), mayList{nodes: true})
+		}}, mayList{nodes: true})
 		answers := make(chan int, maxExplanations)
 		for range maxExplanations {
 			go func() { answers <- get(h, path).Code }()
@@ -181,10 +213,10 @@ func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 
 func TestAnExplanationHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHandler(explainer(func(ctx context.Context, _, _, _ string) (*v1alpha1.PodExplanation, error) {
+		h := handler(fakes{explainer: func(ctx context.Context, _, _, _ string) (*v1alpha1.PodExplanation, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}), mayList{nodes: true})
+		}}, mayList{nodes: true})
 		if got := statusIn(t, get(h, path)); got.Reason != metav1.StatusReasonTimeout {
 			t.Errorf("got %+v", got)
 		}
@@ -220,7 +252,7 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 	}
 	for _, all := range []bool{false, true} {
 		explain := explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil })
-		body := get(newHandler(explain, mayList{nodes: true, pods: all}), path).Body.String()
+		body := get(handler(fakes{explainer: explain}, mayList{nodes: true, pods: all}), path).Body.String()
 		if strings.Count(body, "of-mine") != 2 || strings.Contains(body, "of-others") != all {
 			t.Errorf("permission to list all pods: %v, got %s", all, body)
 		}
@@ -232,9 +264,9 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 
 func TestOnlyWhoMayListNodesAsksAboutOne(t *testing.T) {
 	h := func(lists bool) *httptest.ResponseRecorder {
-		return get(newHandler(explainer(func(_ context.Context, _, _, node string) (*v1alpha1.PodExplanation, error) {
+		return get(handler(fakes{explainer: func(_ context.Context, _, _, node string) (*v1alpha1.PodExplanation, error) {
 			return &v1alpha1.PodExplanation{Node: &v1alpha1.NodeExplanation{Name: node}}, nil
-		}), mayList{nodes: lists}), path+"?node=n1")
+		}}, mayList{nodes: lists}), path+"?node=n1")
 	}
 	var got v1alpha1.PodExplanation
 	if answer := h(true); json.Unmarshal(answer.Body.Bytes(), &got) != nil || got.Node == nil || got.Node.Name != "n1" {
@@ -268,7 +300,7 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	e.Message = "the pod fits on secret-node."
 	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"
 	h := func(lists bool) string {
-		return get(newHandler(explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
+		return get(handler(fakes{explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }}, mayList{nodes: lists}), path).Body.String()
 	}
 	shown, hidden := h(true), h(false)
 	if !strings.Contains(shown, secret) || strings.Count(shown, secret) < 6 {

@@ -4,7 +4,6 @@
 package apiserving
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -17,21 +16,23 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// queueLister is a QueueLister that answers the same each time.
+const queuesPath = "/apis/livesched.io/v1alpha1/queues"
+
+// queueLister answers the same each time.
 type queueLister struct {
 	items []v1alpha1.Queue
 	err   error
 }
 
-func (l queueLister) Queues(context.Context) ([]v1alpha1.Queue, error) { return l.items, l.err }
+func (l queueLister) Queues() ([]v1alpha1.Queue, error) { return l.items, l.err }
 
 func TestQueuesAreListed(t *testing.T) {
 	items := []v1alpha1.Queue{{Profile: "gpu", SchedulerName: "gpu-scheduler", Active: 1, Backoff: 2, Unschedulable: 3, Gated: 4}}
-	h := NewHandler(Config{QueueLister: queueLister{items: items}, Authorizer: mayList{}})
+	h := handler(fakes{queueLister: queueLister{items: items}}, mayList{})
 	for range maxExplanations { // counters need no turn
 		h.explaining <- struct{}{}
 	}
-	answer := get(h, "/apis/livesched.io/v1alpha1/queues")
+	answer := get(h, queuesPath)
 	var got v1alpha1.QueueList
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", answer.Code, err, answer.Body)
@@ -43,7 +44,7 @@ func TestQueuesAreListed(t *testing.T) {
 }
 
 func TestQueuesThatAreRefused(t *testing.T) {
-	h := NewHandler(Config{QueueLister: queueLister{err: apierrors.NewServiceUnavailable("another one leads")}, Authorizer: mayList{}})
+	h := handler(fakes{queueLister: queueLister{err: apierrors.NewServiceUnavailable("another one leads")}}, mayList{})
 	for _, test := range []struct {
 		method, path string
 		want         metav1.StatusReason

@@ -36,19 +36,8 @@ const (
 	simulateTimeout = 30 * time.Second
 )
 
-// Simulator simulates changes. Any goroutine may call it. If a request is invalid, or if this
-// replica cannot answer yet, the error is an apierrors.APIStatus.
-type Simulator interface {
-	// Simulate decides pods again with a change. It erases the names of nodes in messages if the
-	// user may not list nodes.
-	Simulate(ctx context.Context, s *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error)
-	// Count counts how many pods fit. It erases the names of nodes in the message about a group if
-	// the user may not list nodes.
-	Count(ctx context.Context, c *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error)
-}
-
 // simulate answers a simulation, in all namespaces or in one.
-func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, namespace string) (any, error) {
+func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, answers Answers, namespace string) (any, error) {
 	in := &v1alpha1.Simulation{}
 	if err := read(w, r, in, &in.TypeMeta, &in.Metadata, "Simulation", namespace); err != nil {
 		return nil, err
@@ -58,7 +47,7 @@ func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, namespace str
 		return nil, err
 	}
 	defer leave()
-	status, err := h.Simulator.Simulate(ctx, in, !seesNodes)
+	status, err := answers.Simulate(ctx, in, !seesNodes)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +55,7 @@ func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, namespace str
 }
 
 // count answers how many pods fit.
-func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string) (any, error) {
+func (h *Handler) count(w http.ResponseWriter, r *http.Request, answers Answers, namespace string) (any, error) {
 	in := &v1alpha1.Capacity{}
 	if err := read(w, r, in, &in.TypeMeta, &in.Metadata, "Capacity", namespace); err != nil {
 		return nil, err
@@ -76,7 +65,7 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string
 		return nil, err
 	}
 	defer leave()
-	status, err := h.Simulator.Count(ctx, in, !seesNodes)
+	status, err := answers.Count(ctx, in, !seesNodes)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// simulator is a Simulator that is two functions.
+// simulator simulates by two functions.
 type simulator struct {
 	simulate func(context.Context, *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error)
 	count    func(context.Context, *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error)
@@ -57,12 +57,12 @@ func object(kind, more string) string {
 
 func TestASimulationIsAboutTheNamespaceThatWasAuthorized(t *testing.T) {
 	var asked *v1alpha1.Simulation
-	h := NewHandler(Config{Authorizer: mayList{nodes: true}, Simulator: simulator{
+	h := handler(fakes{simulator: simulator{
 		simulate: func(_ context.Context, in *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
 			asked = in
 			return &v1alpha1.SimulationStatus{Pods: 7}, nil
 		},
-	}})
+	}}, mayList{nodes: true})
 	for _, test := range []struct{ path, body, namespace, refused string }{
 		{path: simulations, body: object("Simulation", ""), namespace: "ml"},
 		{path: simulations, body: object("Simulation", `, "metadata": {"namespace": "ml"}`), namespace: "ml"},
@@ -92,7 +92,7 @@ func TestASimulationIsAboutTheNamespaceThatWasAuthorized(t *testing.T) {
 }
 
 func TestRequestsForSimulationsAreLimited(t *testing.T) {
-	h := NewHandler(Config{Authorizer: mayList{nodes: true}, Simulator: simulator{}})
+	h := handler(fakes{}, mayList{nodes: true})
 	large := strings.Repeat(" ", maxBody) + object("Simulation", "")
 	if got := statusIn(t, post(h, simulations, large)); got.Reason != metav1.StatusReasonRequestEntityTooLarge {
 		t.Errorf("a large request: got %+v", got)
@@ -116,7 +116,7 @@ func TestOneSimulationRunsAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		running, most := 0, 0
 		proceed := make(chan struct{})
-		h := NewHandler(Config{Authorizer: mayList{nodes: true}, Simulator: simulator{
+		h := handler(fakes{simulator: simulator{
 			simulate: func(context.Context, *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
 				running++
 				most = max(most, running)
@@ -124,7 +124,7 @@ func TestOneSimulationRunsAtATime(t *testing.T) {
 				running--
 				return &v1alpha1.SimulationStatus{}, nil
 			},
-		}})
+		}}, mayList{nodes: true})
 		answers := make(chan int, 1+maxWaiting)
 		for range 1 + maxWaiting {
 			go func() { answers <- post(h, simulations, object("Simulation", "")).Code }()
@@ -148,12 +148,12 @@ func TestOneSimulationRunsAtATime(t *testing.T) {
 
 func TestASimulationHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(Config{Authorizer: mayList{nodes: true}, Simulator: simulator{
+		h := handler(fakes{simulator: simulator{
 			simulate: func(ctx context.Context, _ *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
-		}})
+		}}, mayList{nodes: true})
 		answers := make(chan *httptest.ResponseRecorder, 2)
 		for range 2 { // one waits for the other
 			go func() { answers <- post(h, simulations, object("Simulation", "")) }()
@@ -168,9 +168,9 @@ func TestASimulationHasADeadline(t *testing.T) {
 
 func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 	const secret = "secret-node"
-	var hides bool // the Simulator erases names in messages about pods without a node, and about groups
-	handler := func(lists bool) *Handler {
-		return NewHandler(Config{Authorizer: mayList{nodes: lists}, Simulator: simulator{
+	var hides bool // what the last call was asked to do with the names of nodes
+	serving := func(lists bool) *Handler {
+		return handler(fakes{simulator: simulator{
 			hides: &hides,
 			simulate: func(context.Context, *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
 				return &v1alpha1.SimulationStatus{Pods: 1}, nil
@@ -189,32 +189,32 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 				suggestion.Type, suggestion.Pool, suggestion.Pods, next.Message = v1alpha1.SuggestionFree, "p", nil, "not on "+secret+"."
 				return &v1alpha1.CapacityStatus{Next: next}, nil
 			},
-		}})
+		}}, mayList{nodes: lists})
 	}
 	for _, request := range []struct{ path, body string }{
 		{capacities, object("Capacity", `, "spec": {"pod": {}}`)},
 		{capacities, object("Capacity", `, "spec": {"pod": {}, "podGroup": {"minMember": 2}}`)},
 	} {
-		if shown := post(handler(true), request.path, request.body).Body.String(); !strings.Contains(shown, secret) {
+		if shown := post(serving(true), request.path, request.body).Body.String(); !strings.Contains(shown, secret) {
 			t.Errorf("%s: who may list nodes does not see them: %s", request.body, shown)
 		}
-		if hidden := post(handler(false), request.path, request.body).Body.String(); strings.Contains(hidden, secret) || !strings.Contains(hidden, "status") {
+		if hidden := post(serving(false), request.path, request.body).Body.String(); strings.Contains(hidden, secret) || !strings.Contains(hidden, "status") {
 			t.Errorf("%s: got %s", request.body, hidden)
 		}
 	}
 	for _, lists := range []bool{true, false} {
 		for path, body := range map[string]string{simulations: object("Simulation", ""), capacities: object("Capacity", `, "spec": {"pod": {}}`)} {
 			hides = lists
-			if code := post(handler(lists), path, body).Code; code != http.StatusOK || hides == lists {
+			if code := post(serving(lists), path, body).Code; code != http.StatusOK || hides == lists {
 				t.Errorf("%s: %d, hides: %t", path, code, hides)
 			}
 		}
 	}
 	adds := object("Simulation", `, "spec": {"nodes": {"remove": ["guess"]}}`)
-	if got := statusIn(t, post(handler(false), simulations, adds)); got.Reason != metav1.StatusReasonForbidden {
+	if got := statusIn(t, post(serving(false), simulations, adds)); got.Reason != metav1.StatusReasonForbidden {
 		t.Errorf("got %+v", got)
 	}
-	if code := post(handler(true), simulations, adds).Code; code != http.StatusOK {
+	if code := post(serving(true), simulations, adds).Code; code != http.StatusOK {
 		t.Errorf("got %d", code)
 	}
 }

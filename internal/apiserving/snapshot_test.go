@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// snapshotter is a Snapshotter that is a function, which gets what was asked for.
+// snapshotter writes a snapshot by a function, which gets what was asked for.
 type snapshotter func(ctx context.Context, w io.Writer, redacted bool, decisions int) error
 
 func (s snapshotter) Snapshot(_ context.Context, decisions int) (func(context.Context, io.Writer, bool) error, error) {
@@ -30,10 +30,10 @@ func (s snapshotter) Snapshot(_ context.Context, decisions int) (func(context.Co
 const snapshots = "/apis/livesched.io/v1alpha1/snapshots"
 
 func TestSnapshotsAreFiles(t *testing.T) {
-	h := NewHandler(Config{Snapshotter: snapshotter(func(_ context.Context, w io.Writer, redacted bool, decisions int) error {
+	h := handler(fakes{snapshotter: func(_ context.Context, w io.Writer, redacted bool, decisions int) error {
 		_, err := fmt.Fprintf(w, "redacted=%v decisions=%d", redacted, decisions)
 		return err
-	})})
+	}}, nil)
 	for path, want := range map[string]string{
 		"/redacted":             "redacted=true decisions=10000",
 		"/plain":                "redacted=false decisions=10000",
@@ -51,7 +51,7 @@ func TestSnapshotsAreFiles(t *testing.T) {
 }
 
 func TestWrongRequestsForSnapshotsAreStatuses(t *testing.T) {
-	h := NewHandler(Config{Snapshotter: snapshotter(nil)})
+	h := handler(fakes{}, nil)
 	for path, want := range map[string]metav1.StatusReason{
 		"/redacted":             metav1.StatusReasonServiceUnavailable,
 		"/all":                  metav1.StatusReasonNotFound,
@@ -82,10 +82,10 @@ func TestWrongRequestsForSnapshotsAreStatuses(t *testing.T) {
 
 // TestAnIncompleteSnapshotBreaksTheConnection sends a snapshot that fails half way.
 func TestAnIncompleteSnapshotBreaksTheConnection(t *testing.T) {
-	h := NewHandler(Config{Snapshotter: snapshotter(func(_ context.Context, w io.Writer, _ bool, _ int) error {
+	h := handler(fakes{snapshotter: func(_ context.Context, w io.Writer, _ bool, _ int) error {
 		_, err := io.WriteString(w, strings.Repeat("half ", 10000))
 		return errors.Join(err, errors.New("broken"))
-	})})
+	}}, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(w, authorized(r))
 	}))
@@ -109,7 +109,7 @@ func TestAnIncompleteSnapshotBreaksTheConnection(t *testing.T) {
 
 // TestSnapshotsAndSimulationsTakeTurns fills the turnstile with others.
 func TestSnapshotsAndSimulationsTakeTurns(t *testing.T) {
-	h := NewHandler(Config{Snapshotter: snapshotter(nil)})
+	h := handler(fakes{}, nil)
 	for range 1 + maxWaiting {
 		h.simulating.present <- struct{}{}
 	}

@@ -22,12 +22,11 @@ func (s *Scheduler) Healthy() error {
 	if since := s.heartbeat.BusySince(); !since.IsZero() && s.cfg.Clock.Since(since) > stuckAfter {
 		return fmt.Errorf("the scheduling cycle that began at %v has not ended", since.Format(time.RFC3339))
 	}
-	select {
-	case <-s.ready:
-	default:
+	p, err := s.Parts()
+	if err != nil {
 		return nil // there is no queue yet
 	}
-	since := s.probe.waitingSince(s.cfg.Clock.Now(), func() { s.parts.queue.Has("") })
+	since := s.probe.waitingSince(s.cfg.Clock.Now(), func() { p.Queue.Has("") })
 	if !since.IsZero() && s.cfg.Clock.Since(since) > stuckAfter {
 		return fmt.Errorf("the scheduling queue has been locked since %v", since.Format(time.RFC3339))
 	}

@@ -68,10 +68,10 @@ func TestHealthy(t *testing.T) {
 	t.Run("not while a plugin hangs under the queue's lock", func(t *testing.T) {
 		schedmetrics.Register()
 		s := New(Config{Clock: clock})
-		s.parts = &parts{queue: queue.New(queue.Config{})}
+		s.parts = &Parts{Queue: queue.New(queue.Config{})}
 		close(s.ready)
 		plugin := hanging{make(chan struct{}), make(chan struct{})}
-		s.parts.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+		s.parts.Queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
 			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{plugin}},
 		}}, sets.New("mine"))
 		healthy(t, s)
@@ -81,7 +81,7 @@ func TestHealthy(t *testing.T) {
 			return s.probe.since.IsZero()
 		}, patience).Should(gomega.BeTrue())
 		clock.Step(time.Hour) // the earlier, answered probe does not count
-		go s.parts.queue.Add(logr.Discard(), &corev1.Pod{
+		go s.parts.Queue.Add(logr.Discard(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "a"},
 			Spec:       corev1.PodSpec{SchedulerName: "mine"},
 		})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -19,9 +20,11 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/answers"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
+	"github.com/livesched/livesched/internal/scheduler/debugger"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/eventhandlers"
 	"github.com/livesched/livesched/internal/scheduler/eventwriter"
@@ -32,18 +35,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/groupstatus"
 	"github.com/livesched/livesched/internal/scheduler/loop"
-	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// parts holds the parts of a Scheduler that has started. They do not change.
-type parts struct {
-	pods     corev1listers.PodLister
-	cache    *cache.Cache
-	queue    *queue.Queue
+// Parts are the parts of a Scheduler whose cache and queue have seen the first list of every
+// resource. They do not change.
+type Parts struct {
+	// Pods lists all pods that have not ended, from the informers.
+	Pods corev1listers.PodLister
+	// Cache and Queue must only be read by others.
+	Cache *cache.Cache
+	Queue *queue.Queue
+	// Answers answers questions about the scheduler.
+	Answers *answers.Answers
+	// Debugger compares cache and queue with the API server.
+	Debugger *debugger.Debugger
+
 	events   *eventwriter.Writer
 	statuses *podstatus.Writer
 	groups   *groupcondition.Writer
@@ -56,9 +66,6 @@ type parts struct {
 	// groupScope has the informer of PodGroups, without which livesched works, too.
 	groupScope *informers.Scope
 	loop       *loop.Loop
-	// uncount removes the queue from the metric of pending groups.
-	uncount func()
-	forker  *fork.Forker
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -78,7 +85,7 @@ const assembleRetry = time.Second
 // the API server does not answer which kinds it serves: to exit would not help in an outage. A kind
 // that is not served is an answer (see informers.Scope.Missing). It returns nil parts and no error
 // if ctx ends first.
-func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*parts, *informers.Scope, error) {
+func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*Parts, *informers.Scope, error) {
 	waiting := false
 	for {
 		attempt, cancel := context.WithCancel(ctx)
@@ -111,25 +118,25 @@ func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*parts, *informer
 
 // assemble creates the parts, bottom-up: each gets the ones before it. The scope must outlive them,
 // and must have synced before they are used.
-func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*parts, error) {
+func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Parts, error) {
 	cfg := &s.cfg
 	metrics := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
-	p := &parts{pods: scope.Core().V1().Pods().Lister(), cache: cache.New()}
+	p := &Parts{Pods: scope.Core().V1().Pods().Lister(), Cache: cache.New()}
 	groups := podgroup.NewRegistry()
-	p.queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.pods, Groups: groups, Metrics: metrics})
+	p.Queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.Pods, Groups: groups, Metrics: metrics})
 	limit := binding.NewLimit(cmp.Or(cfg.MaxConcurrentBinds, binding.DefaultLimit))
 
 	p.events = eventwriter.New(eventwriter.Config{
 		Sink: eventwriter.NewSink(cfg.EventClient.EventsV1()),
 		// Pods that wait to be scheduled or bound come before Events.
-		Busy: func() bool { return p.queue.ActivePods() > 0 || limit.Crowded() },
+		Busy: func() bool { return p.Queue.ActivePods() > 0 || limit.Crowded() },
 	})
-	p.statuses = failure.NewStatusWriter(cfg.Client, p.pods, p.cache, p.queue)
+	p.statuses = failure.NewStatusWriter(cfg.Client, p.Pods, p.Cache, p.Queue)
 	decisions := decisionlog.New(cfg.DecisionLogSize)
-	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder, decisions, cfg.Term)
+	p.failures = failure.NewHandler(p.Queue, p.Pods, p.statuses, p.events.NewRecorder, decisions, cfg.Term)
 
 	snapshot := cache.NewSnapshot()
-	sources := eventhandlers.NewSources(cfg.Informers, p.queue)
+	sources := eventhandlers.NewSources(cfg.Informers, p.Queue)
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      cfg.Registry,
 		Client:        cfg.Client,
@@ -137,7 +144,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Informers:     cfg.Informers,
 		Scope:         scope,
 		Snapshot:      snapshot,
-		Queue:         p.queue,
+		Queue:         p.Queue,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,
@@ -149,22 +156,25 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	p.env = env
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
-	if p.forker, err = newForker(p, groups, s.store, cfg); err != nil {
+	if p.Answers, err = s.newAnswers(p, groups, decisions); err != nil {
 		return nil, err
+	}
+	p.Debugger = &debugger.Debugger{
+		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store, Leading: &s.leading, Clock: cfg.Clock,
 	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
 		return nil, err
 	}
 	p.groupScope = cfg.Informers.NewScope()
 	context.AfterFunc(ctx, p.groupScope.Close)
-	if err := eventhandlers.ListenToGroups(p.groupScope, groups, p.queue); err != nil {
+	if err := eventhandlers.ListenToGroups(p.groupScope, groups, p.Queue); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
 	if p.groupStatus, err = newGroupStatus(p.groupScope, s.store, cfg); err != nil {
 		return nil, err
 	}
-	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods, groups); err != nil {
+	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)
@@ -172,21 +182,21 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		return nil, fmt.Errorf("creating the client for metadata: %w", err)
 	}
 	p.latest = catchup.Config{
-		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.pods, Cache: p.cache,
+		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.Pods, Cache: p.Cache,
 		Claims: env.Devices,
 	}
 	p.loop = &loop.Loop{
-		Queue:           p.queue,
+		Queue:           p.Queue,
 		Profiles:        s.store,
-		Cache:           p.cache,
+		Cache:           p.Cache,
 		Snapshot:        snapshot,
 		Groups:          groups,
 		GroupConditions: p.groups,
 		Algorithm:       newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
-			Cache:         p.cache,
-			Queue:         p.queue,
+			Cache:         p.Cache,
+			Queue:         p.Queue,
 			PodsInPreBind: env.PodsInPreBind,
 			Limit:         limit,
 			Failures:      p.failures,
@@ -199,12 +209,11 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Clock:     cfg.Clock,
 		Decisions: decisions,
 	}
-	p.uncount = ownmetrics.AddPendingGroups(p.queue.PendingGroups)
 	return p, nil
 }
 
 // awaitGroups waits for the PodGroups, if the API server serves them.
-func (p *parts) awaitGroups(ctx context.Context) {
+func (p *Parts) awaitGroups(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, groupPatience)
 	defer cancel()
 	if err := p.groupScope.WaitForSync(waiting); err != nil && ctx.Err() == nil {
@@ -231,17 +240,25 @@ func newGroupStatus(scope *informers.Scope, store *profile.Store, cfg *Config) (
 	})
 }
 
-// newForker returns what makes forks of the parts, with a client that does not write.
-func newForker(p *parts, groups *podgroup.Registry, store *profile.Store, cfg *Config) (*fork.Forker, error) {
+// newAnswers returns what answers questions about the parts, with forks whose client does not
+// write.
+func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *decisionlog.Log) (*answers.Answers, error) {
+	cfg := &s.cfg
 	readOnly := fork.ReadOnly(cfg.KubeConfig)
 	client, err := clientset.NewForConfig(readOnly)
 	if err != nil {
 		return nil, fmt.Errorf("creating the client that only reads: %w", err)
 	}
-	return fork.NewForker(fork.Config{
-		Cache: p.cache, Nominator: p.queue.Nominator(), Environment: p.env, Profiles: store, Groups: groups, Client: client, KubeConfig: readOnly,
+	forker := fork.NewForker(fork.Config{
+		Cache: p.Cache, Nominator: p.Queue.Nominator(), Environment: p.env, Profiles: s.store, Groups: groups, Client: client, KubeConfig: readOnly,
 		FastPath: cfg.FastPath != FastPathOff,
-	}), nil
+	})
+	return &answers.Answers{
+		Cache: p.Cache, Queue: p.Queue, WaitingPods: p.env.WaitingPods, Groups: groups, Profiles: s.store, Forker: forker,
+		Log: decisions, Leading: &s.leading, FastPath: string(cfg.FastPath), Clock: cfg.Clock,
+		Informers: cfg.Informers, Pods: p.Pods, Client: cfg.Client, Objects: cfg.Objects,
+		Registered: sets.KeySet(cfg.Registry), AllowedHosts: cfg.AllowedHosts,
+	}, nil
 }
 
 // newAlgorithm returns the algorithm, with or without a fast path.
@@ -257,16 +274,15 @@ func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algori
 // so they are left to the next leader. Bindings in progress continue. Start and Run both call stop,
 // because either context may end first: a manager stops the parts that run on every replica before
 // those that run on the leader, and pods in flight hold the profiles that Start closes.
-func (p *parts) stop() {
+func (p *Parts) stop() {
 	p.failures.Stop()
-	p.uncount()
-	p.queue.Close()
+	p.Queue.Close()
 	p.env.WaitingPods.Stop()
 	p.events.FlushNow()
 }
 
 // closeWriters writes the statuses and Events that have not been written yet, until ctx ends.
-func (p *parts) closeWriters(ctx context.Context) {
+func (p *Parts) closeWriters(ctx context.Context) {
 	p.statuses.Close(ctx)
 	p.groups.Close(ctx)
 	p.events.Close(ctx)

@@ -9,6 +9,7 @@
 //	          --> binding, in a goroutine that keeps the profile
 //	          --> or failure: back to the queue, Event, condition (podstatus)
 //	Swap      --> profile.Store --> queue
+//	questions --> answers: cache, queue, decision log, forks
 //
 // Everything but the loop runs on every replica, so that a new leader starts with a warm cache and
 // queue.
@@ -22,21 +23,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -63,7 +66,7 @@ const (
 	FastPathVerify FastPath = "verify"
 )
 
-// Config configures a Scheduler. All fields but Clock, FastPath, FastPathMemory,
+// Config configures a Scheduler. All fields but AllowedHosts, Clock, FastPath, FastPathMemory,
 // MaxConcurrentBinds, DecisionLogSize, PodGroupStatus, BuildTimeout and Term are required.
 type Config struct {
 	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
@@ -78,6 +81,10 @@ type Config struct {
 	Informers *informers.Source
 	// Registry holds all plugins that profiles may name.
 	Registry framework.Registry
+	// Objects reads profiles and policies, to answer questions. AllowedHosts are the hosts that
+	// extenders may be at.
+	Objects      client.Reader
+	AllowedHosts config.AllowedHosts
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
 	// FastPath defaults to FastPathOn.
@@ -105,9 +112,9 @@ type Scheduler struct {
 	cfg   Config
 	store *profile.Store
 
-	// ready is closed by Start when parts is set and the informers have synced.
+	// ready is closed by Start when parts is set and the informers have synced. See Parts.
 	ready chan struct{}
-	parts *parts
+	parts *Parts
 
 	// leading is true while the loop runs on this replica. Only the leader reports dropped pods.
 	leading   atomic.Bool
@@ -127,32 +134,56 @@ func New(cfg Config) *Scheduler {
 func (s *Scheduler) Store() *profile.Store { return s.store }
 
 // Ready returns a channel that is closed when cache and queue have seen the first list of every
-// resource.
+// resource. Then profiles can be built and swapped in.
 func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
+
+// errNotListed is the error of what needs the first lists.
+var errNotListed = apierrors.NewServiceUnavailable("livesched has not listed the cluster yet")
+
+// Parts returns the parts of a scheduler that is ready. Otherwise the error is an
+// apierrors.APIStatus.
+func (s *Scheduler) Parts() (*Parts, error) {
+	select {
+	case <-s.ready:
+		return s.parts, nil
+	default:
+		return nil, errNotListed
+	}
+}
+
+// Answers implements apiserving.Scheduler.
+func (s *Scheduler) Answers() (apiserving.Answers, error) {
+	p, err := s.Parts()
+	if err != nil {
+		return nil, err
+	}
+	return p.Answers, nil
+}
+
+// Report logs the state of the scheduler, and its differences from the API server. It returns when
+// that is done, and does not hold up scheduling. Calls must not overlap.
+func (s *Scheduler) Report(ctx context.Context) {
+	p, err := s.Parts()
+	if err != nil {
+		klog.FromContext(ctx).Info("There is nothing to dump yet", "reason", err.Error())
+		return
+	}
+	p.Debugger.Report(ctx)
+}
 
 // Leading reports whether this replica schedules.
 func (s *Scheduler) Leading() bool { return s.leading.Load() }
 
-// Pods returns a lister of all pods that have not ended, which reads from the informers. Ready must
-// be closed.
-func (s *Scheduler) Pods() corev1listers.PodLister { return s.parts.pods }
-
-// Fork returns a copy of the scheduler's state, on which pods can be decided; see package fork. It
-// works on every replica, whether it leads or not. Ready must be closed. The caller must close the
-// fork.
-func (s *Scheduler) Fork(ctx context.Context) (*fork.Fork, error) { return s.parts.forker.Fork(ctx) }
-
-// StartBuild begins to build an instance of a profile, to be swapped in. Ready must be closed. See
-// profile.Builder.
+// StartBuild begins to build an instance of a profile, to be swapped in; see profile.Builder.
 func (s *Scheduler) StartBuild(ctx context.Context, cfg *config.Profile) *profile.Build {
 	return s.parts.builder.Start(ctx, cfg)
 }
 
 // Swap makes next the current map, and returns the scheduler names whose profile changed. Pods of
 // removed profiles leave the queue, which Events report; the waiting pods of a new profile are
-// queued. Ready must be closed.
+// queued.
 func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string] {
-	change := s.store.Swap(logger, next, s.parts.queue)
+	change := s.store.Swap(logger, next, s.parts.Queue)
 	if s.Leading() {
 		for _, pod := range change.Dropped {
 			s.parts.failures.Dropped(logger, pod)
@@ -175,6 +206,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	if p == nil {
 		return err
 	}
+	defer metrics.AddPendingGroups(p.Queue.PendingGroups)()
 	p.events.Start(ctx)
 	p.statuses.Start(ctx)
 	p.groups.Start(ctx)
@@ -196,14 +228,14 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
 	p.awaitGroups(ctx)
-	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", p.cache.Size().Nodes)
+	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", p.Cache.Size().Nodes)
 	s.parts = p
 	close(s.ready)
 
 	var running sync.WaitGroup
-	running.Go(func() { p.cache.Run(ctx) })
+	running.Go(func() { p.Cache.Run(ctx) })
 	running.Go(func() { s.cfg.Informers.Run(ctx) })
-	p.queue.Run(ctx)
+	p.Queue.Run(ctx)
 	deadline = s.cfg.Clock.Now().Add(writesEnd)
 	p.stop()
 	running.Wait()

@@ -29,6 +29,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/test/controlplane"
 )
@@ -166,6 +167,15 @@ func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app
 		r.err = mgr.Start(ctx)
 	}()
 	return r, nil
+}
+
+// Parts returns the parts of the scheduler. It panics before the scheduler is ready.
+func (r *Running) Parts() *scheduler.Parts {
+	p, err := r.Scheduler.Parts()
+	if err != nil {
+		panic(err)
+	}
+	return p
 }
 
 // Done returns a channel that is closed when the manager has ended, by itself or by Stop.

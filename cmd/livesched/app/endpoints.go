@@ -74,10 +74,12 @@ func profilingHandlers() map[string]http.Handler {
 // resourceMetrics serves kube_pod_resource_request and kube_pod_resource_limit, as kube-scheduler
 // does under /metrics/resources. Only the leader serves them, so that no pod is counted twice.
 func resourceMetrics(sched *scheduler.Scheduler) http.Handler {
-	handler := sync.OnceValue(func() http.Handler { return resources.Handler(sched.Pods()) })
+	var once sync.Once // a handler has a registry, which is never freed
+	var handler http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if sched.Leading() {
-			handler().ServeHTTP(w, r)
+		if p, err := sched.Parts(); err == nil && sched.Leading() {
+			once.Do(func() { handler = resources.Handler(p.Pods) })
+			handler.ServeHTTP(w, r)
 		}
 	})
 }

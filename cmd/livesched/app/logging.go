@@ -76,9 +76,10 @@ func verbosityOf(logger logr.Logger) int {
 
 // alias is a flag that sets another one. It implements pflag.Value.
 type alias struct {
-	of        *flag.Flag
-	kind      string
-	text      string // the value
+	of   *flag.Flag
+	kind string
+	text string // the value
+	// translate returns the value of the other flag. Each alias has its own words.
 	translate func(string) (string, error)
 }
 

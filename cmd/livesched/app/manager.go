@@ -26,7 +26,6 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers"
-	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
@@ -68,12 +67,8 @@ func (m *Manager) started() bool {
 	if m == nil {
 		return false
 	}
-	select {
-	case <-m.Scheduler.Ready():
-		return true
-	default:
-		return false
-	}
+	_, err := m.Scheduler.Parts()
+	return err == nil
 }
 
 // NewManager creates a manager and its parts, bottom-up:
@@ -119,6 +114,10 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	allowed, err := resolve.ParseAllowedHosts(o.ExtenderAllowedHosts)
+	if err != nil {
+		return nil, err
+	}
 	source := informers.NewSource(mgr.GetCache(), mgr.GetRESTMapper(), scheme, klog.Background().WithName("informers"))
 	sched := scheduler.New(scheduler.Config{
 		Client:             kube,
@@ -126,6 +125,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		EventClient:        eventClient,
 		Informers:          source,
 		Registry:           registry,
+		Objects:            mgr.GetClient(),
+		AllowedHosts:       allowed,
 		Clock:              o.Clock,
 		FastPath:           scheduler.FastPath(o.FastPath),
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
@@ -139,20 +140,13 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := resolve.ParseAllowedHosts(o.ExtenderAllowedHosts)
-	if err != nil {
-		return nil, err
-	}
 	broadcaster := newBroadcaster(eventClient)
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
 		Recorder:   controllers.LimitEvents(broadcaster.NewRecorder(scheme, "livesched"), o.Clock),
 		Archive:    archive,
-		Store:      sched.Store(),
-		Swap:       sched.Swap,
-		StartBuild: sched.StartBuild,
-		Ready:      sched.Ready(),
+		Scheduler:  sched,
 		Elected:    mgr.Elected(),
 		OwnLease:   o.lease(),
 
@@ -168,14 +162,6 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := apiserving.Config{
-		Explainer:      explainer{sched},
-		DecisionLister: decisionLister{sched},
-		QueueLister:    queueLister{sched},
-		Simulator:      simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
-
-		Snapshotter: snapshotter{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed},
-	}
 	checks, handlers := newChecks(sched, reconciler), endpoints(sched, o)
 	if err := errors.Join(
 		mgr.Add(everywhere(broadcaster.run)),
@@ -185,7 +171,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		addServerVersion(mgr, restConfig),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),
-		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), answers, keeper, o),
+		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), sched, keeper, o),
 	); err != nil {
 		return nil, err
 	}
@@ -256,12 +242,8 @@ func newChecks(sched *scheduler.Scheduler, reconciler *controllers.ProfileReconc
 		},
 		ready: map[string]healthz.Checker{
 			"handlers": func(*http.Request) error {
-				select {
-				case <-sched.Ready():
-					return nil
-				default:
-					return errors.New("the informers have not delivered their first lists")
-				}
+				_, err := sched.Parts()
+				return err
 			},
 			"profiles": func(*http.Request) error {
 				if !reconciler.Settled() {

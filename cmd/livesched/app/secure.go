@@ -147,10 +147,10 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 	}
 }
 
-// addSecureServing serves the handlers and answers on every replica, to those whom the API
-// server permits. The endpoint is served before the manager's caches have synced, as the health
-// probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, answers apiserving.Config, keeper *servingcert.Keeper, o *Options) error {
+// addSecureServing serves the handlers, and answers about the scheduler, on every replica, to those
+// whom the API server permits. The endpoint is served before the manager's caches have synced, as
+// the health probes are.
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched apiserving.Scheduler, keeper *servingcert.Keeper, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
 	}
@@ -164,8 +164,7 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	if err != nil {
 		return err
 	}
-	answers.Authorizer = guard
-	handlers.Handle(apiserving.Path, apiserving.NewHandler(answers))
+	handlers.Handle(apiserving.Path, apiserving.NewHandler(sched, guard))
 	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
 		return err

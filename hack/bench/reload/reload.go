@@ -200,7 +200,7 @@ func (b *bench) latencies(ctx context.Context, kind pending) error {
 		return err
 	}
 	settled := func() bool {
-		c := b.running.Scheduler.Queue().Counts()
+		c := b.running.Parts().Queue.Counts()
 		return c.Unschedulable+c.Gated == pods
 	}
 	if err := b.until(ctx, "all pods wait", settled); err != nil {
@@ -211,7 +211,7 @@ func (b *bench) latencies(ctx context.Context, kind pending) error {
 	for i := range b.reloads {
 		if kind.mark != nil {
 			err = b.until(ctx, "all pods wait", settled)
-		} else if <-pace; i > 0 && b.running.Scheduler.Queue().Counts().Active == 0 {
+		} else if <-pace; i > 0 && b.running.Parts().Queue.Counts().Active == 0 {
 			break // later reloads would have no pending pods
 		}
 		if err != nil {
@@ -284,7 +284,7 @@ func (b *bench) firstDecision() (time.Time, error) {
 		case at := <-b.decisions.of(b.spec):
 			return at, nil
 		case <-tick:
-			if c := b.running.Scheduler.Queue().Counts(); c == (queue.Counts{}) {
+			if c := b.running.Parts().Queue.Counts(); c == (queue.Counts{}) {
 				return time.Time{}, errNoPods
 			}
 		case <-timeout:

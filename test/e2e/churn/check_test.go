@@ -100,7 +100,7 @@ func (w *world) unsettled(ctx context.Context) (found findings) {
 
 // suspicions returns the differences from the API server that a replica's own comparison finds.
 func suspicions(ctx context.Context, r *replica) (found findings) {
-	differences, err := r.Scheduler.Compare(ctx)
+	differences, err := r.Parts().Debugger.Compare(ctx)
 	if err != nil {
 		found.add("replica %d cannot compare itself with the API server: %v", r.number, err)
 	}
@@ -116,7 +116,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	if r == w.witness() {
 		who += " (leader)"
 	}
-	dump := r.Scheduler.Cache().Dump()
+	dump := r.Parts().Cache.Dump()
 	inCache, want := map[string]string{}, map[string]string{}
 	for name, info := range dump.Nodes {
 		if node := info.Node(); node != nil {
@@ -140,7 +140,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	}
 
 	inQueue, want := map[string]string{}, map[string]string{}
-	for _, state := range r.Scheduler.Queue().PendingPods() {
+	for _, state := range r.Parts().Queue.PendingPods() {
 		inQueue[fmt.Sprintf("pod %s (%s)", state.Pod.Name, state.Pod.UID)] = state.Pod.ResourceVersion
 	}
 	pending := t.pending(r.serves())
@@ -149,7 +149,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	}
 	found = append(found, differences(who+": queue", inQueue, want)...)
 	for _, node := range nodeNames {
-		for _, info := range r.Scheduler.Queue().NominatedPodsForNode(node) {
+		for _, info := range r.Parts().Queue.NominatedPodsForNode(node) {
 			nominated := info.GetPod()
 			if pod := pending[nominated.UID]; pod == nil {
 				found.add("%s: pod %s (%s) is nominated for %s, and not pending", who, nominated.Name, nominated.UID, node)
@@ -191,9 +191,9 @@ func differences(who string, have, want map[string]string) (found findings) {
 
 // restless returns the activity that still goes on.
 func (w *world) restless(leader *replica) (found findings) {
-	if c := leader.Scheduler.Queue().Counts(); c.Active+c.Backoff+c.ErrorBackoff+c.InFlight+c.InFlightEvents > 0 {
+	if c := leader.Parts().Queue.Counts(); c.Active+c.Backoff+c.ErrorBackoff+c.InFlight+c.InFlightEvents > 0 {
 		found.add("the queue of the leader is not at rest: %+v", c)
-		for _, state := range leader.Scheduler.Queue().PendingPods() {
+		for _, state := range leader.Parts().Queue.PendingPods() {
 			if state.Place != queue.Unschedulable && state.Place != queue.Gated {
 				found.add("in progress: %s", describeState(state))
 			}

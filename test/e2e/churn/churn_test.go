@@ -291,7 +291,7 @@ func (w *world) settle(t *testing.T, when string) {
 func (w *world) reasons() *counts {
 	c := &counts{}
 	if leader := w.witness(); leader != nil {
-		for _, state := range leader.Scheduler.Queue().PendingPods() {
+		for _, state := range leader.Parts().Queue.PendingPods() {
 			c.add(fmt.Sprintf("%s by %s%s", state.Place, strings.Join(state.UnschedulablePlugins, "+"), strings.Join(state.PendingPlugins, "+")), 1)
 		}
 	}
@@ -348,7 +348,7 @@ func (w *world) deleteAll(t *testing.T) {
 	gomega.NewWithT(t).Eventually(func() []string {
 		found := w.wrong(ctx)
 		for _, r := range w.inProcess() {
-			if n, p, held := r.Scheduler.Cache().Size().Nodes, r.Scheduler.Cache().Size().Pods, r.Scheduler.Store().Alive(); n+p+held > 0 {
+			if n, p, held := r.Parts().Cache.Size().Nodes, r.Parts().Cache.Size().Pods, r.Scheduler.Store().Alive(); n+p+held > 0 {
 				found = append(found, fmt.Sprintf("replica %d holds %d nodes, %d pods and %d profiles", r.number, n, p, held))
 			}
 		}

@@ -59,7 +59,7 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 				found.add("asking the plugins about pod %s: %v", describe(pod), err)
 				continue
 			}
-			state, waits := leader.Scheduler.Queue().Get(pod.UID)
+			state, waits := leader.Parts().Queue.Get(pod.UID)
 			if !waits {
 				found.add("pod %s does not wait any more", describe(pod))
 				continue
@@ -119,7 +119,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 		Informers:     leader.Informers,
 		Scope:         scope,
 		Snapshot:      snapshot,
-		Queue:         leader.Scheduler.Queue(), // for its nominations
+		Queue:         leader.Parts().Queue, // for its nominations
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },

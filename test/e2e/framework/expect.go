@@ -49,7 +49,7 @@ func ExpectKnown(ctx context.Context, name string) {
 		return
 	}
 	Eventually(func() bool {
-		info := Running.Scheduler.Cache().Dump().Nodes[name]
+		info := Running.Parts().Cache.Dump().Nodes[name]
 		return info != nil && info.Node() != nil
 	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
 }

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,15 +19,19 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-var _ = Describe("The explanation of a pending pod", func() {
-	explain := func(ctx context.Context, pod *corev1.Pod) *v1alpha1.PodExplanation {
-		GinkgoHelper()
-		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		x, err := Running.Scheduler.ExplainPending(ctx, pod, "")
-		Expect(err).NotTo(HaveOccurred())
-		return x
-	}
+// explained returns the explanation of a pod, once it is as wanted: the informers lag behind.
+func explained(ctx context.Context, pod *corev1.Pod, want ...types.GomegaMatcher) (x *v1alpha1.PodExplanation) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var err error
+		x, err = Running.Parts().Answers.Explain(ctx, pod.Namespace, pod.Name, "")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(x).To(And(want...))
+	}).WithContext(ctx).Should(Succeed())
+	return x
+}
 
+var _ = Describe("The explanation of a pending pod", func() {
 	start := func(ctx context.Context) {
 		GinkgoHelper()
 		Start()
@@ -45,18 +50,13 @@ var _ = Describe("The explanation of a pending pod", func() {
 			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 		}
 
-		var x *v1alpha1.PodExplanation
 		// The attempt ends after the condition was written, and on a busy machine the time for
 		// suggestions may be over before the first was tried.
-		Eventually(func(g Gomega) {
-			x = explain(ctx, pending)
-			g.Expect(x.Pending.Place).To(Equal("Unschedulable"))
-			g.Expect(x.Pending.Alike).To(Equal(int32(1)))
-			g.Expect(x.Pending.Suggestions).To(ContainElement(HaveField("Description", "Free 1 cpu on one of 2 nodes.")))
-		}).WithContext(ctx).Should(Succeed())
+		x := explained(ctx, pending, HaveField("Pending.Place", "Unschedulable"), HaveField("Pending.Reason", corev1.PodReasonUnschedulable),
+			HaveField("Pending.Alike", int32(1)),
+			HaveField("Pending.Suggestions", ContainElement(HaveField("Description", "Free 1 cpu on one of 2 nodes."))))
 		Expect(x.Verdict).To(Equal(v1alpha1.VerdictFitsWhenFreed))
 		Expect(x.Profile).To(Equal("mine"))
-		Expect(x.Pending.Reason).To(Equal(corev1.PodReasonUnschedulable))
 		Expect(x.Pending.Attempts).To(BeNumerically(">=", 1))
 		Expect(x.Pending.NextTry.Time).To(BeTemporally(">", x.Time.Time))
 		Expect(x.Pending.WaitsFor).To(ContainElement(HaveField("Event", "Pod/Delete")))
@@ -82,10 +82,10 @@ var _ = Describe("The explanation of a pending pod", func() {
 
 	It("knows gates, and pods that livesched does not schedule", func(ctx context.Context) {
 		start(ctx)
-		gated := explain(ctx, CreatePod(ctx, "mine", "gated", GatedBy("quota")))
+		gated := explained(ctx, CreatePod(ctx, "mine", "gated", GatedBy("quota")))
 		Expect(gated.Verdict).To(Equal(v1alpha1.VerdictGated))
 		Expect(gated.Pending.Gates).To(Equal([]string{"example.com/quota"}))
-		theirs := explain(ctx, CreatePod(ctx, "somebody-else", "theirs"))
+		theirs := explained(ctx, CreatePod(ctx, "somebody-else", "theirs"))
 		Expect(theirs.Verdict).To(Equal(v1alpha1.VerdictNoProfile))
 		Expect(theirs.Message).To(HavePrefix(`No SchedulerProfile has the scheduler name "somebody-else".`))
 	})
@@ -101,10 +101,7 @@ var _ = Describe("The explanation of a bound pod", func() {
 		node := ExpectBound(ctx, pod)
 		explain := func(pod *corev1.Pod) *v1alpha1.PodExplanation {
 			GinkgoHelper()
-			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-			x, err := Running.Scheduler.ExplainBound(ctx, pod, "")
-			Expect(err).NotTo(HaveOccurred())
-			Expect(x.Verdict).To(Equal(v1alpha1.VerdictBound))
+			x := explained(ctx, pod, HaveField("Verdict", v1alpha1.VerdictBound))
 			Expect(x.Profile).To(Equal("mine"))
 			Expect(x.Nodes).To(Equal(int32(2)))
 			return x
@@ -121,7 +118,7 @@ var _ = Describe("The explanation of a bound pod", func() {
 		Expect(x.Bound.Top[0].Scores).To(HaveKey("NodeResourcesFit"))
 		var decided decisionlog.Decision
 		Eventually(func() decisionlog.Result { // the binding cycle ends after the pod is bound
-			decided, _ = Running.Scheduler.Decisions().OfPod(pod.UID)
+			decided, _ = Running.Parts().Answers.Log.OfPod(pod.UID)
 			return decided.Result
 		}).Should(Equal(decisionlog.Bound))
 

@@ -151,7 +151,7 @@ func (f *follower) isBound(ctx context.Context, pod *corev1.Pod) bool {
 
 func (f *follower) explain(ctx context.Context, pod *corev1.Pod) explain.Explanation {
 	GinkgoHelper()
-	k, err := Running.Scheduler.Fork(ctx)
+	k, err := Running.Parts().Answers.Forker.Fork(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	defer k.Close()
 	x, err := explain.Explain(ctx, k, explain.Pending{Pod: pod, Now: time.Now(), SuggestFor: time.Minute})
@@ -197,7 +197,7 @@ func (f *follower) changeNode(ctx context.Context, changed *corev1.Node) (undo f
 		Expect(K8s.Create(ctx, node)).To(Succeed())
 		return func() {
 			Expect(K8s.Delete(ctx, node)).To(Succeed())
-			Eventually(func() any { return Running.Scheduler.Cache().Dump().Nodes[node.Name] }).WithContext(ctx).Should(BeNil())
+			Eventually(func() any { return Running.Parts().Cache.Dump().Nodes[node.Name] }).WithContext(ctx).Should(BeNil())
 		}
 	}
 	Expect(err).NotTo(HaveOccurred())
@@ -206,7 +206,7 @@ func (f *follower) changeNode(ctx context.Context, changed *corev1.Node) (undo f
 	return func() {
 		Update(ctx, node, func(n *corev1.Node) { n.Spec = original.Spec })
 		Eventually(func(g Gomega) {
-			known := Running.Scheduler.Cache().Dump().Nodes[node.Name].Node()
+			known := Running.Parts().Cache.Dump().Nodes[node.Name].Node()
 			g.Expect(known.Spec.Unschedulable).To(Equal(original.Spec.Unschedulable))
 			g.Expect(slices.Equal(known.Spec.Taints, original.Spec.Taints)).To(BeTrue())
 		}).WithContext(ctx).Should(Succeed())

@@ -86,7 +86,7 @@ var _ = Describe("A fork of the scheduler", func() {
 		sent.clear()
 		measured := ProfileValues("mine")
 
-		k, err := Running.Scheduler.Fork(ctx)
+		k, err := Running.Parts().Answers.Forker.Fork(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		pod := imagined("imagined", UsingClaim("one"), UsingDevices("device-one"))
 		d, err := decide(ctx, k, pod)
@@ -123,7 +123,7 @@ var _ = Describe("A fork of the scheduler", func() {
 		waiting := CreatePod(ctx, "mine", "waiting", UsingClaim("one"), UsingDevices("device-one"))
 		expectReserved(ctx, script, waiting)
 
-		k, err := Running.Scheduler.Fork(ctx)
+		k, err := Running.Parts().Answers.Forker.Fork(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		defer k.Close()
 		Expect(k.IsAssumed(waiting)).To(BeTrue())

@@ -34,11 +34,7 @@ var _ = Describe("The explanation of a pod of a PodGroup", func() {
 		})
 		CreatePod(ctx, "another", "another", MemberOf("g"), CPU("1"))
 		fit := func() *v1alpha1.PodGroupFit {
-			pod := pods[0].DeepCopy()
-			if err := K8s.Get(ctx, clientKey(pod), pod); err != nil {
-				return nil
-			}
-			x, err := Running.Scheduler.ExplainPending(ctx, pod, "")
+			x, err := Running.Parts().Answers.Explain(ctx, pods[0].Namespace, pods[0].Name, "")
 			if err != nil || x.Pending == nil {
 				return nil
 			}

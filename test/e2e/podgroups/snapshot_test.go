@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler"
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/replay"
@@ -37,13 +35,10 @@ var _ = Describe("A snapshot", func() {
 		GinkgoHelper()
 		registry, err := plugins.NewRegistry(nil)
 		Expect(err).NotTo(HaveOccurred())
-		in, err := Running.Scheduler.Capture(ctx, 1000)
+		write, err := Running.Parts().Answers.Snapshot(ctx, 1000)
 		Expect(err).NotTo(HaveOccurred())
-		var profiles v1alpha1.SchedulerProfileList
-		Expect(K8s.List(ctx, &profiles)).To(Succeed())
-		in.SetObjects(profiles.Items, nil, config.Resolve(config.Input{Profiles: profiles.Items, Registered: sets.KeySet(registry)}))
 		var file bytes.Buffer
-		Expect(capture.Write(ctx, &file, in, true)).To(Succeed())
+		Expect(write(ctx, &file, true)).To(Succeed())
 		snapshot, err := capture.Read(&file, capture.DefaultLimits)
 		Expect(err).NotTo(HaveOccurred())
 		state, err := replay.New(ctx, snapshot, registry)
@@ -97,7 +92,7 @@ var _ = Describe("A snapshot", func() {
 			g.Expect([]int{bound, tried}).To(Equal([]int{4, 5}))
 		}).WithContext(ctx).Should(Succeed())
 
-		refused, _, err := Running.Scheduler.LatestDecisions(ctx, &scheduler.DecisionQuery{Limit: 10, Filter: decisionlog.Filter{Group: "huge"}})
+		refused, _, err := Running.Parts().Answers.Decisions(ctx, &apiserving.DecisionQuery{Limit: 10, PodGroup: "huge"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(refused).NotTo(BeEmpty())
 		Expect(refused[0]).To(And(HaveField("PodGroup", "huge"), HaveField("PodUID", BeEmpty()), HaveField("Result", v1alpha1.DecisionUnschedulable),

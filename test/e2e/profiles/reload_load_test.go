@@ -157,7 +157,7 @@ var _ = Describe("Reloads under load", func() {
 		Eventually(ctx, Cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		By("scheduling one more pod: until then the snapshot, and what is derived from it, is that of the last decision")
-		Eventually(func() int { return run.Scheduler.Cache().Size().Pods }).Should(BeZero())
+		Eventually(func() int { return run.Parts().Cache.Size().Pods }).Should(BeZero())
 		CreateNodes(ctx, "last")
 		CreateProfile(ctx, "first", as("g0"))
 		ExpectBound(ctx, CreatePod(ctx, "first", "last", CPU("1m")))
@@ -169,7 +169,7 @@ var _ = Describe("Reloads under load", func() {
 		Eventually(ProfileSeries).WithArguments("first").Should(BeZero())
 		Eventually(func(g Gomega) {
 			after := holdingsOf(run)
-			g.Expect(run.Scheduler.Cache().Size().Pods).To(BeZero())
+			g.Expect(run.Parts().Cache.Size().Pods).To(BeZero())
 			g.Expect(after.handlers).To(Equal(before.handlers))
 			g.Expect(after.goroutines).To(BeNumerically("<=", before.goroutines+5))
 			g.Expect(after.series).To(BeNumerically("<=", before.series+slackSeries))

@@ -23,12 +23,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // expectSame expects that cache, queue and nominator agree with the API server.
-func expectSame(ctx context.Context, compare func(context.Context) ([]debugger.Difference, error)) {
+func expectSame(ctx context.Context, run *testcluster.Running) {
 	GinkgoHelper()
-	differences, err := compare(ctx)
+	differences, err := run.Parts().Debugger.Compare(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(differences).To(BeEmpty())
 }
@@ -56,7 +57,7 @@ var _ = Describe("The comparison with the API server", func() {
 		s.ExpectWaiting(ctx, waiting)
 		huge := CreatePod(ctx, "mine", "huge", CPU("100"))
 		ExpectUnscheduled(ctx, huge, corev1.PodReasonUnschedulable, Not(BeEmpty()))
-		expectSame(ctx, run.Scheduler.Compare)
+		expectSame(ctx, run)
 
 		By("a pod that is nominated for a node")
 		victim := CreatePod(ctx, "somebody-else", "victim", OnNode("n2"), CPU("4"), Witnessed)
@@ -68,7 +69,7 @@ var _ = Describe("The comparison with the API server", func() {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(preemptor), preemptor)).To(Succeed())
 			g.Expect(preemptor.Status.NominatedNodeName).To(Equal("n2"))
 		}).WithContext(ctx).Should(Succeed())
-		expectSame(ctx, run.Scheduler.Compare)
+		expectSame(ctx, run)
 
 		By("pods that were deleted, ended or were resized in their status, and a node that was deleted before its pods")
 		Expect(K8s.Delete(ctx, gone)).To(Succeed())
@@ -80,12 +81,12 @@ var _ = Describe("The comparison with the API server", func() {
 		Expect(K8s.Delete(ctx, node)).To(Succeed())
 		s.ExpectWaiting(ctx, waiting).Allow(Alpha)
 		ExpectBound(ctx, waiting)
-		expectSame(ctx, run.Scheduler.Compare)
+		expectSame(ctx, run)
 
 		By("no profile")
 		Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 		Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(BeZero())
-		expectSame(ctx, run.Scheduler.Compare)
+		expectSame(ctx, run)
 	})
 
 	It("finds what the informers missed", func(ctx context.Context) {
@@ -108,7 +109,7 @@ var _ = Describe("The comparison with the API server", func() {
 		CreateProfile(ctx, "mine", "")
 		Eventually(watching).Should(BeClosed())
 		unseen, pending := CreatePod(ctx, "somebody-else", "unseen", OnNode("n1")), CreatePod(ctx, "mine", "pending")
-		Expect(run.Scheduler.Compare(ctx)).To(Equal([]debugger.Difference{
+		Expect(run.Parts().Debugger.Compare(ctx)).To(Equal([]debugger.Difference{
 			{Kind: debugger.PodMissing, Object: "default/unseen", UID: unseen.UID, Detail: "the API server has it on node n1, the cache on none"},
 			{Kind: debugger.QueueMissing, Object: "default/pending", UID: pending.UID,
 				Detail: `it has no node and asks for scheduler "mine", but is neither queued nor under way`},
@@ -129,8 +130,8 @@ var _ = Describe("The comparison with the API server", func() {
 			Eventually(run.Scheduler.Ready()).Should(BeClosed())
 			Expect(run.Stop(StopsWithin)).To(Succeed())
 		})
-		_, err := run.Scheduler.Compare(ctx)
-		Expect(err).To(MatchError("the informers have not delivered their first lists"))
+		_, err := run.Scheduler.Parts()
+		Expect(err).To(MatchError("livesched has not listed the cluster yet"))
 		run.Scheduler.Report(ctx)
 	})
 })

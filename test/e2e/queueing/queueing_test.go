@@ -138,7 +138,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		pod := CreatePod(ctx, "mine", "pod", Gated)
 		Eventually(placeOf).WithArguments(pod).Should(Equal(queue.Gated))
 		Expect(K8s.Delete(ctx, pod)).To(Succeed())
-		Eventually(w.run.Scheduler.Queue().Counts).Should(Equal(queue.Counts{}))
+		Eventually(w.run.Parts().Queue.Counts).Should(Equal(queue.Counts{}))
 	})
 
 	DescribeTable("schedules the pods that a plugin has activated:", func(ctx context.Context, how string) {
@@ -190,11 +190,11 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		for _, name := range Names("pod", 30) {
 			pods = append(pods, CreatePod(ctx, "mine", name, CPU("500m")))
 		}
-		Eventually(w.run.Scheduler.Queue().Counts).Should(Equal(queue.Counts{Unschedulable: 6}))
+		Eventually(w.run.Parts().Queue.Counts).Should(Equal(queue.Counts{Unschedulable: 6}))
 		var waiting []*corev1.Pod
 		perNode := map[string]int{}
 		for _, pod := range pods {
-			if w.run.Scheduler.Queue().Has(pod.UID) {
+			if w.run.Parts().Queue.Has(pod.UID) {
 				waiting = append(waiting, pod)
 				ExpectUnschedulable(ctx, pod, "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: "+
 					"3 No preemption victims found for incoming pod.")

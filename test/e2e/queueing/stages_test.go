@@ -127,7 +127,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		h = newHolder(at)
 		s.LetGo()
 		DeferCleanup(func() {
-			Eventually(w.run.Scheduler.Queue().Counts).Should(Equal(queue.Counts{}), "nothing stays behind, no event and no pod")
+			Eventually(w.run.Parts().Queue.Counts).Should(Equal(queue.Counts{}), "nothing stays behind, no event and no pod")
 		})
 		DeferCleanup(func() {
 			select {

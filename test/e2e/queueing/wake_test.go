@@ -249,7 +249,7 @@ func (w *wakers) expectRefused(ctx context.Context, pod *corev1.Pod, c *wake) in
 }
 
 func (w *wakers) state(pod *corev1.Pod) queue.PodState {
-	state, _ := w.run.Scheduler.Queue().Get(pod.UID)
+	state, _ := w.run.Parts().Queue.Get(pod.UID)
 	return state
 }
 

@@ -99,7 +99,7 @@ func (c *cell) begin(ctx context.Context) {
 }
 
 func (c *cell) place() queue.Place {
-	state, _ := run.Scheduler.Queue().Get(c.pod.UID)
+	state, _ := run.Parts().Queue.Get(c.pod.UID)
 	return state.Place
 }
 
@@ -134,9 +134,9 @@ func (c *cell) run(ctx context.Context) (generation int) {
 	case c.moment.underWay:
 	case c.change.effect == removed:
 		ExpectEvent(ctx, c.pod, "FailedScheduling", ContainSubstring(fmt.Sprintf("scheduler name %q is gone", c.name)))
-		_, known := run.Scheduler.Queue().Get(c.pod.UID)
+		_, known := run.Parts().Queue.Get(c.pod.UID)
 		Expect(known).To(BeFalse(), "the pod has left the queue")
-		Expect(run.Scheduler.Queue().NominatedPodsForNode(c.node.Name)).To(BeEmpty())
+		Expect(run.Parts().Queue.NominatedPodsForNode(c.node.Name)).To(BeEmpty())
 	case c.change.effect == replaced:
 		c.expectLookedAtAgain(ctx)
 	}
@@ -209,8 +209,8 @@ func (c *cell) end(ctx context.Context, generation int) {
 	}
 	Eventually(func(g Gomega) {
 		g.Expect(requested(c.node.Name)).To(Equal(want), "the used room of the node is that of its pods")
-		g.Expect(run.Scheduler.Cache().Dump().AssumedPods.Has(c.pod.UID)).To(BeFalse())
-		_, known := run.Scheduler.Queue().Get(c.pod.UID)
+		g.Expect(run.Parts().Cache.Dump().AssumedPods.Has(c.pod.UID)).To(BeFalse())
+		_, known := run.Parts().Queue.Get(c.pod.UID)
 		g.Expect(known).To(BeFalse())
 	}).WithContext(ctx).Should(Succeed())
 
@@ -257,7 +257,7 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 			g.Expect(now.handlers).To(Equal(before.handlers))
 			g.Expect(now.series).To(Equal(before.series))
 			g.Expect(now.goroutines).To(BeNumerically("<=", before.goroutines+number/2), "of %d specs", number)
-			g.Expect(run.Scheduler.Queue().Counts()).To(Equal(queue.Counts{}))
+			g.Expect(run.Parts().Queue.Counts()).To(Equal(queue.Counts{}))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })

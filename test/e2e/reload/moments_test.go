@@ -93,11 +93,11 @@ func holdTheLoop(ctx context.Context, c *cell) {
 // roomIsTaken checks that the room of a pod that is not bound yet counts.
 func roomIsTaken(ctx context.Context, c *cell) {
 	Expect(requested(c.node.Name)).To(Equal(int64(3000)))
-	Expect(run.Scheduler.Cache().Dump().AssumedPods.Has(c.pod.UID)).To(BeTrue())
+	Expect(run.Parts().Cache.Dump().AssumedPods.Has(c.pod.UID)).To(BeTrue())
 }
 
 func requested(node string) int64 {
-	return run.Scheduler.Cache().Dump().Nodes[node].Requested.MilliCPU
+	return run.Parts().Cache.Dump().Nodes[node].Requested.MilliCPU
 }
 
 // occupyNode puts a victim where the pod must go, which takes a while to terminate once it is

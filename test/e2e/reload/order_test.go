@@ -95,7 +95,7 @@ var _ = Describe("A queue whose order changes", func() {
 		GinkgoHelper()
 		for _, pod := range pods {
 			Eventually(func() queue.Place {
-				state, _ := run.Scheduler.Queue().Get(pod.UID)
+				state, _ := run.Parts().Queue.Get(pod.UID)
 				return state.Place
 			}).WithContext(ctx).Should(Equal(place))
 		}
@@ -156,7 +156,7 @@ var _ = Describe("A queue whose order changes", func() {
 		// Back-offs end in windows; within one the queue sort decides. Usually there is one window.
 		var states []queue.PodState
 		for _, pod := range pods {
-			state, _ := run.Scheduler.Queue().Get(pod.UID)
+			state, _ := run.Parts().Queue.Get(pod.UID)
 			states = append(states, state)
 		}
 		slices.SortFunc(states, func(a, b queue.PodState) int {

@@ -118,7 +118,7 @@ func createNode(ctx context.Context, name string) {
 	node := Node(name, "4", "8Gi", nil)
 	create(ctx, node)
 	Eventually(func() bool {
-		info := run.Scheduler.Cache().Dump().Nodes[name]
+		info := run.Parts().Cache.Dump().Nodes[name]
 		return info != nil && info.Node() != nil && info.Node().UID == node.UID
 	}).WithContext(ctx).Should(BeTrue())
 }

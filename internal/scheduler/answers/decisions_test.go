@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package answers
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
-	"github.com/livesched/livesched/internal/scheduler/loop"
 )
 
 func TestLatestDecisions(t *testing.T) {
 	log := decisionlog.New(100)
-	s := &Scheduler{parts: &parts{loop: &loop.Loop{Decisions: log}}}
+	answers := &Answers{Log: log}
 	start := time.Unix(1_700_000_000, 0)
 	for _, d := range []struct {
 		pod, group, node, message string
@@ -39,30 +39,30 @@ func TestLatestDecisions(t *testing.T) {
 		log.Explain(n, d.message)
 	}
 	for name, test := range map[string]struct {
-		query DecisionQuery
+		query apiserving.DecisionQuery
 		want  []string
 	}{
-		"all": {DecisionQuery{Limit: 100}, []string{
+		"all": {apiserving.DecisionQuery{Limit: 100}, []string{
 			"8 ns/a Bound n1", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.", "6 ns/ Unschedulable pod group ns/g: 4 pods",
 			"5 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.", "4 ns/ Unschedulable pod group ns/g: 3 pods",
 			"3 ns/a Unschedulable 0/3 nodes are available: 3 Insufficient cpu.", "2 ns/b Bound n1",
 			"1 ns/a Unschedulable 0/2 nodes are available: 2 Insufficient cpu.",
 		}},
-		"the last ones": {DecisionQuery{Limit: 1}, []string{"8 ns/a Bound n1"}},
-		"collapsed": {DecisionQuery{Limit: 100, Collapse: true}, []string{
+		"the last ones": {apiserving.DecisionQuery{Limit: 1}, []string{"8 ns/a Bound n1"}},
+		"collapsed": {apiserving.DecisionQuery{Limit: 100, Collapse: true}, []string{
 			"8 ns/a Bound n1 x1 from 7s", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x2 from 4s",
 			"6 ns/ Unschedulable pod group ns/g: 4 pods x2 from 3s", "3 ns/a Unschedulable 0/3 nodes are available: 3 Insufficient cpu. x2 from 0s",
 			"2 ns/b Bound n1 x1 from 1s",
 		}},
-		"collapsed, as long as there is room": {DecisionQuery{Limit: 2, Collapse: true}, []string{
+		"collapsed, as long as there is room": {apiserving.DecisionQuery{Limit: 2, Collapse: true}, []string{
 			"8 ns/a Bound n1 x1 from 7s", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x1 from 6s",
 		}},
-		"selected": {DecisionQuery{Limit: 100, Collapse: true, Filter: decisionlog.Filter{Group: "g"}}, []string{
+		"selected": {apiserving.DecisionQuery{Limit: 100, Collapse: true, PodGroup: "g"}, []string{
 			"6 ns/ Unschedulable pod group ns/g: 4 pods x2 from 3s",
 		}},
-		"none": {DecisionQuery{Limit: 100, Filter: decisionlog.Filter{Namespace: "other"}}, nil},
+		"none": {apiserving.DecisionQuery{Limit: 100, Namespace: "other"}, nil},
 	} {
-		decisions, latest, err := s.LatestDecisions(t.Context(), &test.query)
+		decisions, latest, err := answers.Decisions(t.Context(), &test.query)
 		if err != nil || latest != 8 || decisions == nil {
 			t.Fatalf("%s: %v, the latest is %d", name, err, latest)
 		}

@@ -1,42 +1,32 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package answers
 
 import (
 	"context"
-	"errors"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 )
 
-// ErrNoDecisionLog means that this replica records no decisions.
-var ErrNoDecisionLog = errors.New("decisions are not recorded: --decision-log-size is 0")
-
-// DecisionQuery says which decisions LatestDecisions returns.
-type DecisionQuery struct {
-	decisionlog.Filter
-	// Limit is the largest number of decisions.
-	Limit int
-	// Collapse leaves out decisions that repeat a later one; see v1alpha1.Decision.Repeated. Those
-	// that do not fit into the limit are not counted.
-	Collapse bool
-}
-
-// LatestDecisions returns decisions, the latest first, and the number of the latest decision of
-// all. Only the leader has decisions. The error is ErrNoDecisionLog, or that of ctx.
-func (s *Scheduler) LatestDecisions(ctx context.Context, q *DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
-	log := s.Decisions()
-	if log == nil {
-		return nil, 0, ErrNoDecisionLog
+// Decisions implements apiserving.Answers.
+func (a *Answers) Decisions(ctx context.Context, q *apiserving.DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
+	if a.Log == nil {
+		return nil, 0, apierrors.NewServiceUnavailable("decisions are not recorded: --decision-log-size is 0")
 	}
+	filter := decisionlog.Filter{
+		Namespace: q.Namespace, Pod: q.Pod, Group: q.PodGroup, Profile: q.Profile, Node: q.Node, After: decisionlog.Number(q.After),
+	}
+	filter.Result, _ = decisionlog.ResultOf(string(q.Result)) // "" selects all
 	c := collector{query: q, last: map[string]int{}, decisions: []v1alpha1.Decision{}}
-	latest = int64(log.Newest()) // so that those who list what follows miss nothing
-	if err := log.Select(ctx, &q.Filter, c.add); err != nil {
+	latest = int64(a.Log.Newest()) // so that those who list what follows miss nothing
+	if err := a.Log.Select(ctx, &filter, c.add); err != nil {
 		return nil, 0, err
 	}
 	return c.decisions, latest, nil
@@ -44,7 +34,7 @@ func (s *Scheduler) LatestDecisions(ctx context.Context, q *DecisionQuery) (_ []
 
 // collector collects decisions, the latest first.
 type collector struct {
-	query     *DecisionQuery
+	query     *apiserving.DecisionQuery
 	decisions []v1alpha1.Decision
 	// last has the index of the earliest decision so far about a pod, or a group as a whole.
 	last map[string]int

@@ -1,0 +1,114 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/simulate"
+)
+
+// Simulate implements apiserving.Answers, in the goroutine of the caller.
+func (a *Answers) Simulate(ctx context.Context, in *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error) {
+	r, err := simulate.Parse(in)
+	if err != nil {
+		return nil, asStatus("Simulation", err)
+	}
+	r.HideNodes = hideNodes
+	if r.Changes, err = a.changes(ctx, &in.Spec); err != nil {
+		return nil, err
+	}
+	k, err := a.Forker.Fork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	pods, err := a.Pods.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			r.Pending = append(r.Pending, pod)
+		}
+	}
+	now := a.Clock.Now()
+	status, err := simulate.Run(ctx, k, r)
+	if err != nil {
+		return nil, asStatus("Simulation", err)
+	}
+	status.Time = metav1.NewTime(now)
+	return status, nil
+}
+
+// Count implements apiserving.Answers.
+func (a *Answers) Count(ctx context.Context, in *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error) {
+	r, err := simulate.ParseCapacity(in)
+	if err != nil {
+		return nil, asStatus("Capacity", err)
+	}
+	r.HideNodes = hideNodes
+	k, err := a.Forker.Fork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	now := a.Clock.Now()
+	status, err := simulate.Count(ctx, k, r)
+	if err != nil {
+		return nil, asStatus("Capacity", err)
+	}
+	status.Time = metav1.NewTime(now)
+	return status, nil
+}
+
+// changes returns the profiles that the objects of a simulation change, nil without objects.
+func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (map[string]*config.Profile, error) {
+	if len(spec.Profiles)+len(spec.Policies) == 0 {
+		return nil, nil
+	}
+	current, err := a.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, after := config.Resolve(current), config.Resolve(current.With(spec.Profiles, spec.Policies, a.Clock.Now()))
+	for i := range spec.Profiles {
+		if err := rejected("SchedulerProfile", spec.Profiles[i].Name, after.ProfileResults); err != nil {
+			return nil, err
+		}
+	}
+	for i := range spec.Policies {
+		if err := rejected("SchedulingPolicy", spec.Policies[i].Name, after.PolicyResults); err != nil {
+			return nil, err
+		}
+	}
+	return simulate.Changes(before, after), nil
+}
+
+// rejected returns the errors of an object that livesched would not accept, in the words of the
+// webhook.
+func rejected(kind, name string, results map[string]config.Result) error {
+	result := results[name]
+	if result.Accepted {
+		return nil
+	}
+	return admission.Invalid(kind, name, append(result.Problems, result.Obstacles...))
+}
+
+// asStatus turns the error of an invalid request into a Status.
+func asStatus(kind string, err error) error {
+	var invalid *simulate.InvalidError
+	if errors.As(err, &invalid) {
+		return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), "", invalid.Fields)
+	}
+	return err
+}
