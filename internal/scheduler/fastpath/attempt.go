@@ -19,7 +19,8 @@ import (
 //	Reason   none of these: the pod takes the scalar path, with State
 //
 // Its methods may be called in any order and any number of times. The Engine lends the memory
-// behind an Attempt until the next decision; to use an Attempt after that is a bug, and panics.
+// behind an Attempt until the next decision, or until the snapshot changes; to use an Attempt after
+// that is a bug, and panics.
 type Attempt struct {
 	d  *decision
 	id uint64
@@ -27,8 +28,8 @@ type Attempt struct {
 
 // lent returns the decision.
 func (a Attempt) lent() *decision {
-	if a.d.id != a.id {
-		panic("fastpath: an attempt was used after the next decision began")
+	if a.d.id != a.id || a.d.pos != a.d.engine.snapshot.Log().End() {
+		panic("fastpath: an attempt was used after the next decision began, or after the snapshot changed")
 	}
 	return a.d
 }

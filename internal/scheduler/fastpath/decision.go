@@ -28,6 +28,8 @@ type decision struct {
 	engine *Engine
 	// id is the number of the decision. Attempts with another number are out of date.
 	id uint64
+	// pos is the position in the log of the snapshot that the decision is about.
+	pos uint64
 	Request
 	// member is the instance of the pod's profile. setup holds what is kept for its plugins.
 	member *member
@@ -53,7 +55,7 @@ type decision struct {
 
 // reset starts the decision about another pod.
 func (d *decision) reset(r Request) {
-	*d = decision{engine: d.engine, id: d.id + 1, Request: r, best: ties{parts: d.best.parts[:0]}}
+	*d = decision{engine: d.engine, id: d.id + 1, pos: d.engine.snapshot.Log().End(), Request: r, best: ties{parts: d.best.parts[:0]}}
 }
 
 // run decides. If the reason is not None, the state is as good as new afterwards.

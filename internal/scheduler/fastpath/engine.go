@@ -88,7 +88,8 @@ type Request struct {
 	Enough int
 }
 
-// Decide finds the best nodes for a pod among all nodes. The Attempt is valid until the next call.
+// Decide finds the best nodes for a pod among all nodes. The Attempt is valid until the next call,
+// or until the snapshot changes.
 func (e *Engine) Decide(ctx context.Context, r Request) Attempt {
 	d := &e.decision
 	d.reset(r)

@@ -431,10 +431,31 @@ func TestAnAttemptEndsWithTheNextDecision(t *testing.T) {
 	old := s.engine.Decide(s.ctx, request)
 	fit, _ := old.Fit()
 	_ = s.engine.Decide(s.ctx, request)
+	expectPanics(t, old, fit)
+}
+
+func TestAnAttemptEndsWithTheNextChangeOfTheSnapshot(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.expect(s.pod("a"), None)
+	old := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: s.pod("a")})
+	fit, _ := old.Fit()
+	s.cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
+	if old.Reason() != None || fit.Len() != 3 {
+		t.Errorf("the outcome is %q with %d nodes", old.Reason(), fit.Len())
+	}
+	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+		t.Fatal(err)
+	}
+	expectPanics(t, old, fit)
+}
+
+// expectPanics expects that an attempt is out of date.
+func expectPanics(t *testing.T, old Attempt, fit Fit) {
+	t.Helper()
 	for name, use := range map[string]func(){
 		"Reason": func() { _ = old.Reason() },
 		"State":  func() { _ = old.State() },
-		"Take":   func() { _, _ = fit.Take(s.ctx, 0) },
+		"Take":   func() { _, _ = fit.Take(t.Context(), 0) },
 	} {
 		func() {
 			defer func() {

@@ -134,9 +134,11 @@ func (k *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Po
 
 // Assumed is a pod that is assumed on a node of a fork.
 type Assumed struct {
-	fork     *Fork
-	decision Decision
-	pod      *corev1.Pod
+	fork    *Fork
+	profile *profile.Instance
+	state   fwk.CycleState
+	// decided is the pod that was decided, pod the copy on the node.
+	decided, pod *corev1.Pod
 	// nominated is the node that the pod was nominated to before, or "".
 	nominated string
 }
@@ -157,7 +159,7 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 	if err := k.cache.AssumePodOfClass(k.logger, &pod, cache.Class{Like: like}); err != nil {
 		return nil, err
 	}
-	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}
+	a := &Assumed{fork: k, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}
 	k.nominator.DeleteNominatedPodIfExists(&pod)
 	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, &pod, d.SuggestedHost); !status.IsSuccess() {
 		return nil, fmt.Errorf("reserving for the pod: %w", firstError(status.AsError(), a.TakeBack(ctx)))
@@ -174,11 +176,10 @@ func firstError(a, b error) error {
 
 // TakeBack takes the pod off its node, and gives back its volumes, devices and nomination.
 func (a *Assumed) TakeBack(ctx context.Context) error {
-	d := &a.decision
-	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
+	a.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), a.state, a.pod, a.pod.Spec.NodeName)
 	if err := a.fork.cache.ForgetPod(a.fork.logger, a.pod); err != nil {
 		return err
 	}
-	a.fork.nominate(d.Pod, a.nominated)
+	a.fork.nominate(a.decided, a.nominated)
 	return nil
 }
