@@ -132,35 +132,35 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 	}
 	profile := l.profiles[l.placed%len(l.profiles)]
 	l.placed++
-	result, err := l.decides.Schedule(l.inCycle, profile, schedframework.NewCycleState(), pod)
+	decision, err := l.decides.Schedule(l.inCycle, profile, schedframework.NewCycleState(), pod)
 	if err != nil {
 		return "", err
 	}
-	if err := l.record(pod, &result); err != nil {
+	if err := l.record(pod, &decision); err != nil {
 		return "", err
 	}
 	assumed := *pod
-	assumed.Spec.NodeName = result.SuggestedHost
-	if result.Class.ID != 0 {
-		return result.SuggestedHost, l.cache.AssumePodOfClass(l.logger, &assumed, result.Class)
+	assumed.Spec.NodeName = decision.SuggestedHost
+	if decision.Class.ID != 0 {
+		return decision.SuggestedHost, l.cache.AssumePodOfClass(l.logger, &assumed, decision.Class)
 	}
 	info, err := schedframework.NewPodInfo(&assumed)
 	if err != nil {
 		return "", err
 	}
-	return result.SuggestedHost, l.cache.AssumePod(l.logger, info)
+	return decision.SuggestedHost, l.cache.AssumePod(l.logger, info)
 }
 
 // record does what the scheduling loop and the binding cycle do to record a decision.
-func (l *livesched) record(pod *corev1.Pod, result *algorithm.Result) error {
+func (l *livesched) record(pod *corev1.Pod, decision *algorithm.Decision) error {
 	if l.log == nil {
 		return nil
 	}
 	d := decisionlog.Decision{
 		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
-		Changes: l.snapshot.Changes(), Class: result.Class.ID,
-		Nodes: l.snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
-		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes, Result: decisionlog.Binding,
+		Changes: l.snapshot.Changes(), Class: decision.Class.ID,
+		Nodes: l.snapshot.NumNodes(), Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes,
+		Node: decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes, Result: decisionlog.Binding,
 	}
 	number := l.log.Append(&d)
 	defer l.log.Finish(number, decisionlog.Bound)
@@ -168,7 +168,7 @@ func (l *livesched) record(pod *corev1.Pod, result *algorithm.Result) error {
 		return nil
 	}
 	start := time.Now()
-	top, err := l.decides.Top(l.ctx, decisionlog.TopNodes)
+	top, err := decision.Top(l.ctx, decisionlog.TopNodes)
 	l.log.SetTop(number, top, time.Now(), time.Since(start))
 	return err
 }

@@ -132,13 +132,13 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		return Decision{Err: err}
 	}
 	f := l.Profile.Framework
-	result, err := l.algorithm.Schedule(l.ctx, algorithm.Params{
+	decision, err := l.algorithm.Schedule(l.ctx, algorithm.Params{
 		Framework:                f,
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),
 	}, state, pod)
-	l.Result = result
-	seen := Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes, Err: err}
+	l.Result = decision.Result
+	seen := Decision{State: state, Host: decision.SuggestedHost, Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes, Err: err}
 	var fitError *schedframework.FitError
 	switch {
 	case err == nil:

@@ -258,7 +258,7 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 	if !status.IsSuccess() {
 		o.t.Fatalf("%s: %v", where, status.AsError())
 	}
-	c := &scalarAttempt{Scheduler: o.ours, params: o.profile, state: ourState, pod: pod}
+	c := o.ours.newScalar(request{o.profile, ourState, pod})
 	got, err := c.prioritize(o.ctx, nodes)
 	if err != nil {
 		o.t.Fatalf("%s: %v", where, err)

@@ -13,7 +13,7 @@ import (
 
 // Evaluation is a decision with what led to it.
 type Evaluation struct {
-	Result
+	Decision
 	// Scores are the totals of the nodes that the pod fits, with the weighted scores of plugins.
 	Scores []fwk.NodePluginScores
 	// Diagnosis has the reasons of the nodes that it does not fit.
@@ -23,10 +23,10 @@ type Evaluation struct {
 // Evaluate is Schedule on the scalar path, and returns what led to the decision. Unlike Schedule,
 // it scores a node that is the only one, too.
 func (s *Scheduler) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
-	c := s.newScalar(p, state, pod)
-	result, err := c.schedule(ctx)
+	c := s.newScalar(request{p, state, pod})
+	decision, err := c.schedule(ctx)
 	if err == nil && len(c.feasible) == 1 {
 		c.scores, err = c.prioritize(ctx, c.feasible)
 	}
-	return Evaluation{Result: result, Scores: c.scores, Diagnosis: c.diagnosis}, err
+	return Evaluation{Decision: decision, Scores: c.scores, Diagnosis: c.diagnosis}, err
 }

@@ -23,7 +23,7 @@ const extenderScoreScale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 // that the previous one has accepted. It records refusals in the diagnosis. It logs the error of an
 // ignorable extender, which has no other effect.
 func (c *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
-	for _, extender := range c.params.Extenders {
+	for _, extender := range c.Extenders {
 		if len(nodes) == 0 {
 			break
 		}
@@ -66,9 +66,9 @@ func (c *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Exten
 // weighted scores to those of the plugins. If an extender fails, the pod is scheduled without its
 // scores.
 func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
-	answers := make([]map[string]int64, len(c.params.Extenders))
+	answers := make([]map[string]int64, len(c.Extenders))
 	var wg sync.WaitGroup
-	for i, extender := range c.params.Extenders {
+	for i, extender := range c.Extenders {
 		if !extender.IsPrioritizer() || !extender.IsInterested(c.pod) {
 			continue
 		}
@@ -87,7 +87,7 @@ func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeI
 	}
 	wg.Wait()
 	for i, answer := range answers {
-		name := c.params.Extenders[i].Name()
+		name := c.Extenders[i].Name()
 		for n := range scores {
 			if score, ok := answer[scores[n].Name]; ok {
 				scores[n].Scores = append(scores[n].Scores, fwk.PluginScore{Name: name, Score: score})

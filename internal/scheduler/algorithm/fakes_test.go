@@ -118,7 +118,8 @@ func makePod(nominated string) *corev1.Pod {
 
 func schedule(t *testing.T, s *Scheduler, p Params, pod *corev1.Pod) (Result, error) {
 	t.Helper()
-	return s.Schedule(quiet(t), p, schedframework.NewCycleState(), pod)
+	decision, err := s.Schedule(quiet(t), p, schedframework.NewCycleState(), pod)
+	return decision.Result, err
 }
 
 func refuse(reason string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reason) }

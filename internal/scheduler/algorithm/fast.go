@@ -8,7 +8,6 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -35,36 +34,49 @@ type fastPath struct {
 }
 
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
-func (s *Scheduler) scheduleFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	attempt := s.decideFast(ctx, p, state, pod)
-	if placement, ok := s.take(ctx, attempt); ok {
-		s.count(p, metrics.PathFast, placement.Uncached)
-		s.placed = placed{host: placement.NodeName, attempt: attempt, fast: true}
-		return resultOf(placement), nil
+func (s *Scheduler) scheduleFast(ctx context.Context, r request) (Decision, error) {
+	attempt := s.decideFast(ctx, r)
+	if fit, ok := attempt.Fit(); ok {
+		if placement, ok := s.take(ctx, fit); ok {
+			s.count(r, metrics.PathFast, placement.Uncached)
+			return Decision{Result: resultOf(placement), fit: fit}, nil
+		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
-		if p.Unexplained {
-			s.count(p, metrics.PathFast, fastpath.NoFit)
-			return Result{}, unexplained(pod, s.fast.engine.NumNodes())
+		if err := s.explain(ctx, r, unfit); err != nil {
+			s.count(r, metrics.PathFast, fastpath.NoFit)
+			return Decision{}, err
 		}
-		return s.scheduleUnfit(ctx, p, attempt, unfit, state, pod)
+	} else if err := attempt.Err(); err != nil {
+		s.count(r, metrics.PathFast, attempt.Reason())
+		return Decision{}, err
 	}
-	if err := attempt.Err(); err != nil {
-		s.count(p, metrics.PathFast, attempt.Reason())
-		return Result{}, err
+	s.count(r, metrics.PathScalar, attempt.Reason())
+	return s.scheduleAfter(ctx, r, attempt)
+}
+
+// scheduleAfter decides on the scalar path after an attempt on the fast path. If the pod fits no
+// node, it keeps the explanation for the other pods of the class.
+func (s *Scheduler) scheduleAfter(ctx context.Context, r request, attempt fastpath.Attempt) (Decision, error) {
+	state := r.state
+	r.state = attempt.State()
+	decision, err := s.newScalar(r).schedule(ctx)
+	if unfit, ok := attempt.Unfit(); ok {
+		if kept := keepExplanation(ctx, unfit, r.state, err); kept != (framework.Refusals{}) {
+			framework.WriteRefusals(state, &kept)
+		}
 	}
-	s.count(p, metrics.PathScalar, attempt.Reason())
-	return s.newScalar(p, attempt.State(), pod).schedule(ctx)
+	return decision, err
 }
 
 // reasonForScalarPath returns the reason for which a pod takes the scalar path without trying the
 // fast path, or None.
-func (s *Scheduler) reasonForScalarPath(p Params, pod *corev1.Pod) fastpath.Reason {
+func (s *Scheduler) reasonForScalarPath(r request) fastpath.Reason {
 	if s.fast.engine.NumNodes() == 0 {
 		return byNoNodes
 	}
-	for _, extender := range p.Extenders {
-		if (extender.IsFilter() || extender.IsPrioritizer()) && extender.IsInterested(pod) {
+	for _, extender := range r.Extenders {
+		if (extender.IsFilter() || extender.IsPrioritizer()) && extender.IsInterested(r.pod) {
 			return byExtender
 		}
 	}
@@ -72,23 +84,19 @@ func (s *Scheduler) reasonForScalarPath(p Params, pod *corev1.Pod) fastpath.Reas
 }
 
 // decideFast decides on the fast path.
-func (s *Scheduler) decideFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) fastpath.Attempt {
+func (s *Scheduler) decideFast(ctx context.Context, r request) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
 	attempt := s.fast.engine.Decide(ctx, fastpath.Request{
-		Plan: p.FastPath, State: state, Pod: pod, Enough: p.numFeasibleNodesToFind(s.fast.engine.NumNodes()),
+		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(s.fast.engine.NumNodes()),
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
-		logger.Info("Decided on the fast path", "pod", klog.KObj(pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
+		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
 	}
 	return attempt
 }
 
-// take places the pod on one of the best nodes, if there are any and it can be placed there.
-func (s *Scheduler) take(ctx context.Context, attempt fastpath.Attempt) (fastpath.Placement, bool) {
-	fit, ok := attempt.Fit()
-	if !ok {
-		return fastpath.Placement{}, false
-	}
+// take places the pod on one of the best nodes, if it can be placed there.
+func (s *Scheduler) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
 	return fit.Take(ctx, s.draw(fit.Len(), fit.NumPods))
 }
 
@@ -99,42 +107,29 @@ func resultOf(p fastpath.Placement) Result {
 	}
 }
 
-// scheduleUnfit returns the error for a pod that fits no node. The scalar path makes the
-// explanation once for all pods of the class, until something changes.
-func (s *Scheduler) scheduleUnfit(
-	ctx context.Context, p Params, attempt fastpath.Attempt, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod,
-) (Result, error) {
-	if known := s.explain(ctx, p, unfit, state, pod); known != nil {
-		framework.WriteRefusals(state, &known.Refusals)
-		s.count(p, metrics.PathFast, fastpath.NoFit)
-		return Result{}, known
+// explain returns the error for a pod that fits no node. It returns nil if the scalar path must
+// find the reasons, which takes long: it does so once for all pods of the class, until something
+// changes.
+func (s *Scheduler) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
+	if r.Unexplained {
+		return &schedframework.FitError{
+			Pod: r.pod, NumAllNodes: s.fast.engine.NumNodes(),
+			Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
+		}
 	}
-	s.count(p, metrics.PathScalar, fastpath.NoFit)
-	used := attempt.State()
-	result, err := s.newScalar(p, used, pod).schedule(ctx)
-	if kept := keepExplanation(ctx, unfit, used, err); kept != (framework.Refusals{}) {
-		framework.WriteRefusals(state, &kept)
-	}
-	return result, err
-}
-
-// unexplained returns the error for a pod that fits no node, without the reasons.
-func unexplained(pod *corev1.Pod, nodes int) error {
-	return &schedframework.FitError{
-		Pod: pod, NumAllNodes: nodes, Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
-	}
-}
-
-// explain returns the error for a pod that fits no node, or nil if no explanation is known.
-func (s *Scheduler) explain(ctx context.Context, p Params, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod) *fastpath.UnfitError {
 	if !unfit.Explained() {
 		return nil
 	}
 	// PostFilter plugins use the state that PreFilter leaves, as Filter plugins do.
-	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
+	if allowed, status, _ := r.Framework.RunPreFilterPlugins(ctx, r.state, r.pod); !status.IsSuccess() || !allowed.AllNodes() {
 		return nil
 	}
-	return unfit.Explain(ctx, state)
+	known := unfit.Explain(ctx, r.state)
+	if known == nil {
+		return nil
+	}
+	framework.WriteRefusals(r.state, &known.Refusals)
+	return known
 }
 
 // keepExplanation keeps the explanation for a pod that fits no node, which the scalar path has just
@@ -149,8 +144,8 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 }
 
 // count counts a decision of a profile that appears in the metrics.
-func (s *Scheduler) count(p Params, path string, reason fastpath.Reason) {
-	if p.Framework.Measured() {
+func (s *Scheduler) count(r request, path string, reason fastpath.Reason) {
+	if r.Framework.Measured() {
 		s.fast.counts.count(path, reason)
 	}
 }

@@ -30,7 +30,7 @@ var (
 // evaluated nodes in c.diagnosis. If it returns an error, it is unknown which nodes the pod fits.
 func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
 	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
-	allowed, status, restricting := c.params.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
+	allowed, status, restricting := c.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
 	c.diagnosis.UnschedulablePlugins = restricting
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
@@ -120,12 +120,12 @@ func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fw
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.params.numFeasibleNodesToFind(len(nodes)))}
+	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
 	if c.reproducible {
 		search.passed = make([]bool, len(nodes))
 	}
-	if !c.params.Framework.HasFilterPlugins() {
+	if !c.Framework.HasFilterPlugins() {
 		for i := range search.feasible {
 			search.feasible[i] = search.node(i)
 		}
@@ -162,11 +162,11 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
 	defer func() {
-		if !f.params.Framework.Measured() {
+		if !f.Framework.Measured() {
 			return
 		}
 		schedmetrics.FrameworkExtensionPointDuration.
-			WithLabelValues(schedmetrics.Filter, code.String(), f.params.Framework.ProfileName()).
+			WithLabelValues(schedmetrics.Filter, code.String(), f.Framework.ProfileName()).
 			Observe(time.Since(start).Seconds())
 	}()
 
@@ -174,7 +174,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	searchCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errFilterDone)
 	f.cancel = cancel
-	f.params.Framework.Parallelizer().Until(searchCtx, len(f.nodes), func(i int) {
+	f.Framework.Parallelizer().Until(searchCtx, len(f.nodes), func(i int) {
 		f.check(searchCtx, i)
 	}, schedmetrics.Filter)
 
@@ -227,7 +227,7 @@ func (f *filtering) recordRefusals() {
 // check runs the plugins on one node.
 func (f *filtering) check(ctx context.Context, i int) {
 	node := f.node(i)
-	status := f.params.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+	status := f.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
 	switch {
 	case status.IsSuccess() && f.passed != nil:
 		f.passed[i] = true

@@ -47,7 +47,7 @@ func (a *alike) agree(pod *corev1.Pod) int {
 		if fast.reason != fastpath.None {
 			a.t.Fatalf("the reason is %q", fast.reason)
 		}
-		scalar := a.ours.newScalar(a.profile, schedframework.NewCycleState(), pod)
+		scalar := a.ours.newScalar(request{a.profile, schedframework.NewCycleState(), pod})
 		if _, err := scalar.schedule(a.ctx); err != nil {
 			a.t.Fatal(err)
 		}

@@ -228,7 +228,7 @@ func (o *oracle) upstreamDecision(pod *corev1.Pod) (scheduler.ScheduleResult, er
 }
 
 // ourDecision returns livesched's decision.
-func (o *oracle) ourDecision(pod *corev1.Pod) (Result, error) {
+func (o *oracle) ourDecision(pod *corev1.Pod) (Decision, error) {
 	o.oursSaw.nodes = nil
 	return o.ours.Schedule(o.ctx, o.profile, schedframework.NewCycleState(), pod)
 }

@@ -24,11 +24,14 @@ func (s *Scheduler) tryFast(ctx context.Context, p Params, state fwk.CycleState,
 	if s.fast == nil {
 		return outcome{reason: "off"}
 	}
-	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
+	r := request{p, state, pod}
+	if reason := s.reasonForScalarPath(r); reason != fastpath.None {
 		return outcome{reason: reason}
 	}
-	o := outcome{Attempt: s.decideFast(ctx, p, state, pod)}
-	o.Placement, _ = s.take(ctx, o.Attempt)
+	o := outcome{Attempt: s.decideFast(ctx, r)}
+	if fit, ok := o.Fit(); ok {
+		o.Placement, _ = s.take(ctx, fit)
+	}
 	o.reason = o.Attempt.Reason()
 	return o
 }

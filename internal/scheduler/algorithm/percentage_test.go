@@ -50,11 +50,11 @@ func podOfWhim(i int) *corev1.Pod {
 func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 	const nodes, enough = 500, 200
 	w, ordinary, opaque := sampled(t, nodes)
-	schedule := func(p Params, pod *corev1.Pod) Result {
+	schedule := func(p Params, pod *corev1.Pod) Decision {
 		t.Helper()
-		result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+		decision, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
 		w.must(err)
-		return result
+		return decision
 	}
 	if got := schedule(ordinary, podOf("basic", 0)); got.FeasibleNodes != nodes || got.EvaluatedNodes != nodes {
 		t.Errorf("rows looked at %d nodes and found %d", got.EvaluatedNodes, got.FeasibleNodes)

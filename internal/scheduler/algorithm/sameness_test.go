@@ -662,7 +662,7 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	if reason != fastpath.None {
 		forScalar = state // the fast path has left it as new
 	}
-	scalar := w.ours.newScalar(p, forScalar, pod)
+	scalar := w.ours.newScalar(request{p, forScalar, pod})
 	want, err := scalar.schedule(w.ctx)
 	if reason == fastpath.NoFit {
 		unfit, _ := fast.Unfit()

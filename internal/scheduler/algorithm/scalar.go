@@ -6,7 +6,6 @@ package algorithm
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -14,9 +13,7 @@ import (
 // scalarAttempt is one decision on the scalar path.
 type scalarAttempt struct {
 	*Scheduler
-	params    Params
-	state     fwk.CycleState
-	pod       *corev1.Pod
+	request
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
 
@@ -27,42 +24,39 @@ type scalarAttempt struct {
 }
 
 // newScalar starts a decision on the scalar path.
-func (s *Scheduler) newScalar(p Params, state fwk.CycleState, pod *corev1.Pod) *scalarAttempt {
-	return &scalarAttempt{Scheduler: s, params: p, state: state, pod: pod}
+func (s *Scheduler) newScalar(r request) *scalarAttempt {
+	return &scalarAttempt{Scheduler: s, request: r}
 }
 
 // schedule decides on the scalar path.
-func (c *scalarAttempt) schedule(ctx context.Context) (Result, error) {
+func (c *scalarAttempt) schedule(ctx context.Context) (Decision, error) {
 	allNodes, err := c.snapshot.NodeInfos().List()
 	if err != nil {
-		return Result{}, err
+		return Decision{}, err
 	}
 	if len(allNodes) == 0 {
-		return Result{}, ErrNoNodesAvailable
+		return Decision{}, ErrNoNodesAvailable
 	}
 	c.allNodes = allNodes
 	c.feasible, err = c.findNodesThatFit(ctx)
 	if err != nil {
-		return Result{}, err
+		return Decision{}, err
 	}
-	evaluated := len(c.feasible) + c.diagnosis.NodeToStatus.Len()
+	result := Result{EvaluatedNodes: len(c.feasible) + c.diagnosis.NodeToStatus.Len(), FeasibleNodes: len(c.feasible)}
 	switch len(c.feasible) {
 	case 0:
-		return Result{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
+		return Decision{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
 	case 1:
-		c.placed = placed{host: c.feasible[0].Node().Name}
-		return Result{SuggestedHost: c.placed.host, EvaluatedNodes: evaluated, FeasibleNodes: 1, TiedNodes: 1}, nil
+		result.SuggestedHost, result.TiedNodes = c.feasible[0].Node().Name, 1
+		return Decision{Result: result}, nil
 	}
 	c.scores, err = c.prioritize(ctx, c.feasible)
 	if err != nil {
-		return Result{}, err
+		return Decision{}, err
 	}
 	chosen, tied := c.selectHost()
-	c.placed = placed{host: chosen.Name, scores: c.scores}
-	return Result{
-		SuggestedHost: chosen.Name, EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible),
-		Total: chosen.TotalScore, TiedNodes: tied,
-	}, nil
+	result.SuggestedHost, result.Total, result.TiedNodes = chosen.Name, chosen.TotalScore, tied
+	return Decision{Result: result, scores: c.scores}, nil
 }
 
 // selectHost returns the node with the highest total, or chooses one of those that share it. tied

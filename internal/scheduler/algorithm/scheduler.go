@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
@@ -56,20 +55,11 @@ type Params struct {
 	Unexplained bool
 }
 
-// Result is a decision.
-type Result struct {
-	// SuggestedHost is the name of the node.
-	SuggestedHost string
-	// EvaluatedNodes is the number of nodes on which the filters were run.
-	EvaluatedNodes int
-	// FeasibleNodes is the number of nodes that the pod fits.
-	FeasibleNodes int
-	// Total is the total of the node, which is the highest, and TiedNodes the number of nodes that
-	// share it. A node that is the only one is not scored.
-	Total     int64
-	TiedNodes int
-	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
-	Class cache.Class
+// request is a pod to place, with what its profile contributes.
+type request struct {
+	Params
+	state fwk.CycleState
+	pod   *corev1.Pod
 }
 
 // Scheduler decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
@@ -83,8 +73,6 @@ type Scheduler struct {
 	next int
 	// fast is nil if there is no fast path.
 	fast *fastPath
-	// placed is the latest decision.
-	placed placed
 }
 
 // New returns a Scheduler.
@@ -105,19 +93,19 @@ func New(cfg Config) *Scheduler {
 // If the pod fits no node, the error is, or wraps, a *schedframework.FitError, which has the reason
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
 // plugin or an extender, or is the cause of ctx.
-func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	s.placed = placed{}
+func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
+	r := request{p, state, pod}
 	if s.fast == nil || p.FastPath == nil {
-		return s.newScalar(p, state, pod).schedule(ctx)
+		return s.newScalar(r).schedule(ctx)
 	}
-	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
-		s.count(p, metrics.PathScalar, reason)
-		return s.newScalar(p, state, pod).schedule(ctx)
+	if reason := s.reasonForScalarPath(r); reason != fastpath.None {
+		s.count(r, metrics.PathScalar, reason)
+		return s.newScalar(r).schedule(ctx)
 	}
 	if s.fast.verify {
-		return s.scheduleBoth(ctx, p, state, pod)
+		return s.scheduleBoth(ctx, r)
 	}
-	return s.scheduleFast(ctx, p, state, pod)
+	return s.scheduleFast(ctx, r)
 }
 
 // draws is the number of nodes with the same total whose pods are counted. With one, pods would

@@ -13,8 +13,8 @@ import (
 // prioritize scores the nodes with the Score plugins and the extenders, and
 // returns the scores in the order of nodes. Without either, all nodes are equal.
 func (c *scalarAttempt) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
-	framework := c.params.Framework
-	if len(c.params.Extenders) == 0 && !framework.HasScorePlugins() {
+	framework := c.Framework
+	if len(c.Extenders) == 0 && !framework.HasScorePlugins() {
 		scores := make([]fwk.NodePluginScores, len(nodes))
 		for i, node := range nodes {
 			scores[i].Name = node.Node().Name

@@ -233,14 +233,14 @@ func TestRejectionsByLaterNominatedPodsAreNotCached(t *testing.T) {
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
-	unfit, ok := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod).Unfit()
+	unfit, ok := w.ours.decideFast(w.ctx, request{w.profile, schedframework.NewCycleState(), pod}).Unfit()
 	if !ok {
 		t.Fatal("the pod fits")
 	}
 	// In between, a pod is nominated for a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	state := schedframework.NewCycleState()
-	_, err := w.ours.newScalar(w.profile, state, pod).schedule(w.ctx)
+	_, err := w.ours.newScalar(request{w.profile, state, pod}).schedule(w.ctx)
 	keepExplanation(w.ctx, unfit, state, err)
 	if unfit.Explained() {
 		t.Error("what was said with regard to the nominated pod is kept")

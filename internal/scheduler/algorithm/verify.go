@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -22,34 +21,38 @@ import (
 // scheduleBoth decides on both paths and compares them (--fast-path=verify). The decision of the
 // scalar path is used. Both evaluate all nodes, whatever the percentage: two searches that end
 // early may find different nodes.
-func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	all := p
-	all.PercentageOfNodesToScore = 100
-	attempt := s.decideFast(ctx, all, schedframework.NewCycleState(), pod)
-	placement, placed := s.take(ctx, attempt)
+func (s *Scheduler) scheduleBoth(ctx context.Context, r request) (Decision, error) {
+	all := r
+	all.PercentageOfNodesToScore, all.state = 100, schedframework.NewCycleState()
+	attempt := s.decideFast(ctx, all)
+	fit, placed := attempt.Fit()
+	var placement fastpath.Placement
 	if placed {
-		s.count(p, metrics.PathFast, placement.Uncached)
-		p = all
-	} else {
-		s.count(p, metrics.PathScalar, attempt.Reason())
+		placement, placed = s.take(ctx, fit)
 	}
-	scalar := s.newScalar(p, state, pod)
-	result, err := scalar.schedule(ctx)
+	if placed {
+		s.count(r, metrics.PathFast, placement.Uncached)
+		r.PercentageOfNodesToScore = 100
+	} else {
+		s.count(r, metrics.PathScalar, attempt.Reason())
+	}
+	scalar := s.newScalar(r)
+	decision, err := scalar.schedule(ctx)
 	if ctx.Err() != nil || attempt.NominationsChanged() {
-		return result, err
+		return decision, err
 	}
 	if placed && err == nil {
-		result.Class = placement.Class
+		decision.Class = placement.Class
 	}
 	if difference := s.compare(ctx, attempt, scalar, err); difference != nil {
 		metrics.FastPathDifferences.Inc()
-		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(pod),
-			"fast", placement.NodeName, "scalar", result.SuggestedHost)
+		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(r.pod),
+			"fast", placement.NodeName, "scalar", decision.SuggestedHost)
 	}
 	if unfit, ok := attempt.Unfit(); ok {
-		keepExplanation(ctx, unfit, state, err)
+		keepExplanation(ctx, unfit, r.state, err)
 	}
-	return result, err
+	return decision, err
 }
 
 // compare returns an error if an attempt on the fast path differs from one on the scalar path,

@@ -5,6 +5,7 @@ package fastpath
 
 import (
 	"context"
+	"maps"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -19,7 +20,8 @@ import (
 //	Reason   none of these: the pod takes the scalar path, with State
 //
 // Its methods may be called in any order and any number of times. The Engine lends the memory
-// behind an Attempt until the next decision; to use an Attempt after that is a bug, and panics.
+// behind an Attempt until the next decision, or until the snapshot changes; to use an Attempt after
+// that is a bug, and panics.
 type Attempt struct {
 	d  *decision
 	id uint64
@@ -27,8 +29,8 @@ type Attempt struct {
 
 // lent returns the decision.
 func (a Attempt) lent() *decision {
-	if a.d.id != a.id {
-		panic("fastpath: an attempt was used after the next decision began")
+	if a.d.id != a.id || a.d.pos != a.d.engine.snapshot.Log().End() {
+		panic("fastpath: an attempt was used after the next decision began, or after the snapshot changed")
 	}
 	return a.d
 }
@@ -48,16 +50,26 @@ func (a Attempt) Err() error { return a.lent().uncached.failure }
 
 // State returns the state to pass to the scalar path. It is as good as new, but remembers the
 // answers of plugins that must not be run twice for one pod.
-func (a Attempt) State() fwk.CycleState { return a.lent().scalarState() }
+func (a Attempt) State() fwk.CycleState {
+	d := a.lent()
+	if d.uncached.answers != nil {
+		return d.uncached.answers
+	}
+	return d.Request.State
+}
 
 // NominationsChanged reports whether the nominated pods that matter to the pod have changed since
 // the decision.
-func (a Attempt) NominationsChanged() bool { return a.lent().nominationsChanged() }
+func (a Attempt) NominationsChanged() bool {
+	d := a.lent()
+	nodes, _ := d.Plan.framework.NominatedNodes(d.Pod)
+	return !maps.Equal(nodes, d.nominated)
+}
 
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for
 // themselves or for their group. It excludes the computation for a new class, and the nodes that
 // plugins were run on (plugin_evaluation_total).
-func (a Attempt) Examined() int { return a.lent().engine.refresher.examined }
+func (a Attempt) Examined() int { return a.lent().refresher.examined }
 
 // Fit is the outcome that the pod fits. It holds the nodes with the highest total, at least one.
 type Fit struct{ of Attempt }
@@ -76,23 +88,29 @@ func (f Fit) Names() []string {
 	d := f.of.lent()
 	names := make([]string, 0, d.best.len())
 	for slot := range d.best.all() {
-		names = append(names, nodeName(d.engine.snapshot, slot))
+		names = append(names, d.nodeName(slot))
 	}
 	return names
 }
 
-// Totals returns the totals of all nodes that fit, by name, or 0 if there is only one. It
-// recomputes them in a pass over all nodes.
-func (f Fit) Totals(ctx context.Context) (map[string]int64, error) { return f.of.lent().allTotals(ctx) }
-
 // Total returns the total of the best nodes, or 0 if only one node fits.
 func (f Fit) Total() int64 { return f.of.lent().highest }
 
-// Top returns the weighted scores of the n nodes with the highest totals: the node that was taken,
-// or else one of the best, and then the others. It computes them in a few passes over all nodes.
-// The only node that fits has no scores.
-func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
-	return f.of.lent().topNodes(ctx, n)
+// Totals returns the totals of all nodes that fit, by name, or 0 if there is only one. It may take
+// a pass over all nodes.
+func (f Fit) Totals(ctx context.Context) (map[string]int64, error) {
+	d := f.of.lent()
+	if d.feasible == 1 {
+		return map[string]int64{d.nodeName(d.best.at(0)): 0}, nil
+	}
+	if err := d.totalAll(ctx); err != nil {
+		return nil, err
+	}
+	totals := make(map[string]int64, len(d.pass.feasible))
+	for i, slot := range d.pass.feasible {
+		totals[d.nodeName(slot)] = d.pass.totals[i]
+	}
+	return totals, nil
 }
 
 // Placement is the node that a pod is placed on.
@@ -116,5 +134,15 @@ type Placement struct {
 // and the later extension points on that node. If it returns false, the pod takes the scalar path,
 // for the Reason of the Attempt.
 func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
-	return f.of.lent().take(ctx, i)
+	d := f.of.lent()
+	slot := d.best.at(i)
+	d.taken = i
+	if !d.uncached.settle(ctx, slot) {
+		d.reason = Failed
+		return Placement{}, false
+	}
+	return Placement{
+		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Total: d.highest, Tied: d.best.len(),
+		Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
+	}, true
 }

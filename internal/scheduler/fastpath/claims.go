@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
@@ -64,13 +65,13 @@ func get[T any](store toolscache.Store, key string) *T {
 
 // answersForClaims reports whether the profile has the plugins that claims can answer for, with
 // feature gates for which claims knows their behavior.
-func (g *Plan) answersForClaims() bool {
+func answersForClaims(filters []fwk.FilterPlugin) bool {
 	gates := utilfeature.DefaultFeatureGate
 	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
 		return false
 	}
 	binding, limits := false, false
-	for _, pl := range g.framework.Plugins().Filter {
+	for _, pl := range filters {
 		binding = binding || is[*volumebinding.VolumeBinding](pl)
 		limits = limits || is[*nodevolumelimits.CSILimits](pl)
 	}

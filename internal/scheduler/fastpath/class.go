@@ -65,9 +65,9 @@ func (c *class) size() int {
 // standsAlone reports whether PodTopologySpread and InterPodAffinity do nothing for a pod: no
 // constraints apply to it, neither its own nor default ones, and neither it nor any running pod has
 // affinity terms.
-func (c *class) standsAlone(ctx context.Context, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
-	p := c.local.setup.Plan
-	if p.hasAffinity && (snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {
+func (c *class) standsAlone(ctx context.Context, r *refresher, pod *corev1.Pod) bool {
+	p := r.plan
+	if p.hasAffinity && (r.snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {
 		return false
 	}
 	if !p.hasSpread {

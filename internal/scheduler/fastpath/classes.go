@@ -24,8 +24,8 @@ type classTable struct {
 	budget
 	nodes *nodeTable
 
-	members map[string]*member // by profile name
-	// setups are those that profiles may share, by key.
+	instances map[string]*instance // by profile name
+	// setups are those that instances may share, by key.
 	setups map[string]*setup
 	byID   map[cache.ClassID]*class
 	lastID cache.ClassID
@@ -41,29 +41,28 @@ type classTable struct {
 func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *classTable {
 	return &classTable{
 		budget: budget{max: maxBytes}, nodes: nodes,
-		members: map[string]*member{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
+		instances: map[string]*instance{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
 		residents: newResidents(), lookups: newLookups(instruments), instruments: instruments,
 	}
 }
 
-// memberOf returns an instance of a profile, with the setup that it uses. A new instance of a
+// instanceOf returns an instance of a profile, with the setup that it uses. A new instance of a
 // profile replaces the old one. At the same time it removes the instances that are closed, those of
 // deleted profiles.
-func (t *classTable) memberOf(plan *Plan) *member {
+func (t *classTable) instanceOf(plan *Plan) *instance {
 	name := plan.framework.ProfileName()
-	m, ok := t.members[name]
-	if !ok || m.plan != plan {
-		for other, m := range t.members {
-			if other == name || m.isClosed() {
-				t.leave(m)
-				delete(t.members, other)
-			}
-		}
-		m = newMember(plan, t.join(plan))
-		t.members[name] = m
+	if in, ok := t.instances[name]; ok && in.plan == plan {
+		return in
 	}
-	m.setup.Plan = plan
-	return m
+	for other, in := range t.instances {
+		if other == name || in.isClosed() {
+			t.leave(in)
+			delete(t.instances, other)
+		}
+	}
+	in := newInstance(plan, t.join(plan))
+	t.instances[name] = in
+	return in
 }
 
 // join returns the setup for a Plan.
@@ -75,21 +74,21 @@ func (t *classTable) join(plan *Plan) *setup {
 			t.setups[plan.setupKey] = s
 		}
 	}
-	s.members++
+	s.instances++
 	return s
 }
 
-// leave reverts join. The last member's classes are dropped.
-func (t *classTable) leave(m *member) {
-	s := m.setup
-	s.members--
-	if s.members > 0 {
+// leave reverts join. The classes of the last instance are dropped.
+func (t *classTable) leave(in *instance) {
+	s := in.setup
+	s.instances--
+	if s.instances > 0 {
 		return
 	}
 	for _, c := range s.classes {
 		t.drop(c)
 	}
-	delete(t.setups, m.plan.setupKey)
+	delete(t.setups, in.plan.setupKey)
 }
 
 // find returns the class with a key, or nil if there is none.
@@ -192,8 +191,8 @@ func (t *classTable) dropRows(l *localRows) {
 
 // dropAll removes all classes.
 func (t *classTable) dropAll() {
-	for _, m := range t.members {
-		for _, c := range m.setup.classes {
+	for _, in := range t.instances {
+		for _, c := range in.setup.classes {
 			t.drop(c)
 		}
 	}

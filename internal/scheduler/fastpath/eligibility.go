@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // eligibilityRows holds the answers of the plugins of kind eligibility, for each node, for pods
@@ -40,10 +41,10 @@ type eligibilityRows struct {
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (s *setup) holdEligibility(ctx context.Context, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
+func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
 	r, ok := s.eligibilityRows[string(key)]
 	if !ok {
-		runner, err := newRunner(ctx, s.eligibility, pod)
+		runner, err := newRunner(ctx, plugins, pod)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +113,7 @@ func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.
 		return nil
 	}
 	r.nodeScores = resized(r.nodeScores, c.setup.eligibilityScores)
-	fit, err := c.ask(ctx, c.setup.eligibility, info, pod, r.nodeScores)
+	fit, err := c.ask(ctx, r.plan.eligibility, info, pod, r.nodeScores)
 	switch {
 	case err != nil:
 		return err
@@ -135,7 +136,7 @@ func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1
 	c.fixed = nil
 	clear(c.normalized)
 	width := c.setup.eligibilityScores
-	scores, err := c.askAll(ctx, c.setup.eligibility, r, pod, c.verdict, width)
+	scores, err := c.askAll(ctx, r.plan.eligibility, r, pod, c.verdict, width)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,8 @@ func DefaultMemoryLimit() int {
 }
 
 // Engine decides on the fast path. It holds what outlives a decision: the classes of pods with
-// their rows, the resources of the nodes, and memory that decisions reuse one after the other. The
-// state of one decision is in its Attempt.
+// their rows, the resources of the nodes, and memory that it lends to one decision after the other.
+// Nothing else of a decision is here.
 //
 // An Engine belongs to the goroutine of the scheduling loop, as its snapshot does.
 type Engine struct {
@@ -44,13 +44,15 @@ type Engine struct {
 	allLabels bool
 	nodes     *nodeTable
 	classes   *classTable
-
-	refresher refresher
-	pass      pass
 	search    uncachedSearch
-	claims    claimCheck
-	// decision is the latest decision, which is lent to its Attempt.
-	decision decision
+
+	// lent is the memory of the latest decision.
+	lent struct {
+		decision decision
+		pass     pass
+		scratch  scratch
+		claims   claimCheck
+	}
 }
 
 // New returns an Engine that decides on a snapshot and keeps classes in up to maxBytes bytes (0:
@@ -61,7 +63,7 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 
 // NewUnmeasured returns an Engine that does not appear in the metrics of the process.
 func NewUnmeasured(snapshot *cache.Snapshot, maxBytes int) *Engine {
-	return newEngine(snapshot, maxBytes, ofNobody())
+	return newEngine(snapshot, maxBytes, discarded())
 }
 
 func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments) *Engine {
@@ -69,10 +71,9 @@ func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments)
 		maxBytes = DefaultMemoryLimit()
 	}
 	instruments.memoryLimit.Set(float64(maxBytes))
-	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), nodes: newNodeTable(), pass: pass{snapshot: snapshot}}
+	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), nodes: newNodeTable()}
 	e.classes = newClassTable(e.nodes, maxBytes, instruments)
-	e.refresher = refresher{snapshot: snapshot, nodes: e.nodes, classes: e.classes}
-	e.decision.engine = e
+	e.lent.pass.snapshot = snapshot
 	return e
 }
 
@@ -88,18 +89,21 @@ type Request struct {
 	Enough int
 }
 
-// Decide finds the best nodes for a pod among all nodes. The Attempt is valid until the next call.
+// Decide finds the best nodes for a pod among all nodes. The Attempt is valid until the next call,
+// or until the snapshot changes.
 func (e *Engine) Decide(ctx context.Context, r Request) Attempt {
-	d := &e.decision
-	d.reset(r)
+	d, in := &e.lent.decision, e.classes.instanceOf(r.Plan)
+	*d = decision{
+		engine: e, id: d.id + 1, pos: e.snapshot.Log().End(), Request: r, instance: in,
+		refresher: refresher{
+			plan: r.Plan, snapshot: e.snapshot, nodes: e.nodes, classes: e.classes, scratch: &e.lent.scratch,
+			recordMetrics: r.State.ShouldRecordPluginMetrics(),
+		},
+		pass: &e.lent.pass, best: ties{parts: d.best.parts[:0]},
+	}
 	d.run(ctx)
 	return Attempt{d, d.id}
 }
 
 // NumNodes returns the number of nodes in the snapshot.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
-
-// nodeName returns the name of the node in a slot.
-func nodeName(snapshot *cache.Snapshot, slot cache.Slot) string {
-	return snapshot.Info(slot).Node().Name
-}

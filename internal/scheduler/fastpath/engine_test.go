@@ -117,6 +117,8 @@ func (s *scene) pod(app string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
 }
 
+func (s *scene) nodeName(slot cache.Slot) string { return s.snapshot.Info(slot).Node().Name }
+
 // decided is the outcome of a decision.
 type decided struct {
 	Placement
@@ -167,7 +169,7 @@ func TestDecisionRunsPluginsForChangedNodesOnly(t *testing.T) {
 		if n := s.plugin.asked.Swap(0); n > 1 {
 			t.Fatalf("asked about %d nodes, want the one that has changed", n)
 		}
-		pod.Spec.NodeName = nodeName(s.snapshot, decision.Best.at(0))
+		pod.Spec.NodeName = s.nodeName(decision.Best.at(0))
 		if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +241,7 @@ func TestASingleNodeNeedsNoScore(t *testing.T) {
 		return nil
 	}
 	got := s.expect(s.pod("a"), None)
-	if got.Feasible != 1 || got.Best.len() != 1 || nodeName(s.snapshot, got.Best.at(0)) != "n1" {
+	if got.Feasible != 1 || got.Best.len() != 1 || s.nodeName(got.Best.at(0)) != "n1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -259,7 +261,7 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	held := s.engine.classes.residents.len()
-	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.members["mine"].setup.classes) != held {
+	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.instances["mine"].setup.classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
 	latest := s.expect(s.pod("app-99"), None).Class.ID
@@ -272,7 +274,7 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 	for s.engine.classes.residents.len() > 0 {
 		s.engine.classes.drop(s.engine.classes.residents.victim(nil))
 	}
-	if s.engine.classes.bytes != 0 || len(s.engine.classes.members["mine"].setup.locals) != 0 {
+	if s.engine.classes.bytes != 0 || len(s.engine.classes.instances["mine"].setup.locals) != 0 {
 		t.Errorf("%d bytes are held by no class", s.engine.classes.bytes)
 	}
 }
@@ -308,7 +310,7 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 		}
 		ids[id] = true
 	}
-	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.members["mine"].setup.classes) != 10 {
+	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.instances["mine"].setup.classes) != 10 {
 		t.Errorf("%d classes are known by their numbers", len(s.engine.classes.byID))
 	}
 }
@@ -394,11 +396,11 @@ func TestCachedRowsAreDroppedWithTheirInstance(t *testing.T) {
 		return 0
 	}})
 	got := s.expect(s.pod("a"), None)
-	if got.Best.len() != 1 || nodeName(s.snapshot, got.Best.at(0)) != "n2" {
+	if got.Best.len() != 1 || s.nodeName(got.Best.at(0)) != "n2" {
 		t.Errorf("the new instance chose by the scores of the old one: %v", got.Best)
 	}
-	if n := s.engine.classes.residents.len(); n != 1 || len(s.engine.classes.members) != 1 {
-		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.classes.members))
+	if n := s.engine.classes.residents.len(); n != 1 || len(s.engine.classes.instances) != 1 {
+		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.classes.instances))
 	}
 }
 
@@ -431,10 +433,31 @@ func TestAnAttemptEndsWithTheNextDecision(t *testing.T) {
 	old := s.engine.Decide(s.ctx, request)
 	fit, _ := old.Fit()
 	_ = s.engine.Decide(s.ctx, request)
+	expectPanics(t, old, fit)
+}
+
+func TestAnAttemptEndsWithTheNextChangeOfTheSnapshot(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.expect(s.pod("a"), None)
+	old := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: s.pod("a")})
+	fit, _ := old.Fit()
+	s.cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
+	if old.Reason() != None || fit.Len() != 3 {
+		t.Errorf("the outcome is %q with %d nodes", old.Reason(), fit.Len())
+	}
+	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+		t.Fatal(err)
+	}
+	expectPanics(t, old, fit)
+}
+
+// expectPanics expects that an attempt is out of date.
+func expectPanics(t *testing.T, old Attempt, fit Fit) {
+	t.Helper()
 	for name, use := range map[string]func(){
 		"Reason": func() { _ = old.Reason() },
 		"State":  func() { _ = old.State() },
-		"Take":   func() { _, _ = fit.Take(s.ctx, 0) },
+		"Take":   func() { _, _ = fit.Take(t.Context(), 0) },
 	} {
 		func() {
 			defer func() {

@@ -157,7 +157,7 @@ func TestThrashingIsLoggedOnceInAWhile(t *testing.T) {
 }
 
 func TestThrashingNeedsManyReturns(t *testing.T) {
-	l := newLookups(ofNobody())
+	l := newLookups(discarded())
 	now := time.Now()
 	turn := func(hits, returns int) bool {
 		for range hits {

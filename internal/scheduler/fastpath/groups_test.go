@@ -150,7 +150,7 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	shared, own := &tracker{Tracker: &trackerOf{}, key: "shared"}, &tracker{Tracker: &trackerOf{}}
 	for _, app := range []string{"a", "b"} {
 		s.expect(s.pod(app), None)
-		c := s.engine.decision.class
+		c := s.engine.lent.decision.class
 		c.local.spreadTrackers = map[string]*tracker{"shared": shared}
 		shared.users++
 		c.trackers = append(c.trackers, shared)
@@ -166,7 +166,7 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 			t.Errorf("class %s: %d bytes more", app, added)
 		}
 	}
-	first, second := s.engine.classes.residents.victim(nil), s.engine.decision.class
+	first, second := s.engine.classes.residents.victim(nil), s.engine.lent.decision.class
 	rows := second.local
 	s.engine.classes.drop(first)
 	if len(rows.spreadTrackers) != 1 || len(rows.groups) != 1 {
@@ -206,8 +206,6 @@ func TestRelevanceIsCached(t *testing.T) {
 
 func TestTies(t *testing.T) {
 	var ties ties
-	ties.reset([]cache.Slot{9})
-	ties.reset(nil)
 	ties.add([]cache.Slot{3, 1})
 	ties.add(nil)
 	ties.add([]cache.Slot{2})

@@ -93,7 +93,7 @@ func (l *localRows) scoreImages(ctx context.Context, r *refresher, slot cache.Sl
 		return nil
 	}
 	var score [1]int64
-	if status := l.setup.images.ScoreNode(ctx, l.state, pod, r.snapshot.Info(slot), score[:]); !status.IsSuccess() {
+	if status := r.plan.images.ScoreNode(ctx, l.state, pod, r.snapshot.Info(slot), score[:]); !status.IsSuccess() {
 		return statusError(status)
 	}
 	if score[0] < fwk.MinScore || score[0] > fwk.MaxScore {

@@ -27,8 +27,8 @@ func ofProcess() *instruments {
 	}
 }
 
-// ofNobody returns metrics that nobody reads.
-func ofNobody() *instruments {
+// discarded returns metrics that are not exported.
+func discarded() *instruments {
 	gauge := func() prometheus.Gauge { return prometheus.NewGauge(prometheus.GaugeOpts{}) }
 	counter := func() prometheus.Counter { return prometheus.NewCounter(prometheus.CounterOpts{}) }
 	return &instruments{
@@ -36,9 +36,3 @@ func ofNobody() *instruments {
 		evictions: counter(), hits: counter(), news: counter(), returns: counter(),
 	}
 }
-
-// unobserved takes the place of a histogram that nobody reads.
-type unobserved struct{}
-
-// Observe implements metrics.ObserverMetric.
-func (unobserved) Observe(float64) {}

@@ -74,10 +74,10 @@ type localRows struct {
 func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
 	l := &localRows{key: string(key.localPart()), setup: s, extended: requestsExtended(pod)}
 	var err error
-	if l.runner, err = newRunner(ctx, s.local, pod); err != nil {
+	if l.runner, err = newRunner(ctx, r.plan.local, pod); err != nil {
 		return nil, err
 	}
-	if l.eligibility, err = s.holdEligibility(ctx, key.eligibilityPart(), pod); err != nil {
+	if l.eligibility, err = s.holdEligibility(ctx, r.plan.eligibility, key.eligibilityPart(), pod); err != nil {
 		return nil, err
 	}
 	l.named = l.named || l.eligibility.named
@@ -198,7 +198,7 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 	}
 	if l.asks && verdict == fits {
 		r.nodeScores = resized(r.nodeScores, len(l.setup.localScores))
-		fit, err := l.ask(ctx, l.setup.local, r.snapshot.Info(slot), pod, r.nodeScores)
+		fit, err := l.ask(ctx, r.plan.local, r.snapshot.Info(slot), pod, r.nodeScores)
 		switch {
 		case err != nil:
 			return err
@@ -261,7 +261,7 @@ func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) 
 // rebuildAsked runs the plugins that must be run on all nodes that are not yet refused.
 func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	width := len(l.setup.localScores)
-	scores, err := l.askAll(ctx, l.setup.local, r, pod, l.verdict, width)
+	scores, err := l.askAll(ctx, r.plan.local, r, pod, l.verdict, width)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func (s *scene) asking(milliCPU int) *corev1.Pod {
 // place assumes a pod on the best node.
 func (s *scene) place(pod *corev1.Pod, decision decided) {
 	s.Helper()
-	pod.Spec.NodeName = nodeName(s.snapshot, decision.Best.at(0))
+	pod.Spec.NodeName = s.nodeName(decision.Best.at(0))
 	if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
 		s.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestPodsThatDifferInRequestsRunNoPluginAgain(t *testing.T) {
 	if n := s.evaluations(names.TaintToleration, schedmetrics.Filter); n != 1 {
 		t.Errorf("TaintToleration was asked about %d nodes, want the one that has changed", n)
 	}
-	if n := len(s.engine.classes.members[t.Name()].setup.eligibilityRows); n != 1 {
+	if n := len(s.engine.classes.instances[t.Name()].setup.eligibilityRows); n != 1 {
 		t.Errorf("%d sets of constraints are kept, want one", n)
 	}
 }
@@ -237,7 +237,7 @@ func (s *scene) placed() (pods []*corev1.Pod) {
 
 func (s *scene) bestNames(decision decided) (names []string) {
 	for slot := range decision.Best.all() {
-		names = append(names, nodeName(s.snapshot, slot))
+		names = append(names, s.nodeName(slot))
 	}
 	slices.Sort(names)
 	return names
@@ -262,7 +262,7 @@ func TestHostPortPluginRuns(t *testing.T) {
 
 func TestRowsUsedOnceLendTheirColumns(t *testing.T) {
 	s := realScene(t, 30, 0, true)
-	g := func() *setup { return s.engine.classes.members[t.Name()].setup }
+	g := func() *setup { return s.engine.classes.instances[t.Name()].setup }
 	withColumns := func() (n int) {
 		for _, l := range g().locals {
 			if l.verdict != nil {
@@ -330,7 +330,7 @@ func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 	for _, c := range s.engine.classes.byID {
 		sum += c.bytes
 	}
-	g := s.engine.classes.members[t.Name()].setup
+	g := s.engine.classes.instances[t.Name()].setup
 	for l := range maps.Values(g.locals) {
 		sum += l.bytes
 	}

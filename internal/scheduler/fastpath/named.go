@@ -73,9 +73,7 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 	if !d.Plan.sameOwnKeys(d.Pod, like) {
 		return NodeNames
 	}
-	start := time.Now()
-	prepared, reason := d.ready(ctx, like)
-	if reason != None {
+	if reason := d.ready(ctx, like); reason != None {
 		return reason
 	}
 	d.engine.classes.account(d.class)
@@ -85,38 +83,32 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 		return Failed
 	}
 	if d.uncached.active() {
-		if _, err := d.runUncachedFilters(ctx, 0); err != nil {
+		if _, err := d.uncached.filter(ctx, d.pass, &d.engine.search, 0); err != nil {
 			return Failed
 		}
 	}
-	feasible := d.engine.pass.feasible
-	switch {
-	case len(feasible) == 0:
+	switch len(d.pass.feasible) {
+	case 0:
 		return NoFit
-	case len(feasible) > 1:
-		return NodeNames
+	case 1:
+		d.laps.filtered = time.Now()
+		d.feasible = 1
+		d.best.add(d.pass.feasible)
+		return d.checkDevices(ctx)
 	}
-	if reason := d.checkDevices(ctx); reason != None {
-		return reason
-	}
-	d.member.preFilterDuration.Observe(prepared.Sub(start).Seconds())
-	d.member.filterDuration.Observe(time.Since(prepared).Seconds())
-	d.feasible = 1
-	d.best.reset(feasible)
-	return None
+	return NodeNames
 }
 
 // filterNamed collects the named nodes that the pod fits. The nodes that exist and that PreFilter
 // of the uncached plugins allows count as evaluated.
 func (d *decision) filterNamed() {
-	e, p := d.engine, &d.engine.pass
+	p, snapshot, seen := d.pass, d.engine.snapshot, &d.refresher.seen
 	p.feasible, p.sizes = p.feasible[:0], nil
-	seen := &e.refresher.seen
-	seen.reset(e.snapshot.Slots())
+	seen.reset(snapshot.Slots())
 	terms := d.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
 		name := terms[i].MatchFields[0].Values[0]
-		slot, ok := e.snapshot.SlotOf(name)
+		slot, ok := snapshot.SlotOf(name)
 		if !ok || !seen.add(slot) || !d.uncached.allows(name) {
 			continue
 		}

@@ -5,7 +5,6 @@ package fastpath
 
 import (
 	"context"
-	"maps"
 
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -23,12 +22,6 @@ func (d *decision) readNominations() bool {
 	return !repelling
 }
 
-// nominationsChanged implements Attempt.NominationsChanged.
-func (d *decision) nominationsChanged() bool {
-	nodes, _ := d.Plan.framework.NominatedNodes(d.Pod)
-	return !maps.Equal(nodes, d.nominated)
-}
-
 // beside is the answer of the filters for a node with its nominated pods added.
 type beside struct {
 	// number identifies these pods (decision.nominated). version is the version of the node.
@@ -43,17 +36,17 @@ const besideBytes = 48
 // in kube-scheduler, the filters are run on nodes with nominated pods with these pods added, unless
 // the answer is known.
 func (d *decision) leaveOutNominated(ctx context.Context) error {
-	e, c, p := d.engine, d.class, &d.engine.pass
+	snapshot, c, p := d.engine.snapshot, d.class, d.pass
 	if len(d.nominated) == 0 || len(p.feasible) == 0 {
 		return nil
 	}
 	if len(c.besides) > 2*len(d.nominated) {
 		clear(c.besides)
 	}
-	nominated := &e.refresher.seen
-	nominated.reset(e.snapshot.Slots())
+	nominated := &d.refresher.seen
+	nominated.reset(snapshot.Slots())
 	for name := range d.nominated {
-		if slot, ok := e.snapshot.SlotOf(name); ok {
+		if slot, ok := snapshot.SlotOf(name); ok {
 			nominated.add(slot)
 		}
 	}
@@ -79,7 +72,7 @@ func (d *decision) leaveOutNominated(ctx context.Context) error {
 // the state that PreFilter leaves, nil until it is needed.
 func (d *decision) fitsBeside(ctx context.Context, state *fwk.CycleState, slot cache.Slot) (bool, error) {
 	snapshot, c := d.engine.snapshot, d.class
-	now := beside{number: d.nominated[nodeName(snapshot, slot)], version: snapshot.Version(slot)}
+	now := beside{number: d.nominated[d.nodeName(slot)], version: snapshot.Version(slot)}
 	known, ok := c.besides[slot]
 	// The answers for pods with extended resources also depend on device classes.
 	if ok && known.number == now.number && known.version == now.version && !c.local.extended {

@@ -7,22 +7,22 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// pass is one pass for a class over all nodes, or over one node of each group. Decisions reuse its
-// memory one after the other.
+// pass is one pass for a class over all nodes, or over one node of each group. Its memory is lent
+// to one decision after the other.
 type pass struct {
 	snapshot *cache.Snapshot
 	// feasible are the nodes that the pod fits. sizes is the number of nodes that each of them
-	// stands for (nil: itself), totals are their totals, and best are those with the highest total.
+	// stands for (nil: itself), totals are their totals.
 	feasible []cache.Slot
 	sizes    []int32
 	totals   []int64
-	best     []cache.Slot
+	// best are the nodes that selectBest has returned. Only selectBest changes them.
+	best []cache.Slot
 
 	// The rest is scratch memory.
 	sizesOf  []int32
@@ -84,14 +84,14 @@ func (p *pass) count(g *groups) int {
 }
 
 // total computes the totals of the remaining nodes, without those of the uncached plugins.
-func (p *pass) total(ctx context.Context, c *class, pod *corev1.Pod) error {
+func (p *pass) total(ctx context.Context, c *class, r *Request) error {
 	p.totals = resized(p.totals, len(p.feasible))
 	p.addFixed(c.local)
 	for i := range c.local.normalized {
 		if c.local.skips[i] {
 			continue
 		}
-		if err := p.addNormalized(ctx, c.local, i, pod); err != nil {
+		if err := p.addNormalized(ctx, p.totals, c.local, i, r); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,12 @@ func (p *pass) add(scores []int64, weight int64) {
 	}
 }
 
-// addNormalized adds the normalized scores of one plugin.
-func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
+// addNormalized adds the normalized scores of one plugin to those of the remaining nodes.
+func (p *pass) addNormalized(ctx context.Context, to []int64, l *localRows, i int, r *Request) error {
 	s := &l.setup.normalized[i]
 	column := l.normalized[i]
 	if s.normalization == byPlugin {
-		return p.addNormalizedByPlugin(ctx, l, i, pod)
+		return p.addNormalizedByPlugin(ctx, to, l, i, r)
 	}
 	var highest int64
 	if column != nil {
@@ -145,24 +145,24 @@ func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *core
 	reversed := s.normalization == byMaxReversed
 	switch {
 	case highest == 0 && reversed:
-		for i := range p.totals {
-			p.totals[i] += fwk.MaxScore * s.weight
+		for i := range to {
+			to[i] += fwk.MaxScore * s.weight
 		}
 	case highest == 0:
 	case reversed:
 		for i, slot := range p.feasible {
-			p.totals[i] += (fwk.MaxScore - fwk.MaxScore*column[slot]/highest) * s.weight
+			to[i] += (fwk.MaxScore - fwk.MaxScore*column[slot]/highest) * s.weight
 		}
 	default:
 		for i, slot := range p.feasible {
-			p.totals[i] += fwk.MaxScore * column[slot] / highest * s.weight
+			to[i] += fwk.MaxScore * column[slot] / highest * s.weight
 		}
 	}
 	return nil
 }
 
 // addNormalizedByPlugin adds scores that the plugin itself normalizes.
-func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
+func (p *pass) addNormalizedByPlugin(ctx context.Context, to []int64, l *localRows, i int, r *Request) error {
 	s := &l.setup.normalized[i]
 	p.nodeList = resized(p.nodeList, len(p.feasible))
 	for j, slot := range p.feasible {
@@ -171,7 +171,7 @@ func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, p
 			p.nodeList[j].Score = column[slot]
 		}
 	}
-	if status := l.setup.local.NormalizeScores(ctx, l.state, pod, s.at, p.nodeList); !status.IsSuccess() {
+	if status := r.Plan.local.NormalizeScores(ctx, l.state, r.Pod, s.at, p.nodeList); !status.IsSuccess() {
 		return statusError(status)
 	}
 	for j := range p.nodeList {
@@ -179,13 +179,13 @@ func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, p
 		if score < fwk.MinScore || score > fwk.MaxScore {
 			return fmt.Errorf("score plugin %q: a score of %d is out of range", s.name, score)
 		}
-		p.totals[j] += score * s.weight
+		to[j] += score * s.weight
 	}
 	return nil
 }
 
-// selectBest collects the nodes with the highest total, and returns that total.
-func (p *pass) selectBest() (highest int64) {
+// selectBest returns the nodes with the highest total, and that total.
+func (p *pass) selectBest() (best []cache.Slot, highest int64) {
 	p.best = p.best[:0]
 	for i, total := range p.totals {
 		switch {
@@ -196,5 +196,5 @@ func (p *pass) selectBest() (highest int64) {
 			p.best = append(p.best, p.feasible[i])
 		}
 	}
-	return highest
+	return p.best, highest
 }

@@ -4,12 +4,13 @@
 package fastpath
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
@@ -36,7 +37,12 @@ type Plan struct {
 	// extension points that it needs. Its pods take the scalar path, and no other field is set.
 	scalar bool
 	// nodeWise are the plugins of kinds eligibility, local and resources, which depend on one node.
-	nodeWise *framework.Framework
+	nodeWise    *framework.Framework
+	eligibility *framework.Framework // kind eligibility
+	local       *framework.Framework // kind local, and those of kind resources without a model
+	images      *framework.Framework // kind images
+	// keys are the plugins of kind local that have their own keys.
+	keys []NodeLocal
 	// namesNodes is true if PreFilter of NodeAffinity returns the names of the nodes for a pod that
 	// names nodes.
 	namesNodes bool
@@ -46,16 +52,11 @@ type Plan struct {
 	uncachedPlan
 }
 
-// rowPlan is the part of a Plan for the plugins whose answers are kept in rows.
+// rowPlan describes the plugins whose answers are kept in rows, and refers to none of them: a setup
+// holds it longer than the instance lives.
 type rowPlan struct {
-	eligibility *framework.Framework // kind eligibility
-	local       *framework.Framework // kind local, and those of kind resources without a model
-	images      *framework.Framework // kind images
 	// resources computes NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceModel
-	// keys are the plugins of kind local that have their own keys.
-	keys []NodeLocal
-
 	// eligibilityFixed and localFixed are the Score plugins of eligibility and of local that do not
 	// normalize. Only the weighted sum of their scores is kept.
 	eligibilityFixed, localFixed []scorer
@@ -77,7 +78,8 @@ type topologyPlan struct {
 	// topology makes the trackers that replace the two plugins. If it is nil, there are no
 	// trackers, and pods for which one of the plugins does something take the scalar path.
 	topology *topology.Factory
-	spread   *framework.Framework // kind spread
+	// spread is the plugin of that kind alone.
+	spread *framework.Framework
 	// These fields tell whether the two plugins run at all, and at which extension points. A weight
 	// of 0 counts as no Score.
 	hasSpread, hasAffinity         bool
@@ -138,35 +140,52 @@ type scorer struct {
 // NewPlan returns the Plan for an instance. It uses the informers that the plugins have requested,
 // and that of namespaces.
 func NewPlan(cfg PlanConfig) *Plan {
-	f := cfg.Framework
-	g := &Plan{
-		framework: f, closed: cfg.Closed, topologyPlan: topologyPlan{topology: newTopology(cfg)},
-		uncachedPlan: uncachedPlan{skipped: sets.New[string](), opaques: sets.New[string]()},
-	}
-	g.setupKey = setupKey(f, g.topology != nil)
-	points, usual := g.sortPlugins()
+	f, trackers := cfg.Framework, newTopology(cfg)
+	g := &Plan{framework: f, closed: cfg.Closed, setupKey: setupKey(f, trackers != nil)}
+	points, usual := newPoints(f.Plugins())
 	if !usual {
 		g.scalar = true
 		return g
 	}
-	part := func(of kind) *framework.Framework {
-		return f.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
-	}
-	g.eligibility, g.images, g.perPod, g.spread = part(eligibility), part(images), part(perPod), part(spread)
-	var modelled sets.Set[string]
-	g.resources, modelled = newResourceModel(f, points)
+	model, modelled := newResourceModel(f, points)
+	g.eligibility, g.images = partOf(f, eligibility), partOf(f, images)
 	g.local = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
 		return of == local || of == resources && !modelled.Has(pl.Name())
 	})
-	g.nodeWise = f.Part(func(pl fwk.Plugin) bool {
-		of := kindOf(pl)
-		return of == eligibility || of == local || of == resources
-	})
-	g.localFilters = g.local.FilterNames()
-	g.sortScorers()
-	g.sortUncached(cfg.Informers)
+	g.nodeWise = partOf(f, eligibility, local, resources)
+	for _, p := range points {
+		if own, ok := p.plugin.(NodeLocal); ok && p.kind == local {
+			g.keys = append(g.keys, own)
+		}
+		g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
+	}
+	g.rowPlan = newRowPlan(g.eligibility, g.local, model)
+	for _, s := range g.images.ScorePlugins() {
+		g.imageWeight = s.Weight
+	}
+	g.topologyPlan = newTopologyPlan(f, points, trackers)
+	g.uncachedPlan = newUncachedPlan(f, points, cfg.Informers, trackers != nil)
 	return g
+}
+
+// partOf returns the part of a Framework with the plugins of some kinds.
+func partOf(f *framework.Framework, kinds ...kind) *framework.Framework {
+	return f.Part(func(pl fwk.Plugin) bool { return slices.Contains(kinds, kindOf(pl)) })
+}
+
+// newTopologyPlan returns the part of a Plan for PodTopologySpread and InterPodAffinity.
+func newTopologyPlan(f *framework.Framework, points map[string]*pointsOf, trackers *topology.Factory) topologyPlan {
+	t := topologyPlan{topology: trackers, spread: partOf(f, spread)}
+	for _, p := range points {
+		switch p.kind {
+		case spread:
+			t.hasSpread, t.spreadFilters, t.spreadWeight = true, p.filter, p.weight
+		case affinity:
+			t.hasAffinity, t.affinityFilters, t.affinityWeight = true, p.filter, p.weight
+		}
+	}
+	return t
 }
 
 // newTopology returns the factory of the trackers for PodTopologySpread and InterPodAffinity. It
@@ -197,104 +216,79 @@ func newTopology(cfg PlanConfig) *topology.Factory {
 	return made
 }
 
-// sortScorers sorts the Score plugins that depend on one node by the form in which their scores are
-// kept.
-func (g *Plan) sortScorers() {
+// newRowPlan returns the part of a Plan for rows.
+func newRowPlan(eligibility, local *framework.Framework, model *resourceModel) rowPlan {
+	g := rowPlan{resources: model, localFilters: local.FilterNames()}
 	negative := false
-	for i := range g.resources.scorers {
-		g.highestFixed += fwk.MaxScore * g.resources.scorers[i].weight
-		negative = negative || g.resources.scorers[i].weight < 0
+	addFixed := func(weight int64) {
+		g.highestFixed += fwk.MaxScore * weight
+		negative = negative || weight < 0
 	}
-	sort := func(s framework.WeightedScore, at int, eligible bool, fixed *[]scorer) {
-		own := scorer{
-			at: at, eligibility: eligible, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin),
-		}
+	for i := range model.scorers {
+		addFixed(model.scorers[i].weight)
+	}
+	sort := func(s framework.WeightedScore, own scorer, fixed *[]scorer) {
+		own.name, own.weight, own.normalization = s.Plugin.Name(), s.Weight, normalizationOf(s.Plugin)
 		if own.normalization != asIs {
 			g.normalized = append(g.normalized, own)
 			return
 		}
 		*fixed = append(*fixed, own)
-		g.highestFixed += fwk.MaxScore * own.weight
-		negative = negative || own.weight < 0
+		addFixed(own.weight)
 	}
-	for i, s := range g.eligibility.ScorePlugins() {
-		sort(s, i, true, &g.eligibilityFixed)
+	for i, s := range eligibility.ScorePlugins() {
+		sort(s, scorer{at: i, eligibility: true}, &g.eligibilityFixed)
 		g.eligibilityScores++
 	}
-	for i, s := range g.local.ScorePlugins() {
-		sort(s, i, false, &g.localFixed)
+	for i, s := range local.ScorePlugins() {
+		sort(s, scorer{at: i}, &g.localFixed)
 		g.localScores = append(g.localScores, s.Plugin.Name())
 	}
 	if negative || g.highestFixed >= maxBuckets {
 		g.highestFixed = -1
 	}
+	return g
 }
 
-// sortPlugins sorts the plugins that filter and score nodes by kind, and returns the extension
-// points of each. It returns false if the profile has no Score plugin, or runs a plugin at only
-// some of the extension points that it needs.
-func (g *Plan) sortPlugins() (map[string]*pointsOf, bool) {
-	plugins := g.framework.Plugins()
-	if len(plugins.Score) == 0 {
-		return nil, false // without Score plugins, the first node that fits is taken
-	}
-	points := map[string]*pointsOf{}
-	enter := func(pl fwk.Plugin, enabled func(*pointsOf)) {
-		p, ok := points[pl.Name()]
-		if !ok {
-			p = &pointsOf{plugin: pl, kind: kindOf(pl)}
-			points[pl.Name()] = p
-		}
-		enabled(p)
-	}
-	for _, pl := range plugins.PreFilter {
-		enter(pl, func(p *pointsOf) { p.preFilter = true })
-	}
-	for _, pl := range plugins.Filter {
-		enter(pl, func(p *pointsOf) { p.filter = true })
-	}
-	for _, pl := range plugins.PreScore {
-		enter(pl, func(p *pointsOf) { p.preScore = true })
-	}
-	for _, pl := range plugins.Score {
-		enter(pl, func(p *pointsOf) { p.score = true })
-	}
-	for name, p := range points {
-		if !p.usual() {
-			return nil, false
-		}
-		weight := plugins.ScoreWeights[name]
-		switch p.kind {
-		case eligibility:
-			g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
-		case local:
-			if own, ok := p.plugin.(NodeLocal); ok {
-				g.keys = append(g.keys, own)
-			}
-		case images:
-			g.imageWeight = weight
-		case perPod:
-			g.skipped.Insert(name)
-			if is[*dynamicresources.DynamicResources](p.plugin) {
-				g.devices = name
-			}
-		case opaque:
-			g.opaque = true
-			g.opaques.Insert(name)
-		case spread:
-			g.hasSpread, g.spreadFilters, g.spreadWeight = true, p.filter, weight
-		case affinity:
-			g.hasAffinity, g.affinityFilters, g.affinityWeight = true, p.filter, weight
-		}
-	}
-	return points, true
-}
-
-// pointsOf holds the extension points at which a plugin runs.
+// pointsOf holds the extension points at which a plugin runs, and the weight of its score.
 type pointsOf struct {
 	plugin                             fwk.Plugin
 	kind                               kind
 	preFilter, filter, preScore, score bool
+	weight                             int64
+}
+
+// newPoints returns the extension points of each plugin that filters or scores nodes, by name. It
+// returns false if the profile has no Score plugin, or runs a plugin at only some of the extension
+// points that it needs.
+func newPoints(plugins *framework.Plugins) (map[string]*pointsOf, bool) {
+	points := map[string]*pointsOf{}
+	of := func(pl fwk.Plugin) *pointsOf {
+		p, ok := points[pl.Name()]
+		if !ok {
+			p = &pointsOf{plugin: pl, kind: kindOf(pl), weight: plugins.ScoreWeights[pl.Name()]}
+			points[pl.Name()] = p
+		}
+		return p
+	}
+	for _, pl := range plugins.PreFilter {
+		of(pl).preFilter = true
+	}
+	for _, pl := range plugins.Filter {
+		of(pl).filter = true
+	}
+	for _, pl := range plugins.PreScore {
+		of(pl).preScore = true
+	}
+	for _, pl := range plugins.Score {
+		of(pl).score = true
+	}
+	for _, p := range points {
+		if !p.usual() {
+			return nil, false
+		}
+	}
+	return points, len(plugins.Score) > 0 // without Score plugins, the first node that fits is taken
 }
 
 // usual reports whether a plugin runs at all extension points that the entry in kindOf relies on.

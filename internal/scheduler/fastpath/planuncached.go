@@ -11,8 +11,11 @@ import (
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // uncachedScorer is a Score plugin that is run for each pod.
@@ -32,12 +35,25 @@ func isOfClaims(pl fwk.Plugin) bool {
 	return is[*volumebinding.VolumeBinding](pl) || is[*nodevolumelimits.CSILimits](pl)
 }
 
-// sortUncached sorts the plugins that are run for each pod.
-func (g *Plan) sortUncached(factory informers.SharedInformerFactory) {
-	g.uncached = g.framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl).isUncached() })
-	g.dynamic = g.framework.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
+// newUncachedPlan returns the part of a Plan for the plugins that are run for each pod. tracked is
+// true if the profile has trackers.
+func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factory informers.SharedInformerFactory, tracked bool) uncachedPlan {
+	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod), skipped: sets.New[string](), opaques: sets.New[string]()}
+	for name, p := range points {
+		switch p.kind {
+		case perPod:
+			g.skipped.Insert(name)
+			if is[*dynamicresources.DynamicResources](p.plugin) {
+				g.devices = name
+			}
+		case opaque:
+			g.opaque = true
+			g.opaques.Insert(name)
+		}
+	}
+	g.dynamic = f.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
 	g.filters = g.uncached.FilterNames()
-	if g.topology != nil && g.answersForClaims() {
+	if tracked && answersForClaims(f.Plugins().Filter) {
 		g.stores = newVolumeStores(factory)
 		g.ofClaims = g.uncached.Part(isOfClaims)
 		g.notOfClaims = g.uncached.Part(func(pl fwk.Plugin) bool { return !isOfClaims(pl) })
@@ -48,10 +64,11 @@ func (g *Plan) sortUncached(factory informers.SharedInformerFactory) {
 			g.scorers = append(g.scorers, uncachedScorer{s.Plugin.Name(), of})
 		}
 	}
+	return g
 }
 
 // uncachedReason returns the reason for which plugins are run for a pod.
-func (g *Plan) uncachedReason(pod *corev1.Pod) Reason {
+func (g *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
 	case g.opaque:
 		return UnknownPlugin
@@ -62,6 +79,6 @@ func (g *Plan) uncachedReason(pod *corev1.Pod) Reason {
 }
 
 // devicesSkip reports whether DynamicResources still has nothing to do for a pod.
-func (g *Plan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
+func (g *uncachedPlan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
 	return g.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

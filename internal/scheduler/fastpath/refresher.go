@@ -5,19 +5,16 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// refresher holds what rows, trackers and groups need to catch up with the snapshot: the sources of
-// changes, and memory that they reuse one after the other.
+// refresher holds what rows, trackers and groups need in one decision to catch up with the
+// snapshot.
 type refresher struct {
+	// plan runs the plugins: the Plans of other instances that share a setup may be closed.
+	plan *Plan
+	// snapshot, nodes and classes are the sources of changes.
 	snapshot *cache.Snapshot
 	nodes    *nodeTable
 	classes  *classTable
-
-	// seen are the slots that the current update has handled.
-	seen slotSet
-	// nodeScores are the scores of one node by plugin. allScores are those of all nodes.
-	nodeScores, allScores []int64
-	// active is scratch memory for class.groupsOf.
-	active []*tracker
+	*scratch
 
 	// recordMetrics is true if the durations of plugin calls are recorded in this decision.
 	recordMetrics bool
@@ -27,5 +24,12 @@ type refresher struct {
 	examined int
 }
 
-// begin prepares for a decision.
-func (r *refresher) begin(recordMetrics bool) { r.recordMetrics, r.examined = recordMetrics, 0 }
+// scratch is memory that rows, trackers and groups reuse one after the other.
+type scratch struct {
+	// seen are the slots that the current update has handled.
+	seen slotSet
+	// nodeScores are the scores of one node by plugin. allScores are those of all nodes.
+	nodeScores, allScores []int64
+	// active is for class.groupsOf.
+	active []*tracker
+}

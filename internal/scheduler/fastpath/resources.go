@@ -67,7 +67,6 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 	if !features.EnableSidecarContainers {
 		return model, names
 	}
-	weights := f.Plugins().ScoreWeights
 	for name, p := range points {
 		switch p.plugin.(type) {
 		case *noderesources.Fit:
@@ -80,11 +79,11 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 				continue
 			}
 			model.filters, model.ignored, model.ignoredGroups = p.filter, sets.New(args.IgnoredResources...), sets.New(args.IgnoredResourceGroups...)
-			model.addScorer(p, scorer, weights[name])
+			model.addScorer(p, scorer)
 			names.Insert(name)
 		case *noderesources.BalancedAllocation:
 			if args, ok := f.Args(name).(*schedconfig.NodeResourcesBalancedAllocationArgs); ok {
-				model.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources}, weights[name])
+				model.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources})
 				names.Insert(name)
 			}
 		}
@@ -92,9 +91,9 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 	return model, names
 }
 
-func (t *resourceModel) addScorer(p *pointsOf, scorer resourceScorer, weight int64) {
+func (t *resourceModel) addScorer(p *pointsOf, scorer resourceScorer) {
 	if p.score {
-		scorer.plugin, scorer.weight = p.plugin.Name(), weight
+		scorer.plugin, scorer.weight = p.plugin.Name(), p.weight
 		t.scorers = append(t.scorers, scorer)
 	}
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // runner runs some of the plugins of a setup on nodes, on behalf of all pods with equal inputs for
-// these plugins. The callers pass the plugins of the profile that decides, since other profiles of
-// the setup may be closed.
+// these plugins. The callers pass the plugins of the instance that decides, since other instances
+// of the setup may be closed.
 type runner struct {
 	// state is the state that PreFilter and PreScore of the plugins have left for these pods.
 	state *schedframework.CycleState

@@ -6,6 +6,7 @@ package fastpath
 import (
 	"encoding/json"
 	"hash/maphash"
+	"time"
 
 	compbasemetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -14,15 +15,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// setup holds what is kept for plugins with their arguments: classes and rows. Profiles with the
-// same plugins and arguments decide alike, so they share a setup.
+// setup holds what is kept for plugins with their arguments: classes and rows. Instances of profiles
+// with the same plugins and arguments decide alike, so they share a setup.
 type setup struct {
-	// Plan is that of the profile that decides at present. What is kept depends on nothing in which
-	// the Plans of a setup differ. It uses the plugins through this field only, because the other
-	// profiles may be closed.
-	*Plan
-	// members is the number of profiles that use the setup.
-	members int
+	// rowPlan is the same for all instances. Their Plans hold the plugins.
+	rowPlan
+	// instances is the number of instances that use the setup.
+	instances int
 	// seed makes the keys of the setup's classes different from those of other setups; see evicted.
 	seed maphash.Seed
 
@@ -33,38 +32,51 @@ type setup struct {
 
 func newSetup(plan *Plan) *setup {
 	return &setup{
-		Plan: plan, seed: maphash.MakeSeed(),
+		rowPlan: plan.rowPlan, seed: maphash.MakeSeed(),
 		classes: map[string]*class{}, locals: map[string]*localRows{}, eligibilityRows: map[string]*eligibilityRows{},
 	}
 }
 
-// member is an instance of a profile that has decided on the fast path.
-type member struct {
+// instance is an instance of a profile that has decided on the fast path.
+type instance struct {
 	plan  *Plan
 	setup *setup
-
+	// The durations are nil if the decisions of the instance are not measured.
 	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
 }
 
-func newMember(plan *Plan, of *setup) *member {
-	duration := func(point string) compbasemetrics.ObserverMetric {
-		if !plan.framework.Measured() {
-			return unobserved{}
+func newInstance(plan *Plan, of *setup) *instance {
+	in := &instance{plan: plan, setup: of}
+	if !plan.scalar && plan.framework.Measured() {
+		duration := func(point string) compbasemetrics.ObserverMetric {
+			return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
 		}
-		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
-	}
-	m := &member{plan: plan, setup: of}
-	if !plan.scalar {
-		m.preFilterDuration, m.filterDuration, m.scoreDuration =
+		in.preFilterDuration, in.filterDuration, in.scoreDuration =
 			duration(schedmetrics.PreFilter), duration(schedmetrics.Filter), duration(schedmetrics.Score)
 	}
-	return m
+	return in
+}
+
+// laps are the times at which a decision began, at which it had the class with its trackers, and at
+// which it knew the nodes that the pod fits.
+type laps struct{ began, prepared, filtered time.Time }
+
+// observe records the durations of a decision that ends now.
+func (in *instance) observe(l laps, scored bool) {
+	if in.filterDuration == nil {
+		return
+	}
+	in.preFilterDuration.Observe(l.prepared.Sub(l.began).Seconds())
+	in.filterDuration.Observe(l.filtered.Sub(l.prepared).Seconds())
+	if scored {
+		in.scoreDuration.Observe(time.Since(l.filtered).Seconds())
+	}
 }
 
 // isClosed reports whether the instance of the profile is closed.
-func (m *member) isClosed() bool {
+func (in *instance) isClosed() bool {
 	select {
-	case <-m.plan.closed:
+	case <-in.plan.closed:
 		return true
 	default:
 		return false

@@ -92,9 +92,6 @@ const (
 	affinity
 )
 
-// isUncached reports whether plugins of a kind are run for each pod if they are not skipped.
-func (k kind) isUncached() bool { return k == opaque || k == volumes || k == perPod }
-
 // mayScore reports whether a plugin of kinds volumes and perPod can return a score other than 0.
 // VolumeBinding does so only if it scores by storage capacity.
 func mayScore(pl fwk.Plugin) bool {

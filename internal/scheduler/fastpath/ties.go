@@ -5,7 +5,6 @@ package fastpath
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -43,15 +42,6 @@ func (t *ties) all() iter.Seq[cache.Slot] {
 		}
 	}
 }
-
-// reset replaces the content by nodes of one part, or by none.
-func (t *ties) reset(slots []cache.Slot) {
-	t.parts, t.size = t.parts[:0], 0
-	t.add(slots)
-}
-
-// own copies the nodes, so that the set no longer refers to where they were found.
-func (t *ties) own() { t.reset(slices.Collect(t.all())) }
 
 // add adds a part. The part must not change afterwards.
 func (t *ties) add(slots []cache.Slot) {

@@ -16,24 +16,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// top computes the weighted scores, plugin by plugin, of the n nodes with the highest totals. A
-// decision keeps only sums of them. The node that the pod was placed on comes first; nodes with
-// equal totals are in the order of their names.
+// Top returns the weighted scores, plugin by plugin, of the n nodes with the highest totals. The
+// node that was taken, or else one of the best, comes first; nodes with equal totals are in the
+// order of their names. The only node that fits has no scores.
 //
-// It takes a pass over all nodes for each plugin whose scores are normalized, and changes nothing
-// but memory that the next decision overwrites.
-type top struct {
-	*decision
-	// at are the positions of the nodes in pass.feasible, and nodes their scores.
-	at    []int
-	nodes []fwk.NodePluginScores
-}
-
-// topNodes implements Fit.Top.
-func (d *decision) topNodes(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
+// A decision keeps only sums of scores. Top takes a pass over all nodes for each plugin whose
+// scores are normalized, and changes nothing that the next decision reads.
+func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
+	d := f.of.lent()
 	slot := d.best.at(d.taken)
 	if d.feasible == 1 {
-		return []fwk.NodePluginScores{{Name: nodeName(d.engine.snapshot, slot)}}, nil
+		return []fwk.NodePluginScores{{Name: d.nodeName(slot)}}, nil
 	}
 	if err := d.totalAll(ctx); err != nil {
 		return nil, err
@@ -53,9 +46,17 @@ func (d *decision) topNodes(ctx context.Context, n int) ([]fwk.NodePluginScores,
 	return t.nodes, nil
 }
 
+// top are the nodes with the highest totals in a decision.
+type top struct {
+	*decision
+	// at are the positions of the nodes in pass.feasible, and nodes their scores.
+	at    []int
+	nodes []fwk.NodePluginScores
+}
+
 // choose sets the nodes, with their totals.
 func (t *top) choose(first cache.Slot, n int) {
-	p, snapshot := &t.engine.pass, t.engine.snapshot
+	p := t.pass
 	order := func(a, b int) int {
 		switch slotA, slotB := p.feasible[a], p.feasible[b]; {
 		case slotA == slotB:
@@ -67,7 +68,7 @@ func (t *top) choose(first cache.Slot, n int) {
 		case p.totals[a] != p.totals[b]:
 			return cmp.Compare(p.totals[b], p.totals[a])
 		default:
-			return strings.Compare(nodeName(snapshot, slotA), nodeName(snapshot, slotB))
+			return strings.Compare(t.nodeName(slotA), t.nodeName(slotB))
 		}
 	}
 	t.at = make([]int, 0, n+1)
@@ -78,7 +79,7 @@ func (t *top) choose(first cache.Slot, n int) {
 		}
 	}
 	for _, i := range t.at {
-		t.nodes = append(t.nodes, fwk.NodePluginScores{Name: nodeName(snapshot, p.feasible[i]), TotalScore: p.totals[i]})
+		t.nodes = append(t.nodes, fwk.NodePluginScores{Name: t.nodeName(p.feasible[i]), TotalScore: p.totals[i]})
 	}
 }
 
@@ -88,20 +89,18 @@ func (t *top) add(node int, plugin string, score int64) {
 
 // addNormalized adds the scores of the plugins that normalize, which depend on all nodes.
 func (t *top) addNormalized(ctx context.Context) error {
-	rows, p := t.class.local, &t.engine.pass
-	totals := p.totals
-	defer func() { p.totals = totals }()
-	p.totals = make([]int64, len(p.feasible))
+	rows := t.class.local
+	scores := make([]int64, len(t.pass.feasible))
 	for i := range rows.normalized {
 		if rows.skips[i] {
 			continue
 		}
-		clear(p.totals)
-		if err := p.addNormalized(ctx, rows, i, t.Pod); err != nil {
+		clear(scores)
+		if err := t.pass.addNormalized(ctx, scores, rows, i, &t.Request); err != nil {
 			return err
 		}
 		for node, at := range t.at {
-			t.add(node, t.setup.normalized[i].name, p.totals[at])
+			t.add(node, rows.setup.normalized[i].name, scores[at])
 		}
 	}
 	return nil
@@ -109,7 +108,7 @@ func (t *top) addNormalized(ctx context.Context) error {
 
 // addTrackers adds the scores of PodTopologySpread and InterPodAffinity.
 func (t *top) addTrackers() {
-	p := &t.engine.pass
+	p := t.pass
 	p.scores = resized(p.scores, len(p.feasible))
 	for _, x := range t.class.trackers {
 		if x.weight == 0 || !x.Score(p.feasible, p.sizes, p.scores) {
@@ -124,7 +123,7 @@ func (t *top) addTrackers() {
 // addFixed adds the scores that depend on the node alone. It runs the plugins of which only the sum
 // is kept.
 func (t *top) addFixed(ctx context.Context, node int) error {
-	slot := t.engine.pass.feasible[t.at[node]]
+	slot := t.pass.feasible[t.at[node]]
 	rows := t.class.local
 	for i := range rows.demand.scores {
 		s := &rows.demand.scores[i]
@@ -133,10 +132,10 @@ func (t *top) addFixed(ctx context.Context, node int) error {
 	if rows.images.scores != nil {
 		t.add(node, imagelocality.Name, rows.images.scores[slot])
 	}
-	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.setup.eligibility, t.setup.eligibilityFixed); err != nil {
+	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.Plan.eligibility, t.Plan.eligibilityFixed); err != nil {
 		return err
 	}
-	return t.addScorers(ctx, node, &rows.runner, t.setup.local, t.setup.localFixed)
+	return t.addScorers(ctx, node, &rows.runner, t.Plan.local, t.Plan.localFixed)
 }
 
 // addScorers runs plugins on a node, and adds the scores of some of them.
@@ -144,7 +143,7 @@ func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *fr
 	if len(scorers) == 0 {
 		return nil
 	}
-	info := t.engine.snapshot.Info(t.engine.pass.feasible[t.at[node]])
+	info := t.engine.snapshot.Info(t.pass.feasible[t.at[node]])
 	scores := make([]int64, len(plugins.ScorePlugins()))
 	if _, err := run.ask(ctx, plugins, info, t.class.like.Pod, scores); err != nil {
 		return err

@@ -73,24 +73,24 @@ func (x *tracker) cares(classes *classTable, change cache.Change) bool {
 }
 
 // syncTrackers brings the trackers of a class up to date with the snapshot, or replaces them.
-func (c *class) syncTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
+func (c *class) syncTrackers(r *refresher, mentions *topology.Mentions) error {
 	if !c.tracked || c.spread != nil && c.spread.Changed() {
-		return c.makeTrackers(r, factory, mentions)
+		return c.makeTrackers(r, mentions)
 	}
 	for _, x := range c.trackers {
 		if !x.sync(r) {
-			return c.makeTrackers(r, factory, mentions)
+			return c.makeTrackers(r, mentions)
 		}
 	}
 	return nil
 }
 
 // makeTrackers replaces the trackers that no other class has kept up to date.
-func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
+func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 	c.dropTrackers(&r.classes.budget)
-	plan := c.local.setup.Plan
+	plan := r.plan
 	if plan.hasSpread {
-		constraints, err := factory.SpreadConstraints(c.like.Pod)
+		constraints, err := plan.topology.SpreadConstraints(c.like.Pod)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *
 		}
 	}
 	if plan.hasAffinity {
-		made, err := factory.Affinity(c.like.Pod)
+		made, err := plan.topology.Affinity(c.like.Pod)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if err != nil {
 		return err
 	}
-	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: rows.setup.spreadFilters, weight: rows.setup.spreadWeight, key: key}
+	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: r.plan.spreadFilters, weight: r.plan.spreadWeight, key: key}
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -22,6 +23,9 @@ import (
 // The pod is of the same class as a pod without such work, because keys do not include the inputs
 // of these plugins.
 type uncached struct {
+	plan     *Plan
+	pod      *corev1.Pod
+	snapshot *cache.Snapshot
 	// state is the pod's state. It is nil if the plugins were not run. If there are opaque plugins,
 	// it is answers: these plugins are run once, whatever the outcome of the decision. Otherwise it
 	// is trial, because the writes of the plugins must be undone when the pod takes the scalar
@@ -35,31 +39,34 @@ type uncached struct {
 	reason Reason
 	// filters is true if some of the plugins may refuse nodes, scores if some may score them.
 	filters, scores bool
-	// byClaims is true if claimCheck can answer for VolumeBinding and NodeVolumeLimits, others if
+	// claims is nil unless it can answer for VolumeBinding and NodeVolumeLimits. others is true if
 	// other plugins may refuse nodes, too.
-	byClaims, others bool
+	claims *claimCheck
+	others bool
+	// nominated is true if the pod must leave room for nominated pods.
+	nominated bool
 	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
-	// flat is true if the pass covers all nodes, without groups, for these plugins.
-	flat bool
 	// scored are the scores of the nodes of the pass by the uncached plugins, nil if these did not
 	// score.
 	scored []fwk.NodePluginScores
 }
 
+// newUncached creates the state with which the plugins are run for a pod.
+func newUncached(r *Request, snapshot *cache.Snapshot) uncached {
+	u := uncached{plan: r.Plan, pod: r.Pod, snapshot: snapshot}
+	if r.Plan.opaque {
+		u.answers = framework.NewAnswers(r.State, r.Plan.opaques)
+		u.state = u.answers
+		return u
+	}
+	u.trial = newTrial(r.State)
+	u.state = u.trial
+	return u
+}
+
 // active reports whether the plugins may affect nodes.
 func (u *uncached) active() bool { return u.reason != None }
-
-// begin creates the state with which the plugins are run.
-func (u *uncached) begin(plan *Plan, state fwk.CycleState) {
-	if plan.opaque {
-		u.answers = framework.NewAnswers(state, plan.opaques)
-		u.state = u.answers
-		return
-	}
-	u.trial = newTrial(state)
-	u.state = u.trial
-}
 
 // undo makes the state as good as new. The writes of opaque plugins stay, because these plugins are
 // not run again.
@@ -76,11 +83,12 @@ func (u *uncached) allows(node string) bool {
 
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
-	p, u, pod := d.Plan, &d.uncached, d.Pod
+	p, pod := d.Plan, d.Pod
 	if !p.opaque && !hasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}
-	u.begin(p, d.State)
+	d.uncached = newUncached(&d.Request, d.engine.snapshot)
+	u := &d.uncached
 	allowed, status, _ := p.uncached.RunPreFilterPlugins(ctx, u.state, pod)
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
@@ -90,10 +98,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		// The answers of NodeResourcesFit then depend on more than the node.
 		return Devices
 	}
-	u.allowed = allowed
+	u.allowed, u.nominated = allowed, len(d.nominated) > 0
 	u.filters = hasOther(p.filters, skipped)
-	if u.filters && p.stores != nil && len(d.nominated) == 0 && len(pod.Spec.ResourceClaims) == 0 {
-		u.byClaims = d.engine.claims.read(p.stores, d.engine.snapshot, pod)
+	if u.filters && p.stores != nil && !u.nominated && len(pod.Spec.ResourceClaims) == 0 {
+		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
+			u.claims = claims
+		}
 		u.others = hasOther(p.otherFilters, skipped)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
@@ -105,7 +115,6 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 
 // filterUncached collects the nodes that the pod fits if uncached plugins affect nodes.
 func (d *decision) filterUncached(ctx context.Context) error {
-	d.uncached.flat = true
 	if d.uncached.allowed.AllNodes() {
 		d.filterCached(nil)
 	} else {
@@ -114,8 +123,8 @@ func (d *decision) filterUncached(ctx context.Context) error {
 	if err := d.leaveOutNominated(ctx); err != nil {
 		return err
 	}
-	unasked, err := d.runUncachedFilters(ctx, d.Enough)
-	d.feasible = len(d.engine.pass.feasible)
+	unasked, err := d.uncached.filter(ctx, d.pass, &d.engine.search, d.Enough)
+	d.feasible = len(d.pass.feasible)
 	d.evaluated -= unasked
 	return err
 }
@@ -123,11 +132,11 @@ func (d *decision) filterUncached(ctx context.Context) error {
 // filterAllowed is filterCached for the nodes with the given names. It returns how many of them
 // exist.
 func (d *decision) filterAllowed(names sets.Set[string]) int {
-	e, p := d.engine, &d.engine.pass
+	p := d.pass
 	p.feasible, p.sizes = p.feasible[:0], nil
 	existing := 0
 	for name := range names {
-		slot, ok := e.snapshot.SlotOf(name)
+		slot, ok := d.engine.snapshot.SlotOf(name)
 		if !ok {
 			continue
 		}
@@ -137,20 +146,18 @@ func (d *decision) filterAllowed(names sets.Set[string]) int {
 		}
 	}
 	slices.Sort(p.feasible)
-	e.refresher.examined += len(p.feasible)
+	d.refresher.examined += len(p.feasible)
 	p.keep(d.class)
 	return existing
 }
 
-// runUncachedFilters runs the Filter plugins on the remaining nodes, in parallel, until they accept
-// enough (0: on all), and drops the others. It returns the number of nodes on which it has not run
-// the plugins.
-func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked int, err error) {
-	e, u := d.engine, &d.uncached
+// filter runs the Filter plugins on the pass's nodes, in parallel, until they accept enough (0: on
+// all), and drops the others. It returns the number of nodes on which it has not run the plugins.
+func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, enough int) (unasked int, err error) {
 	ask := u.filters
-	if u.byClaims {
+	if u.claims != nil {
 		unknown := 0
-		e.pass.feasible, unknown = e.claims.judge(e.snapshot, e.pass.feasible)
+		p.feasible, unknown = u.claims.judge(u.snapshot, p.feasible)
 		ask = unknown > 0 || u.others
 		if !ask && !u.scores {
 			return 0, nil
@@ -158,25 +165,25 @@ func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked 
 	}
 	var filter nodeFilter
 	if ask {
-		filter = d.uncachedFilter()
+		filter = u.nodeFilter()
 	}
-	e.pass.feasible, unasked, err = e.search.run(ctx, d.Plan.uncached.Parallelizer(), e.pass.feasible, enough, filter)
+	p.feasible, unasked, err = search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
 	return unasked, err
 }
 
-// uncachedFilter returns a function that runs, on a node, the Filter plugins that are not known to
+// nodeFilter returns a function that runs, on a node, the Filter plugins that are not known to
 // accept it.
-func (d *decision) uncachedFilter() nodeFilter {
-	run := d.Plan.uncached.RunFilterPlugins
-	if len(d.nominated) > 0 {
-		run = d.Plan.uncached.RunFilterPluginsWithNominatedPods
+func (u *uncached) nodeFilter() nodeFilter {
+	run := u.plan.uncached.RunFilterPlugins
+	if u.nominated {
+		run = u.plan.uncached.RunFilterPluginsWithNominatedPods
 	}
 	return func(ctx context.Context, slot cache.Slot) *fwk.Status {
-		switch info := d.engine.snapshot.Info(slot); {
-		case !d.acceptedByClaims(slot):
-			return run(ctx, d.uncached.state, d.Pod, info)
-		case d.uncached.others:
-			return d.Plan.notOfClaims.RunFilterPlugins(ctx, d.uncached.state, d.Pod, info)
+		switch info := u.snapshot.Info(slot); {
+		case !u.acceptedByClaims(slot):
+			return run(ctx, u.state, u.pod, info)
+		case u.others:
+			return u.plan.notOfClaims.RunFilterPlugins(ctx, u.state, u.pod, info)
 		}
 		return nil
 	}
@@ -184,57 +191,56 @@ func (d *decision) uncachedFilter() nodeFilter {
 
 // acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits are known to accept a node,
 // so that they were not run on it.
-func (d *decision) acceptedByClaims(slot cache.Slot) bool {
-	return d.uncached.byClaims && d.engine.claims.accepted.has(slot)
+func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
+	return u.claims != nil && u.claims.accepted.has(slot)
 }
 
 // settle runs the plugins that were skipped on the selected node, because they leave state that
 // Reserve needs. If it returns false, the state is as good as new.
-func (d *decision) settle(ctx context.Context, slot cache.Slot) bool {
-	if d.uncached.state == nil || !d.acceptedByClaims(slot) {
+func (u *uncached) settle(ctx context.Context, slot cache.Slot) bool {
+	if !u.acceptedByClaims(slot) {
 		return true
 	}
-	status := d.Plan.ofClaims.RunFilterPlugins(ctx, d.uncached.state, d.Pod, d.engine.snapshot.Info(slot))
+	status := u.plan.ofClaims.RunFilterPlugins(ctx, u.state, u.pod, u.snapshot.Info(slot))
 	if !status.IsSuccess() {
-		d.uncached.undo()
+		u.undo()
 		return false
 	}
 	return true
 }
 
-// scoreUncached adds the scores of the uncached plugins to the totals of the nodes that fit.
-func (d *decision) scoreUncached(ctx context.Context) error {
-	if !d.uncached.scores {
+// score adds the scores of the plugins to the totals of the pass's nodes.
+func (u *uncached) score(ctx context.Context, p *pass) error {
+	if !u.scores {
 		return nil
 	}
-	err := d.addUncachedScores(ctx)
-	if d.Plan.opaque {
-		d.uncached.failure = err
+	err := u.addScores(ctx, p)
+	if u.plan.opaque {
+		u.failure = err
 	}
 	return err
 }
 
-func (d *decision) addUncachedScores(ctx context.Context) error {
-	p, u, feasible := d.Plan, &d.uncached, d.engine.pass.feasible
-	nodes := make([]fwk.NodeInfo, len(feasible)) // a new slice: plugins may keep it in the state
-	for i, slot := range feasible {
-		nodes[i] = d.engine.snapshot.Info(slot)
+func (u *uncached) addScores(ctx context.Context, p *pass) error {
+	nodes := make([]fwk.NodeInfo, len(p.feasible)) // a new slice: plugins may keep it in the state
+	for i, slot := range p.feasible {
+		nodes[i] = u.snapshot.Info(slot)
 	}
-	if status := p.uncached.RunPreScorePlugins(ctx, u.state, d.Pod, nodes); !status.IsSuccess() {
+	if status := u.plan.uncached.RunPreScorePlugins(ctx, u.state, u.pod, nodes); !status.IsSuccess() {
 		return statusError(status)
 	}
 	skippedFilters, skipped := u.state.GetSkipFilterPlugins(), u.state.GetSkipScorePlugins()
-	for i := range p.scorers {
-		if s := &p.scorers[i]; !s.mayScore(skippedFilters) {
+	for i := range u.plan.scorers {
+		if s := &u.plan.scorers[i]; !s.mayScore(skippedFilters) {
 			skipped.Insert(s.name)
 		}
 	}
-	scores, status := p.uncached.RunScorePlugins(ctx, u.state, d.Pod, nodes)
+	scores, status := u.plan.uncached.RunScorePlugins(ctx, u.state, u.pod, nodes)
 	if !status.IsSuccess() {
 		return statusError(status)
 	}
 	for i := range scores {
-		d.engine.pass.totals[i] += scores[i].TotalScore
+		p.totals[i] += scores[i].TotalScore
 	}
 	u.scored = scores
 	return nil

@@ -146,7 +146,7 @@ func (s *restScene) expectNodes(what string, got []string, want ...string) {
 
 func (s *restScene) best(decision decided) (names []string) {
 	for slot := range decision.Best.all() {
-		names = append(names, nodeName(s.snapshot, slot))
+		names = append(names, s.nodeName(slot))
 	}
 	return names
 }
@@ -384,7 +384,7 @@ func TestRowsCoverAllNodesHoweverManyAreEnough(t *testing.T) {
 		return 0
 	}
 	got := s.expect(s.pod("a"), None)
-	if got.Feasible != 200 || got.Uncached != None || nodeName(s.snapshot, got.Best.at(0)) != "n199" {
+	if got.Feasible != 200 || got.Uncached != None || s.nodeName(got.Best.at(0)) != "n199" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -19,7 +19,10 @@ import (
 type Unfit struct{ of Attempt }
 
 // Explained reports whether Explain may return an explanation.
-func (u Unfit) Explained() bool { return u.of.lent().explained() }
+func (u Unfit) Explained() bool {
+	d := u.of.lent()
+	return d.explainedNodeWise() || d.mayBeExplained() && d.explanationHolds()
+}
 
 // Explain returns why the pod fits no node, if an explanation was kept for another pod of its class
 // and little has changed since. Otherwise it returns nil, as for pods that name nodes and for pods
@@ -30,15 +33,48 @@ func (u Unfit) Explained() bool { return u.of.lent().explained() }
 // The statuses of the nodes are shared and must not be modified. They are valid until the next
 // decision.
 func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
-	return u.of.lent().explain(ctx, state)
+	if !u.Explained() {
+		return nil
+	}
+	d := u.of.lent()
+	known := &d.class.explanation
+	if !d.explanationHolds() && !known.refresh(ctx, &d.refresher, d.nominated, d.nodeFilters(state)) {
+		*known = explanation{} // it may be up to date for some nodes only
+		return nil
+	}
+	err := &UnfitError{
+		FitError: schedframework.FitError{Pod: d.Pod, NumAllNodes: d.engine.NumNodes(), Diagnosis: *known.diagnosis},
+		Refusals: d.refusals(),
+	}
+	if known.text == "" {
+		known.text = known.message(&err.FitError)
+	}
+	err.text = known.text
+	// The code that puts the pod back into the queue adds to these sets.
+	own := &err.Diagnosis
+	own.UnschedulablePlugins, own.PendingPlugins = cloned(own.UnschedulablePlugins), cloned(own.PendingPlugins)
+	return err
 }
 
 // Keep stores the diagnosis of the scalar path, which has used state, for Explain. It does nothing
 // if the diagnosis may depend on more than the class, the snapshot and the nominated pods of the
 // decision. It does not modify the diagnosis before the next decision, and does not read it
 // afterwards. Keep returns the identity of the statuses, or the zero value if it stored nothing.
-func (u Unfit) Keep(ctx context.Context, d schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
-	return u.of.lent().keepExplanation(ctx, d, state)
+func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
+	d := u.of.lent()
+	c, classes, snapshot := d.class, d.engine.classes, d.engine.snapshot
+	// The answers for pods with extended resources also depend on device classes.
+	if u.of.NominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
+		return framework.Refusals{}
+	}
+	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = cloned(diagnosis.UnschedulablePlugins), cloned(diagnosis.PendingPlugins)
+	c.explanation = explanation{
+		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
+		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),
+	}
+	c.explanation.noteNominated(ctx, snapshot, d.nominated, d.nodeFilters(state))
+	classes.account(c)
+	return d.refusals()
 }
 
 // UnfitError is the error about a pod whose class is known to fit no node. It wraps the FitError.
@@ -62,11 +98,6 @@ func (u *UnfitError) Error() string {
 // Unwrap returns the FitError.
 func (u *UnfitError) Unwrap() error { return &u.FitError }
 
-// explained implements Unfit.Explained.
-func (d *decision) explained() bool {
-	return d.explainedNodeWise() || d.mayBeExplained() && d.explanationHolds()
-}
-
 // mayBeExplained reports whether there is an explanation for the class, even if it is out of date.
 func (d *decision) mayBeExplained() bool {
 	return d.class.explanation.diagnosis != nil && !d.named && d.uncached.state == nil
@@ -84,47 +115,6 @@ func (d *decision) explanationHolds() bool {
 
 func (d *decision) nodeFilters(state fwk.CycleState) *nodeFilters {
 	return &nodeFilters{d.Plan.framework, state, d.Pod}
-}
-
-// explain implements Unfit.Explain.
-func (d *decision) explain(ctx context.Context, state fwk.CycleState) *UnfitError {
-	if !d.explained() {
-		return nil
-	}
-	known := &d.class.explanation
-	if !d.explanationHolds() && !known.refresh(ctx, &d.engine.refresher, d.nominated, d.nodeFilters(state)) {
-		*known = explanation{} // it may be up to date for some nodes only
-		return nil
-	}
-	u := &UnfitError{
-		FitError: schedframework.FitError{Pod: d.Pod, NumAllNodes: d.engine.NumNodes(), Diagnosis: *known.diagnosis},
-		Refusals: d.refusals(),
-	}
-	if known.text == "" {
-		known.text = known.message(&u.FitError)
-	}
-	u.text = known.text
-	// The code that puts the pod back into the queue adds to these sets.
-	own := &u.Diagnosis
-	own.UnschedulablePlugins, own.PendingPlugins = cloned(own.UnschedulablePlugins), cloned(own.PendingPlugins)
-	return u
-}
-
-// keepExplanation implements Unfit.Keep.
-func (d *decision) keepExplanation(ctx context.Context, diagnosis schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
-	c, classes, snapshot := d.class, d.engine.classes, d.engine.snapshot
-	// The answers for pods with extended resources also depend on device classes.
-	if d.nominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
-		return framework.Refusals{}
-	}
-	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = cloned(diagnosis.UnschedulablePlugins), cloned(diagnosis.PendingPlugins)
-	c.explanation = explanation{
-		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
-		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),
-	}
-	c.explanation.noteNominated(ctx, snapshot, d.nominated, d.nodeFilters(state))
-	classes.account(c)
-	return d.refusals()
 }
 
 // refusals returns the identity of the statuses of the explanation, which must hold.

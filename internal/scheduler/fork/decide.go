@@ -134,9 +134,11 @@ func (k *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Po
 
 // Assumed is a pod that is assumed on a node of a fork.
 type Assumed struct {
-	fork     *Fork
-	decision Decision
-	pod      *corev1.Pod
+	fork    *Fork
+	profile *profile.Instance
+	state   fwk.CycleState
+	// decided is the pod that was decided, pod the copy on the node.
+	decided, pod *corev1.Pod
 	// nominated is the node that the pod was nominated to before, or "".
 	nominated string
 }
@@ -166,14 +168,13 @@ func (k *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 		}
 	}
 	// Deciders number their classes independently, and read one log of changes: no pod has a class.
-	return &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}, cache.Class{Like: like}
+	return &Assumed{fork: k, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}, cache.Class{Like: like}
 }
 
 // reserve ends the nomination of the pod, and lets the plugins choose its volumes and devices.
 func (a *Assumed) reserve(ctx context.Context) error {
-	d := &a.decision
 	a.fork.nominator.DeleteNominatedPodIfExists(a.pod)
-	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, a.pod, d.SuggestedHost); !status.IsSuccess() {
+	if status := a.profile.Framework.RunReservePluginsReserve(ctx, a.state, a.pod, a.pod.Spec.NodeName); !status.IsSuccess() {
 		return fmt.Errorf("reserving for the pod: %w", status.AsError())
 	}
 	return nil
@@ -181,9 +182,8 @@ func (a *Assumed) reserve(ctx context.Context) error {
 
 // unreserve gives back volumes, devices and the nomination.
 func (a *Assumed) unreserve(ctx context.Context) {
-	d := &a.decision
-	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
-	a.fork.nominate(d.Pod, a.nominated)
+	a.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), a.state, a.pod, a.pod.Spec.NodeName)
+	a.fork.nominate(a.decided, a.nominated)
 }
 
 func firstError(a, b error) error {

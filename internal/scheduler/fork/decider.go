@@ -46,7 +46,7 @@ func (k *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
 
 // Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
 // wraps a *schedframework.FitError, which may lack the reasons if preemption cannot help: see
-// Fork.Decide. The decision has no scores.
+// Fork.Decide. The decision has no Scores.
 func (d *Decider) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
 	trial := d.trial(p)
 	return d.decide(ctx, p, pod, trial == nil || !trial.MayHelp(pod))
@@ -63,7 +63,7 @@ func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.P
 		return decision, err
 	}
 	var err error
-	decision.Result, err = d.algorithm.Schedule(ctx, algorithm.Params{
+	decision.Decision, err = d.algorithm.Schedule(ctx, algorithm.Params{
 		Framework:                p.Framework,
 		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
 		FastPath:                 p.FastPath(),
@@ -71,7 +71,3 @@ func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.P
 	}, decision.State, pod)
 	return decision, err
 }
-
-// IsBest reports whether a node shares the highest total in the latest decision, so that it could
-// have been drawn. It must be called before the fork changes.
-func (d *Decider) IsBest(node string) bool { return d.algorithm.IsBest(node) }

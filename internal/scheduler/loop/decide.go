@@ -18,10 +18,10 @@ import (
 )
 
 // decide runs the algorithm, and the PostFilter plugins (preemption) if no node fits.
-func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingInfo, *fwk.Status) {
+func (c *cycle) decide(ctx context.Context) (algorithm.Decision, *fwk.NominatingInfo, *fwk.Status) {
 	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
 
-	result, err := c.loop.Algorithm.Schedule(ctx, algorithm.Params{
+	decision, err := c.loop.Algorithm.Schedule(ctx, algorithm.Params{
 		Framework:                c.profile.Framework,
 		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
@@ -30,18 +30,18 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 	var fitError *schedframework.FitError
 	switch {
 	case err == nil:
-		return result, nil, nil
+		return decision, nil, nil
 	case errors.Is(err, algorithm.ErrNoNodesAvailable):
-		return result, failure.ClearNomination, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
+		return decision, failure.ClearNomination, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
 	case !errors.As(err, &fitError):
-		return result, failure.ClearNomination, fwk.AsStatus(err)
+		return decision, failure.ClearNomination, fwk.AsStatus(err)
 	case c.inGroup:
-		return result, nil, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+		return decision, nil, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	case !c.profile.Framework.HasPostFilterPlugins():
-		return result, failure.ClearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+		return decision, failure.ClearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	}
 	nominating := c.postFilter(ctx, fitError)
-	return result, nominating, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+	return decision, nominating, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 }
 
 // postFilter runs the PostFilter plugins, which may make room, and adds their message to the error

@@ -27,9 +27,9 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
 	c.nominated = !c.loop.Queue.Nominator().Empty()
-	result, nominating, status := c.decide(ctx)
+	decision, nominating, status := c.decide(ctx)
 	if !c.trial {
-		c.record(ctx, &result, status)
+		c.record(ctx, &decision, status)
 	}
 	if !status.IsSuccess() {
 		return nil, nominating, status
@@ -38,16 +38,16 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		Framework:      c.profile.Framework,
 		Recorder:       c.profile.Recorder(),
 		State:          c.state,
-		Pod:            assumedCopy(c.pod, result.SuggestedHost),
-		NodeName:       result.SuggestedHost,
+		Pod:            assumedCopy(c.pod, decision.SuggestedHost),
+		NodeName:       decision.SuggestedHost,
 		Start:          c.start,
 		Decision:       c.decision,
 		PodsToActivate: c.toActivate,
-		EvaluatedNodes: result.EvaluatedNodes,
-		FeasibleNodes:  result.FeasibleNodes,
+		EvaluatedNodes: decision.EvaluatedNodes,
+		FeasibleNodes:  decision.FeasibleNodes,
 		Extenders:      c.profile.Extenders,
 	}
-	c.class = result.Class
+	c.class = decision.Class
 	if !c.inGroup {
 		if err := c.assume(logger, b.Pod.PodInfo); err != nil {
 			c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)

@@ -18,7 +18,7 @@ import (
 
 // record adds the decision to the log, and to some decisions the scores of the best nodes. It
 // changes nothing that this or a later decision depends on.
-func (c *cycle) record(ctx context.Context, result *algorithm.Result, status *fwk.Status) {
+func (c *cycle) record(ctx context.Context, decision *algorithm.Decision, status *fwk.Status) {
 	if c.loop.Decisions == nil {
 		return
 	}
@@ -26,9 +26,9 @@ func (c *cycle) record(ctx context.Context, result *algorithm.Result, status *fw
 	d := decisionlog.Decision{
 		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: c.start, Attempt: c.pod.Attempts,
 		Profile: c.profile.Config.Name, Revision: c.profile.Config.Revision,
-		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within, Class: result.Class.ID,
-		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
-		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes,
+		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within, Class: decision.Class.ID,
+		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes,
+		Node: decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes,
 		Result: resultOf(status),
 	}
 	c.decision = c.loop.Decisions.Append(&d)
@@ -36,7 +36,7 @@ func (c *cycle) record(ctx context.Context, result *algorithm.Result, status *fw
 		return
 	}
 	start := c.loop.Clock.Now()
-	top, err := c.loop.Algorithm.Top(ctx, decisionlog.TopNodes)
+	top, err := decision.Top(ctx, decisionlog.TopNodes)
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("The scores of a decision are not recorded", "err", err)
 	}

@@ -73,9 +73,9 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 	c := newCycle(ctx, t, &slow{})
 	c.loop.Decisions = decisionlog.New(10)
 	c.pod.Pod.UID = podUID
-	result := algorithm.Result{SuggestedHost: "n", EvaluatedNodes: 1, FeasibleNodes: 1}
+	decision := algorithm.Decision{Result: algorithm.Result{SuggestedHost: "n", EvaluatedNodes: 1, FeasibleNodes: 1}}
 	c.within = podgroup.Domain{{Key: "rack", Value: "r1"}}
-	if allocs := testing.AllocsPerRun(100, func() { c.record(ctx, &result, nil) }); allocs != 0 {
+	if allocs := testing.AllocsPerRun(100, func() { c.record(ctx, &decision, nil) }); allocs != 0 {
 		t.Errorf("recording a decision allocates %v times", allocs)
 	}
 	if n := len(c.loop.Decisions.Last(10)); n != 10 {

@@ -157,7 +157,7 @@ func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *config.
 		return err.Error(), nil
 	}
 	node := now.SuggestedHost
-	if r.decider.IsBest(d.Node) {
+	if now.IsBest(d.Node) {
 		node = d.Node
 	}
 	return fits(node, now.FeasibleNodes, now.TiedNodes, now.Total), nil

@@ -53,9 +53,9 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 	return chosen
 }
 
-// checkTop checks the latest decision, and the scores of its best nodes, against a decision on the
+// checkTop checks a decision, and the scores of its best nodes, against a decision on the
 // scalar path.
-func checkTop(w *world, where string, got Result, want Evaluation) {
+func checkTop(w *world, where string, got Decision, want Evaluation) {
 	w.t.Helper()
 	const n = 5
 	if got.FeasibleNodes != want.FeasibleNodes || got.TiedNodes != want.TiedNodes || got.Total != want.Total {
@@ -63,11 +63,11 @@ func checkTop(w *world, where string, got Result, want Evaluation) {
 	}
 	for i := range want.Scores {
 		node := &want.Scores[i]
-		if best := got.FeasibleNodes == 1 || node.TotalScore == want.Total; w.ours.IsBest(node.Name) != best {
+		if best := got.FeasibleNodes == 1 || node.TotalScore == want.Total; got.IsBest(node.Name) != best {
 			w.t.Fatalf("%s: %s with %d is best: %v; the best nodes have %d", where, node.Name, node.TotalScore, !best, want.Total)
 		}
 	}
-	top, err := w.ours.Top(w.ctx, n)
+	top, err := got.Top(w.ctx, n)
 	w.must(err)
 	if got.FeasibleNodes == 1 {
 		if len(top) != 1 || top[0].Name != got.SuggestedHost || top[0].Scores != nil {
@@ -109,14 +109,18 @@ func TestTopHasTheScoresOfTheScalarPathAndChangesNothing(t *testing.T) {
 func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 	snapshot := cluster(t, 3)
 	s := New(Config{Snapshot: snapshot})
-	mustSchedule(t, s, profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), makePod(""))
-	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 2 {
+	placed, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if top, err := placed.Top(t.Context(), 2); err != nil || len(top) != 2 {
 		t.Errorf("the best nodes are %v, %v", top, err)
 	}
-	if _, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod("")); err == nil {
+	unfit, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod(""))
+	if err == nil {
 		t.Fatal("the pod fits")
 	}
-	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 0 || s.IsBest("n0") {
+	if top, err := unfit.Top(t.Context(), 2); err != nil || len(top) != 0 || unfit.IsBest("n0") {
 		t.Errorf("the best nodes are %v, %v", top, err)
 	}
 }
@@ -126,13 +130,16 @@ func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 func TestTopKeepsFewScores(t *testing.T) {
 	snapshot := cluster(t, 10)
 	s := New(Config{Snapshot: snapshot})
-	mustSchedule(t, s, profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), makePod(""))
-	top, err := s.Top(t.Context(), 3)
+	decision, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := decision.Top(t.Context(), 3)
 	if err != nil || len(top) != 3 {
 		t.Fatalf("the best nodes are %v, %v", top, err)
 	}
-	for i := range s.placed.scores {
-		clear(s.placed.scores[i].Scores)
+	for i := range decision.scores {
+		clear(decision.scores[i].Scores)
 	}
 	for _, node := range top {
 		if len(node.Scores) != 1 || node.Scores[0].Name != "a" {
