@@ -157,7 +157,7 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 	if err := k.cache.AssumePodOfClass(k.logger, &pod, cache.Class{Like: like}); err != nil {
 		return nil, err
 	}
-	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}
+	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NodeOf(pod.UID)}
 	k.nominator.DeleteNominatedPodIfExists(&pod)
 	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, &pod, d.SuggestedHost); !status.IsSuccess() {
 		return nil, fmt.Errorf("reserving for the pod: %w", firstError(status.AsError(), a.TakeBack(ctx)))
