@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits). If a
@@ -101,7 +102,7 @@ func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 				return false
 			}
 			c.volumes++
-		case !ordinaryVolume(source):
+		case !podfields.OrdinaryVolume(source):
 			return false
 		}
 	}
@@ -282,7 +283,7 @@ func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 			switch source := &volumes[i].VolumeSource; {
 			case source.PersistentVolumeClaim != nil:
 				t.inUse[slot]++
-			case !ordinaryVolume(source):
+			case !podfields.OrdinaryVolume(source):
 				t.inUse[slot] = -1
 				return
 			}

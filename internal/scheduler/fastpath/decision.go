@@ -14,6 +14,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // maxOwnMentions bounds the labels that count only because a pending pod's own selectors read them:
@@ -71,7 +72,7 @@ func (d *decision) decide(ctx context.Context) Reason {
 	switch {
 	case d.Plan.scalar:
 		return UnknownPlugin
-	case ReportsResources(d.Pod):
+	case podfields.ReportsResources(d.Pod):
 		return Devices
 	case d.Pod.Status.NominatedNodeName != "" || !d.readNominations():
 		return Nominated

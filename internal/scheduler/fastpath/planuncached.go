@@ -13,6 +13,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // uncachedScorer is a Score plugin that is run for each pod.
@@ -55,7 +57,7 @@ func (g *Plan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
 	case g.opaque:
 		return UnknownPlugin
-	case ordinaryVolumes(pod.Spec.Volumes):
+	case podfields.OrdinaryVolumes(pod):
 		return Devices
 	}
 	return Volumes

@@ -81,7 +81,7 @@ const (
 	// that have each image.
 	images
 	// volumes: PreFilter skips for all pods without volumes that restrict the nodes (see
-	// ordinaryVolumes). For other pods the plugin is run like an opaque one.
+	// podfields.OrdinaryVolumes). For other pods the plugin is run like an opaque one.
 	volumes
 	// perPod: PreFilter must be called for each pod, because it may leave state for Reserve. If it
 	// skips, Filter and Score do nothing for the pod. Otherwise the plugin is run like an opaque

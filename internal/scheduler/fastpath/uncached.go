@@ -12,6 +12,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // uncached is the work, in one decision, of the plugins whose answers cannot be kept and that have
@@ -77,7 +78,7 @@ func (u *uncached) allows(node string) bool {
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, u, pod := d.Plan, &d.uncached, d.Pod
-	if !p.opaque && !hasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
+	if !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}
 	u.begin(p, d.State)
