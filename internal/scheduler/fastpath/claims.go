@@ -32,7 +32,6 @@ import (
 // plugins are run on the other nodes, and on the chosen one.
 //
 // The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
-// They must be read again at each update of k8s.io/kubernetes.
 
 // volumeStores holds the stores in which a Plan looks up volumes: those of the informers that the
 // two plugins have requested.
