@@ -94,7 +94,7 @@ type PodSelection struct {
 
 // NodeChanges adds and removes nodes.
 type NodeChanges struct {
-	// add adds nodes like others, with the pods that DaemonSets run on these.
+	// add adds nodes like others, with copies of their pods of DaemonSets and static pods.
 	// +optional
 	Add []NodeAddition `json:"add,omitempty"`
 

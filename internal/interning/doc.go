@@ -7,7 +7,7 @@
 //
 //	object from the API server
 //	      |  strip      managed fields, except those of profiles and policies
-//	      |  trim       bound pods: fields that only kubelets read (trim.go)
+//	      |  trim       bound pods: fields that only kubelets read (podfields.Drop)
 //	      |  intern     bound pods and nodes: equal parts are kept once (interner.go)
 //	      v
 //	informer's store

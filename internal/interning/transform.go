@@ -9,6 +9,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // maxParts limits what an interner remembers of each type: at most twice as much. That is more than
@@ -47,7 +48,7 @@ func NewTransform(trimBoundPods bool) toolscache.TransformFunc {
 				break
 			}
 			if trimBoundPods {
-				trimPod(obj)
+				podfields.Drop(obj)
 			}
 			parts.internPod(obj)
 		case *corev1.Node:

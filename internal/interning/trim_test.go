@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // newFiller returns a filler of objects with random values. Fields that matter to a scheduler get
@@ -175,7 +176,7 @@ func TestTrimmingRemovesVolumesWhoseFilesTheKubeletWrites(t *testing.T) {
 		newFiller(random, 0, 1, 1).Fill(reflect.ValueOf(&source).Elem().Field(i).Addr().Interface())
 		other := corev1.Volume{Name: "other", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node", Volumes: []corev1.Volume{{Name: "this", VolumeSource: source}, other}}}
-		trimPod(pod)
+		podfields.Drop(pod)
 		switch volumes := pod.Spec.Volumes; {
 		case len(volumes) == 1 && volumes[0].Name == "other":
 			removed = append(removed, sources.Field(i).Name)
@@ -197,7 +198,7 @@ func TestTrimmingRemovesStartupConditions(t *testing.T) {
 	for _, condition := range all {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, LastTransitionTime: metav1.Unix(1, 0)})
 	}
-	trimPod(pod)
+	podfields.Drop(pod)
 	var kept []corev1.PodConditionType
 	for _, condition := range pod.Status.Conditions {
 		kept = append(kept, condition.Type)

@@ -13,9 +13,11 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
-// TestSameRequestInputs compares sameRequestInputs with the requests themselves: two pods that it
+// TestSameRequestInputs compares SameRequestInputs with the requests themselves: two pods that it
 // considers equal must request the same.
 func TestSameRequestInputs(t *testing.T) {
 	for name, enabled := range map[string]bool{"with": true, "without": false} {
@@ -36,7 +38,7 @@ func testSameRequestInputs(t *testing.T) {
 	for range 50_000 {
 		a := randomRequests(random)
 		b := randomRequests(random)
-		if !sameRequestInputs(a, b) {
+		if !podfields.SameRequestInputs(a, b) {
 			differ++
 			continue
 		}
@@ -91,28 +93,4 @@ func randomRequests(random *rand.Rand) *corev1.Pod {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 	}
 	return pod
-}
-
-func TestSameClaims(t *testing.T) {
-	claim := func(name string) corev1.Volume {
-		return corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}
-	}
-	token := corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
-	for name, test := range map[string]struct {
-		a, b []corev1.Volume
-		same bool
-	}{
-		"no volumes":                                 {nil, nil, true},
-		"a token that was dropped":                   {[]corev1.Volume{token}, nil, true},
-		"a token that was dropped from among claims": {[]corev1.Volume{claim("a"), token, claim("b")}, []corev1.Volume{claim("a"), claim("b")}, true},
-		"another claim":                              {[]corev1.Volume{token, claim("a")}, []corev1.Volume{claim("b")}, false},
-		"one claim more":                             {[]corev1.Volume{claim("a"), token}, []corev1.Volume{claim("a"), claim("b")}, false},
-		"no claim any more":                          {[]corev1.Volume{claim("a")}, []corev1.Volume{token}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if sameClaims(test.a, test.b) != test.same || sameClaims(test.b, test.a) != test.same {
-				t.Errorf("same: %v, want %v both ways", !test.same, test.same)
-			}
-		})
-	}
 }

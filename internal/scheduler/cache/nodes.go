@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // AddNode adds a node. Pods that were assigned to it before it was known, or that are left of an
@@ -31,7 +33,7 @@ func (c *Cache) setNode(obj *corev1.Node) {
 	known := c.nodeObjectLocked(obj.Name)
 	c.mu.RUnlock()
 	// Compare without the lock, since a node may list a hundred images.
-	c.storeNode(obj, known, known != nil && sameNode(known, obj))
+	c.storeNode(obj, known, known != nil && podfields.SameNode(known, obj))
 }
 
 // storeNode stores the object of a node. same means that it equals known for all plugins.
@@ -50,7 +52,7 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 		return
 	}
 	if n.obj != known {
-		same = sameNode(n.obj, obj)
+		same = podfields.SameNode(n.obj, obj)
 	}
 	n.obj = obj
 	if n.zone.key != zoneKey {

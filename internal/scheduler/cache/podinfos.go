@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // minSweep is the number of kinds of pods at which collected ones are first removed.
@@ -55,7 +57,7 @@ func (a *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 	a.mu.Lock()
 	info := a.known[key].Value()
 	a.mu.Unlock()
-	if info == nil || !sameRequestInputs(info.Pod, pod) || !sameNodeClaims(info.Pod.Status.NodeAllocatableResourceClaimStatuses, pod.Status.NodeAllocatableResourceClaimStatuses) {
+	if info == nil || !podfields.SameRequestInputs(info.Pod, pod) || !podfields.SameNodeClaims(info.Pod, pod) {
 		return nil
 	}
 	copied := *info

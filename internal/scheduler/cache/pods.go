@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // ClassID identifies a class of pods: pods that are equal in everything that decides their
@@ -182,7 +184,7 @@ func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo, pod
 	}
 	like := likenessOf(old.Pod, pod)
 	if like == unlike ||
-		!sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
+		!podfields.SameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
 		return c.newPodInfo(logger, pod), unlike
 	}
 	// All objects that a pod has in its life share one copy of terms and resources.

@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Only the functions in this file modify a snapshot. The caller holds Cache.mu, and no other
@@ -82,7 +84,7 @@ func (s *Snapshot) rebuildNode(n *node) {
 	info := s.infos[slot]
 	s.uncountPods(slot)
 	images := info.ImageStates
-	if !sameImages(info.Node().Status.Images, n.obj.Status.Images) {
+	if !podfields.SameImages(info.Node().Status.Images, n.obj.Status.Images) {
 		s.images.remove(images)
 		images = s.images.add(n.obj.Status.Images)
 	}
@@ -161,7 +163,7 @@ func (s *Snapshot) swapLast(slot Slot, i int) {
 func (s *Snapshot) setNode(n *node) {
 	slot := n.slot
 	info := s.infos[slot]
-	if !sameImages(info.Node().Status.Images, n.obj.Status.Images) {
+	if !podfields.SameImages(info.Node().Status.Images, n.obj.Status.Images) {
 		s.images.remove(info.ImageStates)
 		info.ImageStates = s.images.add(n.obj.Status.Images)
 	}

@@ -10,8 +10,8 @@
 // A file is gzip of JSON, one Record on each line: first the Header, last the End.
 //
 //	format.go    the records
-//	trim.go      the fields of pods and nodes that decisions depend on; nothing else is in a file
-//	objects.go   the same for other objects
+//	objects.go   the fields of objects that decisions depend on (of pods and nodes, those in package
+//	             podfields); nothing else is in a file
 //	groups.go    the same for PodGroups
 //	write.go     Write: the Input to a stream
 //	read.go      Read: a file to a Snapshot, with limits, since anybody may have written it

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -28,7 +29,7 @@ func (h *Header) Served(kind schema.GroupVersionKind) bool {
 
 // trimPodGroup leaves out the conditions, which are messages for users.
 func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup {
-	out := &schedulingv1alpha2.PodGroup{ObjectMeta: metaOf(&in.ObjectMeta)}
+	out := &schedulingv1alpha2.PodGroup{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta)}
 	out.Labels, out.OwnerReferences = nil, nil
 	out.Spec = schedulingv1alpha2.PodGroupSpec{
 		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints, ResourceClaims: in.Spec.ResourceClaims,
@@ -48,7 +49,7 @@ func trimUnstructured(in *unstructured.Unstructured) *podgroup.Object {
 	if err != nil {
 		return nil
 	}
-	out.ObjectMeta = metaOf(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
+	out.ObjectMeta = podfields.KeepMeta(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
 	out.Labels, out.OwnerReferences = nil, nil
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -49,15 +50,15 @@ const (
 func recordOf(object any) (r Record, ok bool) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
-		r.Namespace = &corev1.Namespace{ObjectMeta: metaOf(&o.ObjectMeta)}
+		r.Namespace = &corev1.Namespace{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta)}
 	case *corev1.Service:
-		r.Service = &corev1.Service{ObjectMeta: metaOf(&o.ObjectMeta), Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
+		r.Service = &corev1.Service{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
 	case *corev1.ReplicationController:
-		r.ReplicationController = &corev1.ReplicationController{ObjectMeta: metaOf(&o.ObjectMeta), Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+		r.ReplicationController = &corev1.ReplicationController{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
 	case *appsv1.ReplicaSet:
-		r.ReplicaSet = &appsv1.ReplicaSet{ObjectMeta: metaOf(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+		r.ReplicaSet = &appsv1.ReplicaSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 	case *appsv1.StatefulSet:
-		r.StatefulSet = &appsv1.StatefulSet{ObjectMeta: metaOf(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
+		r.StatefulSet = &appsv1.StatefulSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
 	case *corev1.PersistentVolume:
 		r.PersistentVolume = trimVolumeObject(o)
 	case *corev1.PersistentVolumeClaim:
@@ -65,9 +66,9 @@ func recordOf(object any) (r Record, ok bool) {
 	case *resourcev1.ResourceClaim:
 		r.ResourceClaim = trimResourceClaim(o)
 	case *resourcev1.ResourceSlice:
-		r.ResourceSlice = &resourcev1.ResourceSlice{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+		r.ResourceSlice = &resourcev1.ResourceSlice{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: o.Spec}
 	case *resourcev1.DeviceClass:
-		r.DeviceClass = &resourcev1.DeviceClass{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+		r.DeviceClass = &resourcev1.DeviceClass{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: o.Spec}
 		r.DeviceClass.Spec.Config = nil
 	case *schedulingv1alpha2.PodGroup:
 		r.PodGroup = trimPodGroup(o)
@@ -84,25 +85,25 @@ func storageRecordOf(object any) (r Record, ok bool) {
 	switch o := object.(type) {
 	case *storagev1.StorageClass:
 		r.StorageClass = &storagev1.StorageClass{
-			ObjectMeta: metaOf(&o.ObjectMeta), Provisioner: o.Provisioner, VolumeBindingMode: o.VolumeBindingMode, AllowedTopologies: o.AllowedTopologies,
+			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Provisioner: o.Provisioner, VolumeBindingMode: o.VolumeBindingMode, AllowedTopologies: o.AllowedTopologies,
 		}
 	case *storagev1.CSINode:
-		r.CSINode = &storagev1.CSINode{ObjectMeta: metaOf(&o.ObjectMeta, migratedPlugins)}
+		r.CSINode = &storagev1.CSINode{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta, migratedPlugins)}
 		for _, driver := range o.Spec.Drivers {
 			r.CSINode.Spec.Drivers = append(r.CSINode.Spec.Drivers, storagev1.CSINodeDriver{
 				Name: driver.Name, TopologyKeys: driver.TopologyKeys, Allocatable: driver.Allocatable,
 			})
 		}
 	case *storagev1.CSIDriver:
-		r.CSIDriver = &storagev1.CSIDriver{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+		r.CSIDriver = &storagev1.CSIDriver{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: o.Spec}
 		r.CSIDriver.Spec.TokenRequests = nil
 	case *storagev1.CSIStorageCapacity:
 		r.CSIStorageCapacity = &storagev1.CSIStorageCapacity{
-			ObjectMeta: metaOf(&o.ObjectMeta), NodeTopology: o.NodeTopology, StorageClassName: o.StorageClassName,
+			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), NodeTopology: o.NodeTopology, StorageClassName: o.StorageClassName,
 			Capacity: o.Capacity, MaximumVolumeSize: o.MaximumVolumeSize,
 		}
 	case *storagev1.VolumeAttachment:
-		r.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: metaOf(&o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
+		r.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName,
 			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName},
 		}}
@@ -113,7 +114,7 @@ func storageRecordOf(object any) (r Record, ok bool) {
 }
 
 func trimVolumeObject(in *corev1.PersistentVolume) *corev1.PersistentVolume {
-	out := &corev1.PersistentVolume{ObjectMeta: metaOf(&in.ObjectMeta, betaStorageClass, boundByControl), Spec: corev1.PersistentVolumeSpec{
+	out := &corev1.PersistentVolume{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass, boundByControl), Spec: corev1.PersistentVolumeSpec{
 		Capacity: in.Spec.Capacity, AccessModes: in.Spec.AccessModes, StorageClassName: in.Spec.StorageClassName,
 		NodeAffinity: in.Spec.NodeAffinity, VolumeMode: in.Spec.VolumeMode,
 	}}
@@ -130,7 +131,7 @@ func trimVolumeObject(in *corev1.PersistentVolume) *corev1.PersistentVolume {
 }
 
 func trimClaim(in *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	out := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(&in.ObjectMeta, betaStorageClass, selectedNode, bindCompleted, boundByControl)}
+	out := &corev1.PersistentVolumeClaim{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass, selectedNode, bindCompleted, boundByControl)}
 	out.Spec = corev1.PersistentVolumeClaimSpec{
 		AccessModes: in.Spec.AccessModes, Selector: in.Spec.Selector, Resources: in.Spec.Resources, VolumeName: in.Spec.VolumeName,
 		StorageClassName: in.Spec.StorageClassName, VolumeMode: in.Spec.VolumeMode,
@@ -141,7 +142,7 @@ func trimClaim(in *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 
 // trimResourceClaim leaves out what drivers read: their configuration, and the status of devices.
 func trimResourceClaim(in *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
-	out := &resourcev1.ResourceClaim{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out := &resourcev1.ResourceClaim{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta), Spec: in.Spec}
 	out.Spec.Devices.Config = nil
 	out.Status.ReservedFor = in.Status.ReservedFor
 	if in.Status.Allocation != nil {
@@ -153,14 +154,14 @@ func trimResourceClaim(in *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 }
 
 func trimProfile(in *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
-	out := &v1alpha1.SchedulerProfile{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out := &v1alpha1.SchedulerProfile{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta), Spec: in.Spec}
 	out.Labels, out.OwnerReferences = nil, nil
 	return out
 }
 
 // trimPolicy keeps the extenders, which have no passwords: Secrets have those.
 func trimPolicy(in *v1alpha1.SchedulingPolicy) *v1alpha1.SchedulingPolicy {
-	out := &v1alpha1.SchedulingPolicy{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out := &v1alpha1.SchedulingPolicy{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta), Spec: in.Spec}
 	out.Labels, out.OwnerReferences = nil, nil
 	return out
 }

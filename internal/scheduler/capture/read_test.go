@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // compressed returns a file with a text.
@@ -38,10 +40,10 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	if len(got.Objects) != len(in.Objects)-1 || len(got.PodGroups) != 1 || len(got.Profiles) != 1 || len(got.Policies) != 1 || len(got.Nominations) != 1 || got.Header.Format != Format {
 		t.Errorf("got %d objects, %d PodGroups, %d profiles, %d policies, %d nominations", len(got.Objects), len(got.PodGroups), len(got.Profiles), len(got.Policies), len(got.Nominations))
 	}
-	pending := trimPod(in.Pending[0])
+	pending := podfields.Keep(in.Pending[0])
 	for what, diff := range map[string]string{
-		"node":     cmp.Diff([]*corev1.Node{trimNode(in.Nodes[0])}, got.Nodes, quantities),
-		"pod":      cmp.Diff([]*corev1.Pod{trimPod(in.Pods[0])}, got.Pods, quantities),
+		"node":     cmp.Diff([]*corev1.Node{podfields.KeepNode(in.Nodes[0])}, got.Nodes, quantities),
+		"pod":      cmp.Diff([]*corev1.Pod{podfields.Keep(in.Pods[0])}, got.Pods, quantities),
 		"pending":  cmp.Diff([]*corev1.Pod{pending}, got.Pending, quantities),
 		"decision": cmp.Diff([]Decision{*decisionOf(&in.Decisions[0])}, got.Decisions),
 	} {

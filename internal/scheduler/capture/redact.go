@@ -111,13 +111,14 @@ func (r *redactor) fieldsOf(t reflect.Type) []int {
 
 // corrected are the types that correct knows.
 var corrected = map[reflect.Type]bool{
-	reflect.TypeFor[metav1.ObjectMeta]():     true,
-	reflect.TypeFor[corev1.Container]():      true,
-	reflect.TypeFor[corev1.ContainerImage](): true,
-	reflect.TypeFor[v1alpha1.Extender]():     true,
-	reflect.TypeFor[runtime.RawExtension]():  true,
-	reflect.TypeFor[intstr.IntOrString]():    true,
-	reflect.TypeFor[Header]():                true,
+	reflect.TypeFor[metav1.ObjectMeta]():        true,
+	reflect.TypeFor[corev1.Container]():         true,
+	reflect.TypeFor[corev1.ImageVolumeSource](): true,
+	reflect.TypeFor[corev1.ContainerImage]():    true,
+	reflect.TypeFor[v1alpha1.Extender]():        true,
+	reflect.TypeFor[runtime.RawExtension]():     true,
+	reflect.TypeFor[intstr.IntOrString]():       true,
+	reflect.TypeFor[Header]():                   true,
 }
 
 // correct sets the fields that are not what they stand for as a whole.
@@ -132,6 +133,8 @@ func (r *redactor) correct(in, out reflect.Value) {
 		r.correctAnnotations(original.Annotations, o.Annotations)
 	case *corev1.Container:
 		o.Image = r.ofPodImage(in.Interface().(corev1.Container).Image)
+	case *corev1.ImageVolumeSource:
+		o.Reference = r.ofPodImage(in.Interface().(corev1.ImageVolumeSource).Reference)
 	case *corev1.ContainerImage:
 		for i, name := range in.Interface().(corev1.ContainerImage).Names {
 			o.Names[i] = r.ofImage(name)

@@ -276,6 +276,28 @@ func TestNumbersThatAreComparedStay(t *testing.T) {
 	}
 }
 
+// TestImagesOfVolumesAreThoseOfNodes: ImageLocality scores the images that a pod mounts, too.
+func TestImagesOfVolumesAreThoseOfNodes(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
+	pod.Spec.NodeName = "n"
+	pod.Spec.Volumes = []corev1.Volume{{Name: "model", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "registry/model"}}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node.Status.Images = []corev1.ContainerImage{{Names: []string{"registry/model:latest"}, SizeBytes: 1 << 30}}
+	for _, redacted := range []bool{false, true} {
+		got, err := Read(compressed(t, plainText(t, &Input{Nodes: []*corev1.Node{node}, Pods: []*corev1.Pod{pod}}, redacted)), DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Pods[0].Spec.Volumes) != 1 {
+			t.Fatalf("redacted: %t; the pod has no volume", redacted)
+		}
+		image, onNode := got.Pods[0].Spec.Volumes[0].Image.Reference, got.Nodes[0].Status.Images[0].Names[0]
+		if strings.TrimSuffix(onNode, ":latest") != strings.TrimSuffix(image, ":latest") || redacted == strings.Contains(image, "model") {
+			t.Errorf("redacted: %t; the pod mounts %q, and the node has %q", redacted, image, onNode)
+		}
+	}
+}
+
 func TestWriteLeavesTheObjectsAsTheyAre(t *testing.T) {
 	in := fullOfMarkers(t, 2)
 	before, err := json.Marshal([]any{in.Nodes, in.Pods, in.Pending, in.Objects, in.Profiles, in.Policies})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Input is what Write writes. The objects may be those of informers: they are not changed.
@@ -108,7 +109,7 @@ func (w *writer) input(in *Input) {
 		w.write(Record{Policy: trimPolicy(&in.Policies[i])})
 	}
 	for _, node := range in.Nodes {
-		w.write(Record{Node: trimNode(node)})
+		w.write(Record{Node: podfields.KeepNode(node)})
 	}
 	for _, object := range in.Objects {
 		if r, ok := recordOf(object); ok && (!header.Redacted || !r.ofDevices()) {
@@ -116,10 +117,10 @@ func (w *writer) input(in *Input) {
 		}
 	}
 	for _, pod := range in.Pods {
-		w.write(Record{Pod: trimPod(pod)})
+		w.write(Record{Pod: podfields.Keep(pod)})
 	}
 	for _, pod := range in.Pending {
-		pending := trimPod(pod)
+		pending := podfields.Keep(pod)
 		pending.Spec.NodeName = ""
 		w.write(Record{Pod: pending})
 	}

@@ -229,7 +229,7 @@ func requirementText(r corev1.NodeSelectorRequirement) string {
 func isForOneNode(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	terms := requiredTerms(pod)
-	if owner == nil || owner.Kind != daemonSet || len(terms) != 1 {
+	if owner == nil || owner.Kind != "DaemonSet" || len(terms) != 1 {
 		return ""
 	}
 	for _, r := range terms[0].MatchFields {
@@ -239,5 +239,3 @@ func isForOneNode(pod *corev1.Pod) string {
 	}
 	return ""
 }
-
-const daemonSet = "DaemonSet"

@@ -157,7 +157,7 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			for _, p := range g.Pods {
 				p.Spec.Containers[0].Resources = objects.Requests("10", "1Gi")
 			}
-		}, v1alpha1.VerdictNeverFits, "it requests 10 cpu, and the largest node that it may be on has 5 cpu beside DaemonSets (pool batch).",
+		}, v1alpha1.VerdictNeverFits, "it requests 10 cpu, and the largest node that it may be on has 5 cpu beside DaemonSets and static pods (pool batch).",
 			[]string{"ReduceRequests 0 batch: Request at most 5 cpu: so much is free on a node of the pool batch."}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

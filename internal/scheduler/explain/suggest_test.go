@@ -64,14 +64,14 @@ func TestWhatThePodCouldRequest(t *testing.T) {
 		message string
 	}{
 		{"less CPU", pod("p", "64", "1Gi"), []string{"Request at most 15.8 cpu: so much is free on a node of the pool large."}, v1alpha1.VerdictNeverFits,
-			"The pod would fit on none of 3 nodes, even if no other pods were on them: it requests 64 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets (pool large)."},
+			"The pod would fit on none of 3 nodes, even if no other pods were on them: it requests 64 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets and static pods (pool large)."},
 		{"less of two resources", pod("p", "20", "100Gi"), []string{"Request at most 15.8 cpu and 62Gi memory: so much is free on a node of the pool large."}, v1alpha1.VerdictNeverFits,
-			"it requests 20 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets (pool large) and it requests 100Gi memory, and the largest node that it may be on has 63Gi memory beside DaemonSets (pool large)."},
+			"it requests 20 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets and static pods (pool large) and it requests 100Gi memory, and the largest node that it may be on has 63Gi memory beside DaemonSets and static pods (pool large)."},
 		{"less than a tenth", pod("p", "640", "1Gi"), nil, v1alpha1.VerdictNeverFits, ""},
 		{"a resource that no node has", pod("p", "1", "1Gi", usingGPUs("2")), nil, v1alpha1.VerdictNeverFits, "it requests 2 nvidia.com/gpu, and no node that it may be on has any."},
 		{"two containers", pod("p", "20", "1Gi", twoContainers), nil, v1alpha1.VerdictNeverFits, "it requests 40 cpu"},
 		{"what is free now", pod("p", "16", "1Gi", selecting(map[string]string{"size": "small"})), []string{"Request at most 3 cpu: so much is free on a node of the pool small."},
-			v1alpha1.VerdictNeverFits, "has 4 cpu beside DaemonSets (pool small)."},
+			v1alpha1.VerdictNeverFits, "has 4 cpu beside DaemonSets and static pods (pool small)."},
 		{"what is free where there would be room", pod("p", "4", "1Gi", selecting(map[string]string{"size": "small"})),
 			[]string{"Request at most 3 cpu: so much is free on a node of the pool small."}, v1alpha1.VerdictFitsWhenFreed,
 			"2 of 3 nodes could take the pod, but none of them has room. It would fit if other pods ended."},
@@ -115,6 +115,29 @@ func TestMoreNodesAreLikeMostOfTheirPool(t *testing.T) {
 	if last.Node != "b0" || last.Count != 1 || last.Pool != "" {
 		t.Errorf("got %+v", last)
 	}
+}
+
+func TestNewNodesHaveStaticPods(t *testing.T) {
+	c := newCluster(t)
+	c.node("n1", "small", "4", "8Gi")
+	c.run(pod("proxy-n1", "1500m", "1Gi", ownedBy("Node", "n1"), static), "n1")
+	c.run(pod("web", "2", "1Gi", ownedBy("ReplicaSet", "web")), "n1")
+	x := c.explain(explain.Pending{Pod: pod("p", "3", "1Gi")})
+	if got := suggestions(x, v1alpha1.SuggestionAddNode); got != nil {
+		t.Errorf("a new node has 2.5 cpu beside its static pod, but got %v", got)
+	}
+	x = c.explain(explain.Pending{Pod: pod("p", "2500m", "1Gi")})
+	if diff := cmp.Diff([]string{"Add a node like those of the pool small."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
+		t.Error(diff)
+	}
+	x = c.explain(explain.Pending{Pod: pod("p", "16", "1Gi")})
+	if want := "the largest node that it may be on has 2.5 cpu beside DaemonSets and static pods (pool small)."; !strings.Contains(x.Message, want) {
+		t.Errorf("got %q", x.Message)
+	}
+}
+
+func static(p *corev1.Pod) {
+	p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
 }
 
 func TestAPodOfADaemonSet(t *testing.T) {

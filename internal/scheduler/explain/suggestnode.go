@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // free tries whether the pod fits if pods leave the nodes that lack the least.
@@ -98,11 +99,10 @@ func poolName(pool string) string {
 }
 
 // toFree returns pods whose end frees what the node lacks, those of the lowest priority first. It
-// is nil if it takes pods that come back or must not end: those of DaemonSets, static pods, and
-// pods that are critical for the node.
+// is nil if it takes pods that must run.
 func (e *explainer) toFree(n *refusedNode) []*corev1.Pod {
 	left := slices.Clone(n.short)
-	pods := slices.DeleteFunc(e.podsOn(n.name()), stays)
+	pods := slices.DeleteFunc(e.podsOn(n.name()), mustRun)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -134,15 +134,10 @@ func reduce(left shortage, pod *corev1.Pod) (helps bool) {
 	return helps
 }
 
-// stays reports whether a pod would come back, or is critical for its node.
-func stays(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return isOfDaemonSet(pod) || owner != nil && owner.Kind == "Node" || strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
-}
-
-func isOfDaemonSet(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == daemonSet
+// mustRun reports whether a pod would come back to its node, or is critical for the cluster or for
+// the node.
+func mustRun(pod *corev1.Pod) bool {
+	return podfields.StaysWithNode(pod) || strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
 }
 
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
@@ -258,7 +253,8 @@ func (m *model) suggestion(count int, added *corev1.Node) suggestion {
 	return s
 }
 
-// addNode returns a node like another one, if the pod fits on it beside the pods of DaemonSets.
+// addNode returns a node like another one, if the pod fits on it beside the pods that stay
+// with such a node.
 func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node, err error) {
 	node, pods, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // leastKept is the share of a request, in percent, that a suggestion must leave: a pod that gets
@@ -118,7 +119,7 @@ func cpuText(milli int64) string { return strconv.FormatFloat(float64(milli)/100
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // tooLarge says which requests exceed what any node has that would take the pod otherwise, beside
-// the pods of DaemonSets. It is empty if there are none.
+// the pods that stay with the node. It is empty if there are none.
 func (e *explainer) tooLarge() string {
 	requests := (&schedframework.PodInfo{Pod: e.pod}).CalculateResource().Resource
 	var texts []string
@@ -127,7 +128,7 @@ func (e *explainer) tooLarge() string {
 		l := lack{resource: corev1.ResourceName(short.Resource), amount: amountOf(requests, corev1.ResourceName(short.Resource))}
 		most, of := lack{resource: l.resource}, noPool
 		for _, n := range nodes {
-			if free := amountOf(n.GetAllocatable(), l.resource) - ofDaemonSets(n, l.resource); free > most.amount {
+			if free := amountOf(n.GetAllocatable(), l.resource) - ofStaying(n, l.resource); free > most.amount {
 				most.amount, of = free, n.pool
 			}
 		}
@@ -136,16 +137,16 @@ func (e *explainer) tooLarge() string {
 		case most.amount == 0:
 			texts = append(texts, fmt.Sprintf("it requests %s, and no node that it may be on has any", l.String()))
 		default:
-			texts = append(texts, fmt.Sprintf("it requests %s, and the largest node that it may be on has %s beside DaemonSets%s", l.String(), most.String(), inParentheses(of)))
+			texts = append(texts, fmt.Sprintf("it requests %s, and the largest node that it may be on has %s beside DaemonSets and static pods%s", l.String(), most.String(), inParentheses(of)))
 		}
 	}
 	return enumerate(texts, "and")
 }
 
-// ofDaemonSets returns how much of a resource the pods of DaemonSets request on a node.
-func ofDaemonSets(n *refusedNode, name corev1.ResourceName) (sum int64) {
+// ofStaying returns how much of a resource the pods request that stay with a node.
+func ofStaying(n *refusedNode, name corev1.ResourceName) (sum int64) {
 	for _, info := range n.GetPods() {
-		if isOfDaemonSet(info.GetPod()) {
+		if podfields.StaysWithNode(info.GetPod()) {
 			sum += amountOf(info.CalculateResource().Resource, name)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits). If a
@@ -32,7 +33,6 @@ import (
 // plugins are run on the other nodes, and on the chosen one.
 //
 // The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
-// They must be read again at each update of k8s.io/kubernetes.
 
 // volumeStores holds the stores in which a Plan looks up volumes: those of the informers that the
 // two plugins have requested.
@@ -102,7 +102,7 @@ func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 				return false
 			}
 			c.volumes++
-		case !ordinaryVolume(source):
+		case !podfields.OrdinaryVolume(source):
 			return false
 		}
 	}
@@ -283,7 +283,7 @@ func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 			switch source := &volumes[i].VolumeSource; {
 			case source.PersistentVolumeClaim != nil:
 				t.inUse[slot]++
-			case !ordinaryVolume(source):
+			case !podfields.OrdinaryVolume(source):
 				t.inUse[slot] = -1
 				return
 			}

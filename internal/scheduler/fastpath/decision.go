@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // decision is one decision. The Engine lends its memory: see Attempt for how long.
@@ -62,7 +63,7 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 	switch {
 	case d.Plan.scalar:
 		return UnknownPlugin
-	case ReportsResources(d.Pod):
+	case podfields.ReportsResources(d.Pod):
 		return Devices
 	case d.Pod.Status.NominatedNodeName != "" || !d.readNominations():
 		return Nominated

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 func quantities(pairs ...string) corev1.ResourceList {
@@ -201,10 +202,10 @@ func TestPodsThatNeedPlugins(t *testing.T) {
 	} {
 		pod := podWithEverything()
 		local, cross := keysOf(t, pod)
-		if hasClaims(pod) || ReportsResources(pod) {
+		if podfields.HasClaims(pod) || podfields.ReportsResources(pod) {
 			t.Fatal("the pod is not ordinary to begin with")
 		}
-		if change(pod); !hasClaims(pod) {
+		if change(pod); !podfields.HasClaims(pod) {
 			t.Errorf("a pod with %s has no claims", name)
 		}
 		if localAfter, crossAfter := keysOf(t, pod); !bytes.Equal(local, localAfter) || !bytes.Equal(cross, crossAfter) {
@@ -220,8 +221,26 @@ func TestPodsWithReportedResources(t *testing.T) {
 		"of the pod":         func(s *corev1.PodStatus) { s.Resources = &corev1.ResourceRequirements{} },
 	} {
 		pod := podWithEverything()
-		if change(&pod.Status); !ReportsResources(pod) {
+		if change(&pod.Status); !podfields.ReportsResources(pod) {
 			t.Errorf("resources %s are not seen", name)
 		}
+	}
+}
+
+func BenchmarkKey(b *testing.B) {
+	simple := podWithEverything()
+	simple.Spec.Affinity, simple.Spec.TopologySpreadConstraints, simple.Spec.InitContainers = nil, nil, nil
+	simple.Spec.Overhead, simple.Spec.Resources = nil, nil
+	mentions := mentionsOf(b, podWithEverything())
+	for name, pod := range map[string]*corev1.Pod{"simple": simple, "everything": podWithEverything()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var w keyWriter
+			for b.Loop() {
+				if !w.write(&Plan{}, pod, mentions) {
+					b.Fatal("no key")
+				}
+			}
+		})
 	}
 }

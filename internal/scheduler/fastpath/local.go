@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Verdicts of the local filters on a slot.
@@ -72,7 +73,7 @@ type localRows struct {
 // newLocalRows runs PreFilter and PreScore of the local plugins for the pods, before any node. key
 // holds the key of the pod.
 func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
-	l := &localRows{key: string(key.localPart()), setup: s, extended: requestsExtended(pod)}
+	l := &localRows{key: string(key.localPart()), setup: s, extended: podfields.RequestsExtended(pod)}
 	var err error
 	if l.runner, err = newRunner(ctx, r.plan.local, pod); err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod
 		l.skips = append(l.skips, skipped.Has(s.normalized[i].name))
 	}
 	if s.imageWeight != 0 {
-		l.images.names = imageNames(nil, pod)
+		l.images.names = imageNames(pod)
 		l.images.known = make([]imageCount, len(l.images.names))
 	}
 	return l, nil

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // uncachedScorer is a Score plugin that is run for each pod.
@@ -72,7 +73,7 @@ func (g *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
 	case g.opaque:
 		return UnknownPlugin
-	case ordinaryVolumes(pod.Spec.Volumes):
+	case podfields.OrdinaryVolumes(pod):
 		return Devices
 	}
 	return Volumes

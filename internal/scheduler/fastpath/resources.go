@@ -31,8 +31,7 @@ import (
 // scalar path.
 //
 // The counterparts of the model are fit.go, resource_allocation.go, least_allocated.go,
-// most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins. They
-// must be read again at each update of k8s.io/kubernetes.
+// most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins.
 type resourceModel struct {
 	// filters is true if nodes without enough resources are filtered out.
 	filters bool

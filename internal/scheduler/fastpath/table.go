@@ -81,7 +81,7 @@ const (
 	// that have each image.
 	images
 	// volumes: PreFilter skips for all pods without volumes that restrict the nodes (see
-	// ordinaryVolumes). For other pods the plugin is run like an opaque one.
+	// podfields.OrdinaryVolumes). For other pods the plugin is run like an opaque one.
 	volumes
 	// perPod: PreFilter must be called for each pod, because it may leave state for Reserve. If it
 	// skips, Filter and Score do nothing for the pod. Otherwise the plugin is run like an opaque
@@ -103,7 +103,7 @@ func mayScore(pl fwk.Plugin) bool {
 
 // kindInTree is the table of kube-scheduler's plugins. It uses types, not names, so that a plugin
 // that wraps one of these counts as unknown. The inputs of the plugins are those in kube-scheduler
-// 1.36 and must be checked at each update of k8s.io/kubernetes.
+// 1.36.
 func kindInTree(pl fwk.Plugin) (of kind, inTree bool) {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec

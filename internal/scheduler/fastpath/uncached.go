@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // uncached is the work, in one decision, of the plugins whose answers cannot be kept and that have
@@ -84,7 +85,7 @@ func (u *uncached) allows(node string) bool {
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, pod := d.Plan, d.Pod
-	if !p.opaque && !hasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
+	if !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot)

@@ -5,13 +5,13 @@ package fork
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Snapshot returns the nodes and pods of the fork, with all changes. It is valid until the next
@@ -38,8 +38,9 @@ func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod { return k.cache.PodOf(pod.UID) 
 // SetNode adds a node, or replaces the one of the same name. Pods stay on it.
 func (k *Fork) SetNode(node *corev1.Node) { k.cache.AddNode(k.logger, node) }
 
-// AddNodeLike adds a node like another one, with copies of the pods that DaemonSets run there. It
-// returns what it has added, also after an error. All names begin with the prefix.
+// AddNodeLike adds a node like another one, with copies of the pods that stay with it: each
+// new node gets these from the start. It returns what it has added, also after an error. All names
+// begin with the prefix.
 func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (*corev1.Node, []*corev1.Pod, error) {
 	node := like.Node().DeepCopy()
 	node.Name, node.UID = prefix+node.Name, types.UID(prefix+string(node.UID))
@@ -50,7 +51,7 @@ func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (*corev1.Node, []*c
 	var added []*corev1.Pod
 	for _, info := range like.GetPods() {
 		pod := info.GetPod()
-		if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
+		if !podfields.StaysWithNode(pod) {
 			continue
 		}
 		pod = pod.DeepCopy()

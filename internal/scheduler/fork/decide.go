@@ -168,7 +168,7 @@ func (k *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 		}
 	}
 	// Deciders number their classes independently, and read one log of changes: no pod has a class.
-	return &Assumed{fork: k, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}, cache.Class{Like: like}
+	return &Assumed{fork: k, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: k.nominator.NodeOf(pod.UID)}, cache.Class{Like: like}
 }
 
 // reserve ends the nomination of the pod, and lets the plugins choose its volumes and devices.

@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -93,7 +93,7 @@ func (a *Attempt) placeRest(ctx context.Context, domain podgroup.Domain, left in
 	var refused []*corev1.Pod
 	for i, info := range a.Members {
 		pod := info.GetPod()
-		alike := func(other *corev1.Pod) bool { return podgroup.Alike(pod, other) }
+		alike := func(other *corev1.Pod) bool { return podfields.SameRequests(pod, other) }
 		if a.Outcomes[i].Node != "" || slices.ContainsFunc(refused, alike) {
 			continue
 		}
@@ -108,14 +108,11 @@ func (a *Attempt) placeRest(ctx context.Context, domain podgroup.Domain, left in
 	return left
 }
 
-// leaving returns the pods of a node that may end: not those that run as long as the node, nor
+// leaving returns the pods of a node that may end: not those that stay with the node, nor
 // those of the group itself.
 func (a *Attempt) leaving(node fwk.NodeInfo) (pods []*corev1.Pod) {
 	for _, info := range node.GetPods() {
-		pod := info.GetPod()
-		owner := metav1.GetControllerOf(pod)
-		_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
-		if !static && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node") && podgroup.KeyOf(pod) != a.Group.Key {
+		if pod := info.GetPod(); !podfields.StaysWithNode(pod) && podgroup.KeyOf(pod) != a.Group.Key {
 			pods = append(pods, pod)
 		}
 	}

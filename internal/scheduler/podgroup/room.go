@@ -4,13 +4,12 @@
 package podgroup
 
 import (
-	"maps"
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // maxClasses bounds the kinds of pods for which room is counted. Pods of further kinds count as if
@@ -60,7 +59,7 @@ func NewDemand(pods []fwk.PodInfo, counts func(corev1.ResourceName) bool) *Deman
 func (d *Demand) add(info fwk.PodInfo) {
 	pod := info.GetPod()
 	for i := range d.classes {
-		if Alike(d.classes[i].one, pod) {
+		if podfields.SameRequests(d.classes[i].one, pod) {
 			d.classes[i].pods++
 			return
 		}
@@ -70,29 +69,6 @@ func (d *Demand) add(info fwk.PodInfo) {
 		return
 	}
 	d.classes = append(d.classes, class{one: pod, request: info.CalculateResource().Resource, pods: 1})
-}
-
-// Alike reports whether two pods write the same requests. That is quicker to see than what they
-// request.
-func Alike(a, b *corev1.Pod) bool {
-	return alikeContainers(a.Spec.Containers, b.Spec.Containers) && alikeContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
-		alikeLists(a.Spec.Overhead, b.Spec.Overhead) && a.Spec.Resources == nil && b.Spec.Resources == nil
-}
-
-func alikeContainers(a, b []corev1.Container) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a { // a container is large to copy
-		if !alikeLists(a[i].Resources.Requests, b[i].Resources.Requests) || !ptr.Equal(a[i].RestartPolicy, b[i].RestartPolicy) {
-			return false
-		}
-	}
-	return true
-}
-
-func alikeLists(a, b corev1.ResourceList) bool {
-	return maps.EqualFunc(a, b, func(x, y resource.Quantity) bool { return x.Cmp(y) == 0 })
 }
 
 // Room returns how many of the pods have room on nodes at most, as far as resources go: no way to

@@ -23,7 +23,7 @@ import (
 // search is the search for the best candidate for one preemptor, with the help of remembered dry
 // runs. It follows Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
 // (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
-// results. Compare the two in every upgrade of Kubernetes.
+// results.
 type search struct {
 	plugin    *Plugin
 	state     fwk.CycleState

@@ -16,15 +16,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
 
 	"github.com/livesched/livesched/internal/mapkey"
-	"github.com/livesched/livesched/internal/scheduler/fastpath"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// hintKeys returns what the hints of plugins read of a pod, by plugin. Plugins whose hints are not
-// known, and those whose hints read the claims of a pod, are missing.
+// hintKeys returns what the hints of plugins of kube-scheduler 1.36 read of a pod, by plugin.
+// Plugins whose hints are not known, and those whose hints read the claims of a pod, are missing.
 func hintKeys(extensions []fwk.EnqueueExtensions) map[string]queue.HintKey {
 	keys := map[string]queue.HintKey{}
 	for _, ext := range extensions {
@@ -40,11 +39,11 @@ func hintKey(pl fwk.Plugin) queue.HintKey {
 	case *noderesources.Fit:
 		return queue.HintKey{Write: writeRequests}
 	case *nodeaffinity.NodeAffinity:
-		return queue.HintKey{Write: writeNodeAffinity}
+		return queue.HintKey{Write: podfields.WriteNodeAffinity}
 	case *tainttoleration.TaintToleration, *nodeunschedulable.NodeUnschedulable:
-		return queue.HintKey{Write: writeTolerations}
+		return queue.HintKey{Write: podfields.WriteTolerations}
 	case *nodeports.NodePorts:
-		return queue.HintKey{Write: writePorts}
+		return queue.HintKey{Write: podfields.WriteHostPorts}
 	case *podtopologyspread.PodTopologySpread:
 		return queue.HintKey{Write: writeSpread}
 	case *interpodaffinity.InterPodAffinity:
@@ -57,82 +56,22 @@ func hintKey(pl fwk.Plugin) queue.HintKey {
 
 func writeNothing(*mapkey.Writer, *corev1.Pod) bool { return true }
 
-// writeRequests writes what the resource requests of a pod follow from.
+// writeRequests writes what the requests of a pod follow from, if that is its spec.
 func writeRequests(w *mapkey.Writer, pod *corev1.Pod) bool {
-	if fastpath.ReportsResources(pod) {
-		return false
-	}
-	ok := w.Message(&corev1.ResourceRequirements{Requests: pod.Spec.Overhead})
-	w.Flag(pod.Spec.Resources != nil)
-	if pod.Spec.Resources != nil {
-		ok = w.Message(pod.Spec.Resources) && ok
-	}
-	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		w.Number(int64(len(containers)))
-		for i := range containers {
-			c := &containers[i]
-			ok = w.Message(&c.Resources) && ok
-			w.Flag(c.RestartPolicy != nil)
-			if c.RestartPolicy != nil {
-				w.Text(string(*c.RestartPolicy))
-			}
-		}
-	}
-	return ok
-}
-
-func writeNodeAffinity(w *mapkey.Writer, pod *corev1.Pod) bool {
-	w.Map(pod.Spec.NodeSelector, nil)
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
-		affinity = &corev1.Affinity{}
-	}
-	return w.Message(&corev1.Affinity{NodeAffinity: affinity.NodeAffinity})
-}
-
-func writeTolerations(w *mapkey.Writer, pod *corev1.Pod) bool {
-	w.Number(int64(len(pod.Spec.Tolerations)))
-	ok := true
-	for i := range pod.Spec.Tolerations {
-		ok = w.Message(&pod.Spec.Tolerations[i]) && ok
-	}
-	return ok
-}
-
-func writePorts(w *mapkey.Writer, pod *corev1.Pod) bool {
-	ok := true
-	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		w.Number(int64(len(containers)))
-		for i := range containers {
-			c := &containers[i]
-			w.Flag(c.RestartPolicy != nil)
-			if c.RestartPolicy != nil {
-				w.Text(string(*c.RestartPolicy))
-			}
-			w.Number(int64(len(c.Ports)))
-			for j := range c.Ports {
-				ok = w.Message(&c.Ports[j]) && ok
-			}
-		}
-	}
-	return ok
+	return !podfields.ReportsResources(pod) && podfields.WriteRequests(w, pod)
 }
 
 // writeSpread writes what the spread constraints of a pod follow from. Default constraints follow
 // from the services and the controller that select the pod.
 func writeSpread(w *mapkey.Writer, pod *corev1.Pod) bool {
 	w.Text(pod.Namespace)
+	ok := podfields.WriteSpread(w, pod)
 	constraints := pod.Spec.TopologySpreadConstraints
-	w.Number(int64(len(constraints)))
 	if len(constraints) == 0 {
 		w.Map(pod.Labels, nil)
-		owner := topology.ControllerOf(pod)
-		w.Flag(owner != nil)
-		return owner == nil || w.Message(owner)
+		podfields.WriteController(w, pod)
 	}
-	ok := true
 	for i := range constraints {
-		ok = w.Message(&constraints[i]) && ok
 		for _, label := range constraints[i].MatchLabelKeys {
 			value, has := pod.Labels[label]
 			w.Flag(has)
@@ -146,11 +85,7 @@ func writeSpread(w *mapkey.Writer, pod *corev1.Pod) bool {
 // namespaces mean.
 func writePodAffinity(w *mapkey.Writer, pod *corev1.Pod) bool {
 	w.Text(pod.Namespace)
-	affinity := pod.Spec.Affinity
-	if affinity == nil {
-		affinity = &corev1.Affinity{}
-	}
-	return w.Message(&corev1.Affinity{PodAffinity: affinity.PodAffinity, PodAntiAffinity: affinity.PodAntiAffinity})
+	return podfields.WritePodAffinity(w, pod)
 }
 
 // deletesAntiAffinity reports whether an event is the deletion of a pod with required

@@ -15,6 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/mapkey"
@@ -59,14 +65,17 @@ func (w *hintWorld) requests() corev1.ResourceList {
 	return list
 }
 
-// pod returns a pod that no other pod equals: its name, UID, annotations and images differ.
+// pod returns a pod that no other pod equals: its name, UID, annotations, images, limits and the
+// like differ.
 func (w *hintWorld) pod() *corev1.Pod {
 	w.pods++
 	unique := fmt.Sprint("pod-", w.pods)
 	container := func() corev1.Container {
-		c := corev1.Container{Name: unique, Image: unique, Resources: corev1.ResourceRequirements{Requests: w.requests()}}
+		c := corev1.Container{Name: unique, Image: unique, Resources: corev1.ResourceRequirements{
+			Requests: w.requests(), Limits: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(w.pods), resource.DecimalSI)},
+		}}
 		if w.IntN(2) == 0 {
-			c.Ports = []corev1.ContainerPort{{HostPort: oneOf(w, int32(80), 81), Protocol: corev1.ProtocolTCP}}
+			c.Ports = []corev1.ContainerPort{{Name: unique, ContainerPort: 8080, HostPort: oneOf(w, int32(80), 81), Protocol: corev1.ProtocolTCP}}
 		}
 		return c
 	}
@@ -99,7 +108,9 @@ func (w *hintWorld) pod() *corev1.Pod {
 		pod.Spec.Overhead = w.requests()
 	}
 	if w.IntN(3) == 0 {
-		pod.Spec.Tolerations = []corev1.Toleration{{Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists}}
+		pod.Spec.Tolerations = []corev1.Toleration{{
+			Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To(int64(w.pods)),
+		}}
 	}
 	if w.IntN(2) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
@@ -218,5 +229,27 @@ func TestPodsWhoseStatusReportsResourcesHaveNoKey(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}
 	if writeRequests(&mapkey.Writer{}, pod) {
 		t.Error("the pod has a key")
+	}
+}
+
+func BenchmarkHintKeys(b *testing.B) {
+	w := &hintWorld{Rand: rand.New(rand.NewPCG(1, 0))}
+	pods := make([]*corev1.Pod, 64)
+	for i := range pods {
+		pods[i] = w.pod()
+	}
+	for name, pl := range map[string]fwk.Plugin{
+		"requests": &noderesources.Fit{}, "node affinity": &nodeaffinity.NodeAffinity{}, "tolerations": &tainttoleration.TaintToleration{},
+		"ports": &nodeports.NodePorts{}, "spread": &podtopologyspread.PodTopologySpread{}, "pod affinity": &interpodaffinity.InterPodAffinity{},
+	} {
+		write := hintKey(pl).Write
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var kw mapkey.Writer
+			for i := 0; b.Loop(); i++ {
+				kw.Reset()
+				write(&kw, pods[i%len(pods)])
+			}
+		})
 	}
 }

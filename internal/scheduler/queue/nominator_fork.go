@@ -41,16 +41,3 @@ func (n *Nominator) Suspend() (restore func()) {
 		n.size.Store(int64(len(byPod)))
 	}
 }
-
-// NominatedNode returns the node that a pod is nominated to, or "".
-func (n *Nominator) NominatedNode(pod types.UID) string {
-	if n.size.Load() == 0 {
-		return ""
-	}
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if nm := n.byPod[pod]; nm != nil {
-		return nm.node
-	}
-	return ""
-}

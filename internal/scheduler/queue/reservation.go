@@ -4,12 +4,12 @@
 package queue
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // eventUnreserved is the event of ReservationEnded. No plugin registers for it.
@@ -20,33 +20,16 @@ var eventUnreserved = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.A
 // claims and volumes at the API server, where nothing has changed. So the waiting pods with such
 // claims are retried. In kube-scheduler they wait for another event, or five minutes.
 func (q *Queue) ReservationEnded(logger klog.Logger, pod *corev1.Pod) {
-	volumes, devices := claimsVolumes(pod), claimsDevices(pod)
+	volumes, devices := podfields.UsesVolumeClaims(pod), usesDevices(pod)
 	if !volumes && !devices {
 		return
 	}
 	q.Move(logger, eventUnreserved, pod, nil, func(other *corev1.Pod) bool {
-		return other.UID != pod.UID && (volumes && claimsVolumes(other) || devices && claimsDevices(other))
+		return other.UID != pod.UID && (volumes && podfields.UsesVolumeClaims(other) || devices && usesDevices(other))
 	})
 }
 
-// claimsVolumes reports whether the pod has persistent volume claims.
-func claimsVolumes(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
-	})
-}
-
-// claimsDevices reports whether the pod has resource claims, or requests extended resources, which
-// may be devices, too.
-func claimsDevices(pod *corev1.Pod) bool {
-	extended := func(c corev1.Container) bool {
-		for name := range c.Resources.Requests {
-			if v1helper.IsExtendedResourceName(name) {
-				return true
-			}
-		}
-		return false
-	}
-	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Containers, extended) ||
-		slices.ContainsFunc(pod.Spec.InitContainers, extended)
+// usesDevices counts extended resources, which may be devices, too.
+func usesDevices(pod *corev1.Pod) bool {
+	return podfields.UsesDevices(pod, v1helper.IsExtendedResourceName)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Reason says why a decision cannot be made again.
@@ -208,29 +209,12 @@ func (p *past) excuse(d *capture.Decision, pod *corev1.Pod) Reason {
 			return Selected
 		}
 	}
-	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil {
+	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil || podfields.UsesVolumeClaims(pod) {
 		return Claims
-	}
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
-			return Claims
-		}
 	}
 	return ""
 }
 
 func (p *past) usesDevices(pod *corev1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) > 0 {
-		return true
-	}
-	for _, containers := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			for name := range containers[i].Resources.Requests {
-				if p.devices.Has(string(name)) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return podfields.UsesDevices(pod, func(name corev1.ResourceName) bool { return p.devices.Has(string(name)) })
 }

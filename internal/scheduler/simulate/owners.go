@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // maxOwners limits the owners that a result names.
@@ -61,7 +62,7 @@ func (c *controllers) of(pod *corev1.Pod) *controller {
 			return c.get(pod, ref)
 		}
 	}
-	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+	if podfields.StaysWithNode(pod) {
 		return c.static
 	}
 	known := c.alone[pod.Namespace]
@@ -79,7 +80,7 @@ func (c *controllers) get(pod *corev1.Pod, ref *metav1.OwnerReference) *controll
 	}
 	known := c.byUID[uid]
 	if known == nil {
-		known = &controller{owner: ownerOf(pod, ref), stays: ref.Kind == "DaemonSet" || ref.Kind == "Node"}
+		known = &controller{owner: ownerOf(pod, ref), stays: podfields.StaysWithNode(pod)}
 		c.byUID[uid] = known
 	}
 	return known

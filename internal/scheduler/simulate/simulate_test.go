@@ -251,6 +251,21 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
+func TestAddedNodesHaveStaticPods(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	proxy := pod("proxy", 0, "3", "1Mi")
+	proxy.OwnerReferences[0].Kind = "Node"
+	proxy.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
+	c.run(proxy, "a")
+	c.run(pod("web", 1, "5", "1Mi"), "a")
+	waiting := []*corev1.Pod{pod("waiting", 2, "6", "1Mi"), pod("waiting", 3, "5", "1Mi")}
+	status := c.simulate(simulate.Request{Pods: all(), Pending: waiting, Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "a", Count: 2}}}})
+	if got := status.Current.UnplacedPods; len(got) != 1 || got[0].Name != waiting[0].Name {
+		t.Errorf("5 of 8 cpu are left on each new node, but got %+v", status.Current)
+	}
+}
+
 func TestPodsAreSelectedByTheirNames(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	c.node("a", "z", "p")

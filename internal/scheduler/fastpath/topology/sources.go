@@ -8,7 +8,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Sources holds what the plugins of a profile read besides the pod. All classes of an instance
@@ -91,21 +91,6 @@ func newOwners(factory informers.SharedInformerFactory) *owners {
 	}
 }
 
-// ControllerOf returns the pod's controller if default constraints select what it selects, nil
-// otherwise. They do so for the kinds that kube-scheduler's helper.DefaultSelector knows. Of other
-// kinds, such as Job, each controller may have a single pod.
-func ControllerOf(pod *corev1.Pod) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
-		return nil
-	}
-	switch owner.Kind {
-	case "ReplicationController", "ReplicaSet", "StatefulSet":
-		return owner
-	}
-	return nil
-}
-
 // series identifies the pods that belong together with a pod: those of its services and its
 // controller.
 type series struct {
@@ -131,7 +116,7 @@ func (s *Sources) currentOwners() *owners {
 
 func (s *Sources) newSeries(pod *corev1.Pod) *series {
 	r := &series{owners: s.currentOwners(), pod: pod}
-	if owner := ControllerOf(pod); owner != nil {
+	if owner := podfields.ControllerOf(pod); owner != nil {
 		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
 	}
 	// Read the versions before the selector, so that a change in between is detected later.

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package interning
+package podfields
 
 import (
 	"slices"
@@ -9,43 +9,34 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file removes fields from bound pods. It keeps every field of a bound pod that
-// kube-scheduler's plugins read: metadata, requests and the kubelet's report of them, ports,
-// claims, and volumes that have limits or exclusive access. It also keeps the fields that
-// out-of-tree plugins are known to read: annotations, security contexts, and the condition
-// PodScheduled with its time.
+// Drop removes from a bound pod the fields that only kubelets, or users who display the pod, read.
+// It keeps every field of a bound pod that kube-scheduler's plugins read: metadata, requests and
+// the kubelet's report of them, ports, claims, and volumes that have limits or exclusive access. It
+// also keeps the fields that out-of-tree plugins are known to read: annotations, security contexts,
+// and the condition PodScheduled with its time.
 //
 // It writes to a field only if that changes it: other pods, which are being read, may share it.
-
-// trimPod removes the fields that only kubelets, or users who display the pod, read.
-func trimPod(pod *corev1.Pod) {
+func Drop(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
-	for i := range spec.Containers {
-		trimContainer(&spec.Containers[i])
-	}
-	for i := range spec.InitContainers {
-		trimContainer(&spec.InitContainers[i])
+	for _, containers := range containersOf(pod) {
+		for i := range containers {
+			dropOfContainer(&containers[i])
+		}
 	}
 	drop(&spec.EphemeralContainers) // they have no requests
-	if slices.ContainsFunc(spec.Volumes, holdsFiles) {
-		spec.Volumes = without(spec.Volumes, holdsFiles)
-	}
-
-	for i := range status.ContainerStatuses {
-		trimContainerStatus(&status.ContainerStatuses[i])
-	}
-	for i := range status.InitContainerStatuses {
-		trimContainerStatus(&status.InitContainerStatuses[i])
+	dropIf(&spec.Volumes, holdsFiles)
+	for _, statuses := range [...][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range statuses {
+			dropOfStatus(&statuses[i])
+		}
 	}
 	drop(&status.EphemeralContainerStatuses)
 	drop(&status.PodIPs)
 	drop(&status.HostIPs)
-	if slices.ContainsFunc(status.Conditions, isStartup) {
-		status.Conditions = without(status.Conditions, isStartup)
-	}
+	dropIf(&status.Conditions, isStartup)
 }
 
-func trimContainer(c *corev1.Container) {
+func dropOfContainer(c *corev1.Container) {
 	drop(&c.Command)
 	drop(&c.Args)
 	drop(&c.Env)
@@ -61,7 +52,7 @@ func trimContainer(c *corev1.Container) {
 	clearIfSet(&c.TerminationMessagePolicy)
 }
 
-func trimContainerStatus(s *corev1.ContainerStatus) {
+func dropOfStatus(s *corev1.ContainerStatus) {
 	clearIfSet(&s.State)
 	clearIfSet(&s.LastTerminationState)
 	clearIfSet(&s.ContainerID)
@@ -80,16 +71,22 @@ func isStartup(c corev1.PodCondition) bool {
 	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady
 }
 
-// without returns the values that are not removed, in a new slice, so that the removed ones are not
-// kept in memory.
-func without[T any](values []T, removed func(T) bool) []T {
-	return clip(slices.DeleteFunc(slices.Clone(values), removed))
-}
-
 func drop[T any](s *[]T) {
 	if *s != nil {
 		*s = nil
 	}
+}
+
+// dropIf moves the values that stay to a new slice.
+func dropIf[T any](s *[]T, removed func(T) bool) {
+	if !slices.ContainsFunc(*s, removed) {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(*s), removed)
+	if len(kept) == 0 {
+		kept = nil
+	}
+	*s = kept
 }
 
 func clearIfSet[T comparable](v *T) {

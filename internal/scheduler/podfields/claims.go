@@ -1,0 +1,81 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podfields
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// UsesVolumeClaims reports whether a pod has persistent volume claims.
+func UsesVolumeClaims(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+	})
+}
+
+// UsesDevices reports whether a pod has resource claims, or requests a resource that devices may
+// back.
+func UsesDevices(pod *corev1.Pod, backed func(corev1.ResourceName) bool) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || requestsAny(pod, backed)
+}
+
+// RequestsExtended reports whether a pod requests anything but the resources that every node has.
+// Such a resource may come from a device plugin, or be backed by devices of a DeviceClass.
+func RequestsExtended(pod *corev1.Pod) bool {
+	return requestsAny(pod, func(name corev1.ResourceName) bool {
+		return name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage
+	})
+}
+
+// requestsAny reports whether a pod requests one of the resources that is selects.
+func requestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
+	has := func(list corev1.ResourceList) bool {
+		for name := range list {
+			if is(name) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, containers := range containersOf(pod) {
+		for i := range containers {
+			if has(containers[i].Resources.Requests) {
+				return true
+			}
+		}
+	}
+	return has(pod.Spec.Overhead) || pod.Spec.Resources != nil && has(pod.Spec.Resources.Requests)
+}
+
+// ReportsResources reports whether a pod's status has resources, as that of a running pod has. The
+// requests of the pod then do not follow from its spec.
+func ReportsResources(pod *corev1.Pod) bool {
+	status := &pod.Status
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
+}
+
+// HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node
+// can mount.
+func HasClaims(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || !OrdinaryVolumes(pod)
+}
+
+// OrdinaryVolumes reports whether all volumes of a pod are ordinary.
+func OrdinaryVolumes(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if !OrdinaryVolume(&pod.Spec.Volumes[i].VolumeSource) {
+			return false
+		}
+	}
+	return true
+}
+
+// OrdinaryVolume reports whether every node can mount a volume of this kind any number of times.
+func OrdinaryVolume(v *corev1.VolumeSource) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
+		v.HostPath != nil || v.Image != nil || v.NFS != nil || v.CSI != nil
+}

@@ -1,0 +1,42 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podfields
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestStaysWithNode(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind       string
+		controller bool
+		mirror     bool
+		class      string
+		want       bool
+	}{
+		"a pod without an owner":                        {},
+		"of a ReplicaSet":                               {kind: "ReplicaSet", controller: true},
+		"of a Deployment that is critical":              {kind: "ReplicaSet", controller: true, class: "system-cluster-critical"},
+		"of a DaemonSet":                                {kind: "DaemonSet", controller: true, want: true},
+		"owned by a DaemonSet that does not control it": {kind: "DaemonSet"},
+		"a static pod":                                  {kind: "Node", controller: true, mirror: true, want: true},
+		"a static pod without an owner":                 {mirror: true, want: true},
+		"of a Node, without the annotation":             {kind: "Node", controller: true, want: true},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: test.class}}
+		if test.kind != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{{Kind: test.kind, Controller: ptr.To(test.controller)}}
+		}
+		if test.mirror {
+			pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: ""}
+		}
+		if got := StaysWithNode(pod); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
