@@ -42,12 +42,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// Config holds the dependencies of a ProfileReconciler. All fields are required.
+// Config holds the dependencies of a ProfileReconciler. All fields but Groups are required.
 type Config struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
@@ -69,6 +70,9 @@ type Config struct {
 	// KindsCompleted has a value after the API server has begun to serve kinds that plugins use:
 	// see informers.Source.
 	KindsCompleted <-chan struct{}
+	// Groups gets the scheduler names that have a profile, nil if livesched keeps no status of
+	// PodGroups.
+	Groups *groupstatus.Reconciler
 	// Elected is closed when this replica leads, and may write status.
 	Elected <-chan struct{}
 	// OwnLease is the Lease of livesched's leader election, zero if there is none.

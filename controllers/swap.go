@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -92,6 +93,7 @@ func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.M
 	logger := log.FromContext(ctx)
 	start := time.Now()
 	changed := r.Swap(logger, next)
+	r.Groups.SetProfiles(sets.New(next.Names()...))
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()
 	metrics.Profiles.Set(float64(next.Len()))

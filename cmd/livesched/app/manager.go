@@ -26,6 +26,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers"
+	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
@@ -131,7 +132,6 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
 		DecisionLogSize:    o.DecisionLogSize,
-		PodGroupStatus:     o.PodGroupStatus,
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})
@@ -143,6 +143,10 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	var groups *groupstatus.Reconciler
+	if o.PodGroupStatus {
+		groups = groupstatus.New(kube, source, mgr.GetClient().Status())
+	}
 	broadcaster := newBroadcaster(eventClient)
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
@@ -153,6 +157,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Swap:       sched.Swap,
 		StartBuild: sched.StartBuild,
 		Ready:      sched.Ready(),
+		Groups:     groups,
 		Elected:    mgr.Elected(),
 		OwnLease:   o.lease(),
 
@@ -182,6 +187,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),
+		groups.SetupWithManager(mgr),
 		addServerVersion(mgr, restConfig),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),
