@@ -54,8 +54,8 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	return true
 }
 
-// takeAll returns the instances of a plan by scheduler name: those that run already, and those that
-// were built for it. It returns false, and discards the new instances, if livesched is ending.
+// takeAll returns the instances of a plan by scheduler name: running ones, and the ones that were
+// built for it. It returns false, and discards the new instances, if livesched is ending.
 func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*profile.Instance, bool) {
 	logger := log.FromContext(ctx)
 	instances, taken := map[string]*profile.Instance{}, []string{}
