@@ -25,8 +25,8 @@ const maxRecent = 4096
 
 // Target is where a Writer writes its values.
 type Target[K comparable, V any] interface {
-	// Merge returns the value to write if next was set before earlier was written. The Writer's lock
-	// is held.
+	// Merge returns the value to write if next was set before earlier was written. The Writer's
+	// lock is held.
 	Merge(earlier, next V) V
 	// Write writes a value. last is what the last Write of the key returned as written, except nil,
 	// or the zero value if that is not known. There is one call for a key at a time.

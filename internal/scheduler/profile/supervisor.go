@@ -124,8 +124,9 @@ func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock cl
 }
 
 // Build builds the wanted profiles, by scheduler name, and gives up all other builds. It waits only
-// briefly for each build, and returns the outcome of each. The builds go on after the call with ctx.
-// When it ends, running builds are cut off, and instances that were not taken are discarded.
+// briefly for each build, and returns the outcome of each. The builds go on after the call with
+// ctx, and with its logger. When ctx ends, running builds are cut off, and instances that were not
+// taken are discarded.
 func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
 	patience, turnEnds, waiting := buildPatience, s.clock.Now().Add(buildTurn), false
