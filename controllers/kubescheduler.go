@@ -17,33 +17,51 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// kubeSchedulerWatch tells whether a kube-scheduler runs beside livesched, by its Lease. It watches
-// the Lease only while asked to. Only the reconciler's worker uses it.
+// kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. Only the
+// reconciler's worker uses it.
 type kubeSchedulerWatch struct {
 	client clientset.Interface
 	// own is livesched's own Lease. If livesched shares that of kube-scheduler, only one of the two
 	// runs.
 	own types.NamespacedName
-	// lifetime ends the watch. changed is called, from any goroutine, when a sighting has changed.
-	lifetime context.Context
-	changed  func()
-	// watch is the present watch, nil if there is none.
-	watch *leaseWatch
+	// changed requests a pass. The watch calls it from its own goroutine when the sighting has
+	// changed.
+	changed func()
+	// watch is the present watch, and stop ends it. Both are nil if there is none.
+	watch *lease.HolderWatch
+	stop  context.CancelFunc
 }
 
-// look returns what is known about a kube-scheduler. It watches until it is called with false.
-func (w *kubeSchedulerWatch) look(watch bool) sighting {
-	if !watch || w.own == lease.KubeScheduler {
-		if w.watch != nil {
-			w.watch.stop()
-			w.watch = nil
-		}
-		return sighting{known: true}
+// look begins to watch, unless it does already, and returns what is known. The watch ends with ctx
+// or with unwatch.
+func (w *kubeSchedulerWatch) look(ctx context.Context) lease.Sighting {
+	if w.own == lease.KubeScheduler {
+		return lease.Sighting{Known: true}
 	}
 	if w.watch == nil {
-		w.watch = startLeaseWatch(w.lifetime, w.client, w.changed)
+		ctx, w.stop = context.WithCancel(ctx)
+		w.watch = lease.NewHolderWatch(w.client, lease.KubeScheduler, w.changed)
+		go w.watch.Run(ctx)
 	}
-	return w.watch.seen()
+	return w.watch.Seen()
+}
+
+// unwatch ends the watch.
+func (w *kubeSchedulerWatch) unwatch() {
+	if w.watch != nil {
+		w.stop()
+		w.watch, w.stop = nil, nil
+	}
+}
+
+// lookForKubeScheduler watches the Lease of kube-scheduler while a profile has its scheduler name.
+func (r *ProfileReconciler) lookForKubeScheduler(ctx context.Context, p *pass) {
+	if !servesDefault(p.resolution) {
+		r.kubeScheduler.unwatch()
+		p.kubeScheduler = lease.Sighting{Known: true}
+		return
+	}
+	p.kubeScheduler = r.kubeScheduler.look(ctx)
 }
 
 // servesDefault reports whether a profile that is to run has the scheduler name of kube-scheduler.
@@ -55,7 +73,7 @@ func servesDefault(resolution *config.Resolution) bool {
 // because a kube-scheduler does, or because that is unclear.
 //
 // A profile that has scheduled pods goes on: if it stopped, and that kube-scheduler has no profile
-// of this name, nobody would schedule them. It has if this replica has scheduled with it, or if its
+// of this name, they would stay pending. It has if this replica has scheduled with it, or if its
 // status or its revisions say that another one has.
 func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 	const name = corev1.DefaultSchedulerName
@@ -64,9 +82,9 @@ func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 		return "", ""
 	}
 	switch seen := p.kubeScheduler; {
-	case !seen.known:
+	case !seen.Known:
 		return "", name
-	case seen.holder != "":
+	case seen.Holder != "":
 		return name, ""
 	default:
 		return "", ""

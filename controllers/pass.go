@@ -6,6 +6,7 @@ package controllers
 import (
 	"time"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -17,19 +18,6 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// retries is the wait before the next retry of something that failed, 0 if it did not.
-type retries time.Duration
-
-// after returns the wait before the next retry, after another success or failure.
-func (r *retries) after(failed bool) time.Duration {
-	if !failed {
-		*r = 0
-	} else {
-		*r = retries(min(max(2*time.Duration(*r), firstRetry), lastRetry))
-	}
-	return time.Duration(*r)
-}
-
 // pass is one reconciliation of the whole set. Each stage reads the results of the earlier stages,
 // and adds its own.
 type pass struct {
@@ -40,7 +28,7 @@ type pass struct {
 	// resolution is the configuration that the objects specify.
 	resolution *config.Resolution
 	// kubeScheduler is what is known about a kube-scheduler beside livesched.
-	kubeScheduler sighting
+	kubeScheduler lease.Sighting
 	builds        builds
 	plan          *plan
 	// running holds the profiles that schedule pods after the swap, by scheduler name.

@@ -47,8 +47,8 @@ type plan struct {
 	// build. The instance that runs under the name, if any, keeps running.
 	pending map[string]string
 	// reserved is the scheduler name of the profile that only another scheduler of that name keeps
-	// from running, "" if there is none.
-	reserved string
+	// from running, and unclear one of which that is not known yet, "" if there is none.
+	reserved, unclear string
 }
 
 // Reasons of profiles that are pending.
@@ -76,7 +76,7 @@ func makePlan(s situation) *plan {
 		case name == s.reserved:
 			p.reserved = name
 		case name == s.unclear:
-			p.pending[name] = leaseUnread
+			p.unclear, p.pending[name] = name, leaseUnread
 		case !wanted:
 			p.next.profiles[name] = cfg
 		case outcome.Pending():

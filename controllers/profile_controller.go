@@ -42,6 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -60,7 +61,7 @@ type Scheduler interface {
 	Swap(klog.Logger, *profile.Map) sets.Set[string]
 }
 
-// Config holds the dependencies of a ProfileReconciler. All fields are required.
+// Config holds the dependencies of a ProfileReconciler. All fields but Groups are required.
 type Config struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
@@ -75,6 +76,9 @@ type Config struct {
 	// KindsCompleted has a value after the API server has begun to serve kinds that plugins use:
 	// see informers.Source.
 	KindsCompleted <-chan struct{}
+	// Groups gets the scheduler names that have a profile, nil if livesched keeps no status of
+	// PodGroups.
+	Groups *groupstatus.Reconciler
 	// Elected is closed when this replica leads, and may write status.
 	Elected <-chan struct{}
 	// OwnLease is the Lease of livesched's leader election, zero if there is none.
@@ -93,15 +97,13 @@ type Config struct {
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together.
 //
 // Goroutines: only the reconciler's worker runs Reconcile, swaps, and uses the fields from wanted
-// to memory. Start has its own goroutine, and so has each build and each watch of a Secret, which
-// request another pass. The reporter has its own goroutines.
+// to memory. Start has its own goroutine, and so has each build and each watch, which request
+// another pass. The reporter has its own goroutines.
 type ProfileReconciler struct {
 	Config
 
 	// passes requests a pass. It has room for one request, because one pass serves all requests.
 	passes chan event.GenericEvent
-	// end ends the builds and the watches of Secrets.
-	end context.CancelFunc
 	// settled: see Settled.
 	settled atomic.Bool
 
@@ -134,14 +136,12 @@ type last struct {
 // New returns a reconciler, to be set up with one manager.
 func New(cfg Config) *ProfileReconciler {
 	r := &ProfileReconciler{Config: cfg, passes: make(chan event.GenericEvent, 1)}
-	lifetime, end := context.WithCancel(context.Background())
-	r.end = end
-	r.wanted = profile.NewSupervisor(lifetime, cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
-	r.standIns = profile.NewSupervisor(lifetime, cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
+	r.wanted = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
+	r.standIns = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
-	r.memory.lifetime = lifetime
-	r.secrets = secretWatches{client: cfg.Kubernetes, lifetime: lifetime, changed: r.requestPass}
-	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, lifetime: lifetime, changed: r.requestPass}
+	r.memory = newMemory(cfg.Clock)
+	r.secrets = secretWatches{client: cfg.Kubernetes, changed: r.requestPass}
+	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too
 	return r
 }
@@ -193,10 +193,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 var wholeSet = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
 // Start requests a pass when this replica becomes the leader, because only the leader writes, and
-// when the API server serves kinds that were missing. It ends the builds and the watches of Secrets
-// with ctx. The manager calls it.
+// when the API server serves kinds that were missing. The manager calls it.
 func (r *ProfileReconciler) Start(ctx context.Context) error {
-	defer r.end()
 	elected := r.Elected
 	for {
 		select {
@@ -214,7 +212,9 @@ func (r *ProfileReconciler) Start(ctx context.Context) error {
 // NeedLeaderElection returns false: the reconciler runs on every replica.
 func (r *ProfileReconciler) NeedLeaderElection() bool { return false }
 
-// Reconcile brings the scheduler in line with the specs of all objects, and reports that.
+// Reconcile brings the scheduler in line with the specs of all objects, and reports that. Builds,
+// reads and watches go on after it with its context, which has no deadline and ends with the
+// manager.
 func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	select {
 	case <-r.Scheduler.Ready():
@@ -226,7 +226,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.resolve(p)
-	p.kubeScheduler = r.kubeScheduler.look(servesDefault(p.resolution))
+	r.lookForKubeScheduler(ctx, p)
 	r.build(ctx, p)
 	reserved, unclear := r.reserved(p)
 	p.plan = makePlan(situation{p.resolution, r.last.active, p.builds, reserved, unclear})
@@ -236,8 +236,9 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if p.leading {
 		r.reporter.report(r.report(p))
 	}
-	p.recallRetry = r.memory.retries.after(r.memory.failed != nil)
-	return reconcile.Result{RequeueAfter: p.requeueAfter(r.Clock.Now())}, nil
+	now := r.Clock.Now()
+	p.recallRetry = r.memory.retryAfter(now)
+	return reconcile.Result{RequeueAfter: p.requeueAfter(now)}, nil
 }
 
 // leading reports whether this replica leads.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,7 +28,7 @@ const (
 	readTimeout = 70 * time.Second
 )
 
-// errReading is why there are no stored revisions while a read of them takes long.
+// errReading is the error while a read of the stored revisions takes long.
 var errReading = errors.New("the API server has not answered yet")
 
 // memory holds the state of reading the stored revisions. Every replica reads them before it
@@ -37,15 +39,35 @@ type memory struct {
 	// leader. From then on, the index of Archive equals the stored revisions, apart from changes
 	// that others make.
 	recalled, leading bool
-	// failed is why they could not be read at the last attempt. since is when the first attempt
-	// began, zero if they were read.
+	// failed is the error of the last attempt to read the revisions. since is when the first
+	// attempt began, zero if they were read.
 	failed error
 	since  time.Time
-	// reading is the read under way, nil if there is none. lifetime ends it.
-	reading  *revisionsRead
-	lifetime context.Context
-	// retries times the retries of reading.
-	retries retries
+	// reading is the read under way, nil if there is none.
+	reading *revisionsRead
+	// retries times the retries of reading, under the key revisions.
+	retries *flowcontrol.Backoff
+}
+
+// revisions is the key of the retries.
+const revisions = "revisions"
+
+func newMemory(clock clock.Clock) memory {
+	m := memory{retries: flowcontrol.NewBackOff(firstRetry, lastRetry)}
+	m.retries.Clock = clock
+	// A failure is forgotten when the revisions are read.
+	m.retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
+	return m
+}
+
+// retryAfter returns how long to wait until the revisions are read again, 0 if they were read.
+func (m *memory) retryAfter(now time.Time) time.Duration {
+	if m.failed == nil {
+		m.retries.Reset(revisions)
+	} else {
+		m.retries.Next(revisions, now)
+	}
+	return m.retries.Get(revisions)
 }
 
 // recall reads the stored revisions if that is due. Profiles fall back on them if the current specs
@@ -80,8 +102,8 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 }
 
 // revisionsRead is one read of the stored revisions. Its goroutine sets err and then closes done.
-// The reporter stores nothing meanwhile: no report follows before the read has ended well, but for
-// those that say that the revisions cannot be read.
+// The reporter stores nothing meanwhile: until the read has succeeded, passes report only that the
+// revisions cannot be read.
 type revisionsRead struct {
 	leading bool // whether it began when this replica led
 	done    chan struct{}
@@ -89,14 +111,14 @@ type revisionsRead struct {
 }
 
 // readRevisions reads the stored revisions. It does not wait for a read that hangs, beyond the
-// patience that all attempts share: a later call returns what it came to.
+// patience that all attempts share: a later call returns the result.
 func (r *ProfileReconciler) readRevisions(ctx context.Context, leading bool) error {
 	m := &r.memory
 	if m.since.IsZero() {
 		m.since = r.Clock.Now()
 	}
 	if m.reading == nil {
-		m.reading = r.startRead(log.IntoContext(m.lifetime, log.FromContext(ctx)), leading)
+		m.reading = r.startRead(ctx, leading)
 	}
 	patience := time.NewTimer(recallPatience - r.Clock.Since(m.since))
 	defer patience.Stop()
@@ -119,6 +141,7 @@ func (r *ProfileReconciler) readRevisions(ctx context.Context, leading bool) err
 	return read.err
 }
 
+// startRead begins a read, which goes on after the pass.
 func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisionsRead {
 	read := &revisionsRead{leading: leading, done: make(chan struct{})}
 	go func() {

@@ -139,12 +139,12 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 				}
 			},
 		}).Build()}
-		lifetime, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+		ctx, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer end()
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: memory{lifetime: lifetime}}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
 		took := func(p *pass) (time.Duration, error) {
 			start := time.Now()
-			err := r.recall(lifetime, p)
+			err := r.recall(ctx, p)
 			return time.Since(start), err
 		}
 		for i, want := range []time.Duration{recallPatience, 0} {
@@ -181,7 +181,7 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 			},
 		}).Build()}
 		ctx := logr.NewContext(t.Context(), logr.Discard())
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: memory{lifetime: ctx}}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
 		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {
 			t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
 		}
@@ -201,16 +201,20 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 }
 
 func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {
-	var r retries
+	m, now := newMemory(clock.RealClock{}), time.Now()
+	m.failed = errReading
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if got := r.after(true); got != want*time.Second {
+		if got := m.retryAfter(now); got != want*time.Second {
 			t.Errorf("after %d failures: %v", i+1, got)
 		}
+		now = now.Add(time.Hour)
 	}
-	if got := r.after(false); got != 0 {
+	m.failed = nil
+	if got := m.retryAfter(now); got != 0 {
 		t.Errorf("nothing has failed, and is tried again after %v", got)
 	}
-	if got := r.after(true); got != time.Second {
+	m.failed = errReading
+	if got := m.retryAfter(now); got != time.Second {
 		t.Errorf("after another failure: %v", got)
 	}
 }

@@ -27,7 +27,8 @@ type report struct {
 	// waiting holds the scheduler names whose profile is built in one of the next passes, or held
 	// back until then. Their statuses, and those of their policies, are written then.
 	waiting map[string]bool
-	// unreadable is why the stored revisions cannot be read, nil if they were read.
+	// unreadable is the error of the last attempt to read the stored revisions, nil if they were
+	// read.
 	unreadable error
 	// settled: see ProfileReconciler.Settled.
 	settled bool
@@ -38,7 +39,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 	next := &report{
 		state: state{
 			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
-			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.holder,
+			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.Holder,
 		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
@@ -62,10 +63,8 @@ func (r *ProfileReconciler) report(p *pass) *report {
 			next.waiting[name] = true
 		}
 	}
-	for name, reason := range p.plan.pending {
-		if reason == leaseUnread {
-			next.waiting[name] = true
-		}
+	if p.plan.unclear != "" {
+		next.waiting[p.plan.unclear] = true
 	}
 	return next
 }

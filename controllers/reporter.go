@@ -52,8 +52,8 @@ const (
 // leader compares what runs with what is stored, and so writes the rest.
 //
 // Goroutines: report and compare may be called by any goroutine; the reconciler's worker and an
-// event handler call them. Start runs
-// on one, which starts a goroutine for each object that it writes. The queue gives an object to one
+// event handler call them. Start runs on one, which starts a goroutine for each object that it
+// writes. The queue gives an object to one
 // of these at a time, which alone touches the fields of the subject that mu does not guard.
 type reporter struct {
 	// client reads from the cache and writes statuses.
@@ -242,7 +242,7 @@ func (r *reporter) process(ctx context.Context, uid types.UID) {
 }
 
 // awaitsPolicy reports whether a profile has to wait until storing its policy was attempted: the
-// revision of the profile names that of the policy. Then the profile is queued.
+// revision of the profile names the policy's. Then the profile is queued.
 func (r *reporter) awaitsPolicy(latest *report, profile *running) bool {
 	good := profile.config.Source.Policy
 	if good == nil || latest.policies[good.UID] == nil {

@@ -33,18 +33,15 @@ var errNoAnswer = errors.New("the API server has not answered yet")
 // only their TLS material. So livesched needs no right to read all Secrets, and holds no Secret
 // that no policy names.
 //
-// The reconciler's worker calls its methods. Watches call changed from their own goroutines.
+// The reconciler's worker calls its methods. Watches have their own goroutines.
 type secretWatches struct {
 	client clientset.Interface
-	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before
-	// the first call of read.
-	lifetime context.Context
-	changed  func()
-
+	// changed requests a pass. Watches call it when a Secret has changed.
+	changed func()
 	watches map[types.NamespacedName]*secretWatch
 }
 
-// read returns those of the named Secrets that exist, and stops watching all others.
+// read returns the named Secrets that exist, and stops watching all others. Watches end with ctx.
 func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]config.Secret {
 	if w.watches == nil {
 		w.watches = map[types.NamespacedName]*secretWatch{}
@@ -57,7 +54,7 @@ func (w *secretWatches) read(ctx context.Context, named sets.Set[types.Namespace
 	}
 	for name := range named {
 		if w.watches[name] == nil {
-			w.watches[name] = w.start(name)
+			w.watches[name] = w.start(ctx, name)
 		}
 	}
 	secrets := map[types.NamespacedName]config.Secret{}
@@ -82,8 +79,8 @@ type secretWatch struct {
 	lastErr atomic.Pointer[error]
 }
 
-func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
-	ctx, stop := context.WithCancel(w.lifetime)
+func (w *secretWatches) start(ctx context.Context, name types.NamespacedName) *secretWatch {
+	ctx, stop := context.WithCancel(ctx)
 	s := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
 	hear := sync.OnceFunc(func() { close(s.heard) })
 	var err error

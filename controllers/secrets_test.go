@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -43,7 +41,7 @@ func secretOf(ca string) *corev1.Secret {
 func watching(t *testing.T, client *fake.Clientset) (*secretWatches, *atomic.Int32) {
 	t.Helper()
 	var changes atomic.Int32
-	w := &secretWatches{client: client, lifetime: klog.NewContext(t.Context(), logr.Discard()), changed: func() { changes.Add(1) }}
+	w := &secretWatches{client: client, changed: func() { changes.Add(1) }}
 	return w, &changes
 }
 

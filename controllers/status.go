@@ -31,7 +31,7 @@ type state struct {
 	// reserved is the scheduler name of a profile that does not run because kube-scheduler uses the
 	// name, "" if there is none.
 	reserved string
-	// kubeScheduler is the identity of a kube-scheduler that runs, "" if none is known to.
+	// kubeScheduler is the identity of the running kube-scheduler, or "" if none is known.
 	kubeScheduler string
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -53,8 +54,8 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	return true
 }
 
-// takeAll returns the instances of a plan by scheduler name: those that run already, and those that
-// were built for it. It returns false, and discards the new instances, if livesched is ending.
+// takeAll returns the instances of a plan by scheduler name: running ones, and the ones that were
+// built for it. It returns false, and discards the new instances, if livesched is ending.
 func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*profile.Instance, bool) {
 	logger := log.FromContext(ctx)
 	instances, taken := map[string]*profile.Instance{}, []string{}
@@ -92,6 +93,7 @@ func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.M
 	logger := log.FromContext(ctx)
 	start := time.Now()
 	changed := r.Scheduler.Swap(logger, next)
+	r.Groups.SetProfiles(sets.New(next.Names()...))
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()
 	metrics.Profiles.Set(float64(next.Len()))

@@ -37,8 +37,8 @@ type unanswered struct {
 // left to a later pass.
 //
 // It does not touch the status of a profile that had one at the start until its first build has
-// ended: most likely the same revision is going to run. Nor does it touch that of a profile that is
-// built in one of the next passes.
+// ended: most likely the same revision is going to run. The same holds for a profile
+// that is built in one of the next passes.
 //
 // If the revision that runs could not be stored, status keeps naming the last active one, with the
 // reason: after a restart, that is the one that could be brought back.
@@ -63,7 +63,7 @@ func (w *write) profile(ctx context.Context, object *v1alpha1.SchedulerProfile) 
 		after.Status.Active = before.Status.Active
 		notStored(&after.Status.Conditions, before.Generation, now, notKept)
 	}
-	err = w.status(ctx, before, after, func() []note { return profileNotes(&before.Status, &after.Status) })
+	err = w.status(ctx, before, after, profileNotes(&before.Status, &after.Status))
 	if err == nil && latest {
 		w.trim(ctx, object.UID, before.Spec.RevisionHistoryLimit)
 	}
@@ -86,7 +86,7 @@ func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) e
 	if notKept != nil {
 		notStored(&after.Status.Conditions, before.Generation, now, notKept)
 	}
-	err = w.status(ctx, before, after, func() []note { return notes(before.Status.Conditions, after.Status.Conditions) })
+	err = w.status(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions))
 	if err == nil && latest {
 		w.trim(ctx, object.UID, before.Spec.RevisionHistoryLimit)
 	}
@@ -131,7 +131,7 @@ func newest[T interface {
 //
 // A status is computed from the last one, so it must not replace any other: that would move
 // transition times and repeat Events.
-func (w *write) status(ctx context.Context, before, after client.Object, news func() []note) error {
+func (w *write) status(ctx context.Context, before, after client.Object, news []note) error {
 	s := w.subject
 	if last := s.unanswered; last != nil && equality.Semantic.DeepEqual(statusOf(before), statusOf(last.object)) {
 		w.record(before, last.news) // it took effect
@@ -141,7 +141,6 @@ func (w *write) status(ctx context.Context, before, after client.Object, news fu
 		return nil
 	}
 	attempted := after.DeepCopyObject().(client.Object)
-	told := news()
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	switch err := w.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
@@ -150,12 +149,12 @@ func (w *write) status(ctx context.Context, before, after client.Object, news fu
 	case apierrors.IsConflict(err):
 		return err
 	case err != nil:
-		s.unanswered = &unanswered{object: attempted, news: told}
+		s.unanswered = &unanswered{object: attempted, news: news}
 		log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", before), "name", before.GetName())
 		return err
 	}
 	s.written, s.unanswered = after, nil
-	w.record(after, told)
+	w.record(after, news)
 	return nil
 }
 

@@ -10,6 +10,8 @@
 //
 // A Lock makes followers watch the Lease, so that one of them takes it as soon as the leader has
 // released it. A Term tells for how long the leader may act.
+//
+// A HolderWatch watches the Lease of another component, such as kube-scheduler.
 package lease
 
 import (
@@ -41,7 +43,7 @@ type Config struct {
 	// Client reads and writes the Lease. Its requests have a timeout shorter than the renew
 	// deadline. Watch watches the Lease, and has no timeout.
 	Client, Watch clientset.Interface
-	// RetryPeriod is that of the elector.
+	// RetryPeriod is the retry period of the elector.
 	RetryPeriod time.Duration
 	// Term begins and ends with the lease.
 	Term *Term
@@ -97,14 +99,8 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 // await returns when the lease is free, cannot be read, or ctx has ended.
 func (l *Lock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord, raw []byte) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	changes := make(chan struct{}, 1)
-	changed := func() {
-		select {
-		case changes <- struct{}{}:
-		default:
-		}
-	}
 	leases := l.cfg.Watch.CoordinationV1().Leases(l.cfg.Namespace)
-	informer, err := namedwatch.NewInformer(l.cfg.Watch, leases, l.cfg.Name, &coordinationv1.Lease{}, changed)
+	informer, err := namedwatch.NewInformer(l.cfg.Watch, leases, l.cfg.Name, &coordinationv1.Lease{}, func() { notify(changes) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("watching the lease: %w", err)
 	}

@@ -64,7 +64,7 @@ func (t *Term) ended() bool {
 }
 
 // Check returns ErrOver if the term has begun and is over. It may go on after that, unless it has
-// ended for good: then this process has kept the lease, and nobody else has led.
+// ended for good: then this process has kept the lease, and no other has led.
 func (t *Term) Check() error {
 	if t == nil {
 		return nil

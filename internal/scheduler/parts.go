@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -33,7 +32,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/groupcondition"
-	"github.com/livesched/livesched/internal/scheduler/groupstatus"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -57,12 +55,10 @@ type Parts struct {
 	events   *eventwriter.Writer
 	statuses *podstatus.Writer
 	groups   *groupcondition.Writer
-	// groupStatus is nil if somebody else keeps the status of PodGroups.
-	groupStatus *groupstatus.Keeper
-	failures    *failure.Handler
-	env         *profile.Environment
-	builder     *profile.Builder
-	pending     *eventhandlers.Pending
+	failures *failure.Handler
+	env      *profile.Environment
+	builder  *profile.Builder
+	pending  *eventhandlers.Pending
 	// groupScope has the informer of PodGroups, without which livesched works, too.
 	groupScope *informers.Scope
 	loop       *loop.Loop
@@ -171,9 +167,6 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
-	if p.groupStatus, err = newGroupStatus(p.groupScope, s.store, cfg); err != nil {
-		return nil, err
-	}
 	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, groups); err != nil {
 		return nil, err
 	}
@@ -219,25 +212,6 @@ func (p *Parts) awaitGroups(ctx context.Context) {
 	if err := p.groupScope.WaitForSync(waiting); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods are scheduled one by one until they can")
 	}
-}
-
-// newGroupStatus returns what keeps the status of scheduler-plugins' PodGroups, nil if it is off.
-func newGroupStatus(scope *informers.Scope, store *profile.Store, cfg *Config) (*groupstatus.Keeper, error) {
-	if !cfg.PodGroupStatus {
-		return nil, nil
-	}
-	informer, err := scope.Dynamic(podgroup.Resource)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
-	}
-	client, err := dynamic.NewForConfig(cfg.KubeConfig)
-	if err != nil {
-		return nil, fmt.Errorf("creating the client for PodGroups: %w", err)
-	}
-	return groupstatus.New(groupstatus.Config{
-		Pods: cfg.Client, Groups: client, Informer: informer,
-		Scheduled: func(schedulerName string) bool { return store.Current().Get(schedulerName) != nil },
-	})
 }
 
 // newAnswers returns what answers questions about the parts, with forks whose client does not

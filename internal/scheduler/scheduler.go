@@ -67,7 +67,7 @@ const (
 )
 
 // Config configures a Scheduler. All fields but AllowedHosts, Clock, FastPath, FastPathMemory,
-// MaxConcurrentBinds, DecisionLogSize, PodGroupStatus, BuildTimeout and Term are required.
+// MaxConcurrentBinds, DecisionLogSize, BuildTimeout and Term are required.
 type Config struct {
 	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
 	// that it was built from.
@@ -96,8 +96,6 @@ type Config struct {
 	MaxConcurrentBinds int
 	// DecisionLogSize is the number of decisions that are recorded. 0: none.
 	DecisionLogSize int
-	// PodGroupStatus keeps the status of scheduler-plugins' PodGroups; see package groupstatus.
-	PodGroupStatus bool
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
 	BuildTimeout time.Duration
 	// Term is the term of this replica as the leader, nil without leader election.
@@ -192,9 +190,6 @@ func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string]
 	for name := range change.Added {
 		s.parts.pending.Enqueue(logger, name)
 	}
-	if len(change.Added) > 0 {
-		s.parts.groupStatus.Recheck()
-	}
 	return change.Names
 }
 
@@ -265,14 +260,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return nil // the process ends
 	}
 	klog.FromContext(ctx).Info("Scheduling")
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
-		if err := s.parts.groupStatus.Run(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "The status of PodGroups is not kept")
-		}
-	})
-	keeping.Go(func() { s.parts.failures.ReportHeld(ctx, s.cfg.Clock) })
+	var reporting sync.WaitGroup
+	reporting.Go(func() { s.parts.failures.ReportHeld(ctx, s.cfg.Clock) })
 	s.parts.loop.Run(ctx)
-	keeping.Wait()
+	reporting.Wait()
 	return nil
 }

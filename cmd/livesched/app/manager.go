@@ -26,6 +26,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers"
+	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
@@ -132,13 +133,16 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
 		DecisionLogSize:    o.DecisionLogSize,
-		PodGroupStatus:     o.PodGroupStatus,
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})
 	archive, err := newArchive(mgr, election.leading(), o)
 	if err != nil {
 		return nil, err
+	}
+	var groups *groupstatus.Reconciler
+	if o.PodGroupStatus {
+		groups = groupstatus.New(kube, source, mgr.GetClient().Status())
 	}
 	broadcaster := newBroadcaster(eventClient)
 	reconciler := controllers.New(controllers.Config{
@@ -147,6 +151,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Recorder:   controllers.LimitEvents(broadcaster.NewRecorder(scheme, "livesched"), o.Clock),
 		Archive:    archive,
 		Scheduler:  sched,
+		Groups:     groups,
 		Elected:    mgr.Elected(),
 		OwnLease:   o.lease(),
 
@@ -168,6 +173,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),
+		groups.SetupWithManager(mgr),
 		addServerVersion(mgr, restConfig),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),

@@ -5,7 +5,6 @@ package failure
 
 import (
 	"context"
-	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -57,6 +57,12 @@ func (n noted) Eventf(_, _ runtime.Object, eventType, reason, _, _ string, args 
 	*n.notes = append(*n.notes, eventType+" "+reason+" "+args[0].(string))
 }
 
+// theOnly implements podstatus.Pods with one pod.
+type theOnly struct{ *corev1.Pod }
+
+func (p theOnly) Newest(*corev1.Pod) *corev1.Pod               { return p.Pod }
+func (theOnly) NotWritten(context.Context, *corev1.Pod, error) {}
+
 func TestHeldPodsAreReported(t *testing.T) {
 	const message = "The PreEnqueue plugin Quota holds the pod: the quota is used up"
 	metrics.Register()
@@ -94,11 +100,8 @@ func TestHeldPodsAreReported(t *testing.T) {
 				}
 				q.Add(logr.Discard(), pod)
 
-				patched := corev1.Pod{}
-				statuses := podstatus.NewWriter(podstatus.Config{
-					Newest: func(pod *corev1.Pod) *corev1.Pod { return pod },
-					Patch:  func(_ context.Context, _ *corev1.Pod, patch []byte) error { return json.Unmarshal(patch, &patched) },
-				})
+				client := fake.NewClientset(pod)
+				statuses := podstatus.NewWriter(client, theOnly{pod})
 				statuses.Start(t.Context())
 				var notes []string
 				h := NewHandler(q, nil, statuses, func(string) events.EventRecorderLogger { return noted{&notes} }, nil, test.term)
@@ -114,12 +117,13 @@ func TestHeldPodsAreReported(t *testing.T) {
 				statuses.Close(t.Context())
 
 				g.Expect(notes).To(Equal(test.events))
-				reasons := ""
-				for _, c := range patched.Status.Conditions {
-					reasons += c.Reason
-					g.Expect(c.Message).To(Equal(message))
+				stored, err := client.CoreV1().Pods("").Get(t.Context(), "pod", metav1.GetOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				if test.reason == "" {
+					g.Expect(stored.Status).To(Equal(pod.Status))
+					return
 				}
-				g.Expect(reasons).To(Equal(test.reason))
+				g.Expect(stored.Status.Conditions).To(ConsistOf(And(HaveField("Reason", test.reason), HaveField("Message", message))))
 			})
 		})
 	}

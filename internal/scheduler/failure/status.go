@@ -27,36 +27,37 @@ var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType:
 // NewStatusWriter returns a Writer of the status of pods that wait to be scheduled. A pod whose
 // status cannot be written is requeued.
 func NewStatusWriter(client clientset.Interface, pods corev1listers.PodLister, c *cache.Cache, q *queue.Queue) *podstatus.Writer {
-	return podstatus.NewWriter(podstatus.Config{
-		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
-			return podstatus.Apply(ctx, client, pod, patch)
-		},
-		Newest: func(pod *corev1.Pod) *corev1.Pod { return pending(pods, c, pod) },
-		Failed: func(ctx context.Context, pod *corev1.Pod, err error) { notWritten(ctx, q, pod, err) },
-	})
+	return podstatus.NewWriter(client, pendingPods{pods: pods, cache: c, queue: q})
 }
 
-// pending returns the newest version of a pod that informers have. It is nil if the pod does not
+// pendingPods implements podstatus.Pods.
+type pendingPods struct {
+	pods  corev1listers.PodLister
+	cache *cache.Cache
+	queue *queue.Queue
+}
+
+// Newest returns the newest version of a pod that informers have. It is nil if the pod does not
 // wait to be scheduled any more: it is gone, bound, or being bound.
-func pending(pods corev1listers.PodLister, c *cache.Cache, pod *corev1.Pod) *corev1.Pod {
-	newest, err := pods.Pods(pod.Namespace).Get(pod.Name)
+func (p pendingPods) Newest(pod *corev1.Pod) *corev1.Pod {
+	newest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || newest.UID != pod.UID || newest.Spec.NodeName != "" {
 		return nil
 	}
-	if assumed, err := c.IsAssumedPod(newest); err == nil && assumed {
+	if assumed, err := p.cache.IsAssumedPod(newest); err == nil && assumed {
 		return nil
 	}
 	return newest
 }
 
-// notWritten requeues a pod whose status could not be written, unless the API server would refuse
+// NotWritten requeues a pod whose status could not be written, unless the API server would refuse
 // the next attempt, too.
-func notWritten(ctx context.Context, q *queue.Queue, pod *corev1.Pod, err error) {
+func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error) {
 	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 		// Without an event the pod would not be retried, and its owner would not see the reason,
 		// for minutes. Another attempt after a backoff reports the state at that time.
-		q.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
+		p.queue.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
 	}
 }
 

@@ -8,95 +8,52 @@ package groupcondition
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1alpha2"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/lru"
 
+	"github.com/livesched/livesched/internal/scheduler/latest"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/truncate"
 )
 
-const (
-	// workers write conditions, of one group each at a time.
-	workers = 4
-	// attempts is how often a condition is written at most, if the API server does not take it.
-	attempts = 5
-	// The time before the second attempt, and the most before another one.
-	firstRetry, maxRetry = 200 * time.Millisecond, 10 * time.Second
-	// maxRecent bounds the groups whose last written condition is remembered.
-	maxRecent = 4096
-	// maxMessage bounds the message of a condition, in bytes. The API server accepts 32 KiB.
-	maxMessage = 8 << 10
-)
+// maxMessage bounds the message of a condition, in bytes. The API server accepts 32 KiB.
+const maxMessage = 8 << 10
+
+// config writes four conditions at a time, and gives up after a few seconds.
+var config = latest.Config{
+	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond, LastRetry: 10 * time.Second,
+}
 
 // reasonScheduled is the reason of the condition of a group that is scheduled. The API has no
 // constant for it.
 const reasonScheduled = "Scheduled"
 
-// Writer writes the condition PodGroupScheduled of Kubernetes' PodGroups in its own goroutines, so
-// that the scheduling loop does not wait for them. Only the latest condition of a group counts. A
-// group that has been scheduled stays so: what becomes of further pods changes nothing.
+// Writer writes the condition PodGroupScheduled of Kubernetes' PodGroups in the background: see
+// latest.Writer. A group that has been scheduled stays so, whether or not further pods get a node.
 //
-// Its methods may be called from any goroutine. A nil Writer writes nothing.
+// Its methods may be called from any goroutine. Scheduled, Unschedulable and Failed of a nil Writer
+// do nothing.
 type Writer struct {
-	client  clientset.Interface
-	groups  schedulinglisters.PodGroupLister
-	running sync.WaitGroup
-	cancel  context.CancelFunc // ends calls in progress; set by Start
-	queue   workqueue.TypedRateLimitingInterface[types.UID]
-
-	mu sync.Mutex // guards the fields below
-	// pending are the conditions to write, by the UIDs of the groups.
-	pending map[types.UID]change
-	// recent holds the conditions that were written last by UID, which the lister may not have.
-	recent *lru.Cache
+	*latest.Writer[group, metav1.Condition]
+	groups schedulinglisters.PodGroupLister
 }
 
-// change is a condition that a group is to get.
-type change struct {
-	key       podgroup.Key
-	condition metav1.Condition
+// group identifies a PodGroup, and not its successor of the same name.
+type group struct {
+	namespace, name string
+	uid             types.UID
 }
 
 // NewWriter returns a Writer that does nothing until Start.
 func NewWriter(client clientset.Interface, groups schedulinglisters.PodGroupLister) *Writer {
-	return &Writer{
-		client: client, groups: groups, pending: map[types.UID]change{}, recent: lru.New(maxRecent),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, maxRetry)),
-	}
-}
-
-// Start begins to write. It returns immediately. ctx provides values such as the logger; its end
-// stops nothing.
-func (w *Writer) Start(ctx context.Context) {
-	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	for range workers {
-		w.running.Go(func() {
-			for w.writeNext(ctx) {
-			}
-		})
-	}
-}
-
-// Close writes the remaining conditions until ctx ends, and returns when all goroutines of the
-// Writer have ended.
-func (w *Writer) Close(ctx context.Context) {
-	w.queue.ShutDown()
-	stop := context.AfterFunc(ctx, w.cancel)
-	defer stop()
-	w.running.Wait()
-	w.cancel()
+	return &Writer{latest.New(config, target{client: client, groups: groups}), groups}
 }
 
 // Scheduled records that enough pods of a group have a node, later. It never waits. It ignores
@@ -119,35 +76,32 @@ func (w *Writer) set(key podgroup.Key, condition metav1.Condition) {
 	if w == nil || key.Source != podgroup.Kubernetes {
 		return
 	}
-	group, err := w.groups.PodGroups(key.Namespace).Get(key.Name)
+	found, err := w.groups.PodGroups(key.Namespace).Get(key.Name)
 	if err != nil {
 		return // it is gone
 	}
 	condition.Type = schedulingv1alpha2.PodGroupScheduled
-	condition.ObservedGeneration = group.Generation
+	condition.ObservedGeneration = found.Generation
 	condition.Message = truncate.ToBytes(condition.Message, maxMessage)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	current := w.currentLocked(group)
-	if next, waits := w.pending[group.UID]; waits {
-		current = &next.condition
-	}
-	if !differs(current, &condition) {
-		return
-	}
-	w.pending[group.UID] = change{key: key, condition: condition}
-	w.queue.Add(group.UID)
+	w.Set(group{key.Namespace, key.Name, found.UID}, condition)
 }
 
-// currentLocked returns the condition that a group has, nil if it has none.
-func (w *Writer) currentLocked(group *schedulingv1alpha2.PodGroup) *metav1.Condition {
-	if written, ok := w.recent.Get(group.UID); ok {
-		return written.(*metav1.Condition)
-	}
-	return meta.FindStatusCondition(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
+// target implements latest.Target.
+type target struct {
+	client clientset.Interface
+	groups schedulinglisters.PodGroupLister
 }
 
-// differs reports whether a group must get a condition in place of the current one.
+// Merge returns next, unless the group has been scheduled by then.
+func (target) Merge(earlier, next metav1.Condition) metav1.Condition {
+	if !differs(&earlier, &next) {
+		return earlier
+	}
+	return next
+}
+
+// differs reports whether a group must get a condition in place of the current one, nil if it has
+// none.
 func differs(current, next *metav1.Condition) bool {
 	switch {
 	case current == nil:
@@ -159,69 +113,37 @@ func differs(current, next *metav1.Condition) bool {
 		current.ObservedGeneration != next.ObservedGeneration
 }
 
-// writeNext writes one condition. It returns false when the Writer is closed and all are written.
-func (w *Writer) writeNext(ctx context.Context) bool {
-	uid, closed := w.queue.Get()
-	if closed {
-		return false
+// Write writes a condition, unless the group has it already or was replaced by another one.
+func (t target) Write(ctx context.Context, g group, condition, last metav1.Condition) (*metav1.Condition, error) {
+	found, err := t.groups.PodGroups(g.namespace).Get(g.name)
+	if err != nil || found.UID != g.uid {
+		return nil, nil
 	}
-	defer w.queue.Done(uid)
-	w.mu.Lock()
-	next, waits := w.pending[uid]
-	delete(w.pending, uid)
-	w.mu.Unlock()
-	if !waits || ctx.Err() != nil {
-		return true
+	current := &last
+	if last.Type == "" {
+		current = meta.FindStatusCondition(found.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
 	}
-	err := w.write(ctx, uid, next)
-	switch {
-	case err == nil, podstatus.IsGone(err):
-		w.queue.Forget(uid)
-	case w.queue.NumRequeues(uid) < attempts-1 && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err):
-		w.mu.Lock()
-		if _, newer := w.pending[uid]; !newer {
-			w.pending[uid] = next
-		}
-		w.mu.Unlock()
-		w.queue.AddRateLimited(uid)
-	default:
-		w.queue.Forget(uid)
-		klog.FromContext(ctx).Error(err, "Writing the condition of a PodGroup failed", "podGroup", klog.KRef(next.key.Namespace, next.key.Name))
+	if !differs(current, &condition) {
+		return nil, nil
 	}
-	return true
-}
-
-// write writes a condition, unless the group has it already or was replaced by another one.
-func (w *Writer) write(ctx context.Context, uid types.UID, next change) error {
-	group, err := w.groups.PodGroups(next.key.Namespace).Get(next.key.Name)
-	if err != nil || group.UID != uid {
-		return nil
-	}
-	w.mu.Lock()
-	current := w.currentLocked(group)
-	w.mu.Unlock()
-	if !differs(current, &next.condition) {
-		return nil
-	}
-	condition := next.condition
 	condition.LastTransitionTime = metav1.Now()
 	if current != nil && current.Status == condition.Status {
 		condition.LastTransitionTime = current.LastTransitionTime
 	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid}, // the API server compares it
+		"metadata": map[string]any{"uid": g.uid}, // the API server compares it
 		"status":   map[string]any{"conditions": []metav1.Condition{condition}},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = w.client.SchedulingV1alpha2().PodGroups(next.key.Namespace).
-		Patch(ctx, next.key.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = t.client.SchedulingV1alpha2().PodGroups(g.namespace).
+		Patch(ctx, g.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if podstatus.IsGone(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.recent.Add(uid, &condition)
-	return nil
+	return &condition, nil
 }

@@ -151,7 +151,7 @@ func TestAConditionIsWrittenAgainIfThatFails(t *testing.T) {
 		err     error
 		patches int
 	}{
-		"for good":  {apierrors.NewInternalError(errors.New("broken")), attempts},
+		"for good":  {apierrors.NewInternalError(errors.New("broken")), config.Attempts},
 		"forbidden": {apierrors.NewForbidden(schedulingv1alpha2.Resource("podgroups"), train.Name, nil), 1},
 		"gone":      {apierrors.NewNotFound(schedulingv1alpha2.Resource("podgroups"), train.Name), 1},
 	} {
@@ -159,7 +159,7 @@ func TestAConditionIsWrittenAgainIfThatFails(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				defer w.Close(w.ctx)
-				for range 2 * attempts {
+				for range 2 * config.Attempts {
 					w.answers = append(w.answers, test.err)
 				}
 				w.Scheduled(train)

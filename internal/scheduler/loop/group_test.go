@@ -115,7 +115,7 @@ func (w *groupWorld) failures() *failure.Handler {
 	if w.loop != nil {
 		decisions = w.loop.Decisions
 	}
-	return failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(podstatus.Config{}), nil, decisions, nil)
+	return failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(nil, nil), nil, decisions, nil)
 }
 
 // addNode adds a node with labels, which are pairs of keys and values.

@@ -4,24 +4,24 @@
 package podstatus
 
 import (
+	"cmp"
 	"context"
-	"sync"
+	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
+	clientset "k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/lru"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/latest"
 )
 
-const (
-	// workers write statuses, of one pod each at a time. With DefaultLimit of package binding they
-	// stay below the 100 requests that fit on a connection.
-	workers = 16
-	// maxRecent bounds the pods whose last written status is remembered.
-	maxRecent = 4096
-)
+// workers write statuses, of one pod each at a time. With DefaultLimit of package binding they stay
+// below the 100 requests that fit on a connection.
+const workers = 16
 
 // Update is a change of a pod's status.
 type Update struct {
@@ -33,196 +33,119 @@ type Update struct {
 	Nominating *fwk.NominatingInfo
 }
 
-// Config configures a Writer. All fields are required.
-type Config struct {
-	// Patch applies a strategic merge patch to the status of a pod. Its errors are those of the
-	// API.
-	Patch func(ctx context.Context, pod *corev1.Pod, patch []byte) error
+// Pods are the pods that wait to be scheduled.
+type Pods interface {
 	// Newest returns the newest version that is known of a pod, or nil if its status must not be
 	// written any more: it is gone, bound, or being bound.
-	Newest func(pod *corev1.Pod) *corev1.Pod
-	// Failed handles a pod whose status could not be written. It is not called if the pod turns out
-	// to be gone or bound.
-	Failed func(ctx context.Context, pod *corev1.Pod, err error)
+	Newest(pod *corev1.Pod) *corev1.Pod
+	// NotWritten handles a pod whose status could not be written. It is not called if the pod turns
+	// out to be gone or bound.
+	NotWritten(ctx context.Context, pod *corev1.Pod, err error)
 }
 
-// Writer writes the status of pods that could not be scheduled, in its own goroutines, so that the
-// scheduling loop does not wait for them. An Update replaces an earlier one of the same pod that
-// has not been written yet: only the latest counts. The statuses of one pod are written in order.
-// The Writer omits values that the pod already has.
+// Writer writes the status of pods that could not be scheduled, in the background: see
+// latest.Writer. Settle is for a pod that is about to be bound, which must not get a condition that
+// it could not be scheduled. The Writer omits values that the pod already has.
 //
 // Its methods may be called from any goroutine.
 type Writer struct {
-	cfg     Config
-	running sync.WaitGroup
-	cancel  context.CancelFunc // ends calls in progress; set by Start
-	// queue holds the UIDs of the pods with something to write. It gives one UID to one worker at a
-	// time.
-	queue workqueue.TypedInterface[types.UID]
-
-	mu sync.Mutex // guards the fields below
-	// pods holds the pods that have something to write or are being written.
-	pods map[types.UID]*entry
-	// changed is broadcast when a pod leaves pods, and when the context of a Settle ends.
-	changed sync.Cond
-	closed  bool
-
-	// recent holds the status that was written last (written by UID), which informers may not have
-	// seen. It has its own lock; only the worker that has a pod uses the pod's value.
-	recent *lru.Cache
-}
-
-// entry is a pod with something to write, or that is being written.
-type entry struct {
-	// next is the change to write next, nil if there is none.
-	next *change
-	// writing is true while a worker has the pod.
-	writing bool
+	*latest.Writer[types.UID, Update]
 }
 
 // NewWriter returns a Writer that does nothing until Start.
-func NewWriter(cfg Config) *Writer {
-	w := &Writer{cfg: cfg, queue: workqueue.NewTyped[types.UID](), pods: map[types.UID]*entry{}, recent: lru.New(maxRecent)}
-	w.changed.L = &w.mu
-	return w
+func NewWriter(client clientset.Interface, pods Pods) *Writer {
+	return &Writer{latest.New(latest.Config{What: "statuses of pods", Workers: workers, Attempts: 1}, target{client: client, pods: pods})}
 }
 
-// Start begins to write. It returns immediately. ctx provides values such as the logger; its end
-// stops nothing.
-func (w *Writer) Start(ctx context.Context) {
-	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	for range workers {
-		w.running.Go(func() { w.work(ctx) })
-	}
-}
+// Write writes an Update, later. It never waits.
+func (w *Writer) Write(u Update) { w.Set(u.Pod.UID, u) }
 
-// Close writes the remaining changes until ctx ends, and returns when all goroutines of the Writer
-// have ended.
-func (w *Writer) Close(ctx context.Context) {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.queue.ShutDown()
-	stop := context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if left := len(w.pods); left > 0 {
-			klog.FromContext(ctx).Info("The status of pods was not written in time", "pods", left)
-		}
-		w.cancel() // the workers skip the remaining changes
-	})
-	defer stop()
-	w.running.Wait()
-	w.cancel()
-}
-
-// Write writes an Update, later. It never waits, however slow the API server is: what is pending is
-// bounded by the number of pods. After Close it does nothing.
-func (w *Writer) Write(u Update) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return
-	}
-	uid := u.Pod.UID
-	e := w.pods[uid]
-	if e == nil {
-		e = &entry{}
-		w.pods[uid] = e
-	}
-	e.next = e.next.merge(u)
-	w.queue.Add(uid)
-}
-
-// Settle drops the pending change of a pod, and waits for the one that is being written, until ctx
-// ends: the pod is about to be bound, and must not get a condition that it could not be scheduled.
-func (w *Writer) Settle(ctx context.Context, uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.pods[uid]
-	if e == nil {
-		return
-	}
-	e.next = nil
-	if !e.writing {
-		return
-	}
-	stop := context.AfterFunc(ctx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.changed.Broadcast()
-	})
-	defer stop()
-	for w.pods[uid] == e && ctx.Err() == nil {
-		w.changed.Wait()
-	}
-}
-
-// work writes one status after the other, until the Writer is closed and all are written.
-func (w *Writer) work(ctx context.Context) {
-	for {
-		uid, closed := w.queue.Get()
-		if closed {
-			return
-		}
-		if next := w.begin(uid); next != nil {
-			w.write(ctx, next)
-		}
-		w.end(uid)
-		w.queue.Done(uid)
-	}
-}
-
-// begin takes the pending change of a pod, nil if Settle has dropped it.
-func (w *Writer) begin(uid types.UID) *change {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.pods[uid]
-	if e == nil {
+// nominated returns the nominated node that the pod gets, nil if it does not change.
+func (u Update) nominated() *string {
+	if u.Nominating.Mode() != fwk.ModeOverride {
 		return nil
 	}
-	next := e.next
-	e.next, e.writing = nil, true
+	return &u.Nominating.NominatedNodeName
+}
+
+// target implements latest.Target.
+type target struct {
+	client clientset.Interface
+	pods   Pods
+}
+
+// Merge puts an Update on top of an earlier one.
+func (target) Merge(earlier, next Update) Update {
+	next.Condition = cmp.Or(next.Condition, earlier.Condition)
+	if next.nominated() == nil {
+		next.Nominating = earlier.Nominating
+	}
 	return next
 }
 
-// end forgets a pod, unless there is more to write to it: then the queue has its UID again.
-func (w *Writer) end(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.pods[uid]
-	if e == nil {
-		return
+// Write writes the values that the pod does not have already. last holds those that it got last.
+func (t target) Write(ctx context.Context, _ types.UID, u, last Update) (*Update, error) {
+	pod := t.pods.Newest(u.Pod)
+	if pod == nil {
+		return nil, nil
 	}
-	e.writing = false
-	if e.next == nil {
-		delete(w.pods, uid)
-		w.changed.Broadcast()
+	patch, err := patchFor(pod, last, u)
+	if err == nil && patch == nil {
+		return nil, nil
 	}
-}
-
-// write writes the parts of a change that the pod does not have already.
-func (w *Writer) write(ctx context.Context, c *change) {
-	pod := w.cfg.Newest(c.pod)
-	if pod == nil || ctx.Err() != nil {
-		return
-	}
-	var last written
-	if known, ok := w.recent.Get(pod.UID); ok {
-		last = known.(written)
-	}
-	patch, err := patchFor(pod, last, c)
-	if err == nil && patch != nil {
-		err = w.cfg.Patch(ctx, pod, patch)
+	if err == nil {
+		err = Apply(ctx, t.client, pod, patch)
 	}
 	switch {
-	case err == nil:
-		if patch != nil {
-			w.recent.Add(pod.UID, last.with(c))
-		}
 	case IsGone(err), IsBound(err), ctx.Err() != nil:
-	default:
-		w.recent.Add(pod.UID, last.unsure(c))
-		w.cfg.Failed(ctx, pod, err)
+		return nil, nil
+	case err != nil:
+		t.pods.NotWritten(ctx, pod, err)
+		u = u.unsure()
 	}
+	written := t.Merge(last, u)
+	written.Pod = nil // not kept in memory
+	return &written, nil
+}
+
+// unsure returns the values of a pod after an Update that may have been written or not. They differ
+// from any value that can be written next.
+func (u Update) unsure() (values Update) {
+	if u.Condition != nil {
+		values.Condition = &corev1.PodCondition{}
+	}
+	if u.nominated() != nil {
+		values.Nominating = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "?"} // the name of no node
+	}
+	return values
+}
+
+// patchFor returns a strategic merge patch of the pod's status, which names the UID for the API
+// server to compare. It is nil if the pod has the values already, according to the informers, and
+// got no others since.
+func patchFor(pod *corev1.Pod, last, u Update) ([]byte, error) {
+	changed, status := false, map[string]any{}
+	if u.Condition != nil {
+		condition := ptr.To(*u.Condition)
+		changed = podutil.UpdatePodCondition(&corev1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}, condition) ||
+			last.Condition != nil && !sameCondition(last.Condition, condition)
+		status["conditions"] = []*corev1.PodCondition{condition}
+	}
+	if node := u.nominated(); node != nil {
+		before := last.nominated()
+		changed = changed || *node != pod.Status.NominatedNodeName || before != nil && *before != *node
+		status["nominatedNodeName"] = node
+		if *node == "" {
+			status["nominatedNodeName"] = nil // which removes it
+		}
+	}
+	if !changed {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+}
+
+// sameCondition reports whether two conditions of a type have the same status, reason and message.
+func sameCondition(a, b *corev1.PodCondition) bool {
+	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }

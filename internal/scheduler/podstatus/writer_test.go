@@ -23,7 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
@@ -59,21 +62,39 @@ func newServer(pods ...*corev1.Pod) *server {
 	return s
 }
 
-func (s *server) writer() *Writer {
-	return NewWriter(Config{Patch: s.patch, Newest: s.newest, Failed: func(_ context.Context, pod *corev1.Pod, err error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failed = append(s.failed, pod.Name+": "+err.Error())
-	}})
+func (s *server) writer() *Writer { return NewWriter(clientOf{patch: s.patch}, s) }
+
+// clientOf is a client that can only patch pods. That of package fake sends one request at a time.
+type clientOf struct {
+	clientset.Interface
+	corev1client.CoreV1Interface
+	corev1client.PodInterface
+	patch func(ctx context.Context, podName string, patch []byte) error
 }
 
-func (s *server) newest(pod *corev1.Pod) *corev1.Pod {
+func (c clientOf) CoreV1() corev1client.CoreV1Interface  { return c }
+func (c clientOf) Pods(string) corev1client.PodInterface { return c }
+func (c clientOf) RESTClient() rest.Interface            { return nil }
+func (c clientOf) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+	return nil, c.patch(ctx, name, patch)
+}
+
+// Newest implements Pods.
+func (s *server) Newest(pod *corev1.Pod) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[pod.UID]
 }
 
-func (s *server) patch(_ context.Context, pod *corev1.Pod, patch []byte) error {
+// NotWritten implements Pods.
+func (s *server) NotWritten(_ context.Context, pod *corev1.Pod, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = append(s.failed, pod.Name+": "+err.Error())
+}
+
+func (s *server) patch(_ context.Context, podName string, patch []byte) error {
+	pod := newPod(podName)
 	s.mu.Lock()
 	if s.busy[pod.UID] {
 		panic("a pod is patched twice at the same time")
@@ -223,7 +244,7 @@ func TestWrite(t *testing.T) {
 	t.Run("takes place at the API server", func(t *testing.T) {
 		pod := newPod("pod")
 		client := fake.NewClientset(pod)
-		patch, err := patchFor(pod, written{}, &change{condition: because("no room")})
+		patch, err := patchFor(pod, Update{}, Update{Condition: because("no room")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,14 +463,18 @@ func TestAHangingAPIServerDoesNotHoldUpTheCaller(t *testing.T) {
 
 func TestCloseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		w := NewWriter(Config{Newest: func(pod *corev1.Pod) *corev1.Pod { return pod }, Patch: func(ctx context.Context, _ *corev1.Pod, _ []byte) error {
+		var pods []*corev1.Pod
+		for i := range 100 {
+			pods = append(pods, newPod(fmt.Sprint(i)))
+		}
+		s := newServer(pods...)
+		w := NewWriter(clientOf{patch: func(ctx context.Context, _ string, _ []byte) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, Failed: func(_ context.Context, pod *corev1.Pod, _ error) { s.failed = append(s.failed, pod.Name) }})
+		}}, s)
 		w.Start(t.Context())
-		for i := range 100 {
-			w.Write(Update{Pod: newPod(fmt.Sprint(i)), Condition: because("no room")})
+		for _, pod := range pods {
+			w.Write(Update{Pod: pod, Condition: because("no room")})
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -526,9 +551,6 @@ func TestEveryPodGetsItsLastUpdate(t *testing.T) {
 						want += last[i].Nominating.NominatedNodeName
 					}
 					s.expect(t, pod, want)
-				}
-				if n := len(w.pods) + w.queue.Len(); n > 0 {
-					t.Errorf("%d pods are not forgotten", n)
 				}
 			})
 		})

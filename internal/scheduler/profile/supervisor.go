@@ -52,10 +52,9 @@ var errUnwanted = errors.New("the profile was changed again or deleted")
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
-	start    func(context.Context, *config.Profile) *Build
-	clock    clock.Clock
-	lifetime context.Context
-	changed  func()
+	start   func(context.Context, *config.Profile) *Build
+	clock   clock.Clock
+	changed func()
 
 	// underWay holds the builds that run, and those whose instance was not taken yet, by scheduler
 	// name.
@@ -110,23 +109,24 @@ type Outcome struct {
 // Pending reports whether the build is running or has not begun.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
-// NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts
-// end with lifetime: then running builds are cut off and instances that were not taken are
-// discarded. It calls changed, from any goroutine, when Build has to be called again: a build that
-// was set aside has ended, or some builds have not begun. changed must not block.
-func NewSupervisor(lifetime context.Context, start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
+// NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls changed,
+// from any goroutine, when Build has to be called again: a build that was set aside has ended, or
+// some builds have not begun. changed must not block.
+func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
 	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
 	retries.Clock = clock
 	// A failure is forgotten when its profile is built, changed or gone, however long a try takes.
 	retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
 	return &Supervisor{
-		start: start, clock: clock, lifetime: lifetime, changed: changed,
+		start: start, clock: clock, changed: changed,
 		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{}, retries: retries,
 	}
 }
 
 // Build builds the wanted profiles, by scheduler name, and gives up all other builds. It waits only
-// briefly for each build, and returns the outcome of each. The builds use the logger of ctx.
+// briefly for each build, and returns the outcome of each. The builds go on after the call with
+// ctx, and with its logger. When ctx ends, running builds are cut off, and instances that were not
+// taken are discarded.
 func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
 	patience, turnEnds, waiting := buildPatience, s.clock.Now().Add(buildTurn), false
@@ -199,10 +199,10 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 		if !s.mustBegin(cfg) {
 			return s.failed(name), false
 		}
-		b = &supervised{Build: s.start(klog.NewContext(s.lifetime, logger), cfg)}
+		b = &supervised{Build: s.start(klog.NewContext(ctx, logger), cfg)}
 		s.underWay[name] = b
 	}
-	timedOut = s.await(b, patience)
+	timedOut = s.await(ctx, b, patience)
 	switch {
 	case timedOut && ctx.Err() == nil:
 		logger.Info("Building a profile takes long; continuing with the other profiles")
@@ -225,7 +225,7 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 
 // await waits for a build, and sets it aside if it does not end in time. timedOut reports whether
 // it did so.
-func (s *Supervisor) await(b *supervised, patience time.Duration) (timedOut bool) {
+func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Duration) (timedOut bool) {
 	select {
 	case <-b.Done():
 		b.aside = false
@@ -241,7 +241,7 @@ func (s *Supervisor) await(b *supervised, patience time.Duration) (timedOut bool
 	case <-b.Done():
 		return false
 	case <-timer.C():
-	case <-s.lifetime.Done():
+	case <-ctx.Done():
 	}
 	b.aside = true
 	b.OnEnd(s.changed)

@@ -34,7 +34,8 @@ type supervision struct {
 	// started are the builds in their order, and changes is the number of reported changes.
 	started []*Build
 	changes atomic.Int32
-	// end ends the lifetime.
+	// ctx is the context of builds, and end ends it.
+	ctx context.Context
 	end context.CancelFunc
 }
 
@@ -42,9 +43,9 @@ type supervision struct {
 func supervise(t *testing.T, name string, test func(*testing.T, *supervision)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			lifetime, end := context.WithCancel(quiet(t))
-			s := &supervision{generations: newGenerations(), ends: map[string]error{}, end: end}
-			s.Supervisor = NewSupervisor(lifetime, s.start, clock.RealClock{}, func() { s.changes.Add(1) })
+			ctx, end := context.WithCancel(quiet(t))
+			s := &supervision{generations: newGenerations(), ends: map[string]error{}, ctx: ctx, end: end}
+			s.Supervisor = NewSupervisor(s.start, clock.RealClock{}, func() { s.changes.Add(1) })
 			test(t, s)
 			end()
 			synctest.Wait()
@@ -81,7 +82,7 @@ func (s *supervision) build(t *testing.T, profiles ...string) (outcomes map[stri
 		wanted[p[:1]] = &config.Profile{SchedulerName: p[:1], Revision: p[1:]}
 	}
 	before := len(s.started)
-	outcomes = s.Build(t.Context(), wanted)
+	outcomes = s.Build(s.ctx, wanted)
 	if got := slices.Sorted(maps.Keys(outcomes)); !slices.Equal(got, slices.Sorted(maps.Keys(wanted))) {
 		t.Fatalf("the outcomes are of %v, wanted are %v", got, profiles)
 	}
@@ -282,7 +283,7 @@ func TestASupervisor(t *testing.T) {
 		}
 	})
 
-	supervise(t, "discards everything when its lifetime ends", func(t *testing.T, s *supervision) {
+	supervise(t, "discards everything when its context ends", func(t *testing.T, s *supervision) {
 		s.ends["a"] = nil
 		outcomes, _ := s.build(t, "a1", "b1")
 		s.end()

@@ -22,12 +22,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/test/leaks"
@@ -37,30 +43,63 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// world is a Keeper with an API server. Everything runs in a bubble of synctest.
+// world is a Reconciler with an API server. Everything runs in a bubble of synctest.
 type world struct {
 	*WithT
-	*Keeper
-	t      *testing.T
-	ctx    context.Context
-	pods   *fake.Clientset
-	groups *dynamicfake.FakeDynamicClient
-	stops  []func()
+	*Reconciler
+	t        *testing.T
+	ctx      context.Context
+	pods     *fake.Clientset
+	groups   *dynamicfake.FakeDynamicClient
+	informer toolscache.SharedIndexInformer
+	stops    []func()
 
 	mu      sync.Mutex // guards the fields below
 	patches int
 	lists   int
 	// answers are the errors of the next patches.
 	answers []error
-	// mine are the scheduler names that have a profile.
-	mine map[string]bool
+}
+
+// statusWriter writes the status of PodGroups.
+type statusWriter struct {
+	client.SubResourceWriter
+	groups dynamic.Interface
+}
+
+func (w statusWriter) Patch(ctx context.Context, group client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	data, err := patch.Data(group)
+	if err != nil {
+		return err
+	}
+	_, err = w.groups.Resource(podgroup.Resource).Namespace(group.GetNamespace()).
+		Patch(ctx, group.GetName(), patch.Type(), data, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// testWatch is a watch with an informer of PodGroups that needs no manager.
+type testWatch struct {
+	*watch
+	t      *testing.T
+	groups toolscache.SharedIndexInformer
+	ended  chan struct{}
+}
+
+func (w testWatch) Start(ctx context.Context, queue requests) error {
+	go func() {
+		defer close(w.ended)
+		if err := w.follow(ctx, queue, w.groups); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	return nil
 }
 
 // newWorld returns a world without groups, in which "mine" has a profile.
 func newWorld(t *testing.T) *world {
 	kinds := map[schema.GroupVersionResource]string{podgroup.Resource: podgroup.Kind.Kind + "List"}
 	w := &world{
-		WithT: NewWithT(t), t: t, ctx: klog.NewContext(t.Context(), logr.Discard()), mine: map[string]bool{"mine": true},
+		WithT: NewWithT(t), t: t, ctx: klog.NewContext(t.Context(), logr.Discard()),
 		pods: fake.NewClientset(), groups: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
 	}
 	w.groups.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -86,24 +125,34 @@ func newWorld(t *testing.T) *world {
 		}
 		return false, nil, nil
 	})
-	groups := dynamicinformer.NewFilteredDynamicInformer(w.groups, podgroup.Resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
-	w.background(groups.RunWithContext)
-	keeper, err := New(Config{Pods: w.pods, Groups: w.groups, Informer: groups, Scheduled: func(name string) bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.mine[name]
-	}})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Keeper = keeper
+	w.informer = dynamicinformer.NewFilteredDynamicInformer(w.groups, podgroup.Resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	w.background(w.informer.RunWithContext)
+	w.follow()
 	return w
 }
 
-// lead runs the Keeper until the end of the world, or the call of the function that it returns.
+// follow lets the world have a new Reconciler, which does not run.
+func (w *world) follow() {
+	w.Reconciler = New(w.pods, nil, statusWriter{groups: w.groups})
+	w.SetProfiles(sets.New("mine"))
+}
+
+// lead runs the Reconciler, with a controller as the manager would, until the end of the world, or
+// the call of the function that it returns.
 func (w *world) lead() (stop func()) {
+	options := options()
+	options.Reconciler, options.CacheSyncTimeout = w.Reconciler, 1000*time.Hour
+	options.LogConstructor = func(*reconcile.Request) logr.Logger { return logr.Discard() }
+	options.SkipNameValidation = ptr.To(true)
+	runs, err := controller.NewUnmanaged("podgroups", options)
+	w.Expect(err).NotTo(HaveOccurred())
+	watched := testWatch{watch: w.watch, t: w.t, groups: w.informer, ended: make(chan struct{})}
+	w.Expect(runs.Watch(watched)).To(Succeed())
 	return w.background(func(ctx context.Context) {
-		if err := w.Run(ctx); err != nil {
+		if err := runs.Start(ctx); err != nil {
 			w.t.Error(err)
 		}
+		<-watched.ended
 	})
 }
 
@@ -292,10 +341,7 @@ func TestGroupsOfOtherSchedulersAreLeftToThem(t *testing.T) {
 		w.Expect(w.statusOf("ml", "g")).To(Equal(status{}))
 		w.Expect(w.statusOf("ml", "mixed").Phase).To(Equal(scheduling))
 		w.expectPatches(1, "of the mixed group")
-		w.mu.Lock()
-		w.mine["theirs"] = true
-		w.mu.Unlock()
-		w.Recheck()
+		w.SetProfiles(sets.New("mine", "theirs"))
 		w.pause(time.Minute)
 		w.Expect(w.statusOf("ml", "g").Phase).To(Equal(scheduling), "there is a profile for it now")
 	})
@@ -305,7 +351,7 @@ func TestPodsAreNotListedWithoutGroups(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.createPods("g", "mine", 1)
 		stop := w.lead()
-		w.Recheck()
+		w.SetProfiles(sets.New("mine", "theirs"))
 		w.pause(time.Hour)
 		w.Expect(w.lists).To(BeZero())
 		w.createGroup("ml", "g", 1)
@@ -316,6 +362,7 @@ func TestPodsAreNotListedWithoutGroups(t *testing.T) {
 		w.createGroup("ml", "h", 1)
 		w.pause(time.Hour)
 		w.Expect(w.statusOf("ml", "h")).To(Equal(status{}), "a follower writes nothing")
+		w.follow()
 		w.lead()
 		w.pause(time.Minute)
 		w.Expect(w.statusOf("ml", "h")).To(Equal(status{Phase: pending}), "the next leader looks at all groups")
@@ -330,27 +377,41 @@ func TestPodsAreNotListedWithoutGroups(t *testing.T) {
 }
 
 func TestAFailedWriteIsRepeated(t *testing.T) {
-	conflict := apierrors.NewConflict(podgroup.Resource.GroupResource(), "g", errors.New("newer"))
-	internal := apierrors.NewInternalError(errors.New("broken"))
-	for name, err := range map[string]error{"the API server is broken": internal, "the informer is late": conflict} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				for range 5 {
-					w.answers = append(w.answers, err)
-				}
-				w.lead()
-				w.createGroup("ml", "g", 1)
-				w.pause(settle + 14*time.Second)
-				w.expectPatches(4, "after 1, 2 and 4 seconds, and not after 8 yet")
-				w.createPods("g", "mine", 1)
-				w.pause(settle)
-				w.expectPatches(4, "although something has changed")
-				w.pause(time.Minute)
-				w.expectPatches(6, "until it succeeds")
-				w.Expect(w.statusOf("ml", "g").Phase).To(Equal(scheduling))
-			})
-		})
-	}
+	inWorld(t, func(w *world) {
+		for range 5 {
+			w.answers = append(w.answers, apierrors.NewInternalError(errors.New("broken")))
+		}
+		w.lead()
+		w.createGroup("ml", "g", 1)
+		w.pause(settle + 14*time.Second)
+		w.expectPatches(4, "after 1, 2 and 4 seconds, and not after 8 yet")
+		w.createPods("g", "mine", 1)
+		w.pause(settle)
+		w.expectPatches(5, "something has changed")
+		w.pause(15 * time.Second)
+		w.expectPatches(5, "after 16 seconds")
+		w.pause(time.Second)
+		w.expectPatches(6, "until it succeeds")
+		w.Expect(w.statusOf("ml", "g").Phase).To(Equal(scheduling))
+	})
+}
+
+func TestTheInformerIsLate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.answers = []error{apierrors.NewConflict(podgroup.Resource.GroupResource(), "g", errors.New("newer"))}
+		w.lead()
+		w.createGroup("ml", "g", 1)
+		w.pause(time.Hour)
+		w.expectPatches(1, "the informer has not seen the newer version yet")
+		newer, err := w.groups.Resource(podgroup.Resource).Namespace("ml").Get(w.ctx, "g", metav1.GetOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		newer.SetLabels(map[string]string{"by": "another"})
+		_, err = w.groups.Resource(podgroup.Resource).Namespace("ml").Update(w.ctx, newer, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.pause(settle)
+		w.expectPatches(2, "it has")
+		w.Expect(w.statusOf("ml", "g").Phase).To(Equal(pending))
+	})
 }
 
 func TestAGroupThatIsDeletedIsForgotten(t *testing.T) {
@@ -370,10 +431,10 @@ func TestAGroupThatIsDeletedIsForgotten(t *testing.T) {
 	})
 }
 
-func TestNoKeeperKeepsNothing(t *testing.T) {
-	var k *Keeper
-	k.Recheck()
-	if err := k.Run(t.Context()); err != nil {
+func TestNoReconcilerKeepsNothing(t *testing.T) {
+	var r *Reconciler
+	r.SetProfiles(sets.New("mine"))
+	if err := r.SetupWithManager(nil); err != nil {
 		t.Error(err)
 	}
 }
