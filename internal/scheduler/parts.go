@@ -245,7 +245,7 @@ func newForker(p *parts, groups *podgroup.Registry, store *profile.Store, cfg *C
 }
 
 // newAlgorithm returns the algorithm, with or without a fast path.
-func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Scheduler {
+func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Algorithm {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
 		cfg.Engine = fastpath.New(snapshot, maxBytes)
