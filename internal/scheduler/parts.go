@@ -236,7 +236,7 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *d
 }
 
 // newAlgorithm returns the algorithm, with or without a fast path.
-func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Scheduler {
+func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Algorithm {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
 		cfg.Engine = fastpath.New(snapshot, maxBytes)

@@ -35,7 +35,7 @@ type livesched struct {
 	timing   timing.Cycle
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
-	decides  *algorithm.Scheduler
+	decides  *algorithm.Algorithm
 	// profiles take turns. placed is the number of calls of Place.
 	profiles []algorithm.Params
 	unlike   bool // see Profiles

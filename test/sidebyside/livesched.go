@@ -51,7 +51,7 @@ type Livesched struct {
 	Result algorithm.Result
 
 	ctx       context.Context
-	algorithm *algorithm.Scheduler
+	algorithm *algorithm.Algorithm
 	scope     *informers.Scope
 }
 

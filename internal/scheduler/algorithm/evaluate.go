@@ -22,8 +22,8 @@ type Evaluation struct {
 
 // Evaluate is Schedule on the scalar path, and returns what led to the decision. Unlike Schedule,
 // it scores a node that is the only one, too.
-func (s *Scheduler) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
-	c := s.newScalar(request{p, state, pod})
+func (a *Algorithm) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
+	c := a.newScalar(request{p, state, pod})
 	decision, err := c.schedule(ctx)
 	if err == nil && len(c.feasible) == 1 {
 		c.scores, err = c.prioritize(ctx, c.feasible)

@@ -26,7 +26,7 @@ const (
 	byNoNodes fastpath.Reason = "no_nodes"
 )
 
-// fastPath holds what a Scheduler needs for its fast path.
+// fastPath holds what an Algorithm needs for its fast path.
 type fastPath struct {
 	engine *fastpath.Engine
 	verify bool
@@ -34,33 +34,33 @@ type fastPath struct {
 }
 
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
-func (s *Scheduler) scheduleFast(ctx context.Context, r request) (Decision, error) {
-	attempt := s.decideFast(ctx, r)
+func (a *Algorithm) scheduleFast(ctx context.Context, r request) (Decision, error) {
+	attempt := a.decideFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
-		if placement, ok := s.take(ctx, fit); ok {
-			s.count(r, metrics.PathFast, placement.Uncached)
+		if placement, ok := a.take(ctx, fit); ok {
+			a.count(r, metrics.PathFast, placement.Uncached)
 			return Decision{Result: resultOf(placement), fit: fit}, nil
 		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
-		if err := s.explain(ctx, r, unfit); err != nil {
-			s.count(r, metrics.PathFast, fastpath.NoFit)
+		if err := a.explain(ctx, r, unfit); err != nil {
+			a.count(r, metrics.PathFast, fastpath.NoFit)
 			return Decision{}, err
 		}
 	} else if err := attempt.Err(); err != nil {
-		s.count(r, metrics.PathFast, attempt.Reason())
+		a.count(r, metrics.PathFast, attempt.Reason())
 		return Decision{}, err
 	}
-	s.count(r, metrics.PathScalar, attempt.Reason())
-	return s.scheduleAfter(ctx, r, attempt)
+	a.count(r, metrics.PathScalar, attempt.Reason())
+	return a.scheduleAfter(ctx, r, attempt)
 }
 
 // scheduleAfter decides on the scalar path after an attempt on the fast path. If the pod fits no
 // node, it keeps the explanation for the other pods of the class.
-func (s *Scheduler) scheduleAfter(ctx context.Context, r request, attempt fastpath.Attempt) (Decision, error) {
+func (a *Algorithm) scheduleAfter(ctx context.Context, r request, attempt fastpath.Attempt) (Decision, error) {
 	state := r.state
 	r.state = attempt.State()
-	decision, err := s.newScalar(r).schedule(ctx)
+	decision, err := a.newScalar(r).schedule(ctx)
 	if unfit, ok := attempt.Unfit(); ok {
 		if kept := keepExplanation(ctx, unfit, r.state, err); kept != (framework.Refusals{}) {
 			framework.WriteRefusals(state, &kept)
@@ -71,8 +71,8 @@ func (s *Scheduler) scheduleAfter(ctx context.Context, r request, attempt fastpa
 
 // reasonForScalarPath returns the reason for which a pod takes the scalar path without trying the
 // fast path, or None.
-func (s *Scheduler) reasonForScalarPath(r request) fastpath.Reason {
-	if s.fast.engine.NumNodes() == 0 {
+func (a *Algorithm) reasonForScalarPath(r request) fastpath.Reason {
+	if a.fast.engine.NumNodes() == 0 {
 		return byNoNodes
 	}
 	for _, extender := range r.Extenders {
@@ -84,10 +84,10 @@ func (s *Scheduler) reasonForScalarPath(r request) fastpath.Reason {
 }
 
 // decideFast decides on the fast path.
-func (s *Scheduler) decideFast(ctx context.Context, r request) fastpath.Attempt {
+func (a *Algorithm) decideFast(ctx context.Context, r request) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
-	attempt := s.fast.engine.Decide(ctx, fastpath.Request{
-		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(s.fast.engine.NumNodes()),
+	attempt := a.fast.engine.Decide(ctx, fastpath.Request{
+		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(a.fast.engine.NumNodes()),
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
 		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
@@ -96,8 +96,8 @@ func (s *Scheduler) decideFast(ctx context.Context, r request) fastpath.Attempt 
 }
 
 // take places the pod on one of the best nodes, if it can be placed there.
-func (s *Scheduler) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
-	return fit.Take(ctx, s.draw(fit.Len(), fit.NumPods))
+func (a *Algorithm) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
+	return fit.Take(ctx, a.draw(fit.Len(), fit.NumPods))
 }
 
 func resultOf(p fastpath.Placement) Result {
@@ -110,10 +110,10 @@ func resultOf(p fastpath.Placement) Result {
 // explain returns the error for a pod that fits no node. It returns nil if the scalar path must
 // find the reasons, which takes long: it does so once for all pods of the class, until something
 // changes.
-func (s *Scheduler) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
+func (a *Algorithm) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
 	if r.Unexplained {
 		return &schedframework.FitError{
-			Pod: r.pod, NumAllNodes: s.fast.engine.NumNodes(),
+			Pod: r.pod, NumAllNodes: a.fast.engine.NumNodes(),
 			Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
 		}
 	}
@@ -144,9 +144,9 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 }
 
 // count counts a decision of a profile that appears in the metrics.
-func (s *Scheduler) count(r request, path string, reason fastpath.Reason) {
+func (a *Algorithm) count(r request, path string, reason fastpath.Reason) {
 	if r.Framework.Measured() {
-		s.fast.counts.count(path, reason)
+		a.fast.counts.count(path, reason)
 	}
 }
 

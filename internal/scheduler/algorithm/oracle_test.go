@@ -41,7 +41,7 @@ type oracle struct {
 	factory   informers.SharedInformerFactory
 	snapshot  *schedcache.Snapshot
 
-	ours    *Scheduler
+	ours    *Algorithm
 	profile Params
 
 	checkAllFilters bool

@@ -20,17 +20,17 @@ type outcome struct {
 }
 
 // tryFast decides on the fast path, and takes a node if the pod fits one.
-func (s *Scheduler) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
-	if s.fast == nil {
+func (a *Algorithm) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
+	if a.fast == nil {
 		return outcome{reason: "off"}
 	}
 	r := request{p, state, pod}
-	if reason := s.reasonForScalarPath(r); reason != fastpath.None {
+	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
 		return outcome{reason: reason}
 	}
-	o := outcome{Attempt: s.decideFast(ctx, r)}
+	o := outcome{Attempt: a.decideFast(ctx, r)}
 	if fit, ok := o.Fit(); ok {
-		o.Placement, _ = s.take(ctx, fit)
+		o.Placement, _ = a.take(ctx, fit)
 	}
 	o.reason = o.Attempt.Reason()
 	return o

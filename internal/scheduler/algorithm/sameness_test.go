@@ -38,7 +38,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path
+// world is a cluster in livesched's cache that changes at random, and an Algorithm with a fast path
 // that decides in it.
 type world struct {
 	*generator
@@ -47,7 +47,7 @@ type world struct {
 	handle   handle
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
-	ours     *Scheduler
+	ours     *Algorithm
 	profiles []Params
 	// noTrackers leaves PodTopologySpread and InterPodAffinity to the scalar path.
 	noTrackers bool

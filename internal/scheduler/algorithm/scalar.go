@@ -12,7 +12,7 @@ import (
 
 // scalarAttempt is one decision on the scalar path.
 type scalarAttempt struct {
-	*Scheduler
+	*Algorithm
 	request
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
@@ -24,8 +24,8 @@ type scalarAttempt struct {
 }
 
 // newScalar starts a decision on the scalar path.
-func (s *Scheduler) newScalar(r request) *scalarAttempt {
-	return &scalarAttempt{Scheduler: s, request: r}
+func (a *Algorithm) newScalar(r request) *scalarAttempt {
+	return &scalarAttempt{Algorithm: a, request: r}
 }
 
 // schedule decides on the scalar path.

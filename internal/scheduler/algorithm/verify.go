@@ -21,22 +21,22 @@ import (
 // scheduleBoth decides on both paths and compares them (--fast-path=verify). The decision of the
 // scalar path is used. Both evaluate all nodes, whatever the percentage: two searches that end
 // early may find different nodes.
-func (s *Scheduler) scheduleBoth(ctx context.Context, r request) (Decision, error) {
+func (a *Algorithm) scheduleBoth(ctx context.Context, r request) (Decision, error) {
 	all := r
 	all.PercentageOfNodesToScore, all.state = 100, schedframework.NewCycleState()
-	attempt := s.decideFast(ctx, all)
+	attempt := a.decideFast(ctx, all)
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {
-		placement, placed = s.take(ctx, fit)
+		placement, placed = a.take(ctx, fit)
 	}
 	if placed {
-		s.count(r, metrics.PathFast, placement.Uncached)
+		a.count(r, metrics.PathFast, placement.Uncached)
 		r.PercentageOfNodesToScore = 100
 	} else {
-		s.count(r, metrics.PathScalar, attempt.Reason())
+		a.count(r, metrics.PathScalar, attempt.Reason())
 	}
-	scalar := s.newScalar(r)
+	scalar := a.newScalar(r)
 	decision, err := scalar.schedule(ctx)
 	if ctx.Err() != nil || attempt.NominationsChanged() {
 		return decision, err
@@ -44,7 +44,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, r request) (Decision, erro
 	if placed && err == nil {
 		decision.Class = placement.Class
 	}
-	if difference := s.compare(ctx, attempt, scalar, err); difference != nil {
+	if difference := a.compare(ctx, attempt, scalar, err); difference != nil {
 		metrics.FastPathDifferences.Inc()
 		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(r.pod),
 			"fast", placement.NodeName, "scalar", decision.SuggestedHost)
@@ -57,7 +57,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, r request) (Decision, erro
 
 // compare returns an error if an attempt on the fast path differs from one on the scalar path,
 // which has ended with err. An attempt that leaves the pod to the scalar path does not differ.
-func (s *Scheduler) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
+func (a *Algorithm) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
 	if unfit, ok := attempt.Unfit(); ok {
 		return compareUnfit(ctx, unfit, scalar, err)
 	}

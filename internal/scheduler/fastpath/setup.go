@@ -15,8 +15,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// setup holds what is kept for plugins with their arguments: classes and rows. Instances of profiles
-// with the same plugins and arguments decide alike, so they share a setup.
+// setup holds what is kept for plugins with their arguments: classes and rows. Instances with the
+// same plugins and arguments decide alike, so they share a setup.
 type setup struct {
 	// rowPlan is the same for all instances. Their Plans hold the plugins.
 	rowPlan

@@ -25,7 +25,7 @@ const classMemory = 64 << 20
 // that decide the same pods in the same state, with the same draws, decide the same.
 type Decider struct {
 	fork      *Fork
-	algorithm *algorithm.Scheduler
+	algorithm *algorithm.Algorithm
 	intN      func(n int) int
 	// preempts means that Preempt will be called.
 	preempts bool

@@ -88,7 +88,7 @@ type Fork struct {
 	nominator *queue.Nominator
 	env       *profile.Environment
 	builder   *profile.Builder
-	algorithm *algorithm.Scheduler
+	algorithm *algorithm.Algorithm
 	scope     *informers.Scope
 	// profiles are those that were active when the fork was made.
 	profiles *profile.Map

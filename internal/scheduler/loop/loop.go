@@ -73,7 +73,7 @@ type Loop struct {
 	Profiles  *profile.Store
 	Cache     *cache.Cache
 	Snapshot  *cache.Snapshot
-	Algorithm *algorithm.Scheduler
+	Algorithm *algorithm.Algorithm
 	// Groups knows the pod groups. nil: there are none.
 	Groups *podgroup.Registry
 	// GroupConditions writes what becomes of the groups into their objects. nil: nobody does.

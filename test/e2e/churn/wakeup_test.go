@@ -74,7 +74,7 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 // oracle runs plugins beside a livesched, on its own snapshot.
 type oracle struct {
 	env       *profile.Environment
-	algorithm *algorithm.Scheduler
+	algorithm *algorithm.Algorithm
 	closers   []func()
 }
 

@@ -20,7 +20,7 @@ import (
 // becomes the pod's condition.
 var ErrNoNodesAvailable = errors.New("no nodes available to schedule pods")
 
-// Config configures a Scheduler.
+// Config configures an Algorithm.
 type Config struct {
 	// Snapshot is the snapshot of the cluster that decisions use. The caller of Schedule refreshes
 	// it between the calls. Nodes are sampled in the order of NodeInfos().List().
@@ -62,9 +62,9 @@ type request struct {
 	pod   *corev1.Pod
 }
 
-// Scheduler decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
+// Algorithm decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
 // serves all profiles, so that they share one rotation of sampled nodes.
-type Scheduler struct {
+type Algorithm struct {
 	snapshot fwk.SharedLister
 	intN     func(n int) int
 	// reproducible is that of the Config.
@@ -75,16 +75,16 @@ type Scheduler struct {
 	fast *fastPath
 }
 
-// New returns a Scheduler.
-func New(cfg Config) *Scheduler {
-	s := &Scheduler{snapshot: cfg.Snapshot, intN: cfg.IntN, reproducible: cfg.Reproducible}
-	if s.intN == nil {
-		s.intN = rand.IntN
+// New returns an Algorithm.
+func New(cfg Config) *Algorithm {
+	a := &Algorithm{snapshot: cfg.Snapshot, intN: cfg.IntN, reproducible: cfg.Reproducible}
+	if a.intN == nil {
+		a.intN = rand.IntN
 	}
 	if cfg.Engine != nil {
-		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
+		a.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
 	}
-	return s
+	return a
 }
 
 // Schedule finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
@@ -93,19 +93,19 @@ func New(cfg Config) *Scheduler {
 // If the pod fits no node, the error is, or wraps, a *schedframework.FitError, which has the reason
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
 // plugin or an extender, or is the cause of ctx.
-func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
+func (a *Algorithm) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
 	r := request{p, state, pod}
-	if s.fast == nil || p.FastPath == nil {
-		return s.newScalar(r).schedule(ctx)
+	if a.fast == nil || p.FastPath == nil {
+		return a.newScalar(r).schedule(ctx)
 	}
-	if reason := s.reasonForScalarPath(r); reason != fastpath.None {
-		s.count(r, metrics.PathScalar, reason)
-		return s.newScalar(r).schedule(ctx)
+	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
+		a.count(r, metrics.PathScalar, reason)
+		return a.newScalar(r).schedule(ctx)
 	}
-	if s.fast.verify {
-		return s.scheduleBoth(ctx, r)
+	if a.fast.verify {
+		return a.scheduleBoth(ctx, r)
 	}
-	return s.scheduleFast(ctx, r)
+	return a.scheduleFast(ctx, r)
 }
 
 // draws is the number of nodes with the same total whose pods are counted. With one, pods would
@@ -115,16 +115,16 @@ const draws = 32
 
 // draw chooses among n nodes with the same total. It draws some of them, or takes all if they are
 // few, and returns the one with the fewest pods.
-func (s *Scheduler) draw(n int, pods func(i int) int) int {
+func (a *Algorithm) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0
 	}
-	first := s.intN(n)
+	first := a.intN(n)
 	chosen, fewest := first, pods(first)
 	for k := 1; k < min(n, draws) && fewest > 0; k++ {
 		i := (first + k) % n
 		if n > draws {
-			i = s.intN(n)
+			i = a.intN(n)
 		}
 		if here := pods(i); here < fewest {
 			chosen, fewest = i, here
