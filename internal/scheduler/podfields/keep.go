@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The functions with Keep in their names return objects with the fields that decisions depend on, and with
-// those alone: what they do not name is not in a snapshot. The results share memory with the
-// originals, which belong to informers.
+// The functions with Keep in their names return objects with the fields that decisions depend on,
+// and with those alone: what they do not name is not in a snapshot. The results share memory with
+// the originals, which belong to informers.
 
 // KeepMeta returns the metadata, with the annotations that are named.
 func KeepMeta(m *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
