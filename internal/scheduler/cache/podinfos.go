@@ -57,7 +57,7 @@ func (a *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 	a.mu.Lock()
 	info := a.known[key].Value()
 	a.mu.Unlock()
-	if info == nil || !podfields.SameRequestInputs(info.Pod, pod) || !podfields.SameNodeClaims(info.Pod, pod) {
+	if info == nil || !podfields.SameRequestInputs(info.Pod, pod) {
 		return nil
 	}
 	copied := *info

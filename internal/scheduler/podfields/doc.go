@@ -6,9 +6,9 @@
 //
 //	             |  write    groups of fields as parts of keys: what one plugin reads
 //	fields       |  same     whether two objects are equal in a group
-//	of a pod ----|  claims   what a pod asks for besides CPU and memory
-//	or node      |  keep     copies the fields that decisions depend on, for snapshots
-//	             |  drop     removes the fields that only kubelets and users read, to save memory
+//	of a pod ----|  traits   what a pod asks for besides CPU and memory, whether it stays with its node
+//	or node      |  keep     copies the fields that decisions depend on, for snapshots, and drops those
+//	             |           that only kubelets and users read, to save memory
 //
 // Which plugin reads which group is not known here: the packages profile (for hints) and fastpath
 // (for decisions) have these tables.

@@ -243,7 +243,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		if !known[field] {
 			t.Errorf(`the API has a new field, %s. Look for it in kube-scheduler's plugins, in k8s.io/component-helpers and in livesched's plugins.
 If one of them reads it, let the functions of this package read it that this concerns: write.go (keys of pods), same.go (is an update a change?),
-claims.go, keep.go (snapshots) and drop.go (memory). Then add it to testdata/fields.txt, with its readers, or why there are none. Now its readers are %v.`, field, readers)
+traits.go and keep.go (snapshots and memory). Then add it to testdata/fields.txt, with its readers, or why there are none. Now its readers are %v.`, field, readers)
 		}
 	}
 }

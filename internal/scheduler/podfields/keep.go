@@ -4,25 +4,21 @@
 package podfields
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The functions of this file return objects with the fields that decisions depend on, and with
-// those alone: what they do not name is not in a snapshot. The results share memory with the
-// originals, which belong to informers.
+// The functions with Keep in their names return objects with the fields that decisions depend on,
+// and with those alone: what they do not name is not in a snapshot. The results share memory with
+// the originals, which belong to informers.
 
 // KeepMeta returns the metadata, with the annotations that are named.
 func KeepMeta(m *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels,
-	}
-	for i := range m.OwnerReferences {
-		owner := &m.OwnerReferences[i]
-		out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{
-			APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: owner.UID, Controller: owner.Controller,
-		})
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels, OwnerReferences: m.OwnerReferences,
 	}
 	for _, key := range annotations {
 		if value, ok := m.Annotations[key]; ok {
@@ -35,10 +31,7 @@ func KeepMeta(m *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 // KeepNode returns what decisions depend on of a node.
 func KeepNode(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: KeepMeta(&node.ObjectMeta, corev1.PreferAvoidPodsAnnotationKey)}
-	out.Spec.Unschedulable = node.Spec.Unschedulable
-	for _, taint := range node.Spec.Taints {
-		out.Spec.Taints = append(out.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
-	}
+	out.Spec.Unschedulable, out.Spec.Taints = node.Spec.Unschedulable, node.Spec.Taints
 	out.Status.Allocatable, out.Status.Images, out.Status.DeclaredFeatures = node.Status.Allocatable, node.Status.Images, node.Status.DeclaredFeatures
 	return out
 }
@@ -68,16 +61,13 @@ func Keep(pod *corev1.Pod) *corev1.Pod {
 func keepContainers(in []corev1.Container) (out []corev1.Container) {
 	for i := range in {
 		c := &in[i]
-		kept := corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, Resources: c.Resources}
+		kept := corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules, Resources: c.Resources}
 		for _, port := range c.Ports {
 			if port.HostPort != 0 {
 				kept.Ports = append(kept.Ports, corev1.ContainerPort{
 					HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol, HostIP: port.HostIP,
 				})
 			}
-		}
-		for _, rule := range c.RestartPolicyRules {
-			kept.RestartPolicyRules = append(kept.RestartPolicyRules, corev1.ContainerRestartRule{Action: rule.Action})
 		}
 		out = append(out, kept)
 	}
@@ -88,16 +78,11 @@ func keepContainers(in []corev1.Container) (out []corev1.Container) {
 // becomes the claim that it stands for: its name is made of others, which a pseudonym could not be.
 func keepVolume(pod *corev1.Pod, in *corev1.Volume) (out corev1.VolumeSource, ok bool) {
 	switch {
-	case in.PersistentVolumeClaim != nil:
-		out.PersistentVolumeClaim = in.PersistentVolumeClaim
+	case in.PersistentVolumeClaim != nil || in.GCEPersistentDisk != nil || in.AWSElasticBlockStore != nil || in.AzureDisk != nil:
+		out.PersistentVolumeClaim, out.GCEPersistentDisk = in.PersistentVolumeClaim, in.GCEPersistentDisk
+		out.AWSElasticBlockStore, out.AzureDisk = in.AWSElasticBlockStore, in.AzureDisk
 	case in.Ephemeral != nil:
 		out.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name + "-" + in.Name}
-	case in.GCEPersistentDisk != nil:
-		out.GCEPersistentDisk = in.GCEPersistentDisk
-	case in.AWSElasticBlockStore != nil:
-		out.AWSElasticBlockStore = in.AWSElasticBlockStore
-	case in.AzureDisk != nil:
-		out.AzureDisk = in.AzureDisk
 	case in.Cinder != nil:
 		out.Cinder = &corev1.CinderVolumeSource{VolumeID: in.Cinder.VolumeID}
 	case in.PortworxVolume != nil:
@@ -136,4 +121,91 @@ func keepStatuses(in []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
 		}
 	}
 	return out
+}
+
+// Drop removes from a bound pod the fields that only kubelets, or users who display the pod, read.
+// It keeps every field of a bound pod that kube-scheduler's plugins read: metadata, requests and
+// the kubelet's report of them, ports, claims, and volumes that have limits or exclusive access. It
+// also keeps the fields that out-of-tree plugins are known to read: annotations, security contexts,
+// and the condition PodScheduled with its time.
+//
+// It writes to a field only if that changes it: other pods, which are being read, may share it.
+func Drop(pod *corev1.Pod) {
+	spec, status := &pod.Spec, &pod.Status
+	for _, containers := range containersOf(pod) {
+		for i := range containers {
+			dropOfContainer(&containers[i])
+		}
+	}
+	drop(&spec.EphemeralContainers) // they have no requests
+	dropIf(&spec.Volumes, holdsFiles)
+	for _, statuses := range [...][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range statuses {
+			dropOfStatus(&statuses[i])
+		}
+	}
+	drop(&status.EphemeralContainerStatuses)
+	drop(&status.PodIPs)
+	drop(&status.HostIPs)
+	dropIf(&status.Conditions, isStartup)
+}
+
+func dropOfContainer(c *corev1.Container) {
+	drop(&c.Command)
+	drop(&c.Args)
+	drop(&c.Env)
+	drop(&c.EnvFrom)
+	drop(&c.VolumeMounts)
+	drop(&c.VolumeDevices)
+	clearIfSet(&c.WorkingDir)
+	clearIfSet(&c.LivenessProbe)
+	clearIfSet(&c.ReadinessProbe)
+	clearIfSet(&c.StartupProbe)
+	clearIfSet(&c.Lifecycle)
+	clearIfSet(&c.TerminationMessagePath)
+	clearIfSet(&c.TerminationMessagePolicy)
+}
+
+func dropOfStatus(s *corev1.ContainerStatus) {
+	clearIfSet(&s.State)
+	clearIfSet(&s.LastTerminationState)
+	clearIfSet(&s.ContainerID)
+	drop(&s.VolumeMounts)
+	clearIfSet(&s.User)
+}
+
+// holdsFiles reports whether the kubelet writes the files of a volume. So it does for the token of
+// each pod, whose volume has a name that no other pod uses.
+func holdsFiles(v corev1.Volume) bool {
+	return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
+}
+
+// isStartup reports whether a condition is a step on a pod's way to Ready. Ready itself is kept.
+func isStartup(c corev1.PodCondition) bool {
+	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady
+}
+
+func drop[T any](s *[]T) {
+	if *s != nil {
+		*s = nil
+	}
+}
+
+// dropIf moves the values that stay to a new slice.
+func dropIf[T any](s *[]T, removed func(T) bool) {
+	if !slices.ContainsFunc(*s, removed) {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(*s), removed)
+	if len(kept) == 0 {
+		kept = nil
+	}
+	*s = kept
+}
+
+func clearIfSet[T comparable](v *T) {
+	var zero T
+	if *v != zero {
+		*v = zero
+	}
 }

@@ -58,8 +58,8 @@ func SameForOthers(a, b *corev1.Pod) bool {
 	return (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
 		sameAffinity(a.Spec.Affinity, b.Spec.Affinity) &&
 		slices.EqualFunc(slices.Collect(hostPorts(a)), slices.Collect(hostPorts(b)), samePort) &&
-		sameClaims(a.Spec.Volumes, b.Spec.Volumes) &&
-		SameNodeClaims(a, b)
+		slices.Equal(claimNames(a.Spec.Volumes), claimNames(b.Spec.Volumes)) &&
+		sameNodeClaims(a, b)
 }
 
 func samePort(x, y *corev1.ContainerPort) bool {
@@ -72,36 +72,21 @@ func sameAffinity(a, b *corev1.Affinity) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a, b)
 }
 
-// SameNodeClaims reports whether the claims of two pods take the same from the resources of a node.
-func SameNodeClaims(a, b *corev1.Pod) bool {
+// sameNodeClaims reports whether the claims of two pods take the same from the resources of a node.
+func sameNodeClaims(a, b *corev1.Pod) bool {
 	x, y := a.Status.NodeAllocatableResourceClaimStatuses, b.Status.NodeAllocatableResourceClaimStatuses
 	return len(x) == 0 && len(y) == 0 || apiequality.Semantic.DeepEqual(x, y)
 }
 
-// sameClaims compares the claims among the volumes. Other volumes may be missing in one object,
-// since Drop removes some of them once the pod is bound.
-func sameClaims(a, b []corev1.Volume) bool {
-	for {
-		var x, y *corev1.PersistentVolumeClaimVolumeSource
-		x, a = nextClaim(a)
-		y, b = nextClaim(b)
-		if x == nil || y == nil {
-			return x == y
-		}
-		if x.ClaimName != y.ClaimName {
-			return false
-		}
-	}
-}
-
-// nextClaim returns the first claim, nil if there is none, and the volumes after it.
-func nextClaim(volumes []corev1.Volume) (*corev1.PersistentVolumeClaimVolumeSource, []corev1.Volume) {
+// claimNames returns the names of the claims among volumes. Other volumes may be missing in one
+// object of a pod, since Drop removes some of them once the pod is bound.
+func claimNames(volumes []corev1.Volume) (names []string) {
 	for i := range volumes {
 		if claim := volumes[i].PersistentVolumeClaim; claim != nil {
-			return claim, volumes[i+1:]
+			names = append(names, claim.ClaimName)
 		}
 	}
-	return nil, nil
+	return names
 }
 
 // SameRequests reports whether the specs of two pods request the same. That is quicker to see than
@@ -135,6 +120,7 @@ func SameRequestInputs(a, b *corev1.Pod) bool {
 	return SameRequests(a, b) &&
 		samePodRequests(a.Status.Resources, b.Status.Resources) &&
 		sameQuantities(a.Status.AllocatedResources, b.Status.AllocatedResources) &&
+		sameNodeClaims(a, b) &&
 		resourcehelper.IsPodResizeInfeasible(a) == resourcehelper.IsPodResizeInfeasible(b) &&
 		(podRunsAsAsked(a) && podRunsAsAsked(b) || sameReported(a, b))
 }
@@ -172,16 +158,9 @@ func sameReported(a, b *corev1.Pod) bool {
 }
 
 func sameStatuses(a, b []corev1.ContainerStatus) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		x, y := &a[i], &b[i]
-		if x.Name != y.Name || !samePodRequests(x.Resources, y.Resources) || !sameQuantities(x.AllocatedResources, y.AllocatedResources) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y corev1.ContainerStatus) bool {
+		return x.Name == y.Name && samePodRequests(x.Resources, y.Resources) && sameQuantities(x.AllocatedResources, y.AllocatedResources)
+	})
 }
 
 func samePodRequests(a, b *corev1.ResourceRequirements) bool {
