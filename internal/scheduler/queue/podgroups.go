@@ -53,6 +53,8 @@ type members struct {
 	ready, held int
 	// needed is how many pods of the group were needed when they were popped last.
 	needed int
+	// tendAt is when TendHeldGroups looks at the group next. Used while held is not 0.
+	tendAt time.Time
 }
 
 // membership is the part of an entry that is about its group. Queue.mu guards it.
@@ -105,6 +107,7 @@ func (q *Queue) leaveGroupLocked(e *entry) {
 	delete(m.entries, e)
 	if len(m.entries) == 0 {
 		delete(q.members, e.member.key)
+		q.holding.Delete(m)
 	}
 	e.member = membership{}
 }
@@ -158,13 +161,23 @@ func (q *Queue) passGateLocked(e *entry) bool {
 	if q.completeLocked(e) || e.info.Attempts > 0 && !e.info.Gated() {
 		return true
 	}
-	e.member.set(true, true)
+	q.holdMemberLocked(e)
 	return false
+}
+
+// holdMemberLocked notes that the gate of its group holds a pod.
+func (q *Queue) holdMemberLocked(e *entry) {
+	m := e.member.of
+	if m.held == 0 {
+		m.tendAt = q.clock.Now().Add(groupPatience)
+	}
+	e.member.set(true, true)
+	q.holding.Insert(m)
 }
 
 // holdLocked puts a pod behind the gate of its group, which has shrunk since the pod passed it.
 func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
-	e.member.set(true, true)
+	q.holdMemberLocked(e)
 	e.missed = afterBackoff
 	q.refuseLocked(e, podgroup.Gate, q.awaitedLocked(e.member.of), nil)
 	q.moveLocked(logger, e, Gated, eventPodGroup)
@@ -332,6 +345,10 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 		q.openGateLocked(logger, m)
 		if m != nil && m.held > 0 {
 			q.awaitedLocked(m)
+		}
+		if m != nil && !known {
+			m.tendAt = q.clock.Now()
+			q.holding.Insert(m)
 		}
 		if m != nil && known && needed < m.needed {
 			m.needed = needed

@@ -521,7 +521,7 @@ func (w *groupWorld) land() {
 			w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod.UID == info.Pod.UID })
 		case 1:
 			info.UnschedulablePlugins, info.PendingPlugins = sets.New("A"), nil
-			_, _ = w.Requeue(logger, info)
+			_, _ = w.RequeueNominated(logger, info, nominateTo("n0"))
 		case 2:
 			info.ClearRejectorPlugins()
 			_, _ = w.Requeue(logger, info)
@@ -563,9 +563,15 @@ func (w *groupWorld) check() {
 		}
 	}
 	w.Expect(got).To(Equal(want))
+	for key := range w.holding {
+		w.Expect(w.members).To(ContainElement(BeIdenticalTo(key)), "the queue looks at a group without pods")
+	}
 	for _, e := range w.Queue.pods {
 		if e.member.held && e.place == Gated && e.info.GatingPlugin == podgroup.Gate && !e.outdatedLocked() {
 			w.Expect(e.refusal).To(Equal(e.member.of.awaited), "what the group waits for has changed")
+		}
+		if m := e.member.of; e.member.held && w.nominator.NodeOf(e.pod.UID) != "" {
+			w.Expect(w.holding.Has(m) && m.tendAt.Sub(w.clock.Now()) <= groupPatience).To(BeTrue(), "the pod stays nominated")
 		}
 	}
 }

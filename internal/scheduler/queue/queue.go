@@ -64,6 +64,8 @@ type Queue struct {
 	pods map[types.UID]*entry
 	// members holds the pods that name a group, by that group.
 	members map[memberKey]*members
+	// holding has the members that TendHeldGroups looks at, and perhaps a few more.
+	holding sets.Set[*members]
 	// groupRetries are the groups that are retried at a time.
 	groupRetries  map[podgroup.Key]time.Time
 	active        podHeap
@@ -102,6 +104,7 @@ func New(cfg Config) *Queue {
 		podLister:    cfg.PodLister,
 		groups:       cfg.Groups,
 		members:      map[memberKey]*members{},
+		holding:      sets.New[*members](),
 		groupRetries: map[podgroup.Key]time.Time{},
 		rules:        newRuleSet(nil, nil, nil, nil),
 		pods:         map[types.UID]*entry{},
