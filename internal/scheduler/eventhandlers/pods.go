@@ -52,7 +52,7 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
 	// The node of a stale object may be outdated; the cache knows the right one. A pod that is
 	// being bound is rejected, not only removed, so that it does not wait on Permit for nothing.
-	h.groups.Forget(pod)
+	h.groupMemberGone(pod)
 	if assigned(pod) || stale && !isAssumed(h.cache, pod) {
 		h.assignedPodDeleted(pod)
 	}
@@ -79,7 +79,7 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	terminates := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
 	if terminates || podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
-		h.groups.Forget(oldPod)
+		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
 	}
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)

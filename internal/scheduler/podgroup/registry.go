@@ -44,10 +44,13 @@ type state struct {
 	excused int
 }
 
-// needed is Needed for a group that has an object.
-func (s *state) needed() int {
-	return max(1, s.group.MinMember-s.group.Succeeded-len(s.placed)-s.excused)
+// missing returns how many pods a group lacks that has an object. It may be negative.
+func (s *state) missing() int {
+	return s.group.MinMember - s.group.Succeeded - len(s.placed) - s.excused
 }
+
+// needed is Needed for a group that has an object.
+func (s *state) needed() int { return max(1, s.missing()) }
 
 // note notes what follows from a change of the group or of its pods.
 func (s *state) note() {
@@ -165,33 +168,35 @@ func ownerOf(pod *corev1.Pod) types.UID {
 // confirmed in the meantime stays.
 func (r *Registry) Undo(pod *corev1.Pod) { r.unset(pod.UID, assumed) }
 
-// Forget records that a pod is gone, or has ended, or does not count in its group any more.
-func (r *Registry) Forget(pod *corev1.Pod) { r.unset(pod.UID, assumed|assigned) }
+// Forget records that a pod is gone, or has ended, or does not count in its group any more. It
+// returns the group that the pod has counted in, the zero Key if there is none.
+func (r *Registry) Forget(pod *corev1.Pod) Key { return r.unset(pod.UID, assumed|assigned) }
 
-func (r *Registry) unset(uid types.UID, from source) {
+func (r *Registry) unset(uid types.UID, from source) Key {
 	if r == nil {
-		return
+		return Key{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsetLocked(uid, from)
+	return r.unsetLocked(uid, from)
 }
 
-func (r *Registry) unsetLocked(uid types.UID, from source) {
+func (r *Registry) unsetLocked(uid types.UID, from source) Key {
 	key, counts := r.counted[uid]
 	if !counts {
-		return
+		return Key{}
 	}
 	s := r.groups[key]
 	p := s.placed[uid]
 	if p.from &^= from; p.from != 0 {
 		s.placed[uid] = p
-		return
+		return Key{}
 	}
 	delete(r.counted, uid)
 	delete(s.placed, uid)
 	s.note()
 	r.tidyLocked(key, s)
+	return key
 }
 
 // Excuse lets a group that was complete at one time do with the pods that it has: ready more are to
@@ -248,6 +253,14 @@ func (r *Registry) Needed(key Key) (needed int, known bool) {
 		return 0, false
 	}
 	return s.needed(), true
+}
+
+// HalfPlaced reports whether some pods of a group have a node, but fewer than it needs.
+func (r *Registry) HalfPlaced(key Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.groups[key]
+	return s != nil && s.group != nil && len(s.placed) > 0 && s.missing() > 0
 }
 
 // Get returns a group, and the nodes of its pods that have one. known is false if the group has no

@@ -56,7 +56,7 @@ func (m *Map) Equal(other *Map) bool {
 
 // QueueSettings returns the settings of the scheduling queue for all instances together.
 func (m *Map) QueueSettings() *queue.Settings {
-	s := &queue.Settings{Less: (&queuesort.PrioritySort{}).Less, Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
+	s := &queue.Settings{Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
 	if m.sortedBy != nil {
 		s.Less, s.Order = m.sortedBy.QueueSort().Less, m.sortedBy.Config.QueueSort.String()
 	}

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
 	"slices"
 	"time"
@@ -53,6 +54,8 @@ type members struct {
 	ready, held int
 	// needed is how many pods of the group were needed when they were popped last.
 	needed int
+	// half means that some pods of the group have a node, but fewer than it needs.
+	half bool
 	// tendAt is when TendHeldGroups looks at the group next. Used while held is not 0.
 	tendAt time.Time
 }
@@ -63,6 +66,8 @@ type membership struct {
 	of    *members // nil: the pod names no group
 	ready bool
 	held  bool
+	// half is that of the members. The heaps are in order as to it.
+	half bool
 }
 
 // joinGroupLocked adds a pod to the group that it names, if it names one.
@@ -77,7 +82,28 @@ func (q *Queue) joinGroupLocked(e *entry) {
 		q.members[key] = m
 	}
 	m.entries[e] = struct{}{}
-	e.member = membership{key: key, of: m}
+	e.member = membership{key: key, of: m, half: m.half}
+	if h := q.heapOf(e.place); h != nil {
+		heap.Fix(h, e.index)
+	}
+	q.rankGroupLocked(m)
+}
+
+// rankGroupLocked notes whether a group is half placed, and gives its pods their places in the
+// heaps: such a group is completed before others of its priority are placed. It must be called when
+// the number of its pods with a node may have changed.
+func (q *Queue) rankGroupLocked(m *members) {
+	half := q.groups.HalfPlaced(m.key)
+	if half == m.half {
+		return
+	}
+	m.half = half
+	for e := range m.entries {
+		e.member.half = half
+		if h := q.heapOf(e.place); h != nil {
+			heap.Fix(h, e.index)
+		}
+	}
 }
 
 // regroupLocked moves a pod whose label has changed to the group that it names now.
@@ -330,8 +356,8 @@ func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
 	}
 }
 
-// GroupChanged reports that the object of a pod group has changed or is gone, or that more of its
-// pods have a node: fewer may be needed now. If so, the pods that the gate of the group holds are
+// GroupChanged reports that the object of a pod group has changed or is gone, or that more or fewer
+// of its pods have a node. If fewer are needed now, the pods that the gate of the group holds are
 // queued if enough are ready, and those that plugins refused are retried.
 func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	q.mu.Lock()
@@ -342,15 +368,19 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	needed, known := q.groups.Needed(key)
 	for name := range q.rules.profiles {
 		m := q.members[memberKey{Key: key, schedulerName: name}]
+		if m == nil {
+			continue
+		}
+		q.rankGroupLocked(m)
 		q.openGateLocked(logger, m)
-		if m != nil && m.held > 0 {
+		if m.held > 0 {
 			q.awaitedLocked(m)
 		}
-		if m != nil && !known {
+		if !known {
 			m.tendAt = q.clock.Now()
 			q.holding.Insert(m)
 		}
-		if m != nil && known && needed < m.needed {
+		if known && needed < m.needed {
 			m.needed = needed
 			q.retryLocked(logger, m)
 		}

@@ -405,6 +405,55 @@ func TestAGroupIsPoppedInTheMiddleOfAReload(t *testing.T) {
 	r.end()
 }
 
+// TestAHalfPlacedGroupIsCompletedFirst has a group that lost a pod when it was bound, or when the
+// leader before died, and older pods of the same priority.
+func TestAHalfPlacedGroupIsCompletedFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(f *fixture)
+		want   []string
+	}{
+		"it comes first":          {func(*fixture) {}, []string{"urgent", "last", "old", "other"}},
+		"it has all it needs":     {func(f *fixture) { f.setGroup("g", 2) }, []string{"urgent", "old", "other", "last"}},
+		"its other pods are gone": {func(f *fixture) { f.setGroup("g", 1); f.lose("a", "b") }, []string{"urgent", "old", "other", "last"}},
+		"a pod comes back":        {func(f *fixture) { f.lose("a", "b"); f.win("a", "b") }, []string{"urgent", "last", "old", "other"}},
+		"a custom order": {func(f *fixture) {
+			f.Reconfigure(logger, &Settings{Less: f.rules.less, Order: "Mine", Profiles: f.settings.Profiles}, nil)
+		}, []string{"urgent", "old", "other", "last"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := withGroups(t)
+			f.setGroup("g", 3)
+			f.setGroup("h", 1)
+			f.win("a", "b")
+			for _, pod := range []*corev1.Pod{
+				newPod("old"), newPod("other", memberOf("h")), newPod("last", memberOf("g")), newPod("urgent", priority(1)),
+			} {
+				f.Add(logger, pod)
+				f.clock.Step(time.Second)
+			}
+			test.change(f)
+			var popped []string
+			for range test.want {
+				popped = append(popped, f.pop().Pod.Name)
+			}
+			f.Expect(popped).To(Equal(test.want))
+		})
+	}
+}
+
+// win and lose report that pods of group g get a node, and lose it.
+func (f *fixture) win(names ...string) {
+	for _, name := range names {
+		f.GroupChanged(logger, f.groups.SetAssigned(newPod(name, memberOf("g"))))
+	}
+}
+
+func (f *fixture) lose(names ...string) {
+	for _, name := range names {
+		f.GroupChanged(logger, f.groups.Forget(newPod(name)))
+	}
+}
+
 // TestRandomChangesOfGroups makes random calls, and compares the counts of the queue with a new
 // count after each.
 func TestRandomChangesOfGroups(t *testing.T) {
@@ -466,13 +515,13 @@ func (w *groupWorld) act() {
 	case 9:
 		w.someone(func(i int) {
 			w.Delete(logger, w.pods[i])
-			w.groups.Forget(w.pods[i])
+			w.GroupChanged(logger, w.groups.Forget(w.pods[i]))
 			w.pods = slices.Delete(w.pods, i, i+1)
 		})
 	case 10:
 		w.someone(func(i int) {
 			was := w.pods[i]
-			w.groups.Forget(was)
+			w.GroupChanged(logger, w.groups.Forget(was))
 			w.pods[i] = changed(was, memberOf(group))
 			w.Update(logger, was, w.pods[i])
 		})
@@ -563,6 +612,17 @@ func (w *groupWorld) check() {
 		}
 	}
 	w.Expect(got).To(Equal(want))
+	for _, e := range w.Queue.pods {
+		if m := e.member.of; m != nil {
+			half := w.groups.HalfPlaced(m.key)
+			w.Expect(m.half == half && e.member.half == half).To(BeTrue(), "whether the group is half placed has changed")
+		}
+	}
+	for _, h := range []*podHeap{&w.active, &w.Queue.backoff, &w.errorBackoff} {
+		for i := 1; i < h.Len(); i++ {
+			w.Expect(h.Less(i, (i-1)/2)).To(BeFalse(), "the heap is not in order")
+		}
+	}
 	for key := range w.holding {
 		w.Expect(w.members).To(ContainElement(BeIdenticalTo(key)), "the queue looks at a group without pods")
 	}
