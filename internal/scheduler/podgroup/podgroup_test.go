@@ -350,7 +350,7 @@ func TestTheRegistryForgets(t *testing.T) {
 			case 3:
 				r.Forget(pod)
 			case 4:
-				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]}, MinMember: 1 + random.IntN(40)})
+				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]}, MinMember: 1 + random.IntN(40), Topology: Topology{Required: []string{"", "rack", "zone"}[random.IntN(3)]}})
 			}
 			placed := 0
 			for key, s := range r.groups {
@@ -371,8 +371,8 @@ func TestTheRegistryForgets(t *testing.T) {
 		for _, name := range []string{"train", "serve", "empty"} {
 			r.DeleteGroup(Key{Namespace: "ml", Name: name})
 		}
-		if len(r.groups) != 0 {
-			t.Fatalf("seed %d: it still has %v", seed, r.groups)
+		if len(r.groups)+len(r.required) != 0 {
+			t.Fatalf("seed %d: it still has %v and %v", seed, r.groups, r.required)
 		}
 	}
 }
@@ -386,8 +386,11 @@ func TestRequiredTopologyChanged(t *testing.T) {
 		if got := r.RequiredTopologyChanged(key, before, after); got != want {
 			t.Errorf("%s: got %v", why, got)
 		}
+		if got := r.AnyRequiredTopologyChanged(before, after); got != want {
+			t.Errorf("%s: got %v for any group", why, got)
+		}
 	}
-	expect(a, a, true, "nothing is known about the group")
+	expect(a, b, false, "nothing is known about the group")
 
 	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack", Preferred: []string{"zone"}}})
 	expect(a, a, false, "the same value")
@@ -398,4 +401,8 @@ func TestRequiredTopologyChanged(t *testing.T) {
 
 	r.SetGroup(Group{Key: key, MinMember: 2})
 	expect(a, b, false, "the group requires no label any more")
+
+	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack"}})
+	r.DeleteGroup(key)
+	expect(a, b, false, "the group is gone")
 }

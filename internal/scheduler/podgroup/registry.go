@@ -25,6 +25,8 @@ type Registry struct {
 	served [sources]func() bool
 	// groups has the groups that have an object or pods with a node.
 	groups map[Key]*state
+	// required counts the groups that require a topology, by the label.
+	required map[string]int
 	// counted has the group that each pod with a node counts in. The pod may name another one by
 	// now.
 	counted map[types.UID]Key
@@ -79,7 +81,7 @@ const (
 
 // NewRegistry returns a Registry without groups.
 func NewRegistry() *Registry {
-	return &Registry{groups: map[Key]*state{}, counted: map[types.UID]Key{}}
+	return &Registry{groups: map[Key]*state{}, required: map[string]int{}, counted: map[types.UID]Key{}}
 }
 
 // SetServed sets the function that reports whether the API server serves the PodGroups of a source.
@@ -103,7 +105,9 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	} else if g.MinMember > s.group.MinMember {
 		s.complete, s.excused = false, 0 // the new minimum is for all of its pods
 	}
+	r.requireLocked(s.group, -1)
 	s.group = &g
+	r.requireLocked(s.group, 1)
 	s.note()
 	return changed
 }
@@ -113,6 +117,7 @@ func (r *Registry) DeleteGroup(key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.groups[key]; s != nil {
+		r.requireLocked(s.group, -1)
 		s.group, s.complete, s.excused = nil, false, 0
 		s.owners.Clear()
 		r.tidyLocked(key, s)
@@ -282,16 +287,39 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 	return *s.group, nodes, true
 }
 
+// requireLocked counts the label that a group requires. group may be nil.
+func (r *Registry) requireLocked(group *Group, by int) {
+	if group == nil || group.Topology.Required == "" {
+		return
+	}
+	label := group.Topology.Required
+	if r.required[label] += by; r.required[label] == 0 {
+		delete(r.required, label)
+	}
+}
+
 // RequiredTopologyChanged reports whether two sets of labels differ in the one that the pods of a
-// group must share. It is true for a group without an object, about which nothing is known.
+// group must share.
 func (r *Registry) RequiredTopologyChanged(key Key, before, after map[string]string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.groups[key]
-	if s == nil || s.group == nil {
-		return true
+	return s != nil && s.group != nil && labelChanged(s.group.Topology.Required, before, after)
+}
+
+// AnyRequiredTopologyChanged reports whether RequiredTopologyChanged is true for any group.
+func (r *Registry) AnyRequiredTopologyChanged(before, after map[string]string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for label := range r.required {
+		if labelChanged(label, before, after) {
+			return true
+		}
 	}
-	label := s.group.Topology.Required
+	return false
+}
+
+func labelChanged(label string, before, after map[string]string) bool {
 	oldValue, had := before[label]
 	newValue, has := after[label]
 	return had != has || oldValue != newValue

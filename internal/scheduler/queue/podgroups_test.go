@@ -14,10 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/mapkey"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -239,6 +241,39 @@ func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
 				f.Expect(f.place(other)).To(Equal(Unschedulable), "it has no group")
 			})
 		}
+	}
+}
+
+// TestWaitingGroupsThatRequireATopologyAreAlike has groups that wait for the same things, but for
+// changes of the label that each of them requires.
+func TestWaitingGroupsThatRequireATopologyAreAlike(t *testing.T) {
+	calls := 0
+	f, groups := withGroups(t, func(p *ProfileSettings) {
+		p.Hints[nodeAdded] = []Hint{{Plugin: "A", Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+			calls++
+			return fwk.QueueSkip, nil
+		}}}
+		p.HintKeys = map[string]HintKey{"A": {Write: func(*mapkey.Writer, *corev1.Pod) bool { return true }}}
+	})
+	labels := []string{"rack", "zone"}
+	var pods []*corev1.Pod
+	for i := range 20 {
+		name := fmt.Sprintf("g%d", i)
+		groups.SetGroup(podgroup.Group{
+			Key: podgroup.Key{Namespace: newPod("").Namespace, Name: name}, MinMember: 1, Topology: podgroup.Topology{Required: labels[i%2]},
+		})
+		pods = append(pods, newPod(name, memberOf(name)))
+		f.Add(logger, pods[i])
+		f.reject("A", podgroup.TopologyGate)
+	}
+	f.event(nodeAdded)
+	f.Expect(calls).To(Equal(1))
+	node := func(rack string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": rack}}}
+	}
+	f.Move(logger, nodeRelabeled, node("a"), node("b"), nil)
+	for i, pod := range pods {
+		f.Expect(f.place(pod) == Unschedulable).To(Equal(labels[i%2] == "zone"), pod.Name)
 	}
 }
 

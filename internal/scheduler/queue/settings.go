@@ -213,7 +213,7 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 	for _, plugin := range sets.List(asked) {
 		key := s.HintKeys[plugin]
 		if plugin == podgroup.TopologyGate {
-			key = HintKey{Write: writeGroup}
+			key = relabelKey(groups)
 		}
 		p.asked = append(p.asked, askedPlugin{name: plugin, key: key})
 	}
