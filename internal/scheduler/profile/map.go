@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
