@@ -80,6 +80,10 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 	}
 	began := g.loop.Clock.Now()
 	g.first = g.loop.Decisions.Newest() + 1
+	if len(g.members) < g.Needed {
+		g.Outcomes = make([]gang.Outcome, len(g.members))
+		return g.tooFew(ctx, len(g.members))
+	}
 	if !g.Place(ctx) {
 		g.record(began)
 		g.makeRoom(ctx)
@@ -209,25 +213,47 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	return barrier
 }
 
+// tooFew fails the group because pods of it are gone since it was popped, and only some are left.
+// The queue looks at what it needs again.
+func (g *groupCycle) tooFew(ctx context.Context, left int) []*member {
+	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since", g.Group.Key, left))
+	g.Why.Err = errFewerThanNeeded
+	g.TakeBack(ctx)
+	g.fail(ctx)
+	return nil
+}
+
+// dropGone takes back the members that have been deleted, or are about to be, since they were
+// popped: they must not count, as they will not be bound. It returns the members that have a node.
+func (g *groupCycle) dropGone(ctx context.Context) (placed []*member) {
+	for i, m := range g.members {
+		switch {
+		case m.placed == nil:
+		case g.loop.Queue.Wanted(m.pod.Pod):
+			placed = append(placed, m)
+		default:
+			g.Cluster.TakeBack(ctx, i)
+			g.Outcomes[i] = gang.Outcome{Status: gang.NewReason("the pod is being deleted").Of(m.pod.Pod)}
+		}
+	}
+	return placed
+}
+
 // commit makes the placement known, and returns the members that have a node. The others have their
 // own reasons, and are tried again by themselves.
 func (g *groupCycle) commit(ctx context.Context) []*member {
 	logger := klog.FromContext(ctx)
-	var placed []*member
-	var assumed []*corev1.Pod
-	for _, m := range g.members {
-		if m.placed != nil {
-			placed = append(placed, m)
-			assumed = append(assumed, m.placed.Pod.Pod)
-		}
+	placed := g.dropGone(ctx)
+	if len(placed) < g.Needed {
+		return g.tooFew(ctx, len(placed))
+	}
+	assumed := make([]*corev1.Pod, len(placed))
+	for i, m := range placed {
+		assumed[i] = m.placed.Pod.Pod
 	}
 	barrier := g.barrier(assumed)
 	if barrier == nil {
-		g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group have lost their nodes since", g.Group.Key, len(placed)))
-		g.Why.Err = errFewerThanNeeded
-		g.TakeBack(ctx)
-		g.fail(ctx)
-		return nil
+		return g.tooFew(ctx, len(placed))
 	}
 	for _, m := range placed {
 		m.placed.Barrier = barrier

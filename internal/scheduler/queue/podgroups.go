@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -70,9 +71,18 @@ type membership struct {
 	half bool
 }
 
-// joinGroupLocked adds a pod to the group that it names, if it names one.
+// groupOf returns the key of the group that a pod waits with, the zero Key if there is none. A pod
+// that terminates waits for nobody: the next attempt releases it.
+func groupOf(pod *corev1.Pod) podgroup.Key {
+	if pod.DeletionTimestamp != nil {
+		return podgroup.Key{}
+	}
+	return podgroup.KeyOf(pod)
+}
+
+// joinGroupLocked adds a pod to its group, if it has one.
 func (q *Queue) joinGroupLocked(e *entry) {
-	key := memberKey{Key: podgroup.KeyOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
+	key := memberKey{Key: groupOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
 	if q.groups == nil || key.Key == (podgroup.Key{}) {
 		return
 	}
@@ -106,9 +116,9 @@ func (q *Queue) rankGroupLocked(m *members) {
 	}
 }
 
-// regroupLocked moves a pod whose label has changed to the group that it names now.
+// regroupLocked moves a pod that has changed to the group that it waits with now.
 func (q *Queue) regroupLocked(logger klog.Logger, e *entry) {
-	if podgroup.KeyOf(e.pod) == e.member.key.Key {
+	if groupOf(e.pod) == e.member.key.Key {
 		return
 	}
 	q.leaveGroupLocked(e)

@@ -293,6 +293,23 @@ func TestGatedPodsDoNotCount(t *testing.T) {
 	f.Expect(names).To(ConsistOf("a", "b"))
 }
 
+// TestAPodThatTerminatesIsNotReady has a member with a finalizer, as those of a Job, that is deleted
+// while it waits: the others must not be tried without it, and it waits for nobody.
+func TestAPodThatTerminatesIsNotReady(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 3)
+	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("g"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	terminating := changed(a, func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} })
+	f.Update(logger, a, terminating)
+	f.Add(logger, newPod("c", memberOf("g")))
+	f.Expect(f.place(b)).To(Equal(Gated))
+	popped, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"a"}))
+	f.Expect(popped.Group).To(BeNil(), "the attempt releases it")
+}
+
 func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
 	f, _ := withGroups(t)
 	f.setGroup("g", 2)
