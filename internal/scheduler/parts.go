@@ -164,7 +164,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	if p.groupStatus, err = newGroupStatus(p.groupScope, s.store, cfg); err != nil {
 		return nil, err
 	}
-	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods, groups); err != nil {
+	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods, env.PodsInPreBind, groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)

@@ -184,28 +184,41 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 			l.Groups.SetAssumed(pod)
 		}
 	}
-	onBreak := func() {
+	uncount := func() {
 		// All of them at once: otherwise the first one to come back would find that the group has
 		// what it needs, and would be bound alone.
 		for _, pod := range pods {
 			l.Groups.Undo(pod)
 		}
 	}
+	began := l.Clock.Now()
+	onBreak := func(reason error) {
+		l.Queue.PauseGroup(key, l.Clock.Since(began))
+		if !errors.Is(reason, context.Canceled) { // the process ends
+			l.GroupConditions.Failed(key, reason)
+		}
+		uncount()
+	}
 	if barrier := l.barriers[key]; barrier != nil {
 		count() // before the barrier can break
 		if barrier.Join(len(pods), onBreak) {
 			return barrier
 		}
-		onBreak()
+		uncount()
 	}
 	if needed, known := l.Groups.Needed(key); known && needed > len(pods) {
 		return nil
 	}
 	count()
-	barrier := binding.NewBarrier(key, g.Needed, len(pods), g.Group.Timeout, func(pod *corev1.Pod) bool {
-		assumed, err := l.Cache.IsAssumedPod(pod)
-		return err == nil && assumed
-	}, onBreak)
+	barrier := binding.NewBarrier(binding.BarrierConfig{
+		Group: key, Needed: g.Needed, Pods: len(pods), Timeout: g.Group.Timeout,
+		Exists: func(pod *corev1.Pod) bool {
+			assumed, err := l.Cache.IsAssumedPod(pod)
+			return err == nil && assumed
+		},
+		OnOpen:  func() { l.GroupConditions.Scheduled(key) },
+		OnBreak: onBreak,
+	})
 	if l.barriers == nil {
 		l.barriers = map[podgroup.Key]*binding.Barrier{}
 	}
@@ -261,7 +274,6 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 	}
 	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
-	g.loop.GroupConditions.Scheduled(g.Group.Key)
 	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {

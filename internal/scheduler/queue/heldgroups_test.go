@@ -112,3 +112,32 @@ func TestAReplacementWaitsForNobodyForEver(t *testing.T) {
 	f.step(time.Hour)
 	f.Expect(f.place(newPod("x"))).To(Equal(Gated), "a group that has never been complete waits for its pods")
 }
+
+// TestAGroupThatHeldRoomForNothingPauses has the pods of a group come back, released, after their
+// barrier broke.
+func TestAGroupThatHeldRoomForNothingPauses(t *testing.T) {
+	for held, retried := range map[time.Duration][2]time.Duration{
+		0:               {0, 2 * time.Second},
+		5 * time.Minute: {5*time.Minute - 2*time.Second, 5*time.Minute + 2*time.Second},
+		time.Hour:       {maxPause - 2*time.Second, maxPause + 2*time.Second},
+	} {
+		f, _ := withGroups(t)
+		key := f.setGroup("g", 2)
+		f.Add(logger, newPod("a", memberOf("g")))
+		f.Add(logger, newPod("b", memberOf("g")))
+		popped, _ := f.popGroup()
+		infos := append(popped.Group.Others, popped.Pod)
+		for _, info := range infos {
+			f.Done(info.Pod.UID)
+		}
+		f.PauseGroup(key, held)
+		for _, info := range infos {
+			f.giveBack(info, nil, nil)
+		}
+		f.step(retried[0])
+		f.Expect(f.Counts().ErrorBackoff).To(Equal(2), held.String())
+		f.step(retried[1] - retried[0])
+		f.Expect(f.Counts().Active).To(Equal(2), held.String())
+		f.Expect(f.groupPauses).To(BeEmpty(), held.String())
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -330,12 +331,25 @@ func (q *Queue) RetryGroupAt(key podgroup.Key, at time.Time) {
 	q.groupRetries[key] = at
 }
 
+// PauseGroup lets the pods of a group that come back after errors wait for as long as they have held
+// room for nothing, up to maxPause: others may use the room in the meantime. It must be called
+// before they come back.
+func (q *Queue) PauseGroup(key podgroup.Key, held time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.groupPauses[key] = q.clock.Now().Add(min(held, maxPause))
+}
+
+// maxPause is the longest pause of PauseGroup.
+const maxPause = 10 * time.Minute
+
 // retryDueGroups retries the groups whose time of RetryGroupAt has come. Those that are being tried
 // follow when their pods have come back.
 func (q *Queue) retryDueGroups(logger klog.Logger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.clock.Now()
+	maps.DeleteFunc(q.groupPauses, func(_ podgroup.Key, until time.Time) bool { return until.Before(now) })
 	for key, at := range q.groupRetries {
 		if !at.After(now) && !q.groupInFlightLocked(key) {
 			delete(q.groupRetries, key)
