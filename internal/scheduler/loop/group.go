@@ -272,6 +272,7 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		m.placed.Barrier = barrier
 		m.cycle.commit(logger, m.placed)
 	}
+	g.loop.keeping.end(g.Group.Key, g.loop.Clock.Now())
 	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
 	retry := false
