@@ -151,6 +151,15 @@ func (a *Attempt) domains(ctx context.Context) []podgroup.Domain {
 	if err != nil || len(nodes) == 0 {
 		return everywhere // to place the first member fails, too, and has the reason
 	}
+	if required := a.Group.Topology.Required; required != "" && !slices.ContainsFunc(nodes, func(node fwk.NodeInfo) bool {
+		_, has := node.Node().Labels[required]
+		return has
+	}) {
+		a.Why = NewReason(fmt.Sprintf("pod group %s: no node has the label %s, which the group requires", a.Group.Key, required))
+		a.Why.fit.NumAllNodes = len(nodes)
+		a.Why.AddPlugin(names.NodeAffinity) // for new nodes; the caller adds the plugin for changes of the label
+		return nil
+	}
 	demand := a.demand()
 	if demand != nil && a.Needed > 1 {
 		if room := demand.Room(nodes); room < a.Needed {

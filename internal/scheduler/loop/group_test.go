@@ -222,6 +222,18 @@ func TestAGroupThatDoesNotFitLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAGroupRequiresALabelThatNoNodeHas(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "2", "rack", "a")
+	w.setTopology(1, podgroup.Topology{Required: "rak"})
+	pod := w.addPod("a", "1")
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(1)
+	w.Expect(w.reasons["a"]).To(Equal("pod group default/g: no node has the label rak, which the group requires"))
+	state, _ := w.cluster.Queue.Get(pod.UID)
+	w.Expect(state.UnschedulablePlugins).To(ConsistOf("NodeAffinity", podgroup.TopologyGate))
+}
+
 func TestAGroupIsTakenBackWhenOnePodDoesNotFit(t *testing.T) {
 	w := newGroupWorld(t)
 	w.addNode("n1", "4")
