@@ -167,7 +167,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
-	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, groups); err != nil {
+	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind, groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)

@@ -33,8 +33,9 @@ type Barrier struct {
 	// many may still be.
 	needed, coming int
 	ready          []*corev1.Pod
-	// onBreak are called before any pod is refused.
-	onBreak []func()
+	// onOpen is called when it opens. onBreak are called before any pod is refused.
+	onOpen  func()
+	onBreak []func(reason error)
 	// broken is why the barrier is broken. nil: it is open, or not decided yet.
 	broken error
 }
@@ -46,21 +47,36 @@ var (
 	errDeleted = errors.New("it was deleted")
 )
 
-// NewBarrier returns a barrier for a number of pods of a group, of which needed must be ready
-// together, 0 < needed <= pods. timeout is how long the first one that is ready waits for the
-// others; 0: as long as their plugins take. exists reports whether a pod that is ready has not been
-// deleted since; a deleted pod does not count. onBreak is called if the barrier breaks, before any
-// pod is refused: from then on, the pods do not count as placed. It must not call the barrier.
-func NewBarrier(group podgroup.Key, needed, pods int, timeout time.Duration, exists func(*corev1.Pod) bool, onBreak func()) *Barrier {
+// BarrierConfig configures a Barrier. Its functions must not call the barrier.
+type BarrierConfig struct {
+	Group podgroup.Key
+	// Needed is how many of the Pods must be ready together, 0 < Needed <= Pods.
+	Needed, Pods int
+	// Timeout is how long the first one that is ready waits for the others. 0: as long as their
+	// plugins take.
+	Timeout time.Duration
+	// Exists reports whether a pod that is ready has not been deleted since. A deleted pod does not
+	// count.
+	Exists func(*corev1.Pod) bool
+	// OnOpen is called when the barrier opens: the group stays together.
+	OnOpen func()
+	// OnBreak is called if the barrier breaks, before any pod is refused: from then on, the pods do
+	// not count as placed.
+	OnBreak func(reason error)
+}
+
+// NewBarrier returns a barrier for the first pods of a group.
+func NewBarrier(cfg BarrierConfig) *Barrier {
 	return &Barrier{
-		group: group, timeout: timeout, exists: exists, onBreak: []func(){onBreak}, decided: make(chan struct{}), needed: needed, coming: pods,
+		group: cfg.Group, timeout: cfg.Timeout, exists: cfg.Exists, onOpen: cfg.OnOpen, onBreak: []func(error){cfg.OnBreak},
+		decided: make(chan struct{}), needed: cfg.Needed, coming: cfg.Pods,
 	}
 }
 
 // Join adds a number of pods of the group that got a node later. They count like the others, which
 // are needed no less. It returns false if the barrier is open or broken: then it does not concern
-// them. onBreak is that of NewBarrier.
-func (b *Barrier) Join(pods int, onBreak func()) bool {
+// them. onBreak is as in BarrierConfig.
+func (b *Barrier) Join(pods int, onBreak func(reason error)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.isDecidedLocked() {
@@ -79,7 +95,8 @@ func (b *Barrier) Decided() bool {
 }
 
 // pass notes that a pod is ready, and waits until enough others are. It returns an error if they
-// will not be: then none of them may be bound. A nil Barrier lets every pod pass.
+// will not be: then none of them may be bound. If ctx ends before, this pod is not ready any more.
+// A nil Barrier lets every pod pass.
 func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
 	if b == nil {
 		return nil
@@ -96,11 +113,23 @@ func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
 	case <-late:
 		b.breakWith(errGroupTimeout)
 	case <-ctx.Done():
-		b.breakWith(context.Cause(ctx))
+		return b.leave(pod, context.Cause(ctx))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.broken
+}
+
+// leave notes that a pod is not ready any more, for a reason. It returns nil if the barrier is open.
+func (b *Barrier) leave(pod *corev1.Pod, reason error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isDecidedLocked() {
+		return b.broken
+	}
+	b.ready = slices.DeleteFunc(b.ready, func(other *corev1.Pod) bool { return other.UID == pod.UID })
+	b.breakIfHopelessLocked(reason)
+	return fmt.Errorf("pod group %s: %w", b.group, reason)
 }
 
 // arrive notes that one more pod is ready.
@@ -114,6 +143,7 @@ func (b *Barrier) arrive(pod *corev1.Pod) {
 	}
 	b.ready = slices.DeleteFunc(b.ready, func(pod *corev1.Pod) bool { return !b.exists(pod) })
 	if len(b.ready) >= b.needed {
+		b.onOpen()
 		close(b.decided)
 		return
 	}
@@ -150,7 +180,7 @@ func (b *Barrier) breakLocked(reason error) {
 	if !b.isDecidedLocked() {
 		b.broken = fmt.Errorf("pod group %s: %w", b.group, reason)
 		for _, onBreak := range b.onBreak {
-			onBreak()
+			onBreak(b.broken)
 		}
 		close(b.decided)
 	}

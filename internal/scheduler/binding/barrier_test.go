@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -33,21 +34,29 @@ type crowd struct {
 	arrived int
 
 	passed, refused atomic.Int32
-	breaks          atomic.Int32 // how often the barrier broke
+	opens, breaks   atomic.Int32 // how often the barrier opened and broke
 	reason          atomic.Value // a string
 }
 
 func newCrowd(t *testing.T, needed, pods int, timeout time.Duration) *crowd {
 	c := &crowd{t: t, deleted: map[types.UID]bool{}}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
-	c.barrier = NewBarrier(podgroup.Key{Namespace: "ml", Name: "train"}, needed, pods, timeout,
-		func(pod *corev1.Pod) bool { return !c.deleted[pod.UID] },
-		func() {
+	c.barrier = NewBarrier(BarrierConfig{
+		Group: podgroup.Key{Namespace: "ml", Name: "train"}, Needed: needed, Pods: pods, Timeout: timeout,
+		Exists: func(pod *corev1.Pod) bool { return !c.deleted[pod.UID] },
+		OnOpen: func() {
+			if c.passed.Load() > 0 {
+				t.Error("pods have passed before the barrier opened")
+			}
+			c.opens.Add(1)
+		},
+		OnBreak: func(reason error) {
 			if c.refused.Load() > 0 {
 				t.Error("pods were refused before the barrier broke")
 			}
 			c.breaks.Add(1)
-		})
+		},
+	})
 	return c
 }
 
@@ -73,6 +82,9 @@ func (c *crowd) expect(when string, passed, refused int32) {
 	}
 	if broken := refused > 0; broken != (c.breaks.Load() == 1) || c.breaks.Load() > 1 {
 		c.t.Errorf("%s: the barrier broke %d times", when, c.breaks.Load())
+	}
+	if opened := c.opens.Load(); opened > 1 || (passed > 0) != (opened == 1) {
+		c.t.Errorf("%s: the barrier opened %d times", when, opened)
 	}
 }
 
@@ -100,7 +112,7 @@ func TestTheBarrierOpensWhenEnoughPodsAreReady(t *testing.T) {
 func TestPodsThatJoinLaterCountLikeTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 2, 2, 0)
-		if !c.barrier.Join(1, func() { t.Error("the barrier broke") }) || c.barrier.Decided() {
+		if !c.barrier.Join(1, func(error) { t.Error("the barrier broke") }) || c.barrier.Decided() {
 			t.Error("the barrier is decided already")
 		}
 		c.arrive()
@@ -108,19 +120,19 @@ func TestPodsThatJoinLaterCountLikeTheOthers(t *testing.T) {
 		c.expect("one is dropped, another one has joined", 0, 0)
 		c.arrive()
 		c.expect("two are ready", 2, 0)
-		if c.barrier.Join(1, func() {}) || !c.barrier.Decided() {
+		if c.barrier.Join(1, func(error) {}) || !c.barrier.Decided() {
 			t.Error("the barrier is not decided")
 		}
 
 		c = newCrowd(t, 2, 2, 0)
 		broken := 0
-		c.barrier.Join(1, func() { broken++ })
+		c.barrier.Join(1, func(error) { broken++ })
 		c.arrive()
 		c.barrier.drop(errors.New("no volume"))
 		c.barrier.drop(errors.New("no device"))
 		synctest.Wait()
 		c.expect("two are dropped", 0, 1)
-		if broken != 1 || c.barrier.Join(1, func() {}) {
+		if broken != 1 || c.barrier.Join(1, func(error) {}) {
 			t.Errorf("those that joined heard of it %d times", broken)
 		}
 	})
@@ -179,6 +191,35 @@ func TestThePodsAtTheBarrierDoNotWaitForever(t *testing.T) {
 		synctest.Wait()
 		c.expect("the process ends", 0, 1)
 		c.expectReason("pod group ml/train: the end")
+	})
+}
+
+func TestAPodThatIsCancelledLeavesTheBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			pods, arrive, more, passed, refused int
+		}{
+			"others may come":  {pods: 4, arrive: 2, more: 2, passed: 3},
+			"too few are left": {pods: 3, arrive: 2, refused: 2},
+		} {
+			c := newCrowd(t, 3, test.pods, 0)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			left := make(chan error, 1)
+			go func() { left <- c.barrier.pass(ctx, podNumber(100)) }()
+			for range test.arrive - 1 {
+				c.arrive()
+			}
+			synctest.Wait()
+			cancel(errors.New("preempted"))
+			if err := <-left; err == nil || !strings.HasSuffix(err.Error(), "preempted") {
+				t.Errorf("%s: the pod that is cancelled gets %v", name, err)
+			}
+			synctest.Wait()
+			for range test.more {
+				c.arrive()
+			}
+			c.expect(name, int32(test.passed), int32(max(0, test.refused-1)))
+		}
 	})
 }
 

@@ -102,7 +102,7 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 		c.Barrier.drop(status.AsError())
 		return status, unbound
 	}
-	if err := c.Barrier.pass(ctx, c.Pod.Pod); err != nil {
+	if err := b.awaitGroup(ctx, c); err != nil {
 		return fwk.AsStatus(err), unbound
 	}
 	status, became := b.attempt(ctx, c)
@@ -135,6 +135,26 @@ func (b *Binder) prepare(ctx context.Context, c *Cycle) *fwk.Status {
 	b.Queue.Done(pod.UID)
 
 	return b.preBind(ctx, c, preFlight)
+}
+
+// awaitGroup waits at the barrier of the pod's group. In the meantime, a preemptor may cancel the
+// pod, as in PreBind.
+func (b *Binder) awaitGroup(ctx context.Context, c *Cycle) error {
+	if c.Barrier == nil {
+		return nil
+	}
+	uid := c.Pod.Pod.UID
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b.PodsInPreBind.Add(uid, cancel)
+	defer b.PodsInPreBind.Remove(uid)
+	if err := c.Barrier.pass(ctx, c.Pod.Pod); err != nil {
+		return err
+	}
+	if p := b.PodsInPreBind.Get(uid); p != nil && !p.MarkPrebound() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // assign lets an extender, or else the Bind plugins, bind the pod.

@@ -140,6 +140,26 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 			"second unreserves, assumed", "first unreserves, assumed", "failed: preempted by a test")
 	})
 
+	t.Run("because it was preempted at the barrier of its group gets that error", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.cycle.Barrier = NewBarrier(BarrierConfig{
+				Needed: 2, Pods: 3, Exists: func(*corev1.Pod) bool { return true }, OnBreak: func(error) { t.Error("the barrier breaks") },
+			})
+			go func() {
+				synctest.Wait()
+				f.PodsInPreBind.Get("pod").CancelPod("preempted by a test")
+			}()
+			f.Run(f.ctx, f.cycle)
+			if f.failure == nil || !f.failure.IsError() || f.failure.Message() != "pod group /: preempted by a test" {
+				t.Errorf("it failed with %v", f.failure)
+			}
+			if f.PodsInPreBind.Get("pod") != nil {
+				t.Error("the pod is left in PreBind")
+			}
+		})
+	})
+
 	t.Run("before Permit does not stay among the waiting pods", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.flight = broken

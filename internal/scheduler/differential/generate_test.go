@@ -128,7 +128,8 @@ func (g *generator) budget(namespace, app string) *policyv1.PodDisruptionBudget 
 	case 0:
 		budget.Spec.Selector = nil
 	case 1:
-		budget.Spec.Selector = &metav1.LabelSelector{}
+		// An empty selector would differ: livesched takes it as policy/v1 describes it.
+		budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
 	case 2:
 		budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}}}
 	case 3:

@@ -35,11 +35,13 @@ import (
 )
 
 // Listen adds the handlers of pods and nodes, which fill the cache and the queue. It returns the
-// index of the pods that wait to be scheduled.
+// index of the pods that wait to be scheduled. waiting and preBinding are the pods whose binding
+// cycles a deletion ends.
 func Listen(
-	scope *informers.Scope, c *cache.Cache, q *queue.Queue, waiting *framework.WaitingPods, groups *podgroup.Registry,
+	scope *informers.Scope, c *cache.Cache, q *queue.Queue,
+	waiting *framework.WaitingPods, preBinding *framework.PodsInPreBind, groups *podgroup.Registry,
 ) (*Pending, error) {
-	h := &handlers{cache: c, queue: q, waiting: waiting, groups: groups}
+	h := &handlers{cache: c, queue: q, waiting: waiting, preBinding: preBinding, groups: groups}
 	pods := scope.Core().V1().Pods().Informer()
 	pending, err := newPending(pods, c, q)
 	if err != nil {
@@ -58,9 +60,10 @@ func Listen(
 
 // handlers are the event handlers of pods and nodes.
 type handlers struct {
-	cache   *cache.Cache
-	queue   *queue.Queue
-	waiting *framework.WaitingPods
+	cache      *cache.Cache
+	queue      *queue.Queue
+	waiting    *framework.WaitingPods
+	preBinding *framework.PodsInPreBind
 	// groups is nil if there are no pod groups.
 	groups *podgroup.Registry
 }

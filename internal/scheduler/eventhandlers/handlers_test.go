@@ -4,6 +4,7 @@
 package eventhandlers
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestHandlerOf(t *testing.T) {
 func listening(t *testing.T) *handlers {
 	t.Helper()
 	schedmetrics.Register()
-	s := &handlers{cache: cache.New(), queue: queue.New(queue.Config{}), waiting: framework.NewWaitingPods()}
+	s := &handlers{cache: cache.New(), queue: queue.New(queue.Config{}), waiting: framework.NewWaitingPods(), preBinding: framework.NewPodsInPreBind()}
 	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
 	return s
 }
@@ -199,6 +200,21 @@ func TestPodEvents(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("a pod in PreBind, or at the barrier of its group, is cancelled when it is deleted", func(t *testing.T) {
+		s := listening(t)
+		pod := podAt("a", "1", "")
+		s.assume(t, pod, "n1")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.preBinding.Add("a", cancel)
+		s.podDeleted(pod, false)
+		if err := context.Cause(ctx); err == nil || err.Error() != "the pod was deleted" {
+			t.Errorf("its context ended with %v", err)
+		}
+		if n := s.cache.Size().Pods; n != 0 {
+			t.Errorf("%d pods are counted: its plugins may not return", n)
+		}
+	})
 
 	t.Run("a stale object does not keep a pod counted that was bound since", func(t *testing.T) {
 		s := listening(t)

@@ -85,10 +85,17 @@ func (h *groupHandlers) deleted(key podgroup.Key) {
 // siblings may terminate, too.
 func (h *handlers) groupMemberAssigned(pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil {
-		h.groups.Forget(pod)
+		h.groupMemberGone(pod)
 		return
 	}
 	if key := h.groups.SetAssigned(pod); key != (podgroup.Key{}) {
+		h.queue.GroupChanged(eventLogger(), key)
+	}
+}
+
+// groupMemberGone records that a pod does not count in its group any more.
+func (h *handlers) groupMemberGone(pod *corev1.Pod) {
+	if key := h.groups.Forget(pod); key != (podgroup.Key{}) {
 		h.queue.GroupChanged(eventLogger(), key)
 	}
 }

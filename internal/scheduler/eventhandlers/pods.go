@@ -52,7 +52,7 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
 	// The node of a stale object may be outdated; the cache knows the right one. A pod that is
 	// being bound is rejected, not only removed, so that it does not wait on Permit for nothing.
-	h.groups.Forget(pod)
+	h.groupMemberGone(pod)
 	if assigned(pod) || stale && !isAssumed(h.cache, pod) {
 		h.assignedPodDeleted(pod)
 	}
@@ -79,7 +79,7 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	terminates := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
 	if terminates || podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
-		h.groups.Forget(oldPod)
+		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
 	}
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
@@ -147,9 +147,13 @@ func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 	if err != nil {
 		return // its binding cycle has ended in the meantime, with or without success
 	}
-	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or
-	// Bind cannot be stopped, and will fail since the pod is gone: free its resources now.
+	// A pod that waits on Permit is rejected and undone by its own binding cycle. So is one in
+	// PreBind or at the barrier of its group, but not before its plugins return, and one in Bind
+	// cannot be stopped, and will fail since the pod is gone: free their resources now.
 	if !h.waiting.Reject(pod.UID) {
+		if p := h.preBinding.Get(pod.UID); p != nil {
+			p.CancelPod("the pod was deleted")
+		}
 		if err := h.cache.ForgetPod(logger, assumed); err != nil {
 			utilruntime.HandleErrorWithLogger(logger, err, "Forgetting a deleted pod failed", "pod", klog.KObj(pod))
 		}

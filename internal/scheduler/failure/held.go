@@ -31,7 +31,8 @@ const (
 	maxHeld = 100
 )
 
-// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, until ctx ends.
+// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, and ends the
+// nominations of pods whose groups are incomplete for long, until ctx ends.
 // The leader calls it, in a goroutine of its own.
 func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
 	ticker := c.NewTicker(heldInterval)
@@ -42,9 +43,13 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			if h.term.Check() == nil { // otherwise another replica may lead, which reports them
-				h.queue.ReportHeld(maxHeld, func(held queue.Held) bool { return h.reportHeld(logger, held) })
+			if h.term.Check() != nil {
+				continue // another replica may lead, which reports them
 			}
+			for _, pod := range h.queue.TendHeldGroups(logger) {
+				h.statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
+			}
+			h.queue.ReportHeld(maxHeld, func(held queue.Held) bool { return h.reportHeld(logger, held) })
 		}
 	}
 }

@@ -119,6 +119,13 @@ func (a *Attempt) TakeBack(ctx context.Context) {
 	}
 }
 
+// Drop gives back what was reserved for a member that got a node, after the overlay was committed.
+func (a *Attempt) Drop(ctx context.Context, member int) {
+	a.Decider.Unreserve(ctx, member)
+	a.Outcomes[member] = Outcome{}
+	a.placed = slices.DeleteFunc(a.placed, func(i int) bool { return i == member })
+}
+
 // Nodes returns the nodes of the members, "" for those without one.
 func (a *Attempt) Nodes() []string {
 	nodes := make([]string, len(a.Outcomes))
@@ -171,6 +178,15 @@ func (a *Attempt) domains() []podgroup.Domain {
 	nodes := a.nodes()
 	if len(nodes) == 0 {
 		return everywhere // to place the first member fails, too, and has the reason
+	}
+	if required := a.Group.Topology.Required; required != "" && !slices.ContainsFunc(nodes, func(node fwk.NodeInfo) bool {
+		_, has := node.Node().Labels[required]
+		return has
+	}) {
+		a.Why = NewReason(fmt.Sprintf("pod group %s: no node has the label %s, which the group requires", a.Group.Key, required))
+		a.Why.fit.NumAllNodes = len(nodes)
+		a.Why.AddPlugin(names.NodeAffinity) // for new nodes; the caller adds the plugin for changes of the label
+		return nil
 	}
 	demand := a.demand()
 	if demand != nil && a.Needed > 1 {

@@ -73,6 +73,12 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 	}
 	began := g.loop.Clock.Now()
 	g.first = g.loop.Decisions.Newest() + 1
+	if len(g.members) < g.Needed {
+		g.Outcomes = make([]gang.Outcome, len(g.members))
+		g.tooFew(len(g.members))
+		g.fail(ctx)
+		return nil
+	}
 	fits := g.attempt(ctx)
 	if !fits {
 		g.record(began)
@@ -197,28 +203,41 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 			l.Groups.SetAssumed(pod)
 		}
 	}
-	onBreak := func() {
+	uncount := func() {
 		// All of them at once: otherwise the first one to come back would find that the group has
 		// what it needs, and would be bound alone.
 		for _, pod := range pods {
 			l.Groups.Undo(pod)
 		}
 	}
+	began := l.Clock.Now()
+	onBreak := func(reason error) {
+		l.Queue.PauseGroup(key, l.Clock.Since(began))
+		if !errors.Is(reason, context.Canceled) { // the process ends
+			l.GroupConditions.Failed(key, reason)
+		}
+		uncount()
+	}
 	if barrier := l.barriers[key]; barrier != nil {
 		count() // before the barrier can break
 		if barrier.Join(len(pods), onBreak) {
 			return barrier
 		}
-		onBreak()
+		uncount()
 	}
 	if needed, known := l.Groups.Needed(key); known && needed > len(pods) {
 		return nil
 	}
 	count()
-	barrier := binding.NewBarrier(key, g.Needed, len(pods), g.Group.Timeout, func(pod *corev1.Pod) bool {
-		assumed, err := l.Cache.IsAssumedPod(pod)
-		return err == nil && assumed
-	}, onBreak)
+	barrier := binding.NewBarrier(binding.BarrierConfig{
+		Group: key, Needed: g.Needed, Pods: len(pods), Timeout: g.Group.Timeout,
+		Exists: func(pod *corev1.Pod) bool {
+			assumed, err := l.Cache.IsAssumedPod(pod)
+			return err == nil && assumed
+		},
+		OnOpen:  func() { l.GroupConditions.Scheduled(key) },
+		OnBreak: onBreak,
+	})
 	if l.barriers == nil {
 		l.barriers = map[podgroup.Key]*binding.Barrier{}
 	}
@@ -226,34 +245,65 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	return barrier
 }
 
+// tooFew is why a group fails of which pods are gone since it was popped, so that only some are left.
+// The queue looks at what it needs again.
+func (g *groupCycle) tooFew(left int) {
+	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since", g.Group.Key, left))
+	g.Why.Err = errFewerThanNeeded
+}
+
 // assume assumes the members that have a node in the cache, and puts them behind a barrier. If that
-// fails, none of them is assumed, all are taken back, and Why is set.
+// fails, none of them is assumed, all are taken back, and Why is set. Members that have been
+// deleted, or are about to be, since they were popped do not count, as they will not be bound.
 func (g *groupCycle) assume(ctx context.Context) bool {
-	var placed []*member
 	var pods []*corev1.Pod
-	for _, m := range g.members {
-		if m.placed != nil {
-			placed = append(placed, m)
+	var gone []int
+	for i, m := range g.members {
+		switch {
+		case m.placed == nil:
+		case g.loop.Queue.Wanted(m.pod.Pod):
 			pods = append(pods, m.placed.Pod.Pod)
+		default:
+			gone = append(gone, i)
 		}
 	}
-	err := g.Overlay.Commit()
-	if err == nil {
-		if barrier := g.barrier(pods); barrier != nil {
-			for _, m := range placed {
+	if len(pods) < g.Needed {
+		g.tooFew(len(pods))
+		g.TakeBack(ctx)
+		return false
+	}
+	if err := g.Overlay.Commit(); err != nil {
+		g.tooFew(len(pods))
+		g.Why.Err = err
+		g.TakeBack(ctx)
+		return false
+	}
+	for _, i := range gone {
+		g.forget(ctx, g.members[i])
+		g.Drop(ctx, i)
+		g.Outcomes[i] = gang.Outcome{Status: gang.NewReason("the pod is being deleted").Of(g.members[i].pod.Pod)}
+	}
+	if barrier := g.barrier(pods); barrier != nil {
+		for _, m := range g.members {
+			if m.placed != nil {
 				m.placed.Barrier = barrier
 			}
-			return true
 		}
-		err = errFewerThanNeeded
-		for _, m := range placed {
-			m.forget(withPod(ctx, m.pod.Pod), m.placed)
+		return true
+	}
+	for _, m := range g.members {
+		if m.placed != nil {
+			g.forget(ctx, m)
 		}
 	}
-	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but the cluster has changed since", g.Group.Key, len(placed)))
-	g.Why.Err = err
+	g.tooFew(len(pods))
 	g.TakeBack(ctx)
 	return false
+}
+
+// forget takes a member that was assumed off its node.
+func (g *groupCycle) forget(ctx context.Context, m *member) {
+	m.cycle.forget(withPod(ctx, m.pod.Pod), m.placed)
 }
 
 // commit makes the placement known, and returns the members that have a node. The others have their
@@ -267,9 +317,9 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 			m.cycle.commit(logger, m.placed)
 		}
 	}
+	g.loop.keeping.end(g.Group.Key, g.loop.Clock.Now())
 	g.explainOtherDomains()
 	g.loop.Queue.GroupChanged(logger, g.Group.Key)
-	g.loop.GroupConditions.Scheduled(g.Group.Key)
 	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {

@@ -222,6 +222,18 @@ func TestAGroupThatDoesNotFitLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAGroupRequiresALabelThatNoNodeHas(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "2", "rack", "a")
+	w.setTopology(1, podgroup.Topology{Required: "rak"})
+	pod := w.addPod("a", "1")
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(1)
+	w.Expect(w.reasons["a"]).To(Equal("pod group default/g: no node has the label rak, which the group requires"))
+	state, _ := w.cluster.Queue.Get(pod.UID)
+	w.Expect(state.UnschedulablePlugins).To(ConsistOf("NodeAffinity", podgroup.TopologyGate))
+}
+
 func TestAGroupIsTakenBackWhenOnePodDoesNotFit(t *testing.T) {
 	w := newGroupWorld(t)
 	w.addNode("n1", "4")
@@ -277,6 +289,51 @@ func TestAGroupThatNeedsMorePodsThanBeforeIsTakenBack(t *testing.T) {
 	w.expectNothingLeft(1)
 	needed, _ := w.cluster.Groups.Needed(group)
 	w.Expect(needed).To(Equal(2))
+}
+
+// TestMembersThatAreDeletedDuringTheAttempt has members that are gone when the others are placed:
+// they must not open the barrier, behind which fewer than needed would be bound.
+func TestMembersThatAreDeletedDuringTheAttempt(t *testing.T) {
+	for name, test := range map[string]struct {
+		pods      []string
+		terminate bool
+		want      []string // to be bound
+		waiting   int
+	}{
+		"too few are left":        {pods: []string{"a", "b", "c"}},
+		"enough are left":         {pods: []string{"a", "b", "c", "d"}, want: []string{"a", "b", "c"}},
+		"it has a finalizer":      {pods: []string{"a", "b", "c"}, terminate: true, waiting: 1},
+		"enough have no deletion": {pods: []string{"a", "b", "c", "d"}, terminate: true, want: []string{"a", "b", "c"}, waiting: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			w.addNode("n1", "8")
+			w.setMinMember(3)
+			var last *corev1.Pod
+			for _, name := range test.pods {
+				last = w.addPod(name, "1")
+			}
+			popped := w.cluster.Queue.Pop(logr.Discard())
+			g := w.loop.newGroupCycle(&popped)
+			if test.terminate {
+				last = last.DeepCopy()
+				last.DeletionTimestamp = &metav1.Time{}
+				w.Expect(w.objects.Put(last)).To(Succeed())
+			} else {
+				w.Expect(w.objects.Remove(last)).To(Succeed())
+			}
+			placed := g.run(w.ctx)
+			needed, _ := w.cluster.Groups.Needed(group)
+			w.Expect(w.end(placed)).To(Equal(test.want))
+			if test.want == nil {
+				w.Expect(needed).To(Equal(3))
+				w.Expect(w.ledger.reserved).To(BeEmpty())
+				w.Expect(w.cluster.Cache.Size().AssumedPods).To(BeZero())
+				w.Expect(w.cluster.Queue.Counts().ErrorBackoff).To(Equal(2 + test.waiting))
+			}
+			w.Expect(w.cluster.Queue.Counts().InFlight).To(BeZero())
+		})
+	}
 }
 
 // setTopology gives the group annotations.
@@ -490,8 +547,11 @@ func TestAPodThatIsBeingDeletedDoesNotCount(t *testing.T) {
 	deleting := b.DeepCopy()
 	deleting.DeletionTimestamp = ptr.To(metav1.Now())
 	w.cluster.Queue.Update(logr.Discard(), b, deleting)
-	w.Expect(w.schedule()).To(BeEmpty())
-	w.expectNothingLeft(1)
+	popped := w.cluster.Queue.Pop(logr.Discard())
+	w.Expect(popped.Pod.Pod.Name).To(Equal("b"))
+	w.Expect(popped.Group).To(BeNil())
+	w.Expect(w.loop.newCycle(w.loop.Profiles.Popped(popped.Settings), popped.Pod).run(w.ctx)).To(BeNil())
+	w.Expect(w.cluster.Queue.Counts()).To(Equal(queue.Counts{Gated: 1}))
 }
 
 // TestRandomGroups schedules groups on random clusters: at least as many pods as are needed get a

@@ -16,6 +16,7 @@ import (
 // makeRoom lets a group that has got no nodes preempt others, or else keep room, as far as it may.
 func (g *groupCycle) makeRoom(ctx context.Context) {
 	if g.Group.Problem != "" || g.Why.Err != nil {
+		g.clearNominations()
 		return
 	}
 	for _, m := range g.members {
@@ -24,13 +25,18 @@ func (g *groupCycle) makeRoom(ctx context.Context) {
 	if g.preempt(ctx) {
 		return
 	}
+	g.clearNominations()
+	g.reserve(ctx)
+}
+
+// clearNominations lets the members be given back without the nodes that they are nominated for.
+func (g *groupCycle) clearNominations() {
 	for _, m := range g.members {
 		// The status may not have the nomination yet.
 		if pod := m.pod.Pod; pod.Status.NominatedNodeName != "" || g.loop.Queue.Nominator().NodeOf(pod.UID) != "" {
 			m.nominating = failure.ClearNomination
 		}
 	}
-	g.reserve(ctx)
 }
 
 // preempt makes room for the group, if pods of a lower priority take it: it begins to evict them,
@@ -41,7 +47,7 @@ func (g *groupCycle) preempt(ctx context.Context) bool {
 	switch plan, message, err := g.Preempt(ctx); {
 	case err != nil:
 		g.Why.Message += fmt.Sprintf("; preemption: %v", err)
-		return true
+		return false
 	case message != "":
 		g.Why.Message += "; " + message
 		return message == preemption.VictimsTerminating

@@ -4,12 +4,14 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -60,7 +62,7 @@ func TestAGroupKeepsRoom(t *testing.T) {
 	clock.Step(70 * time.Second)
 	w.Expect(w.tryAgain()).To(BeEmpty())
 	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
-	w.Expect(w.reasons["m0"]).To(HaveSuffix("; room on 2 nodes is kept for them until %s", clock.Now().Add(50*time.Second).UTC().Format(time.RFC3339)))
+	w.Expect(w.reasons["m0"]).To(HaveSuffix("; room on 2 nodes is kept for them until %s", clock.Now().Add(time.Minute).UTC().Format(time.RFC3339)))
 	w.Expect(w.fits(100)).To(BeFalse(), "the room is kept")
 	w.Expect(w.fits(101)).To(BeTrue(), "a more important pod may take it")
 
@@ -106,6 +108,56 @@ func TestAGroupKeepsNoRoom(t *testing.T) {
 			w.Expect(w.reasons["m0"]).NotTo(ContainSubstring("is kept"))
 		})
 	}
+}
+
+// TestGroupsTakeTurns has groups that have waited for the same time. Each must keep room in turn,
+// with time for single pods in between.
+func TestGroupsTakeTurns(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(2)
+	names := []string{"g", "h", "i"}
+	for _, name := range names {
+		key := podgroup.Key{Namespace: "default", Name: name}
+		w.cluster.Groups.SetGroup(podgroup.Group{Key: key, MinMember: 4})
+		for i := range 4 {
+			w.addPod(fmt.Sprint(name, i), "1", withPriority(100), objects.MemberOf(name))
+		}
+	}
+	kept := map[string]int{} // by group, "" if none does
+	for range 80 {
+		w.retry()
+		for range names {
+			w.Expect(w.schedule()).To(BeEmpty())
+		}
+		keeps := ""
+		for _, n := range w.cluster.Queue.Nominator().Dump() {
+			name := podgroup.KeyOf(n.Pod).Name
+			w.Expect(keeps).To(Or(BeEmpty(), Equal(name)), "two groups keep room")
+			keeps = name
+		}
+		kept[keeps]++
+		clock.Step(15 * time.Second)
+	}
+	for _, name := range append(names, "") {
+		w.Expect(kept[name]).To(BeNumerically(">=", 8), "%q: %v", name, kept)
+	}
+}
+
+// TestAnErrorEndsTheTurn has a member that meets an error while its group keeps room.
+func TestAnErrorEndsTheTurn(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(2)
+	w.setMinMember(4)
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	clock.Step(70 * time.Second)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(HaveLen(2))
+	w.gone("on-n0")
+	w.gone("on-n1")
+	w.ledger.refuse["m0"] = fwk.AsStatus(errors.New("out of ink"))
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(BeEmpty())
 }
 
 func TestAMoreImportantGroupKeepsRoom(t *testing.T) {

@@ -89,6 +89,7 @@ type Loop struct {
 	// barriers are those of groups whose pods may still be taken back, and perhaps a few more. They
 	// belong to the goroutine of Run.
 	barriers map[podgroup.Key]*binding.Barrier
+	keeping  keeping
 	// sampled is the number of cycles to come in which every plugin call is measured, because one
 	// was slow. It belongs to the goroutine of Run.
 	sampled int

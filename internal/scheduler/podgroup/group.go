@@ -80,8 +80,10 @@ type Group struct {
 	OneByOne bool
 	// Succeeded is the number of pods that have ended successfully, according to the status. They
 	// count towards MinMember: a pod that replaces a failed one needs no company of pods that have
-	// done their work.
+	// done their work. It is 0 once there are enough of them: what comes then is another run.
 	Succeeded int
+	// Begun means that all pods that are needed had a node at one time, according to the status.
+	Begun bool
 	// Timeout is how long the pods that have a node wait for the others to be ready to be bound,
 	// for their volumes for example. 0: as long as the plugins allow.
 	Timeout time.Duration
@@ -154,6 +156,10 @@ func (o *Object) Group() (g Group) {
 		Key:       Key{Namespace: o.Namespace, Name: o.Name},
 		MinMember: max(1, int(o.Spec.MinMember)),
 		Succeeded: max(0, int(o.Status.Succeeded)),
+	}
+	g.Begun = g.Succeeded > 0
+	if g.Succeeded >= g.MinMember {
+		g.Succeeded = 0
 	}
 	var err error
 	if g.Topology, err = topologyOf(o.Annotations); err != nil {

@@ -5,6 +5,7 @@ package podgroup
 
 import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // FromPodGroup reads a PodGroup of Kubernetes. Pods under the basic policy are scheduled one by
@@ -20,6 +21,7 @@ func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
 	if mode := o.Spec.DisruptionMode; mode != nil {
 		g.EvictedWhole = *mode == schedulingv1alpha2.DisruptionModePodGroup
 	}
+	g.Begun = meta.IsStatusConditionTrue(o.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
 	g.OneByOne = o.Spec.SchedulingPolicy.Gang == nil && g.Topology.Required == ""
 	return g
 }

@@ -5,6 +5,7 @@ package podgroup
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,11 +35,12 @@ func TestReadingAnObject(t *testing.T) {
 	}{
 		"everything": {
 			map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(60)}, map[string]any{"succeeded": int64(2), "phase": "Running"},
-			Group{MinMember: 3, Succeeded: 2, Timeout: time.Minute},
+			Group{MinMember: 3, Succeeded: 2, Begun: true, Timeout: time.Minute},
 		},
-		"nothing":     {nil, nil, Group{MinMember: 1}},
-		"no sense":    {map[string]any{"minMember": int64(-1), "scheduleTimeoutSeconds": int64(-5)}, map[string]any{"succeeded": int64(-1)}, Group{MinMember: 1}},
-		"other types": {map[string]any{"minMember": "three"}, nil, Group{}},
+		"a run that has ended": {map[string]any{"minMember": int64(3)}, map[string]any{"succeeded": int64(3)}, Group{MinMember: 3, Begun: true}},
+		"nothing":              {nil, nil, Group{MinMember: 1}},
+		"no sense":             {map[string]any{"minMember": int64(-1), "scheduleTimeoutSeconds": int64(-5)}, map[string]any{"succeeded": int64(-1)}, Group{MinMember: 1}},
+		"other types":          {map[string]any{"minMember": "three"}, nil, Group{}},
 	} {
 		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ml", "name": "train"}}}
 		if test.spec != nil {
@@ -213,6 +215,104 @@ func TestWhatAGroupNeeds(t *testing.T) {
 	expect("the group is gone", 0, false)
 }
 
+// TestAPodThatChangesItsGroup has pods whose label changes between the calls about them: none
+// counts in two groups, or in one that it has left.
+func TestAPodThatChangesItsGroup(t *testing.T) {
+	for name, last := range map[string]func(r *Registry, now *corev1.Pod){
+		"it is gone":                func(r *Registry, now *corev1.Pod) { r.Forget(now) },
+		"it was not bound":          func(r *Registry, now *corev1.Pod) { r.Undo(now) },
+		"its binding is confirmed":  func(r *Registry, now *corev1.Pod) { r.SetAssigned(now) },
+		"it is placed another time": func(r *Registry, now *corev1.Pod) { r.SetAssumed(now) },
+	} {
+		r := NewRegistry()
+		r.SetGroup(Group{Key: train, MinMember: 4})
+		r.SetAssumed(podOf("a", "train"))
+		last(r, podOf("a", "serve"))
+		if needed, _ := r.Needed(train); needed != 4 {
+			t.Errorf("%s: %d pods are needed", name, needed)
+		}
+	}
+	r := NewRegistry()
+	r.SetGroup(Group{Key: train, MinMember: 4})
+	r.SetAssumed(podOf("a", "train"))
+	r.SetAssigned(podOf("a", ""))
+	if needed, _ := r.Needed(train); needed != 4 {
+		t.Errorf("it has left: %d pods are needed", needed)
+	}
+}
+
+// TestPodsThatWillNotComeAgain has a group that was complete, and lacks pods since.
+func TestPodsThatWillNotComeAgain(t *testing.T) {
+	job := func(uid, owner types.UID) *corev1.Pod {
+		pod := podOf(uid, "train")
+		if owner != "" {
+			pod.OwnerReferences = []metav1.OwnerReference{{UID: owner, Controller: ptr.To(true)}}
+		}
+		return pod
+	}
+	running := func(r *Registry, uids ...types.UID) {
+		for _, uid := range uids {
+			r.SetAssigned(job(uid, "job"))
+		}
+	}
+	gone := func(r *Registry, uids ...types.UID) {
+		for _, uid := range uids {
+			r.Forget(job(uid, "job"))
+		}
+	}
+	for name, test := range map[string]struct {
+		before func(r *Registry)
+		ready  []*corev1.Pod
+		want   int // pods that are needed then
+	}{
+		"it was never complete":           {func(r *Registry) { running(r, "a", "b") }, []*corev1.Pod{job("x", "job")}, 2},
+		"one has succeeded, one is again": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, []*corev1.Pod{job("x", "job")}, 1},
+		"all but one have succeeded":      {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") }, []*corev1.Pod{job("x", "job")}, 1},
+		"two are there":                   {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c") }, []*corev1.Pod{job("x", "job"), job("y", "job")}, 2},
+		"another run":                     {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") }, []*corev1.Pod{job("x", "next job")}, 4},
+		"a pod without an owner":          {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, []*corev1.Pod{job("x", "")}, 2},
+		"after a restart": {
+			func(r *Registry) { r.DeleteGroup(train); r.SetGroup(Group{Key: train, MinMember: 4, Begun: true}) }, []*corev1.Pod{job("x", "job")}, 1,
+		},
+		"the object is new": {
+			func(r *Registry) {
+				running(r, "a", "b", "c", "d")
+				gone(r, "a", "b")
+				r.DeleteGroup(train)
+				r.SetGroup(Group{Key: train, MinMember: 4})
+			}, []*corev1.Pod{job("x", "job")}, 2,
+		},
+		"the minimum was raised": {
+			func(r *Registry) { running(r, "a", "b", "c", "d"); r.SetGroup(Group{Key: train, MinMember: 6}) }, []*corev1.Pod{job("x", "job")}, 2,
+		},
+		"nobody is there": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, nil, 2},
+	} {
+		r := NewRegistry()
+		r.SetGroup(Group{Key: train, MinMember: 4})
+		test.before(r)
+		before, _ := r.Needed(train)
+		excused := r.Excuse(train, len(test.ready), slices.Values(test.ready))
+		if needed, _ := r.Needed(train); needed != test.want || excused != (needed < before) {
+			t.Errorf("%s: %d pods are needed, want %d; excused: %v", name, needed, test.want, excused)
+		}
+	}
+
+	r := NewRegistry()
+	r.SetGroup(Group{Key: train, MinMember: 4})
+	running(r, "a", "b", "c", "d")
+	gone(r, "a", "b")
+	r.Excuse(train, 1, slices.Values([]*corev1.Pod{job("x", "job")}))
+	running(r, "x")
+	gone(r, "x", "c")
+	if needed, _ := r.Needed(train); needed != 2 {
+		t.Errorf("two more are gone: %d are needed, want 2 with the one that is excused", needed)
+	}
+	gone(r, "d")
+	if needed, _ := r.Needed(train); needed != 4 {
+		t.Errorf("all are gone: %d are needed, want all", needed)
+	}
+}
+
 func TestNoRegistryKnowsNoGroups(t *testing.T) {
 	var none *Registry
 	none.SetAssumed(podOf("a", "train"))
@@ -235,7 +335,12 @@ func TestTheRegistryForgets(t *testing.T) {
 		}
 		for range 400 {
 			pod := pods[random.IntN(len(pods))]
-			switch random.IntN(5) {
+			switch random.IntN(7) {
+			case 5:
+				relabelled := podOf(pod.UID, []string{"", "train", "serve"}[random.IntN(3)])
+				pods[slices.Index(pods, pod)] = relabelled
+			case 6:
+				r.Excuse(train, random.IntN(3), slices.Values([]*corev1.Pod{pod}))
 			case 0:
 				r.SetAssumed(pod)
 			case 1:
@@ -245,7 +350,19 @@ func TestTheRegistryForgets(t *testing.T) {
 			case 3:
 				r.Forget(pod)
 			case 4:
-				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]}, MinMember: 1})
+				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]}, MinMember: 1 + random.IntN(40), Topology: Topology{Required: []string{"", "rack", "zone"}[random.IntN(3)]}})
+			}
+			placed := 0
+			for key, s := range r.groups {
+				placed += len(s.placed)
+				for uid := range s.placed {
+					if r.counted[uid] != key {
+						t.Fatalf("seed %d: pod %s counts in %v and in %v", seed, uid, key, r.counted[uid])
+					}
+				}
+			}
+			if placed != len(r.counted) {
+				t.Fatalf("seed %d: %d pods are placed in groups, and %d count", seed, placed, len(r.counted))
 			}
 		}
 		for _, pod := range pods {
@@ -254,8 +371,8 @@ func TestTheRegistryForgets(t *testing.T) {
 		for _, name := range []string{"train", "serve", "empty"} {
 			r.DeleteGroup(Key{Namespace: "ml", Name: name})
 		}
-		if len(r.groups) != 0 {
-			t.Fatalf("seed %d: it still has %v", seed, r.groups)
+		if len(r.groups)+len(r.required) != 0 {
+			t.Fatalf("seed %d: it still has %v and %v", seed, r.groups, r.required)
 		}
 	}
 }
@@ -269,8 +386,11 @@ func TestRequiredTopologyChanged(t *testing.T) {
 		if got := r.RequiredTopologyChanged(key, before, after); got != want {
 			t.Errorf("%s: got %v", why, got)
 		}
+		if got := r.AnyRequiredTopologyChanged(before, after); got != want {
+			t.Errorf("%s: got %v for any group", why, got)
+		}
 	}
-	expect(a, a, true, "nothing is known about the group")
+	expect(a, b, false, "nothing is known about the group")
 
 	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack", Preferred: []string{"zone"}}})
 	expect(a, a, false, "the same value")
@@ -281,4 +401,8 @@ func TestRequiredTopologyChanged(t *testing.T) {
 
 	r.SetGroup(Group{Key: key, MinMember: 2})
 	expect(a, b, false, "the group requires no label any more")
+
+	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack"}})
+	r.DeleteGroup(key)
+	expect(a, b, false, "the group is gone")
 }

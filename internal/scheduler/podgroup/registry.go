@@ -4,9 +4,11 @@
 package podgroup
 
 import (
+	"iter"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -23,6 +25,11 @@ type Registry struct {
 	served [sources]func() bool
 	// groups has the groups that have an object or pods with a node.
 	groups map[Key]*state
+	// required counts the groups that require a topology, by the label.
+	required map[string]int
+	// counted has the group that each pod with a node counts in. The pod may name another one by
+	// now.
+	counted map[types.UID]Key
 }
 
 // state is what is known about one group.
@@ -31,6 +38,30 @@ type state struct {
 	group *Group
 	// placed are the pods that have a node.
 	placed map[types.UID]placement
+	// complete means that at one time this run of it had all pods that it needs. owners are the
+	// controllers of the pods of the run that have had a node.
+	complete bool
+	owners   sets.Set[types.UID]
+	// excused is how many pods it needs fewer; see Excuse.
+	excused int
+}
+
+// missing returns how many pods a group lacks that has an object. It may be negative.
+func (s *state) missing() int {
+	return s.group.MinMember - s.group.Succeeded - len(s.placed) - s.excused
+}
+
+// needed is Needed for a group that has an object.
+func (s *state) needed() int { return max(1, s.missing()) }
+
+// note notes what follows from a change of the group or of its pods.
+func (s *state) note() {
+	switch {
+	case s.group != nil && s.group.MinMember-s.group.Succeeded <= len(s.placed):
+		s.complete, s.excused = true, 0
+	case len(s.placed) == 0:
+		s.excused = 0
+	}
 }
 
 // placement is where a pod is, and how it got there.
@@ -49,7 +80,9 @@ const (
 )
 
 // NewRegistry returns a Registry without groups.
-func NewRegistry() *Registry { return &Registry{groups: map[Key]*state{}} }
+func NewRegistry() *Registry {
+	return &Registry{groups: map[Key]*state{}, required: map[string]int{}, counted: map[types.UID]Key{}}
+}
 
 // SetServed sets the function that reports whether the API server serves the PodGroups of a source.
 // Until it does, the label or field that names one has no meaning, and the Registry applies to no
@@ -67,7 +100,15 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	defer r.mu.Unlock()
 	s := r.stateLocked(g.Key)
 	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) || !ptr.Equal(s.group.Priority, g.Priority)
+	if s.group == nil {
+		s.complete = g.Begun
+	} else if g.MinMember > s.group.MinMember {
+		s.complete, s.excused = false, 0 // the new minimum is for all of its pods
+	}
+	r.requireLocked(s.group, -1)
 	s.group = &g
+	r.requireLocked(s.group, 1)
+	s.note()
 	return changed
 }
 
@@ -76,7 +117,9 @@ func (r *Registry) DeleteGroup(key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.groups[key]; s != nil {
-		s.group = nil
+		r.requireLocked(s.group, -1)
+		s.group, s.complete, s.excused = nil, false, 0
+		s.owners.Clear()
 		r.tidyLocked(key, s)
 	}
 }
@@ -89,46 +132,99 @@ func (r *Registry) SetAssumed(pod *corev1.Pod) { r.set(pod, assumed) }
 func (r *Registry) SetAssigned(pod *corev1.Pod) Key { return r.set(pod, assigned) }
 
 func (r *Registry) set(pod *corev1.Pod, from source) Key {
-	key := KeyOf(pod)
-	if r == nil || key == (Key{}) {
+	if r == nil {
 		return Key{}
 	}
+	key := KeyOf(pod)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if was, counts := r.counted[pod.UID]; counts && was != key {
+		r.unsetLocked(pod.UID, assumed|assigned) // its label has changed
+	}
+	if key == (Key{}) {
+		return Key{}
+	}
+	r.counted[pod.UID] = key
 	s := r.stateLocked(key)
 	before := s.placed[pod.UID].from
+	owner := ownerOf(pod)
+	if len(s.placed) == 0 && s.owners.Len() > 0 && !s.owners.Has(owner) {
+		s.complete = false // another run begins
+		s.owners.Clear()
+	}
 	s.placed[pod.UID] = placement{node: pod.Spec.NodeName, from: before | from}
+	s.owners.Insert(owner)
+	s.note()
 	if before != 0 {
 		return Key{}
 	}
 	return key
 }
 
+// ownerOf returns the UID of the controller of a pod, "" if it has none.
+func ownerOf(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.UID
+	}
+	return ""
+}
+
 // Undo records that a pod that the loop had placed was not bound. A pod that the API server has
 // confirmed in the meantime stays.
-func (r *Registry) Undo(pod *corev1.Pod) { r.unset(pod, assumed) }
+func (r *Registry) Undo(pod *corev1.Pod) { r.unset(pod.UID, assumed) }
 
-// Forget records that a pod is gone, or has ended.
-func (r *Registry) Forget(pod *corev1.Pod) { r.unset(pod, assumed|assigned) }
+// Forget records that a pod is gone, or has ended, or does not count in its group any more. It
+// returns the group that the pod has counted in, the zero Key if there is none.
+func (r *Registry) Forget(pod *corev1.Pod) Key { return r.unset(pod.UID, assumed|assigned) }
 
-func (r *Registry) unset(pod *corev1.Pod, from source) {
-	key := KeyOf(pod)
-	if r == nil || key == (Key{}) {
-		return
+func (r *Registry) unset(uid types.UID, from source) Key {
+	if r == nil {
+		return Key{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.unsetLocked(uid, from)
+}
+
+func (r *Registry) unsetLocked(uid types.UID, from source) Key {
+	key, counts := r.counted[uid]
+	if !counts {
+		return Key{}
+	}
 	s := r.groups[key]
-	if s == nil {
-		return
-	}
-	p := s.placed[pod.UID]
+	p := s.placed[uid]
 	if p.from &^= from; p.from != 0 {
-		s.placed[pod.UID] = p
-		return
+		s.placed[uid] = p
+		return Key{}
 	}
-	delete(s.placed, pod.UID)
+	delete(r.counted, uid)
+	delete(s.placed, uid)
+	s.note()
 	r.tidyLocked(key, s)
+	return key
+}
+
+// Excuse lets a group that was complete at one time do with the pods that it has: ready more are to
+// get a node together. The others may have succeeded, and will not come again: nobody counts those
+// of Kubernetes' groups, nor those that have been deleted since. It reports whether anything has
+// changed. pods are those that are ready: pods of a new owner belong to another run, which begins
+// with all of them.
+//
+// It holds until the group is complete again, or has no pod with a node.
+func (r *Registry) Excuse(key Key, ready int, pods iter.Seq[*corev1.Pod]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.groups[key]
+	if s == nil || s.group == nil || !s.complete || ready == 0 || s.needed() <= ready {
+		return false
+	}
+	for pod := range pods {
+		if s.owners.Len() > 0 && !s.owners.Has(ownerOf(pod)) {
+			return false
+		}
+	}
+	s.excused += s.needed() - ready
+	return true
 }
 
 // Applies reports whether pods that name a group wait for it: the API server serves PodGroups of
@@ -152,7 +248,7 @@ func (r *Registry) OneByOne(key Key) bool {
 }
 
 // Needed returns how many pods of a group must get a node together: what its MinMember leaves when
-// the pods that have a node or have succeeded are taken off, and at least 1. known is false if the
+// the pods that have a node, have succeeded or are excused are taken off, and at least 1. known is false if the
 // group has no object.
 func (r *Registry) Needed(key Key) (needed int, known bool) {
 	r.mu.Lock()
@@ -161,7 +257,15 @@ func (r *Registry) Needed(key Key) (needed int, known bool) {
 	if s == nil || s.group == nil {
 		return 0, false
 	}
-	return max(1, s.group.MinMember-s.group.Succeeded-len(s.placed)), true
+	return s.needed(), true
+}
+
+// HalfPlaced reports whether some pods of a group have a node, but fewer than it needs.
+func (r *Registry) HalfPlaced(key Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.groups[key]
+	return s != nil && s.group != nil && len(s.placed) > 0 && s.missing() > 0
 }
 
 // Get returns a group, and the nodes of its pods that have one. known is false if the group has no
@@ -183,16 +287,39 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 	return *s.group, nodes, true
 }
 
+// requireLocked counts the label that a group requires. group may be nil.
+func (r *Registry) requireLocked(group *Group, by int) {
+	if group == nil || group.Topology.Required == "" {
+		return
+	}
+	label := group.Topology.Required
+	if r.required[label] += by; r.required[label] == 0 {
+		delete(r.required, label)
+	}
+}
+
 // RequiredTopologyChanged reports whether two sets of labels differ in the one that the pods of a
-// group must share. It is true for a group without an object, about which nothing is known.
+// group must share.
 func (r *Registry) RequiredTopologyChanged(key Key, before, after map[string]string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.groups[key]
-	if s == nil || s.group == nil {
-		return true
+	return s != nil && s.group != nil && labelChanged(s.group.Topology.Required, before, after)
+}
+
+// AnyRequiredTopologyChanged reports whether RequiredTopologyChanged is true for any group.
+func (r *Registry) AnyRequiredTopologyChanged(before, after map[string]string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for label := range r.required {
+		if labelChanged(label, before, after) {
+			return true
+		}
 	}
-	label := s.group.Topology.Required
+	return false
+}
+
+func labelChanged(label string, before, after map[string]string) bool {
 	oldValue, had := before[label]
 	newValue, has := after[label]
 	return had != has || oldValue != newValue
@@ -214,7 +341,7 @@ func (r *Registry) EvictedWhole() []Group {
 func (r *Registry) stateLocked(key Key) *state {
 	s := r.groups[key]
 	if s == nil {
-		s = &state{placed: map[types.UID]placement{}}
+		s = &state{placed: map[types.UID]placement{}, owners: sets.New[types.UID]()}
 		r.groups[key] = s
 	}
 	return s

@@ -12,7 +12,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 )
+
+// budgetLister lists disruption budgets. The plugin takes an empty selector for one that selects no
+// pod. By policy/v1 it selects all pods of the namespace, so the budget gets another selector that
+// does.
+type budgetLister struct {
+	policylisters.PodDisruptionBudgetLister
+}
+
+// everyPod selects all pods, as none has a label with this key.
+var everyPod = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+	{Key: "livesched.io/no-pod-has-this-label", Operator: metav1.LabelSelectorOpDoesNotExist},
+}}
+
+// List lists budgets of all namespaces.
+func (l budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
+	budgets, err := l.PodDisruptionBudgetLister.List(selector)
+	if err != nil {
+		return nil, err
+	}
+	for i, budget := range budgets { // the list is the caller's, its objects are not
+		if s := budget.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+			changed := *budget
+			changed.Spec.Selector = everyPod
+			budgets[i] = &changed
+		}
+	}
+	return budgets, nil
+}
 
 // disruptions are evictions that are planned but not begun, by the UIDs of the disruption budgets
 // that they count against. The status of a budget does not show them.
@@ -22,7 +51,7 @@ type disruptions map[types.UID]int32
 func (d disruptions) add(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) {
 	for _, budget := range budgets {
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err != nil || selector.Empty() { // as upstream reads it, such a budget is about no pod
+		if err != nil { // the API server refuses such a budget
 			continue
 		}
 		for _, pod := range pods {

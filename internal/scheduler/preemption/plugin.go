@@ -44,6 +44,7 @@ func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Ev
 	collector := &collector{}
 	pl.Executor = collector.executor(handle)
 	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
+	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
 	p := &Plugin{DefaultPreemption: pl, handle: handle, evictor: evictor, collector: collector}
 	eligible := pl.IsEligiblePod
 	pl.IsEligiblePod = func(node fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {

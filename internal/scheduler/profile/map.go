@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -56,7 +55,7 @@ func (m *Map) Equal(other *Map) bool {
 
 // QueueSettings returns the settings of the scheduling queue for all instances together.
 func (m *Map) QueueSettings() *queue.Settings {
-	s := &queue.Settings{Less: (&queuesort.PrioritySort{}).Less, Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
+	s := &queue.Settings{Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
 	if m.sortedBy != nil {
 		s.Less, s.Order = m.sortedBy.QueueSort().Less, m.sortedBy.Config.QueueSort.String()
 	}

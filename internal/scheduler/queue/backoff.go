@@ -45,7 +45,11 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 		return time.Time{}
 	}
 	if info.BackoffExpiration.IsZero() {
-		info.BackoffExpiration = q.windows.begin(info.Timestamp.Add(e.profile.backoffAfter(count)))
+		end := info.Timestamp.Add(e.profile.backoffAfter(count))
+		if pause := q.groupPauses[groupOf(e.pod)]; info.ConsecutiveErrorsCount > 0 && pause.After(end) {
+			end = pause
+		}
+		info.BackoffExpiration = q.windows.begin(end)
 	}
 	return info.BackoffExpiration
 }

@@ -124,9 +124,10 @@ func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pendi
 	return pod
 }
 
-// step lets time pass as if Run ran.
+// step lets time pass as if Run ran, and the leader's handler of failures.
 func (f *fixture) step(d time.Duration) {
 	f.clock.Step(d)
+	f.TendHeldGroups(logger)
 	f.retryDueGroups(logger)
 	f.flushBackoff(logger)
 }

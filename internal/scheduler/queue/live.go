@@ -21,6 +21,13 @@ var (
 	ErrAlreadyQueued = errors.New("the pod is in the scheduling queue already")
 )
 
+// Wanted reports whether a popped pod may still be bound: according to the informer cache it has no
+// node, and is not deleted or about to be.
+func (q *Queue) Wanted(pod *corev1.Pod) bool {
+	newest, reason := latest(q.podLister, pod)
+	return reason == "" && (newest == nil || newest.DeletionTimestamp == nil)
+}
+
 // gone returns why a pod must not be scheduled any more according to the informer cache, "" if it
 // may be scheduled. Informers change their cache before they call handlers. So if the cache has the
 // pod while Queue.mu or Nominator.mu is held, its deletion has not been handled yet: the handler

@@ -6,6 +6,7 @@ package queue
 import (
 	"container/heap"
 
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -122,7 +123,8 @@ func (q *Queue) noteFirstAttempt(info *schedframework.QueuedPodInfo) {
 	}
 }
 
-// lessLocked is the queue sort. If the sort panics, the default order decides on the two pods.
+// lessLocked is the queue sort. If the sort panics, the default order decides on the two pods. Among
+// pods of equal priority, those of half placed groups come first, if the sort is by priority.
 func (q *Queue) lessLocked(a, b *entry) (less bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -130,6 +132,9 @@ func (q *Queue) lessLocked(a, b *entry) (less bool) {
 			less = defaultLess(a.info, b.info)
 		}
 	}()
+	if a.member.half != b.member.half && q.rules.byPriority && corev1helpers.PodPriority(a.pod) == corev1helpers.PodPriority(b.pod) {
+		return a.member.half
+	}
 	return q.rules.less(a.info, b.info)
 }
 

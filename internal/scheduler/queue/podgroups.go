@@ -5,10 +5,13 @@ package queue
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -53,6 +56,10 @@ type members struct {
 	ready, held int
 	// needed is how many pods of the group were needed when they were popped last.
 	needed int
+	// half means that some pods of the group have a node, but fewer than it needs.
+	half bool
+	// tendAt is when TendHeldGroups looks at the group next. Used while held is not 0.
+	tendAt time.Time
 }
 
 // membership is the part of an entry that is about its group. Queue.mu guards it.
@@ -61,11 +68,22 @@ type membership struct {
 	of    *members // nil: the pod names no group
 	ready bool
 	held  bool
+	// half is that of the members. The heaps are in order as to it.
+	half bool
 }
 
-// joinGroupLocked adds a pod to the group that it names, if it names one.
+// groupOf returns the key of the group that a pod waits with, the zero Key if there is none. A pod
+// that terminates waits for nobody: the next attempt releases it.
+func groupOf(pod *corev1.Pod) podgroup.Key {
+	if pod.DeletionTimestamp != nil {
+		return podgroup.Key{}
+	}
+	return podgroup.KeyOf(pod)
+}
+
+// joinGroupLocked adds a pod to its group, if it has one.
 func (q *Queue) joinGroupLocked(e *entry) {
-	key := memberKey{Key: podgroup.KeyOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
+	key := memberKey{Key: groupOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
 	if q.groups == nil || key.Key == (podgroup.Key{}) {
 		return
 	}
@@ -75,12 +93,33 @@ func (q *Queue) joinGroupLocked(e *entry) {
 		q.members[key] = m
 	}
 	m.entries[e] = struct{}{}
-	e.member = membership{key: key, of: m}
+	e.member = membership{key: key, of: m, half: m.half}
+	if h := q.heapOf(e.place); h != nil {
+		heap.Fix(h, e.index)
+	}
+	q.rankGroupLocked(m)
 }
 
-// regroupLocked moves a pod whose label has changed to the group that it names now.
+// rankGroupLocked notes whether a group is half placed, and gives its pods their places in the
+// heaps: such a group is completed before others of its priority are placed. It must be called when
+// the number of its pods with a node may have changed.
+func (q *Queue) rankGroupLocked(m *members) {
+	half := q.groups.HalfPlaced(m.key)
+	if half == m.half {
+		return
+	}
+	m.half = half
+	for e := range m.entries {
+		e.member.half = half
+		if h := q.heapOf(e.place); h != nil {
+			heap.Fix(h, e.index)
+		}
+	}
+}
+
+// regroupLocked moves a pod that has changed to the group that it waits with now.
 func (q *Queue) regroupLocked(logger klog.Logger, e *entry) {
-	if podgroup.KeyOf(e.pod) == e.member.key.Key {
+	if groupOf(e.pod) == e.member.key.Key {
 		return
 	}
 	q.leaveGroupLocked(e)
@@ -105,6 +144,7 @@ func (q *Queue) leaveGroupLocked(e *entry) {
 	delete(m.entries, e)
 	if len(m.entries) == 0 {
 		delete(q.members, e.member.key)
+		q.holding.Delete(m)
 	}
 	e.member = membership{}
 }
@@ -158,13 +198,23 @@ func (q *Queue) passGateLocked(e *entry) bool {
 	if q.completeLocked(e) || e.info.Attempts > 0 && !e.info.Gated() {
 		return true
 	}
-	e.member.set(true, true)
+	q.holdMemberLocked(e)
 	return false
+}
+
+// holdMemberLocked notes that the gate of its group holds a pod.
+func (q *Queue) holdMemberLocked(e *entry) {
+	m := e.member.of
+	if m.held == 0 {
+		m.tendAt = q.clock.Now().Add(groupPatience)
+	}
+	e.member.set(true, true)
+	q.holding.Insert(m)
 }
 
 // holdLocked puts a pod behind the gate of its group, which has shrunk since the pod passed it.
 func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
-	e.member.set(true, true)
+	q.holdMemberLocked(e)
 	e.missed = afterBackoff
 	q.refuseLocked(e, podgroup.Gate, q.awaitedLocked(e.member.of), nil)
 	q.moveLocked(logger, e, Gated, eventPodGroup)
@@ -281,12 +331,25 @@ func (q *Queue) RetryGroupAt(key podgroup.Key, at time.Time) {
 	q.groupRetries[key] = at
 }
 
+// PauseGroup lets the pods of a group that come back after errors wait for as long as they have held
+// room for nothing, up to maxPause: others may use the room in the meantime. It must be called
+// before they come back.
+func (q *Queue) PauseGroup(key podgroup.Key, held time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.groupPauses[key] = q.clock.Now().Add(min(held, maxPause))
+}
+
+// maxPause is the longest pause of PauseGroup.
+const maxPause = 10 * time.Minute
+
 // retryDueGroups retries the groups whose time of RetryGroupAt has come. Those that are being tried
 // follow when their pods have come back.
 func (q *Queue) retryDueGroups(logger klog.Logger) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.clock.Now()
+	maps.DeleteFunc(q.groupPauses, func(_ podgroup.Key, until time.Time) bool { return until.Before(now) })
 	for key, at := range q.groupRetries {
 		if !at.After(now) && !q.groupInFlightLocked(key) {
 			delete(q.groupRetries, key)
@@ -317,8 +380,8 @@ func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
 	}
 }
 
-// GroupChanged reports that the object of a pod group has changed or is gone, or that more of its
-// pods have a node: fewer may be needed now. If so, the pods that the gate of the group holds are
+// GroupChanged reports that the object of a pod group has changed or is gone, or that more or fewer
+// of its pods have a node. If fewer are needed now, the pods that the gate of the group holds are
 // queued if enough are ready, and those that plugins refused are retried.
 func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	q.mu.Lock()
@@ -329,11 +392,19 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	needed, known := q.groups.Needed(key)
 	for name := range q.rules.profiles {
 		m := q.members[memberKey{Key: key, schedulerName: name}]
+		if m == nil {
+			continue
+		}
+		q.rankGroupLocked(m)
 		q.openGateLocked(logger, m)
-		if m != nil && m.held > 0 {
+		if m.held > 0 {
 			q.awaitedLocked(m)
 		}
-		if m != nil && known && needed < m.needed {
+		if !known {
+			m.tendAt = q.clock.Now()
+			q.holding.Insert(m)
+		}
+		if known && needed < m.needed {
 			m.needed = needed
 			q.retryLocked(logger, m)
 		}

@@ -14,10 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/mapkey"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -242,6 +244,39 @@ func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
 	}
 }
 
+// TestWaitingGroupsThatRequireATopologyAreAlike has groups that wait for the same things, but for
+// changes of the label that each of them requires.
+func TestWaitingGroupsThatRequireATopologyAreAlike(t *testing.T) {
+	calls := 0
+	f, groups := withGroups(t, func(p *ProfileSettings) {
+		p.Hints[nodeAdded] = []Hint{{Plugin: "A", Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+			calls++
+			return fwk.QueueSkip, nil
+		}}}
+		p.HintKeys = map[string]HintKey{"A": {Write: func(*mapkey.Writer, *corev1.Pod) bool { return true }}}
+	})
+	labels := []string{"rack", "zone"}
+	var pods []*corev1.Pod
+	for i := range 20 {
+		name := fmt.Sprintf("g%d", i)
+		groups.SetGroup(podgroup.Group{
+			Key: podgroup.Key{Namespace: newPod("").Namespace, Name: name}, MinMember: 1, Topology: podgroup.Topology{Required: labels[i%2]},
+		})
+		pods = append(pods, newPod(name, memberOf(name)))
+		f.Add(logger, pods[i])
+		f.reject("A", podgroup.TopologyGate)
+	}
+	f.event(nodeAdded)
+	f.Expect(calls).To(Equal(1))
+	node := func(rack string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"rack": rack}}}
+	}
+	f.Move(logger, nodeRelabeled, node("a"), node("b"), nil)
+	for i, pod := range pods {
+		f.Expect(f.place(pod) == Unschedulable).To(Equal(labels[i%2] == "zone"), pod.Name)
+	}
+}
+
 func TestGatedPodsDoNotCount(t *testing.T) {
 	gate := newDoor("Gate", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed"))
 	f, _ := withGroups(t, preEnqueueOf(gate))
@@ -256,6 +291,23 @@ func TestGatedPodsDoNotCount(t *testing.T) {
 	f.Ungate(logger, b.UID, "Gate")
 	_, names := f.popGroup()
 	f.Expect(names).To(ConsistOf("a", "b"))
+}
+
+// TestAPodThatTerminatesIsNotReady has a member with a finalizer, as those of a Job, that is deleted
+// while it waits: the others must not be tried without it, and it waits for nobody.
+func TestAPodThatTerminatesIsNotReady(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 3)
+	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("g"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	terminating := changed(a, func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} })
+	f.Update(logger, a, terminating)
+	f.Add(logger, newPod("c", memberOf("g")))
+	f.Expect(f.place(b)).To(Equal(Gated))
+	popped, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"a"}))
+	f.Expect(popped.Group).To(BeNil(), "the attempt releases it")
 }
 
 func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
@@ -405,6 +457,55 @@ func TestAGroupIsPoppedInTheMiddleOfAReload(t *testing.T) {
 	r.end()
 }
 
+// TestAHalfPlacedGroupIsCompletedFirst has a group that lost a pod when it was bound, or when the
+// leader before died, and older pods of the same priority.
+func TestAHalfPlacedGroupIsCompletedFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(f *fixture)
+		want   []string
+	}{
+		"it comes first":          {func(*fixture) {}, []string{"urgent", "last", "old", "other"}},
+		"it has all it needs":     {func(f *fixture) { f.setGroup("g", 2) }, []string{"urgent", "old", "other", "last"}},
+		"its other pods are gone": {func(f *fixture) { f.setGroup("g", 1); f.lose("a", "b") }, []string{"urgent", "old", "other", "last"}},
+		"a pod comes back":        {func(f *fixture) { f.lose("a", "b"); f.win("a", "b") }, []string{"urgent", "last", "old", "other"}},
+		"a custom order": {func(f *fixture) {
+			f.Reconfigure(logger, &Settings{Less: f.rules.less, Order: "Mine", Profiles: f.settings.Profiles}, nil)
+		}, []string{"urgent", "old", "other", "last"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, _ := withGroups(t)
+			f.setGroup("g", 3)
+			f.setGroup("h", 1)
+			f.win("a", "b")
+			for _, pod := range []*corev1.Pod{
+				newPod("old"), newPod("other", memberOf("h")), newPod("last", memberOf("g")), newPod("urgent", priority(1)),
+			} {
+				f.Add(logger, pod)
+				f.clock.Step(time.Second)
+			}
+			test.change(f)
+			var popped []string
+			for range test.want {
+				popped = append(popped, f.pop().Pod.Name)
+			}
+			f.Expect(popped).To(Equal(test.want))
+		})
+	}
+}
+
+// win and lose report that pods of group g get a node, and lose it.
+func (f *fixture) win(names ...string) {
+	for _, name := range names {
+		f.GroupChanged(logger, f.groups.SetAssigned(newPod(name, memberOf("g"))))
+	}
+}
+
+func (f *fixture) lose(names ...string) {
+	for _, name := range names {
+		f.GroupChanged(logger, f.groups.Forget(newPod(name)))
+	}
+}
+
 // TestRandomChangesOfGroups makes random calls, and compares the counts of the queue with a new
 // count after each.
 func TestRandomChangesOfGroups(t *testing.T) {
@@ -466,13 +567,13 @@ func (w *groupWorld) act() {
 	case 9:
 		w.someone(func(i int) {
 			w.Delete(logger, w.pods[i])
-			w.groups.Forget(w.pods[i])
+			w.GroupChanged(logger, w.groups.Forget(w.pods[i]))
 			w.pods = slices.Delete(w.pods, i, i+1)
 		})
 	case 10:
 		w.someone(func(i int) {
 			was := w.pods[i]
-			w.groups.Forget(was)
+			w.GroupChanged(logger, w.groups.Forget(was))
 			w.pods[i] = changed(was, memberOf(group))
 			w.Update(logger, was, w.pods[i])
 		})
@@ -521,7 +622,7 @@ func (w *groupWorld) land() {
 			w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod.UID == info.Pod.UID })
 		case 1:
 			info.UnschedulablePlugins, info.PendingPlugins = sets.New("A"), nil
-			_, _ = w.Requeue(logger, info)
+			_, _ = w.RequeueNominated(logger, info, nominateTo("n0"))
 		case 2:
 			info.ClearRejectorPlugins()
 			_, _ = w.Requeue(logger, info)
@@ -564,8 +665,25 @@ func (w *groupWorld) check() {
 	}
 	w.Expect(got).To(Equal(want))
 	for _, e := range w.Queue.pods {
+		if m := e.member.of; m != nil {
+			half := w.groups.HalfPlaced(m.key)
+			w.Expect(m.half == half && e.member.half == half).To(BeTrue(), "whether the group is half placed has changed")
+		}
+	}
+	for _, h := range []*podHeap{&w.active, &w.Queue.backoff, &w.errorBackoff} {
+		for i := 1; i < h.Len(); i++ {
+			w.Expect(h.Less(i, (i-1)/2)).To(BeFalse(), "the heap is not in order")
+		}
+	}
+	for key := range w.holding {
+		w.Expect(w.members).To(ContainElement(BeIdenticalTo(key)), "the queue looks at a group without pods")
+	}
+	for _, e := range w.Queue.pods {
 		if e.member.held && e.place == Gated && e.info.GatingPlugin == podgroup.Gate && !e.outdatedLocked() {
 			w.Expect(e.refusal).To(Equal(e.member.of.awaited), "what the group waits for has changed")
+		}
+		if m := e.member.of; e.member.held && w.nominator.NodeOf(e.pod.UID) != "" {
+			w.Expect(w.holding.Has(m) && m.tendAt.Sub(w.clock.Now()) <= groupPatience).To(BeTrue(), "the pod stays nominated")
 		}
 	}
 }

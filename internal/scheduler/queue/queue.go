@@ -64,8 +64,12 @@ type Queue struct {
 	pods map[types.UID]*entry
 	// members holds the pods that name a group, by that group.
 	members map[memberKey]*members
+	// holding has the members that TendHeldGroups looks at, and perhaps a few more.
+	holding sets.Set[*members]
 	// groupRetries are the groups that are retried at a time.
-	groupRetries  map[podgroup.Key]time.Time
+	groupRetries map[podgroup.Key]time.Time
+	// groupPauses are the groups whose pods are not retried after errors before a time.
+	groupPauses   map[podgroup.Key]time.Time
 	active        podHeap
 	backoff       podHeap
 	errorBackoff  podHeap
@@ -102,7 +106,9 @@ func New(cfg Config) *Queue {
 		podLister:    cfg.PodLister,
 		groups:       cfg.Groups,
 		members:      map[memberKey]*members{},
+		holding:      sets.New[*members](),
 		groupRetries: map[podgroup.Key]time.Time{},
+		groupPauses:  map[podgroup.Key]time.Time{},
 		rules:        newRuleSet(nil, nil, nil, nil),
 		pods:         map[types.UID]*entry{},
 		inFlight:     inFlight{metrics: m},

@@ -35,11 +35,15 @@ func relabelHint(groups *podgroup.Registry) fwk.QueueingHintFn {
 	}
 }
 
-// writeGroup writes all that relabelHint reads of a pod.
-func writeGroup(w *mapkey.Writer, pod *corev1.Pod) bool {
-	key := podgroup.KeyOf(pod)
-	w.Number(int64(key.Source))
-	w.Text(key.Namespace)
-	w.Text(key.Name)
-	return true
+// relabelKey is the HintKey of relabelHint: all pods are alike, unless the label that a group
+// requires changes.
+func relabelKey(groups *podgroup.Registry) HintKey {
+	return HintKey{
+		Write: func(*mapkey.Writer, *corev1.Pod) bool { return true },
+		Differs: func(oldObj, newObj any) bool {
+			oldNode, wasNode := oldObj.(*corev1.Node)
+			newNode, isNode := newObj.(*corev1.Node)
+			return wasNode && isNode && groups.AnyRequiredTopologyChanged(oldNode.Labels, newNode.Labels)
+		},
+	}
 }

@@ -13,6 +13,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/mapkey"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -95,9 +96,11 @@ type HintKey struct {
 
 // ruleSet is [Settings], prepared for use. Queue.mu guards it, since profileRules caches results.
 type ruleSet struct {
-	less     fwk.LessFunc
-	order    string
-	profiles map[string]*profileRules
+	less  fwk.LessFunc
+	order string
+	// byPriority means that less orders by priority first.
+	byPriority bool
+	profiles   map[string]*profileRules
 	// interesting caches for which events, without their labels, any profile has a hint.
 	interesting map[fwk.ClusterEvent]bool
 }
@@ -149,12 +152,12 @@ type eventHints struct {
 // newRuleSet prepares Settings. Of the plugins it calls Name only. It carries over the profileRules
 // of old whose settings are the same, except those of the names in changed. groups may be nil.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
-	rs := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
+	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {
 		return rs
 	}
 	if s.Less != nil {
-		rs.less, rs.order = s.Less, s.Order
+		rs.less, rs.order, rs.byPriority = s.Less, s.Order, s.Order == names.PrioritySort
 	}
 	for name, settings := range s.Profiles {
 		if p := old.profiles[name]; p != nil && p.settings == settings && !changed.Has(name) {
@@ -210,7 +213,7 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 	for _, plugin := range sets.List(asked) {
 		key := s.HintKeys[plugin]
 		if plugin == podgroup.TopologyGate {
-			key = HintKey{Write: writeGroup}
+			key = relabelKey(groups)
 		}
 		p.asked = append(p.asked, askedPlugin{name: plugin, key: key})
 	}

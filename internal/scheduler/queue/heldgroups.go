@@ -1,0 +1,78 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"iter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+)
+
+// groupPatience is how long the gate of a group holds pods before these give way; see
+// TendHeldGroups. A Job replaces a pod that is deleted within this time.
+const groupPatience = 30 * time.Second
+
+// TendHeldGroups looks at the groups whose gate has held pods for groupPatience, and at those whose
+// object is gone. It must be called every second.
+//
+// A group that was complete at one time does with the pods that are ready; see Registry.Excuse. The
+// pods of the others give up the nodes that they are nominated for: their group may stay
+// incomplete for ever. TendHeldGroups returns these pods, whose status names a node that they do
+// not hold any more.
+func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
+	ended = q.tendHeldGroups(logger)
+	for _, pod := range ended {
+		q.NominationEnded(logger, pod)
+	}
+	return ended
+}
+
+func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.clock.Now()
+	for m := range q.holding {
+		switch _, known := q.groups.Needed(m.key); {
+		case m.held == 0 && known:
+			q.holding.Delete(m)
+		case m.tendAt.After(now):
+		case m.held > 0 && q.groups.Excuse(m.key, m.ready, m.readyPods()):
+			q.openGateLocked(logger, m)
+		default:
+			m.tendAt = now.Add(groupPatience)
+			ended = append(ended, q.endNominationsLocked(m, known)...)
+		}
+	}
+	return ended
+}
+
+// readyPods returns the pods of a group that are ready.
+func (m *members) readyPods() iter.Seq[*corev1.Pod] {
+	return func(yield func(*corev1.Pod) bool) {
+		for e := range m.entries {
+			if e.member.ready && !yield(e.pod) {
+				return
+			}
+		}
+	}
+}
+
+// endNominationsLocked ends the nominations of the pods of a group that its gate holds, or of all
+// that wait, and returns these pods with the nodes that they were nominated for.
+func (q *Queue) endNominationsLocked(m *members, heldOnly bool) (ended []*corev1.Pod) {
+	if q.nominator.Empty() {
+		return nil
+	}
+	for e := range m.entries {
+		if node := q.nominator.NodeOf(e.pod.UID); node != "" && e.place != InFlight && (e.member.held || !heldOnly) {
+			q.nominator.DeleteNominatedPodIfExists(e.pod)
+			pod := *e.pod
+			pod.Status.NominatedNodeName = node
+			ended = append(ended, &pod)
+		}
+	}
+	return ended
+}
