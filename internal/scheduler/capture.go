@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/capture/collect"
 )
 
 // Capture returns the state of the scheduler, with at most the given number of its latest
@@ -22,7 +23,7 @@ func (s *Scheduler) Capture(ctx context.Context, decisions int) (*capture.Input,
 	default:
 		return nil, apierrors.NewServiceUnavailable("livesched has not listed the cluster yet")
 	}
-	in, err := capture.Collect(klog.FromContext(ctx), capture.Source{
+	in, err := collect.Input(klog.FromContext(ctx), collect.Source{
 		Cache: s.parts.cache, Nominator: s.parts.queue.Nominator(), Informers: s.cfg.Informers, Decisions: s.Decisions(),
 		Profiles: s.store.Current(),
 	}, decisions)

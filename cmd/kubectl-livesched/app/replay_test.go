@@ -5,6 +5,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -19,7 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
 
 func podNamed(name, node string) *corev1.Pod {
@@ -36,23 +37,23 @@ func TestPrintReplay(t *testing.T) {
 		},
 		Nodes: make([]*corev1.Node, 1200), Pods: make([]*corev1.Pod, 3), Pending: make([]*corev1.Pod, 1),
 	}
-	different := func(n int) []replay.Difference {
-		var all []replay.Difference
+	different := func(n int) []report.Difference {
+		var all []report.Difference
 		for i := range n {
-			all = append(all, replay.Difference{
+			all = append(all, report.Difference{
 				Decision: capture.Decision{Number: uint64(i + 1)}, Namespace: "default", Pod: "web", Then: "n1: fits 3, 1 best with 200", Now: "fits no node",
 			})
 		}
 		return all
 	}
 	for name, test := range map[string]struct {
-		report   replay.Report
+		result   report.Report
 		redacted bool
 		unusable map[string]error
 		want     string
 	}{
 		"all the same": {
-			report: replay.Report{Decisions: 1500, Same: 1500}, redacted: true,
+			result: report.Report{Decisions: 1500, Same: 1500}, redacted: true,
 			want: `Redacted snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods,
   1 of them pending.
 Profiles: a@r1, b@r2
@@ -62,7 +63,7 @@ different   0       -
 `,
 		},
 		"with a difference": {
-			report:   replay.Report{Decisions: 3, Different: different(1), Left: map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 1}},
+			result:   report.Report{Decisions: 3, Different: different(1), Left: map[report.Reason]int{report.PodGone: 2, report.Changed: 1}},
 			unusable: map[string]error{"b": errors.New("unknown plugin")},
 			want: `Snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods, 1 of
   them pending.
@@ -82,7 +83,7 @@ NUMBER   POD           RECORDED                      NOW
 		t.Run(name, func(t *testing.T) {
 			snapshot.Header.Redacted = test.redacted
 			var out bytes.Buffer
-			if err := printReplay(testTerminal(&out), snapshot, test.unusable, &test.report, false); err != nil {
+			if err := printReplay(testTerminal(&out), snapshot, test.unusable, &test.result, false); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, out.String()); diff != "" {
@@ -124,11 +125,28 @@ func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
 	if err := os.WriteFile(name, []byte("no snapshot"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	noReplay := func(context.Context, *capture.Snapshot) (Replay, error) { panic("there is no snapshot to open") }
 	for _, args := range [][]string{{"replay", name}, {"replay", name + "-missing"}, {"replay"}, {"replay", name, "-f", "a", "--explain", "b"}, {"snapshot", "--decisions=-1"}} {
 		var out, errOut bytes.Buffer
-		if code := Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}
+		if code := Run(t.Context(), args, streams, noReplay); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errOut)
 		}
+	}
+}
+
+func TestReplayIsDoneByAProgramInThePath(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if code, _, errOut := runCommand(t, "replay", "bug.gz"); code != exitFailed || !strings.Contains(errOut, "kubectl-livesched-replay is neither in the directory of this program nor in your PATH: download it from") {
+		t.Errorf("without the program: exit code %d, %s", code, errOut)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubectl-livesched-replay"), []byte("#!/bin/sh\necho \"$@\"\necho why >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := runCommand(t, "--color", "never", "replay", "replay", "--seed", "2", "-f", "a.yaml")
+	if code != exitFound || out != "--color never replay --seed 2 -f a.yaml\n" || errOut != "why\n" {
+		t.Errorf("exit code %d, output %q, errors %q", code, out, errOut)
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
 
 // fewDifferences is the number of differences that are listed if the output is not wide.
 const fewDifferences = 20
 
 // printReplay prints the result of a replay for people.
-func printReplay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, report *replay.Report, wide bool) error {
+func printReplay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, result *report.Report, wide bool) error {
 	header := &snapshot.Header
 	what := "Snapshot"
 	if header.Redacted {
@@ -39,21 +39,21 @@ func printReplay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]er
 		writeLine(w, fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
 	}
 	rows := [][]string{
-		{"same", grouped.Sprintf("%d", report.Same), none},
-		{"different", grouped.Sprintf("%d", len(report.Different)), none},
+		{"same", grouped.Sprintf("%d", result.Same), none},
+		{"different", grouped.Sprintf("%d", len(result.Different)), none},
 	}
-	for _, reason := range replay.Reasons {
-		if count := report.Left[reason]; count > 0 {
+	for _, reason := range report.Reasons {
+		if count := result.Left[reason]; count > 0 {
 			rows = append(rows, []string{"not made again", grouped.Sprintf("%d", count), reason.Describe()})
 		}
 	}
 	if err := writeTable(w, []string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {
 		return err
 	}
-	return printDifferences(w, report.Different, wide)
+	return printDifferences(w, result.Different, wide)
 }
 
-func printDifferences(w io.Writer, differences []replay.Difference, wide bool) error {
+func printDifferences(w io.Writer, differences []report.Difference, wide bool) error {
 	if len(differences) == 0 {
 		return nil
 	}

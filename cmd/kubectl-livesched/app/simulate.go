@@ -78,10 +78,7 @@ func newSimulate(shared *options) *cobra.Command {
 }
 
 func (o *simulateOptions) run(ctx context.Context, args []string) error {
-	simulation := &v1alpha1.Simulation{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
-		Metadata: metav1.ObjectMeta{Namespace: o.namespace},
-	}
+	simulation := newSimulation(o.namespace)
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err
@@ -102,6 +99,12 @@ func (o *simulateOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	return o.fail(conditions, &simulation.Status)
+}
+
+func newSimulation(namespace string) *v1alpha1.Simulation {
+	return &v1alpha1.Simulation{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"}, Metadata: metav1.ObjectMeta{Namespace: namespace},
+	}
 }
 
 // print prints an answer in the format that the user chose.
