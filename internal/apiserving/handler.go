@@ -119,7 +119,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case info.Verb != verbs[info.Resource]:
 		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
 	case r.Header.Get("Impersonate-User") != "":
-		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers whoever sends the request")
+		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers the user who sends the request")
 	case info.Resource == Simulations:
 		return h.simulate(w, r, info.Namespace)
 	case info.Resource == Capacities:

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
@@ -129,7 +130,7 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 	if isData(o.output) {
 		err = writeAs(o.Out, o.output, report)
 	} else {
-		err = printReplay(o.Out, snapshot, replay.Unusable(), report, o.output == formatWide)
+		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == formatWide)
 	}
 	if err == nil && len(report.Different) > 0 {
 		return errFound
@@ -154,7 +155,7 @@ func (o *replayOptions) simulate(ctx context.Context, replay Replay) error {
 	if isData(o.output) {
 		err = writeAs(o.Out, o.output, simulation)
 	} else {
-		err = printSimulation(o.Out, simulation, o.output == formatWide)
+		err = print.Simulation(o.Out, simulation, o.output == formatWide)
 	}
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if isData(o.output) {
 		return writeAs(o.Out, o.output, explanation)
 	}
-	return printExplanation(o.Out, explanation, snapshot.Header.Time, o.output == formatWide)
+	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == formatWide)
 }
 
 // findPending returns a pending pod by its namespace and name.
@@ -191,7 +192,7 @@ func findPending(snapshot *capture.Snapshot, name string) (*corev1.Pod, error) {
 		}
 	}
 	var some []string
-	for _, pod := range snapshot.Pending[:min(len(snapshot.Pending), fewPods)] {
+	for _, pod := range snapshot.Pending[:min(len(snapshot.Pending), 3)] {
 		some = append(some, pod.Namespace+"/"+pod.Name)
 	}
 	if len(some) == 0 {

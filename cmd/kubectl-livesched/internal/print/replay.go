@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
@@ -17,37 +18,37 @@ import (
 // fewDifferences is the number of differences that are listed if the output is not wide.
 const fewDifferences = 20
 
-// printReplay prints the result of a replay for people.
-func printReplay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, result *report.Report, wide bool) error {
+// Replay prints the result of a replay for people.
+func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, result *report.Report, wide bool) error {
 	header := &snapshot.Header
 	what := "Snapshot"
 	if header.Redacted {
 		what = "Redacted snapshot"
 	}
-	writeLine(w, fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what, header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
-		header.Livesched, header.Kubernetes, many(int32(len(snapshot.Nodes)), "node"),
-		many(int32(len(snapshot.Pods)+len(snapshot.Pending)), "pod"), len(snapshot.Pending)))
+	terminal.Of(w).Line(fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what, header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
+		header.Livesched, header.Kubernetes, Many(int32(len(snapshot.Nodes)), "node"),
+		Many(int32(len(snapshot.Pods)+len(snapshot.Pending)), "pod"), len(snapshot.Pending)))
 	var profiles []string
 	for _, p := range header.Profiles {
 		profiles = append(profiles, p.Name+"@"+p.Revision)
 	}
 	if len(profiles) > 0 {
 		slices.Sort(profiles)
-		writeLine(w, "Profiles: "+strings.Join(profiles, ", "))
+		terminal.Of(w).Line("Profiles: " + strings.Join(profiles, ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(unusable)) {
-		writeLine(w, fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
+		terminal.Of(w).Line(fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
 	}
 	rows := [][]string{
-		{"same", grouped.Sprintf("%d", result.Same), none},
-		{"different", grouped.Sprintf("%d", len(result.Different)), none},
+		{"same", Grouped.Sprintf("%d", result.Same), None},
+		{"different", Grouped.Sprintf("%d", len(result.Different)), None},
 	}
 	for _, reason := range report.Reasons {
 		if count := result.Left[reason]; count > 0 {
-			rows = append(rows, []string{"not made again", grouped.Sprintf("%d", count), reason.Describe()})
+			rows = append(rows, []string{"not made again", Grouped.Sprintf("%d", count), reason.Describe()})
 		}
 	}
-	if err := writeTable(w, []string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {
+	if err := terminal.Of(w).Table([]string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {
 		return err
 	}
 	return printDifferences(w, result.Different, wide)
@@ -65,11 +66,11 @@ func printDifferences(w io.Writer, differences []report.Difference, wide bool) e
 		d := &differences[i]
 		rows = append(rows, []string{fmt.Sprint(d.Decision.Number), d.Namespace + "/" + d.Pod, d.Then, d.Now})
 	}
-	if err := writeTable(w, []string{"NUMBER", "POD", "RECORDED", "NOW"}, rows); err != nil {
+	if err := terminal.Of(w).Table([]string{"NUMBER", "POD", "RECORDED", "NOW"}, rows); err != nil {
 		return err
 	}
 	if more := len(differences) - len(rows); more > 0 {
-		writeLine(w, fmt.Sprintf("And %d more: use -o wide.", more))
+		terminal.Of(w).Line(fmt.Sprintf("And %d more: use -o wide.", more))
 	}
 	return nil
 }
