@@ -55,6 +55,9 @@ LDFLAGS = -s -w -X github.com/livesched/livesched/internal/version.Version=$(VER
 	-X $(K8S_PKG).gitMajor=$(word 1,$(subst ., ,$(K8S_VERSION:v%=%))) \
 	-X $(K8S_PKG).gitMinor=$(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
 
+# Kustomize can load Go plugins, for which the linker would keep and export all code: another 30 MB.
+without_plugins := -tags kustomize_disable_go_plugin_support
+
 # Tools are built from the modules that pin them, once for each version.
 TOOLS := $(CURDIR)/bin/tools
 tool_version = $(shell sed -n 's|^[[:space:]]*$(2) \(v[^ ]*\).*|\1|p' hack/tools/$(1)go.mod 2>/dev/null)
@@ -87,7 +90,7 @@ quickstart-confined: kubectl-livesched ## The quickstart with livesched as user 
 ##@ Build
 
 .PHONY: build
-build: livesched kubectl-livesched ## Build bin/livesched and the plugin of kubectl.
+build: livesched kubectl-livesched kubectl-livesched-replay ## Build bin/livesched and the plugin of kubectl.
 
 .PHONY: livesched
 livesched: ## Build bin/livesched.
@@ -97,7 +100,12 @@ livesched: ## Build bin/livesched.
 .PHONY: kubectl-livesched
 kubectl-livesched: ## Build bin/kubectl-livesched, which is `kubectl livesched` once it is in the PATH.
 	@echo "building bin/kubectl-livesched $(VERSION) for Kubernetes $(K8S_VERSION)"
-	@go build -ldflags "$(LDFLAGS)" -o bin/kubectl-livesched ./cmd/kubectl-livesched
+	@go build $(without_plugins) -ldflags "$(LDFLAGS)" -o bin/kubectl-livesched ./cmd/kubectl-livesched
+
+.PHONY: kubectl-livesched-replay
+kubectl-livesched-replay: ## Build bin/kubectl-livesched-replay, which `kubectl livesched replay` runs.
+	@echo "building bin/kubectl-livesched-replay $(VERSION) for Kubernetes $(K8S_VERSION)"
+	@go build $(without_plugins) -ldflags "$(LDFLAGS)" -o bin/kubectl-livesched-replay ./cmd/kubectl-livesched-replay
 
 .PHONY: run
 run: livesched ## Run livesched here, for the cluster that KUBECONFIG names.

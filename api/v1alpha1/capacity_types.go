@@ -124,7 +124,7 @@ const (
 	// together.
 	PodGroupTogether PodGroupUse = "Together"
 	// PodGroupOneByOne means that single pods were counted, because the PodGroup
-	// says so.
+	// does not require its pods to be placed together.
 	PodGroupOneByOne PodGroupUse = "OneByOne"
 	// PodGroupLeftToPlugin means that single pods were counted, because a plugin of
 	// the profile places the pods of PodGroups.

@@ -91,8 +91,8 @@ type Decision struct {
 	// result is the outcome of the decision.
 	Result DecisionResult `json:"result"`
 
-	// message says why the pod was not bound, in the words of its Event. livesched
-	// forgets old messages if there are many long ones.
+	// message is the reason why the pod was not bound, as in its Event. Old messages
+	// are dropped if there are many long ones.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -11,4 +11,4 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
 )
 
-func main() { os.Exit(app.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(app.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, nil)) }

@@ -22,18 +22,23 @@ import (
 const (
 	repository    = "https://github.com/livesched/livesched"
 	kubectlPlugin = "kubectl-livesched"
+	replayProgram = "kubectl-livesched-replay"
 )
 
 // released are the programs of a release. The scheduler runs where control planes run, the plugin
-// of kubectl where people do.
-var released = []binary{
-	{program: "livesched", platform: platform{"linux", "amd64"}},
-	{program: "livesched", platform: platform{"linux", "arm64"}},
-	{program: kubectlPlugin, platform: platform{"linux", "amd64"}},
-	{program: kubectlPlugin, platform: platform{"linux", "arm64"}},
-	{program: kubectlPlugin, platform: platform{"darwin", "amd64"}},
-	{program: kubectlPlugin, platform: platform{"darwin", "arm64"}},
-	{program: kubectlPlugin, platform: platform{"windows", "amd64"}},
+// of kubectl and the program for its command replay where people do.
+var released = slices.Concat(
+	onPlatforms("livesched", platform{"linux", "amd64"}, platform{"linux", "arm64"}),
+	onPlatforms(kubectlPlugin, desktops...), onPlatforms(replayProgram, desktops...),
+)
+
+var desktops = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+func onPlatforms(program string, platforms ...platform) (binaries []binary) {
+	for _, p := range platforms {
+		binaries = append(binaries, binary{program: program, platform: p})
+	}
+	return binaries
 }
 
 // release builds the artifacts of a version. One goroutine uses it.

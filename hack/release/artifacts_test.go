@@ -63,7 +63,7 @@ func TestAReleaseIsCompleteAndItsPartsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		// All but the checksums themselves and their signature.
-		if got := strings.Count(string(output), ": OK"); got != len(files)-2 || got != 18 {
+		if got := strings.Count(string(output), ": OK"); got != len(files)-2 || got != 28 {
 			t.Errorf("%d of %d files have a checksum", got, len(files))
 		}
 	})

@@ -51,6 +51,7 @@ func testSource(t *testing.T) source {
 	write("charts/livesched/values.yaml", stampedValues)
 	write("cmd/livesched/main.go", program)
 	write("cmd/kubectl-livesched/main.go", program)
+	write("cmd/kubectl-livesched-replay/main.go", program)
 	return source{root: root, version: "v1.2.3", commit: "0123abc", ldflags: "-s -w -X main.version=v1.2.3", epoch: time.Unix(1800000000, 0).UTC()}
 }
 

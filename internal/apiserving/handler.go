@@ -132,7 +132,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case info.Verb != verbs[info.Resource]:
 		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
 	case r.Header.Get("Impersonate-User") != "":
-		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers whoever sends the request")
+		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers the user who sends the request")
 	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}

@@ -137,7 +137,7 @@ func unknownToPlugin(t *testing.T, words []string) string {
 func pluginPrints(t *testing.T, args ...string) (out string, ok bool) {
 	t.Helper()
 	var text bytes.Buffer
-	code := plugin.Run(t.Context(), args, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &text, ErrOut: &bytes.Buffer{}})
+	code := plugin.Run(t.Context(), args, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &text, ErrOut: &bytes.Buffer{}}, nil)
 	return text.String(), code == 0
 }
 

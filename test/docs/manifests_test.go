@@ -24,7 +24,7 @@ func TestManifestsInTheDocumentationAreValid(t *testing.T) {
 			}
 			var output bytes.Buffer
 			streams := genericiooptions.IOStreams{In: strings.NewReader(b.text()), Out: &output, ErrOut: &output}
-			if code := plugin.Run(t.Context(), []string{"validate", "-f", "-"}, streams); code != 0 {
+			if code := plugin.Run(t.Context(), []string{"validate", "-f", "-"}, streams, nil); code != 0 {
 				t.Errorf("%s:\n%s\n%s", p.File, b.text(), output.String())
 			}
 			checked++

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
@@ -24,7 +23,7 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
-	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/capture"
 )
 
 // Exit codes.
@@ -39,27 +38,34 @@ const (
 // errFound ends a command with exitFound. The output of the command reports the findings.
 var errFound = errors.New("found")
 
-// Main runs the command line until it is done or interrupted, and returns the exit code.
-func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+// OpenReplay opens a snapshot. The caller must call Close.
+type OpenReplay func(context.Context, *capture.Snapshot) (Replay, error)
+
+// Main runs the command line until it is done or interrupted, and returns the exit code. If replay
+// is nil, the command replay runs another program.
+func Main(args []string, in io.Reader, out, errOut io.Writer, replay OpenReplay) int {
 	// kube-scheduler's defaulting and the clients log messages that do not help users.
 	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	return Run(ctx, args, genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
+	return Run(ctx, args, genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut}, replay)
 }
 
 // Run runs the command line until it or the context is done, and returns the exit code.
-func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	root := newRoot(streams)
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams, replay OpenReplay) int {
+	root := newRoot(&options{IOStreams: streams, args: args, openReplay: replay})
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	err = remote.WithRole(usageError(command, err))
+	var exit exitCode
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errFound):
 		return exitFound
+	case errors.As(err, &exit):
+		return int(exit)
 	default:
 		_, _ = fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
 		return exitFailed
@@ -69,15 +75,17 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 // options holds what all commands share.
 type options struct {
 	genericiooptions.IOStreams
-	flags *genericclioptions.ConfigFlags
+	args       []string   // the command line
+	openReplay OpenReplay // nil: another program has it
+	flags      *genericclioptions.ConfigFlags
 	// liveschedNamespace is the namespace that livesched runs in.
 	liveschedNamespace string
 	color              string
 	verbosity          int
 }
 
-func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
+func newRoot(o *options) *cobra.Command {
+	o.flags = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
 		Use:   "kubectl-livesched",
 		Short: "Explain why pods are pending; simulate, check, convert, inspect, compare and roll back profiles and policies",
@@ -89,9 +97,9 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
 	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
+	root.SetIn(o.In)
+	root.SetOut(o.Out)
+	root.SetErr(o.ErrOut)
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
@@ -131,16 +139,6 @@ func (o *options) addClusterFlags(root *cobra.Command) {
 func (o *options) addFormerNamespaceFlag(command *cobra.Command) {
 	command.Flags().StringVarP(&o.liveschedNamespace, "namespace", "n", convert.DefaultNamespace, "")
 	_ = command.Flags().MarkHidden("namespace") // fails only if the flag does not exist
-}
-
-// registered returns the names of the plugins that livesched has: those in this binary and the
-// others.
-func registered(others []string) (sets.Set[string], error) {
-	registry, err := plugins.NewRegistry(nil)
-	if err != nil {
-		return nil, err
-	}
-	return sets.KeySet(registry).Insert(others...), nil
 }
 
 // addPluginsFlag adds --plugins.

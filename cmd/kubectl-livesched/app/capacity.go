@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -108,11 +109,11 @@ func printCapacity(w io.Writer, c *v1alpha1.Capacity, wide bool) error {
 		room = "Room for at least "
 	}
 	if size := groupSize(c); size > 0 {
-		room += many(s.PodGroups, "more group") + " of " + many(size, "pod")
+		room += print.Many(s.PodGroups, "more group") + " of " + print.Many(size, "pod")
 	} else {
-		room += many(s.Pods, "more pod")
+		room += print.Many(s.Pods, "more pod")
 	}
-	writeLine(w, room+grouped.Sprintf(", on %d of ", s.Nodes)+many(s.ClusterNodes, "node")+fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
+	writeLine(w, room+print.Grouped.Sprintf(", on %d of ", s.Nodes)+print.Many(s.ClusterNodes, "node")+fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
 	if line := namedGroupLine(c); line != "" {
 		writeLine(w, line)
 	}
@@ -185,7 +186,7 @@ func printPools(w io.Writer, pools []v1alpha1.PoolCapacity, wide bool) error {
 	}
 	var rows [][]string
 	for _, p := range shown {
-		rows = append(rows, []string{p.Pool, grouped.Sprintf("%d", p.Pods), grouped.Sprintf("%d", p.Nodes)})
+		rows = append(rows, []string{p.Pool, print.Grouped.Sprintf("%d", p.Pods), print.Grouped.Sprintf("%d", p.Nodes)})
 	}
 	if err := writeTable(w, []string{"POOL", "PODS", "NODES"}, rows); err != nil {
 		return err
@@ -195,7 +196,7 @@ func printPools(w io.Writer, pools []v1alpha1.PoolCapacity, wide bool) error {
 		pods += p.Pods
 	}
 	if more := len(pools) - len(shown); more > 0 {
-		writeLine(w, "... and "+many(pods, "pod")+" in "+many(int32(more), "more pool")+": -o wide")
+		writeLine(w, "... and "+print.Many(pods, "pod")+" in "+print.Many(int32(more), "more pool")+": -o wide")
 	}
 	return nil
 }
@@ -208,10 +209,10 @@ func printNext(w io.Writer, next *v1alpha1.NextPod, wide bool) error {
 			line = "The next group does not fit: " + strings.TrimSuffix(next.Message, ".") + "."
 		}
 		writeLine(w, line)
-		writeLine(w, podGroupLine(next.PodGroup))
+		writeLine(w, print.PodGroupLine(next.PodGroup))
 	} else {
 		writeLine(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
 	}
-	printSuggestions(w, next.Suggestions)
-	return printGroups(w, next.Groups, wide)
+	print.Suggestions(w, next.Suggestions)
+	return print.NodeGroups(w, next.Groups, wide)
 }

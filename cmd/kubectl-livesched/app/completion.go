@@ -21,7 +21,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/nodepool"
 )
 
 // completionTimeout limits the time that a shell waits for names.
@@ -204,7 +204,7 @@ func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string, 
 	var names []string
 	for _, node := range o.objects(ctx, corev1.SchemeGroupVersion.WithKind("Node"), "") {
 		names = append(names, node.Name+"=")
-		if pool := explain.PoolOf(&corev1.Node{ObjectMeta: node.ObjectMeta}); pool != none {
+		if pool := nodepool.Of(&corev1.Node{ObjectMeta: node.ObjectMeta}); pool != nodepool.None {
 			names = append(names, pool+"=")
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 type convertOptions struct {
@@ -56,9 +57,7 @@ func newConvert(shared *options) *cobra.Command {
 func (o *convertOptions) run(ctx context.Context) error {
 	o.input.Namespace = o.liveschedNamespace
 	var err error
-	if o.input.Registered, err = registered(o.plugins); err != nil {
-		return err
-	}
+	o.input.Registered = config.BuiltIn().Insert(o.plugins...)
 	if o.input.AllowedHosts, err = parseAllowedHosts(o.hosts); err != nil {
 		return err
 	}

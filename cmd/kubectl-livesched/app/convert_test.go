@@ -109,6 +109,6 @@ func TestConvertOfAnExtenderOnLocalhost(t *testing.T) {
 func withoutCluster(in string, args ...string) outcome {
 	var out, errOut bytes.Buffer
 	args = append([]string{"--kubeconfig", "/dev/null"}, args...)
-	code := app.Run(context.Background(), args, genericiooptions.IOStreams{In: strings.NewReader(in), Out: &out, ErrOut: &errOut})
+	code := app.Run(context.Background(), args, genericiooptions.IOStreams{In: strings.NewReader(in), Out: &out, ErrOut: &errOut}, nil)
 	return outcome{code: code, out: out.String(), errOut: errOut.String()}
 }

@@ -55,7 +55,7 @@ func expectDecisions(ctx context.Context, user *corev1.ServiceAccount, bound, pe
 	go func() {
 		defer close(ended)
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: GinkgoWriter}
-		ended <- app.Run(watching, []string{"--kubeconfig", cluster.Kubeconfig(), "decisions", "-w", "--result", "Bound"}, streams)
+		ended <- app.Run(watching, []string{"--kubeconfig", cluster.Kubeconfig(), "decisions", "-w", "--result", "Bound"}, streams, nil)
 	}()
 	Eventually(out).WithContext(ctx).Should(gbytes.Say(`web +Bound`))
 	Expect(k8s.Delete(ctx, bound)).To(Succeed())

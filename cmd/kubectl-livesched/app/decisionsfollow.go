@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
@@ -45,7 +46,7 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 		return err
 	}
 	if first.NodesHidden {
-		_, _ = fmt.Fprintln(o.ErrOut, nodesHidden)
+		_, _ = fmt.Fprintln(o.ErrOut, print.NodesHidden)
 	}
 	printer := &followPrinter{options: o, table: o.table(first.NodesHidden)}
 	printer.table.times = true

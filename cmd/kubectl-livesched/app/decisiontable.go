@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
@@ -54,8 +55,8 @@ func (t *decisionTable) print(w io.Writer, decisions []v1alpha1.Decision, now ti
 	if err := term.Table(header, rows); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == hiddenNode }) {
-		writeLine(w, nodesHidden)
+	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == print.HiddenNode }) {
+		writeLine(w, print.NodesHidden)
 	}
 	return nil
 }
@@ -127,16 +128,16 @@ func (t *decisionTable) row(term *terminal.Terminal, d *v1alpha1.Decision, now t
 		row[0] = d.Time.Local().Format(time.TimeOnly)
 	}
 	if t.namespaces {
-		row = append(row, orNone(d.Namespace))
+		row = append(row, cmp.Or(d.Namespace, print.None))
 	}
 	row = append(row, decidedPod(d), resultCell(term, d))
 	switch {
 	case t.wide:
-		score, tied := none, none
+		score, tied := print.None, print.None
 		if d.Tied > 0 {
 			score, tied = strconv.FormatInt(d.Total, 10), strconv.Itoa(int(d.Tied))
 		}
-		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision, orNone(d.Message))
+		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision, cmp.Or(d.Message, print.None))
 	case fits:
 		row = append(row, fitsCell(d))
 	}
@@ -169,7 +170,7 @@ func resultCell(term *terminal.Terminal, d *v1alpha1.Decision) string {
 // fitsCell returns how many nodes a pod fitted. Of a group as a whole, that is unknown.
 func fitsCell(d *v1alpha1.Decision) string {
 	if d.Pod == "" && d.PodGroup != "" {
-		return none
+		return print.None
 	}
 	return fmt.Sprintf("%d/%d", d.Feasible, d.Nodes)
 }
@@ -177,9 +178,9 @@ func fitsCell(d *v1alpha1.Decision) string {
 // node returns the name of the node. A pod that fitted nodes got one.
 func (t *decisionTable) node(d *v1alpha1.Decision) string {
 	if d.Node == "" && t.hidden && d.Feasible > 0 {
-		return hiddenNode
+		return print.HiddenNode
 	}
-	return orNone(d.Node)
+	return cmp.Or(d.Node, print.None)
 }
 
 // nodeOrReason returns the node of a pod that got one, or why it got none.

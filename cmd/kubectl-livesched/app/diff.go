@@ -80,9 +80,7 @@ func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]di
 	if err != nil {
 		return nil, err
 	}
-	if o.differ, err = o.newDiffer(c, o.plugins); err != nil {
-		return nil, err
-	}
+	o.differ = o.newDiffer(c, o.plugins)
 	from, err := o.revision(ctx, p, o.from)
 	if err != nil {
 		return nil, err

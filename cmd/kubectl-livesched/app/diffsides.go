@@ -29,9 +29,8 @@ type differ struct {
 }
 
 // newDiffer returns a differ for a livesched with some plugins in addition to the built-in ones.
-func (o *options) newDiffer(c client.Client, plugins []string) (differ, error) {
-	names, err := registered(plugins)
-	return differ{client: c, namespace: o.liveschedNamespace, registered: names}, err
+func (o *options) newDiffer(c client.Client, plugins []string) differ {
+	return differ{client: c, namespace: o.liveschedNamespace, registered: config.BuiltIn().Insert(plugins...)}
 }
 
 // revision returns the side of a revision: see isDefault for the active one.
@@ -175,9 +174,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.differ, err = o.newDiffer(c, o.plugins); err != nil {
-		return nil, err
-	}
+	o.differ = o.newDiffer(c, o.plugins)
 	inFiles := map[string]bool{}
 	for i := range profiles {
 		inFiles[profiles[i].Name] = true

@@ -246,7 +246,7 @@ var _ = Describe("doctor", func() {
 		findings, _ := examine(ctx, "")
 		Expect(findings).To(And(
 			found("replicas", "warning", "there is one replica"),
-			found("leader", "failed", "the leader livesched-0_x has not renewed the Lease livesched-system/livesched for 60m: nobody schedules")))
+			found("leader", "failed", "the leader livesched-0_x has not renewed the Lease livesched-system/livesched for 60m: no pods are scheduled")))
 
 		replica(ctx, "livesched-1", "livesched:v2", corev1.ConditionFalse)
 		lease.Spec.HolderIdentity = ptr.To("")
@@ -361,7 +361,7 @@ var _ = Describe("doctor", func() {
 		got := kubectl(ctx, "doctor", "--as=somebody")
 		Expect(got.errOut).To(Equal("error: 8 of 9 checks could not be made: definitions, rights, replicas, leader, secure port, webhook, other schedulers, profiles\n"))
 		Expect(got.out).To(And(
-			HaveSuffix("\n-> definitions, rights, webhook: ask for the permission, or let somebody run this who has it\n"+
+			HaveSuffix("\n-> definitions, rights, webhook: ask for the permission, or run this as a user who has it\n"+
 				"-> replicas, leader: the Role livesched-client in livesched-system permits it\n"+
 				"-> other schedulers, profiles: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n"),
 			MatchRegexp(`(?m)^unknown +definitions +you may not read CustomResourceDefinitions$`)))

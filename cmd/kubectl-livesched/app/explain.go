@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
@@ -130,7 +131,7 @@ func (o *explainOptions) explainPod(ctx context.Context, name string) error {
 	if isData(o.output) {
 		return writeAnswer(o.Out, o.output, text)
 	}
-	return printExplanation(o.Out, &explanation, time.Now(), o.output == formatWide)
+	return print.Explanation(o.Out, &explanation, time.Now(), o.output == formatWide)
 }
 
 // ask returns the explanation of a pod as JSON, as livesched answers.

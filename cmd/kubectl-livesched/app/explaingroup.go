@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -126,9 +127,9 @@ func printGroup(w io.Writer, name string, group *groupPods, answers []json.RawMe
 		}
 		_, _ = fmt.Fprintln(w)
 		if more := len(group.kinds[i]) - 1; more > 0 {
-			writeLine(w, fmt.Sprintf("%s, and %s like it:", group.kinds[i][0], many(int32(more), "pod")))
+			writeLine(w, fmt.Sprintf("%s, and %s like it:", group.kinds[i][0], print.Many(int32(more), "pod")))
 		}
-		if err := printExplanation(w, &explanation, now, wide); err != nil {
+		if err := print.Explanation(w, &explanation, now, wide); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 // maxSummarized limits the kinds of pods that the command asks about.
@@ -139,9 +140,9 @@ func printKinds(w io.Writer, x *explainedKinds, now time.Time, wide bool) error 
 			_, _ = fmt.Fprintln(w)
 		}
 		if kind.pods > 1 {
-			writeLine(w, many(int32(kind.pods), "pending pod")+" of "+kind.owner+", for example:")
+			writeLine(w, print.Many(int32(kind.pods), "pending pod")+" of "+kind.owner+", for example:")
 		}
-		if err := printExplanation(w, x.explanations[i], now, wide); err != nil {
+		if err := print.Explanation(w, x.explanations[i], now, wide); err != nil {
 			return err
 		}
 	}
@@ -158,9 +159,9 @@ func printSummary(w io.Writer, x *explainedKinds, where string, now time.Time, n
 			pods += kind.pods
 			profiles[x.explanations[i].Profile] = true
 		}
-		title := many(int32(pods), "pending pod") + " " + where
+		title := print.Many(int32(pods), "pending pod") + " " + where
 		if len(x.kinds) > 1 {
-			title += ", of " + many(int32(len(x.kinds)), "kind")
+			title += ", of " + print.Many(int32(len(x.kinds)), "kind")
 		}
 		withProfile := wide || len(profiles) > 1
 		if only := x.explanations[0].Profile; !withProfile && only != "" {
@@ -179,10 +180,10 @@ func printSummary(w io.Writer, x *explainedKinds, where string, now time.Time, n
 
 func printOthers(w io.Writer, x *explainedKinds) {
 	if x.others > 0 {
-		writeLine(w, many(int32(x.others), "pending pod")+" of other schedulers: "+strings.Join(x.schedulers, ", ")+".")
+		writeLine(w, print.Many(int32(x.others), "pending pod")+" of other schedulers: "+strings.Join(x.schedulers, ", ")+".")
 	}
 	if x.left > 0 {
-		writeLine(w, "Not explained: "+many(int32(x.left), "pending pod")+" of "+many(int32(x.leftKinds), "more kind")+".")
+		writeLine(w, "Not explained: "+print.Many(int32(x.left), "pending pod")+" of "+print.Many(int32(x.leftKinds), "more kind")+".")
 	}
 }
 
@@ -200,12 +201,12 @@ func summaryHeader(namespaces, profile bool) []string {
 func summaryRows(x *explainedKinds, now time.Time, namespaces, profile bool) (rows [][]string) {
 	for i, kind := range x.kinds {
 		e := x.explanations[i]
-		row := []string{grouped.Sprintf("%d", kind.pods), kind.owner, duration.HumanDuration(now.Sub(kind.since))}
+		row := []string{print.Grouped.Sprintf("%d", kind.pods), kind.owner, duration.HumanDuration(now.Sub(kind.since))}
 		if namespaces {
 			row = slices.Insert(row, 1, kind.namespace)
 		}
 		if profile {
-			row = append(row, orNone(e.Profile))
+			row = append(row, cmp.Or(e.Profile, print.None))
 		}
 		rows = append(rows, append(row, whyPhrase(e)))
 	}
@@ -214,19 +215,19 @@ func summaryRows(x *explainedKinds, now time.Time, namespaces, profile bool) (ro
 
 // whyPhrase says in a phrase why a pod is pending, and what would help.
 func whyPhrase(e *v1alpha1.PodExplanation) string {
-	text := headline(e)
+	text := print.Headline(e)
 	if p := e.Pending; p != nil {
 		switch {
 		case len(p.PodRefusals) > 0:
-			text += ": " + refusalWords(&p.PodRefusals[0])
+			text += ": " + print.RefusalWords(&p.PodRefusals[0])
 		case p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit:
-			text += grouped.Sprintf(": %d of the %d pods that must be placed together fit", p.PodGroup.Fit, p.PodGroup.Needed)
+			text += print.Grouped.Sprintf(": %d of the %d pods that must be placed together fit", p.PodGroup.Fit, p.PodGroup.Needed)
 		case len(p.Gates) > 0:
 			text += ": " + strings.Join(p.Gates, ", ")
 		case p.GatingMessage != "":
 			text += ": " + strings.TrimSuffix(p.GatingMessage, ".")
 		case len(p.Groups) > 0:
-			text += ": " + whyNot(&p.Groups[0])
+			text += ": " + print.WhyNot(&p.Groups[0])
 		}
 		for i := range p.Suggestions {
 			if p.Suggestions[i].Verified {

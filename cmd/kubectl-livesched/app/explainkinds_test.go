@@ -45,8 +45,21 @@ func TestKindsOfPendingPods(t *testing.T) {
 	}
 }
 
+var explained = time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
+
+func neverFits() *v1alpha1.PodExplanation {
+	taint := v1alpha1.Refusal{Plugin: "TaintToleration", Reason: v1alpha1.ReasonUntoleratedTaint, Detail: "taint nvidia.com/gpu=present:NoSchedule"}
+	return &v1alpha1.PodExplanation{
+		Verdict: v1alpha1.VerdictNeverFits, SchedulerName: "spread", Profile: "spread", Nodes: 119,
+		Pending: &v1alpha1.PendingExplanation{
+			Groups:      []v1alpha1.NodeGroup{{Nodes: 3, Pools: []string{"gpu"}, Refusals: []v1alpha1.Refusal{taint}}},
+			Suggestions: []v1alpha1.Suggestion{{Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu."}},
+		},
+	}
+}
+
 func TestThePrintedSummary(t *testing.T) {
-	web, bare := gpuPod(), gpuPod()
+	web, bare := neverFits(), neverFits()
 	bare.Pending.Suggestions = nil
 	x := &explainedKinds{
 		kinds: []*podKind{

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -38,34 +39,31 @@ func parseConditions(texts []string) ([]condition, error) {
 	return conditions, nil
 }
 
-// statistics are those of a resource.
-var statistics = []string{"mean", "stddev"}
-
 // checkMetric returns an error if a simulation has no such metric. The resources are not known
 // before it has been made: see checkResources.
 func checkMetric(metric string) error {
-	if _, isResource := cutStatistic(metric); isResource || metrics[metric] != nil {
+	if _, isResource := print.CutStatistic(metric); isResource || print.Counts[metric] != nil {
 		return nil
 	}
-	known := slices.Sorted(maps.Keys(metrics))
+	known := slices.Sorted(maps.Keys(print.Counts))
 	candidates := slices.Clone(known)
 	if dot := strings.LastIndexByte(metric, '.'); dot > 0 {
 		candidates = nil
-		for _, statistic := range statistics {
+		for _, statistic := range print.Statistics {
 			candidates = append(candidates, metric[:dot+1]+statistic)
 		}
 	}
 	return fmt.Errorf("--fail-on: unknown metric %q%s The metrics are %s, and of each resource RESOURCE.%s",
-		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(statistics, " and RESOURCE."))
+		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(print.Statistics, " and RESOURCE."))
 }
 
 // checkResources returns an error if a condition is about a resource that no column of the table
 // has: it would never hold, or always.
 func checkResources(conditions []condition, s *v1alpha1.SimulationStatus) error {
-	resources := resourcesOf(outcomesOf(s))
+	resources := print.ResourcesOf(print.OutcomesOf(s))
 	var errs []error
 	for i := range conditions {
-		resource, isResource := cutStatistic(conditions[i].metric)
+		resource, isResource := print.CutStatistic(conditions[i].metric)
 		if !isResource || slices.Contains(resources, resource) {
 			continue
 		}
@@ -86,50 +84,12 @@ func questionOrStop(question string) string {
 	return question
 }
 
-// metrics are the metrics of an outcome that have no resource.
-var metrics = map[string]func(*v1alpha1.SimulationOutcome) int32{
-	"unplaced":    func(o *v1alpha1.SimulationOutcome) int32 { return o.Unplaced },
-	"nodesUsed":   func(o *v1alpha1.SimulationOutcome) int32 { return o.NodesUsed },
-	"zoneSkewMax": func(o *v1alpha1.SimulationOutcome) int32 { return o.ZoneSkewMax },
-	"preemptions": func(o *v1alpha1.SimulationOutcome) int32 { return o.Preemptions },
-	"victims":     func(o *v1alpha1.SimulationOutcome) int32 { return o.Victims },
-	"moved":       func(o *v1alpha1.SimulationOutcome) int32 { return o.Moved },
-}
-
-// cutStatistic returns the resource of a metric such as cpu.mean.
-func cutStatistic(metric string) (resource string, ok bool) {
-	for _, statistic := range statistics {
-		if resource, ok := strings.CutSuffix(metric, "."+statistic); ok {
-			return resource, true
-		}
-	}
-	return "", false
-}
-
-// of returns the value of the metric in an outcome. Statistics of resources are in percent, as they
-// are printed. A resource that no node of the outcome has is not used.
-func (c *condition) of(o *v1alpha1.SimulationOutcome) float64 {
-	resource, isResource := cutStatistic(c.metric)
-	if !isResource {
-		return float64(metrics[c.metric](o))
-	}
-	for _, u := range o.Utilization {
-		if u.Resource == resource && strings.HasSuffix(c.metric, ".mean") {
-			return float64(u.MeanPermille) / 10
-		}
-		if u.Resource == resource {
-			return float64(u.StddevPermille) / 10
-		}
-	}
-	return 0
-}
-
 // holds reports whether the condition holds, and the value that it is about.
 func (c *condition) holds(s *v1alpha1.SimulationStatus) (value float64, holds bool) {
-	value = c.of(lastOutcome(s))
+	value = print.Value(c.metric, print.LastOutcome(s))
 	limit, err := strconv.ParseFloat(c.value, 64)
 	if err != nil { // the word current
-		limit = c.of(&s.Current)
+		limit = print.Value(c.metric, &s.Current)
 	}
 	switch c.operator {
 	case ">":
@@ -146,23 +106,6 @@ func (c *condition) holds(s *v1alpha1.SimulationStatus) (value float64, holds bo
 		holds = value == limit
 	}
 	return value, holds
-}
-
-// lastOutcome returns the last column.
-func lastOutcome(s *v1alpha1.SimulationStatus) *v1alpha1.SimulationOutcome {
-	if s.New != nil {
-		return s.New
-	}
-	return &s.Current
-}
-
-// outcomesOf returns the columns.
-func outcomesOf(s *v1alpha1.SimulationStatus) []*v1alpha1.SimulationOutcome {
-	outcomes := []*v1alpha1.SimulationOutcome{&s.Actual, &s.Current}
-	if s.New != nil {
-		outcomes = append(outcomes, s.New)
-	}
-	return outcomes
 }
 
 // fail reports the conditions that hold. A condition that cannot be evaluated is an error: what it

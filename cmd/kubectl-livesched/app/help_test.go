@@ -22,12 +22,12 @@ func runCommand(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
 	var stdout, stderr bytes.Buffer
-	code = Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: terminal.Plain(&stdout, 80), ErrOut: &stderr})
+	code = Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: terminal.Plain(&stdout, 80), ErrOut: &stderr}, nil)
 	return code, stdout.String(), stderr.String()
 }
 
 func TestTheHelpFitsTheTerminal(t *testing.T) {
-	root := newRoot(genericiooptions.NewTestIOStreamsDiscard())
+	root := newRoot(&options{IOStreams: genericiooptions.NewTestIOStreamsDiscard()})
 	commands := []string{"", "options"}
 	for _, command := range root.Commands() {
 		commands = append(commands, command.Name())

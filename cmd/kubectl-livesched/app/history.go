@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/history"
 )
@@ -114,12 +115,12 @@ func (o *historyOptions) row(v revisionView, r *history.Revision) []string {
 	if v.Active {
 		number += " *"
 	}
-	since := none
+	since := print.None
 	if !v.ActiveSince.IsZero() {
 		since = duration.HumanDuration(time.Since(v.ActiveSince))
 	}
-	by := cmp.Or(v.By, none)
-	cause := cmp.Or(v.ChangeCause, none)
+	by := cmp.Or(v.By, print.None)
+	cause := cmp.Or(v.ChangeCause, print.None)
 	if o.output != formatWide {
 		return []string{number, v.Revision, since, by, cause}
 	}

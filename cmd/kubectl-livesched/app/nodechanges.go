@@ -15,18 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 // simulationTimeout limits the time for a simulation if --request-timeout is not set. livesched
 // ends simulations after 30 seconds, and the plugin may have to try several replicas.
 const simulationTimeout = time.Minute
 
-// What answers of livesched leave out.
-const (
-	simulationLimits = "Not simulated: autoscalers, admission and the provisioning of volumes. Victims end at once, and are not decided again. " + keptByPods
-	capacityLimits   = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " + keptByPods
-	keptByPods       = "Pods keep the volumes that are bound and the devices that are allocated."
-)
+// capacityLimits describes what answers to capacity leave out.
+const capacityLimits = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " + print.KeptByPods
 
 // The largest numbers of pods that are decided, and of nodes that are added.
 const (

@@ -70,6 +70,24 @@ func parseObjectName(args []string) (objectName, error) {
 	return objectName{kind: kind, name: words[1]}, nil
 }
 
+// profilesNamed returns the names in the arguments NAME, profile/NAME and sprof/NAME.
+func profilesNamed(args []string) ([]string, error) {
+	var names []string
+	for _, arg := range args {
+		kind, name, found := strings.Cut(arg, "/")
+		if !found {
+			name = arg
+		} else if kindNamed(kind) != history.KindProfile {
+			return nil, fmt.Errorf("%q: must name a profile, as NAME, profile/NAME or sprof/NAME", arg)
+		}
+		if name == "" {
+			return nil, fmt.Errorf("%q: has no name", arg)
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
 // oneObject requires the arguments of parseObjectName.
 func oneObject(_ *cobra.Command, args []string) error {
 	_, err := parseObjectName(args)

@@ -9,19 +9,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/explain"
-	"github.com/livesched/livesched/internal/scheduler/plugins"
-	"github.com/livesched/livesched/internal/scheduler/replay"
-	"github.com/livesched/livesched/internal/scheduler/simulate"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
 
 type replayOptions struct {
@@ -48,11 +43,17 @@ func newReplay(shared *options) *cobra.Command {
 			"A decision can be made again as long as nothing but later decisions has changed nodes and pods since.\n\n" +
 			"With --filename, show what other profiles and policies would do to the pods in the snapshot, as `kubectl livesched simulate` does. " +
 			"With --explain, explain why a pod in it is pending.\n\n" +
-			"The command has the plugins of Kubernetes and livesched. It cannot use profiles with other plugins.",
+			"The command has the plugins of Kubernetes and livesched. It cannot use profiles with other plugins.\n\n" +
+			"The scheduler that makes the decisions is a program of its own, kubectl-livesched-replay. It must be in your PATH or in the directory of kubectl-livesched.",
 		Example: "  kubectl livesched replay bug.gz\n\n  kubectl livesched replay bug.gz -f binpack.yaml\n\n" +
 			"  kubectl livesched replay bug.gz --explain default/large",
 		Args: cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args[0]) },
+		RunE: func(command *cobra.Command, args []string) error {
+			if o.openReplay == nil {
+				return o.runReplayProgram(command)
+			}
+			return o.run(command.Context(), args[0])
+		},
 	}
 	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
 	flags := command.Flags()
@@ -68,30 +69,38 @@ func newReplay(shared *options) *cobra.Command {
 	return command
 }
 
+// Replay makes the decisions in a snapshot again, and answers questions about its pods.
+type Replay interface {
+	// Unusable has the reasons why profiles of the snapshot cannot be used, by their names.
+	Unusable() map[string]error
+	// Decide makes the recorded decisions again.
+	Decide(ctx context.Context) (*report.Report, error)
+	// Simulate sets the status of a Simulation.
+	Simulate(ctx context.Context, simulation *v1alpha1.Simulation) error
+	// Explain explains why a pod of the snapshot is pending.
+	Explain(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PodExplanation, error)
+	Close()
+}
+
 func (o *replayOptions) run(ctx context.Context, name string) error {
 	snapshot, err := o.read(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	registry, err := plugins.NewRegistry(nil)
-	if err != nil {
-		return err
-	}
-	state, err := replay.New(ctx, snapshot, registry)
+	replay, err := o.openReplay(ctx, snapshot)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer state.Close()
+	defer replay.Close()
 	switch {
 	case o.explain != "":
-		return o.explainPod(ctx, snapshot, state)
+		return o.explainPod(ctx, snapshot, replay)
 	case len(o.files) > 0:
-		return o.simulate(ctx, snapshot, state)
+		return o.simulate(ctx, replay)
 	}
-	return o.decide(ctx, snapshot, state)
+	return o.decide(ctx, snapshot, replay)
 }
 
-// read reads a snapshot, and sets the feature gates that it was taken with.
 func (o *replayOptions) read(name string) (*capture.Snapshot, error) {
 	from := o.In
 	if name != "-" {
@@ -109,28 +118,19 @@ func (o *replayOptions) read(name string) (*capture.Snapshot, error) {
 			return nil, err
 		}
 	}
-	snapshot, err := capture.ReadWithNames(from, capture.DefaultLimits, names)
-	if err != nil {
-		return nil, err
-	}
-	if gates := snapshot.Header.FeatureGates; len(gates) > 0 {
-		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
-			return nil, fmt.Errorf("setting the feature gates of version %s: %w", snapshot.Header.Livesched, err)
-		}
-	}
-	return snapshot, nil
+	return capture.ReadWithNames(from, capture.DefaultLimits, names)
 }
 
 // decide makes the recorded decisions again.
-func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, state *replay.State) error {
-	report, err := state.Decide(ctx)
+func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, replay Replay) error {
+	report, err := replay.Decide(ctx)
 	if err != nil {
 		return err
 	}
 	if isData(o.output) {
 		err = writeAs(o.Out, o.output, report)
 	} else {
-		err = printReplay(o.Out, snapshot, state.Unusable(), report, o.output == formatWide)
+		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == formatWide)
 	}
 	if err == nil && len(report.Different) > 0 {
 		return errFound
@@ -139,40 +139,23 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 }
 
 // simulate compares the configuration in the snapshot with that in files.
-func (o *replayOptions) simulate(ctx context.Context, snapshot *capture.Snapshot, state *replay.State) error {
+func (o *replayOptions) simulate(ctx context.Context, replay Replay) error {
 	asked := &simulateOptions{options: o.options, namespace: o.namespace, files: o.files, recursive: o.recursive, pods: o.pods, selector: o.selector, seed: o.seed, output: o.output}
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err
 	}
-	simulation := &v1alpha1.Simulation{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"}, Metadata: metav1.ObjectMeta{Namespace: o.namespace},
-	}
+	simulation := newSimulation(o.namespace)
 	if simulation.Spec, err = asked.spec(); err != nil {
 		return err
 	}
-	request, err := simulate.Parse(simulation)
-	if err != nil {
+	if err := replay.Simulate(ctx, simulation); err != nil {
 		return err
 	}
-	if request.Changes, err = state.Changes(simulation.Spec.Profiles, simulation.Spec.Policies); err != nil {
-		return err
-	}
-	request.Pending = snapshot.Pending
-	k, err := state.Fork(ctx)
-	if err != nil {
-		return err
-	}
-	defer k.Close()
-	status, err := simulate.Run(ctx, k, request)
-	if err != nil {
-		return err
-	}
-	simulation.Status, simulation.Status.Time = *status, metav1.NewTime(snapshot.Header.Time)
 	if isData(o.output) {
 		err = writeAs(o.Out, o.output, simulation)
 	} else {
-		err = printSimulation(o.Out, simulation, o.output == formatWide)
+		err = print.Simulation(o.Out, simulation, o.output == formatWide)
 	}
 	if err != nil {
 		return err
@@ -180,35 +163,20 @@ func (o *replayOptions) simulate(ctx context.Context, snapshot *capture.Snapshot
 	return asked.fail(conditions, &simulation.Status)
 }
 
-// replaySuggestFor is how long changes that may help are tried. No scheduler shares the processors,
-// so there is time for more of them than livesched has.
-const replaySuggestFor = 2 * time.Second
-
 // explainPod explains why a pod is pending.
-func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapshot, state *replay.State) error {
+func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapshot, replay Replay) error {
 	pod, err := findPending(snapshot, o.explain)
 	if err != nil {
 		return err
 	}
-	in := explain.Pending{Pod: pod, Group: state.Group(pod), Now: snapshot.Header.Time, SuggestFor: replaySuggestFor}
-	for _, nomination := range snapshot.Nominations {
-		if nomination.Pod == pod.UID {
-			in.NominatedNode = nomination.Node
-		}
-	}
-	k, err := state.Fork(ctx)
-	if err != nil {
-		return err
-	}
-	defer k.Close()
-	explanation, err := explain.Explain(ctx, k, in)
+	explanation, err := replay.Explain(ctx, pod)
 	if err != nil {
 		return err
 	}
 	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanation.PodExplanation)
+		return writeAs(o.Out, o.output, explanation)
 	}
-	return printExplanation(o.Out, explanation.PodExplanation, snapshot.Header.Time, o.output == formatWide)
+	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == formatWide)
 }
 
 // findPending returns a pending pod by its namespace and name.
@@ -224,7 +192,7 @@ func findPending(snapshot *capture.Snapshot, name string) (*corev1.Pod, error) {
 		}
 	}
 	var some []string
-	for _, pod := range snapshot.Pending[:min(len(snapshot.Pending), fewPods)] {
+	for _, pod := range snapshot.Pending[:min(len(snapshot.Pending), 3)] {
 		some = append(some, pod.Namespace+"/"+pod.Name)
 	}
 	if len(some) == 0 {

@@ -5,13 +5,13 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,86 +19,12 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/replay"
 )
 
 func podNamed(name, node string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 	p.Spec.NodeName = node
 	return p
-}
-
-func TestPrintReplay(t *testing.T) {
-	snapshot := &capture.Snapshot{
-		Header: capture.Header{
-			Livesched: "v1", Kubernetes: "1.36", Time: time.Date(2026, 11, 23, 9, 46, 3, 0, time.UTC),
-			Profiles: []capture.Profile{{Name: "b", Revision: "r2"}, {Name: "a", Revision: "r1"}},
-		},
-		Nodes: make([]*corev1.Node, 1200), Pods: make([]*corev1.Pod, 3), Pending: make([]*corev1.Pod, 1),
-	}
-	different := func(n int) []replay.Difference {
-		var all []replay.Difference
-		for i := range n {
-			all = append(all, replay.Difference{
-				Decision: capture.Decision{Number: uint64(i + 1)}, Namespace: "default", Pod: "web", Then: "n1: fits 3, 1 best with 200", Now: "fits no node",
-			})
-		}
-		return all
-	}
-	for name, test := range map[string]struct {
-		report   replay.Report
-		redacted bool
-		unusable map[string]error
-		want     string
-	}{
-		"all the same": {
-			report: replay.Report{Decisions: 1500, Same: 1500}, redacted: true,
-			want: `Redacted snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods,
-  1 of them pending.
-Profiles: a@r1, b@r2
-DECISIONS   COUNT   REASON
-same        1,500   -
-different   0       -
-`,
-		},
-		"with a difference": {
-			report:   replay.Report{Decisions: 3, Different: different(1), Left: map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 1}},
-			unusable: map[string]error{"b": errors.New("unknown plugin")},
-			want: `Snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods, 1 of
-  them pending.
-Profiles: a@r1, b@r2
-The profile b cannot be used: unknown plugin
-DECISIONS        COUNT   REASON
-same             0       -
-different        1       -
-not made again   2       the pod is not in the snapshot: it is gone
-not made again   1       the state at that time is not in the snapshot: nodes or pods have changed
-                         since
-NUMBER   POD           RECORDED                      NOW
-1        default/web   n1: fits 3, 1 best with 200   fits no node
-`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			snapshot.Header.Redacted = test.redacted
-			var out bytes.Buffer
-			if err := printReplay(testTerminal(&out), snapshot, test.unusable, &test.report, false); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, out.String()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-	for wide, rows := range map[bool]int{false: fewDifferences, true: fewDifferences + 5} {
-		var out bytes.Buffer
-		if err := printDifferences(&out, different(fewDifferences+5), wide); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Count(out.String(), "default/web"); got != rows || strings.Contains(out.String(), "And 5 more: use -o wide.") == wide {
-			t.Errorf("wide=%v: %d rows in\n%s", wide, got, out.String())
-		}
-	}
 }
 
 func TestFindPending(t *testing.T) {
@@ -124,11 +50,28 @@ func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
 	if err := os.WriteFile(name, []byte("no snapshot"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	noReplay := func(context.Context, *capture.Snapshot) (Replay, error) { panic("there is no snapshot to open") }
 	for _, args := range [][]string{{"replay", name}, {"replay", name + "-missing"}, {"replay"}, {"replay", name, "-f", "a", "--explain", "b"}, {"snapshot", "--decisions=-1"}} {
 		var out, errOut bytes.Buffer
-		if code := Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}
+		if code := Run(t.Context(), args, streams, noReplay); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errOut)
 		}
+	}
+}
+
+func TestReplayIsDoneByAProgramInThePath(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if code, _, errOut := runCommand(t, "replay", "bug.gz"); code != exitFailed || !strings.Contains(errOut, "kubectl-livesched-replay is neither in the directory of this program nor in your PATH: download it from") {
+		t.Errorf("without the program: exit code %d, %s", code, errOut)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubectl-livesched-replay"), []byte("#!/bin/sh\necho \"$@\"\necho why >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := runCommand(t, "--color", "never", "replay", "replay", "--seed", "2", "-f", "a.yaml")
+	if code != exitFound || out != "--color never replay --seed 2 -f a.yaml\n" || errOut != "why\n" {
+		t.Errorf("exit code %d, output %q, errors %q", code, out, errOut)
 	}
 }
 

@@ -99,9 +99,7 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
-	if r.differ, err = o.newDiffer(c, o.plugins); err != nil {
-		return err
-	}
+	r.differ = o.newDiffer(c, o.plugins)
 	if err := r.run(ctx); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 type simulateOptions struct {
@@ -46,7 +47,7 @@ func newSimulate(shared *options) *cobra.Command {
 			"With TYPE/NAME, only the pods of that object are decided, such as those of a Deployment or a Job. With --scheduler-name, pods are decided as if " +
 			"they had that scheduler name, also those of other schedulers.\n\n" +
 			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has changed since the pods were scheduled, " +
-			"and nodes of equal score are drawn.\n\n" + simulationLimits + "\n\n" +
+			"and nodes of equal score are drawn.\n\n" + print.SimulationLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
 			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you must be permitted to list nodes. To name an object, you must be permitted to get it, and to list pods " +
 			"if it has no label selector.",
@@ -78,10 +79,7 @@ func newSimulate(shared *options) *cobra.Command {
 }
 
 func (o *simulateOptions) run(ctx context.Context, args []string) error {
-	simulation := &v1alpha1.Simulation{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
-		Metadata: metav1.ObjectMeta{Namespace: o.namespace},
-	}
+	simulation := newSimulation(o.namespace)
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err
@@ -104,12 +102,18 @@ func (o *simulateOptions) run(ctx context.Context, args []string) error {
 	return o.fail(conditions, &simulation.Status)
 }
 
+func newSimulation(namespace string) *v1alpha1.Simulation {
+	return &v1alpha1.Simulation{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"}, Metadata: metav1.ObjectMeta{Namespace: namespace},
+	}
+}
+
 // print prints an answer in the format that the user chose.
 func (o *simulateOptions) print(text []byte, simulation *v1alpha1.Simulation) error {
 	if isData(o.output) {
 		return writeAnswer(o.Out, o.output, text)
 	}
-	return printSimulation(o.Out, simulation, o.output == formatWide)
+	return print.Simulation(o.Out, simulation, o.output == formatWide)
 }
 
 // spec returns what the flags and files ask for.

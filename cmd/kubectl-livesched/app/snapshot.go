@@ -47,8 +47,8 @@ func newSnapshot(shared *options) *cobra.Command {
 		Long: "Write the state of the scheduler to a file: nodes, pods and the other objects that decisions depend on, profiles and policies, and the latest " +
 			"decisions. `kubectl livesched replay` makes these decisions again, without the cluster.\n\n" +
 			"The file has no Secrets, no ConfigMaps, and of pods neither environment variables, commands nor annotations. Unless you use --redact=false, " +
-			"names, namespaces, labels, images and all other strings that are not words of Kubernetes are replaced by pseudonyms, which nobody can " +
-			"turn back. Quantities, times and numbers of objects stay. With --pseudonyms, the names are replaced on your machine, and a second file, " +
+			"names, namespaces, labels, images and all other strings that are not words of Kubernetes are replaced by pseudonyms, which cannot be " +
+			"reversed. Quantities, times and numbers of objects stay. With --pseudonyms, the names are replaced on your machine, and a second file, " +
 			"which you keep, has what each pseudonym stands for.\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to get the " +
 			"resource snapshots.livesched.io with the name redacted or, for --redact=false and --pseudonyms, plain. The ClusterRole livesched-debugger " +

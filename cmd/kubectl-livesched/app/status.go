@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -147,24 +145,6 @@ func (r *statusReport) setPods(pods pendingPods) {
 	for i := range r.Profiles {
 		r.Profiles[i].Pods = pods.byProfile[r.Profiles[i].Name]
 	}
-}
-
-// profilesNamed returns the names in the arguments NAME, profile/NAME and sprof/NAME.
-func profilesNamed(args []string) ([]string, error) {
-	var names []string
-	for _, arg := range args {
-		kind, name, found := strings.Cut(arg, "/")
-		if !found {
-			name = arg
-		} else if kindNamed(kind) != history.KindProfile {
-			return nil, fmt.Errorf("%q: must name a profile, as NAME, profile/NAME or sprof/NAME", arg)
-		}
-		if name == "" {
-			return nil, fmt.Errorf("%q: has no name", arg)
-		}
-		names = append(names, name)
-	}
-	return names, nil
 }
 
 // only keeps the named profiles and the policies that they build on. Without names it keeps all.

@@ -195,7 +195,7 @@ var _ = Describe("status", func() {
 			defer close(ended)
 			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: GinkgoWriter}
 			args := slices.Concat([]string{"--kubeconfig", cluster.Kubeconfig(), "status", "profile/a", "-w"}, proxy, livesched)
-			ended <- app.Run(watching, args, streams)
+			ended <- app.Run(watching, args, streams, nil)
 		}()
 		Eventually(out).WithContext(ctx).Should(gbytes.Say(`a +True +` + p.Status.Active.Revision + ` +\S+ +0 +0`))
 		change(ctx, p, weight("NodeAffinity", 3))

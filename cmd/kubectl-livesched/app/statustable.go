@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
@@ -59,11 +61,11 @@ func (o *statusOptions) printProfiles(profiles []profileStatus, wide bool) error
 	}
 	for i := range profiles {
 		p := &profiles[i]
-		pending, unschedulable := none, none
+		pending, unschedulable := print.None, print.None
 		if p.Pods != nil {
 			pending, unschedulable = fmt.Sprint(p.Pods.pending()), fmt.Sprint(p.Pods.Unschedulable)
 		}
-		rows = append(rows, []string{p.Name, t.Condition(p.Ready), orNone(p.Revision), p.policy(), pending, unschedulable})
+		rows = append(rows, []string{p.Name, t.Condition(p.Ready), cmp.Or(p.Revision, print.None), p.policy(), pending, unschedulable})
 	}
 	header := []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}
 	return writeTable(o.Out, header, fitted(t.Width(), header, rows, 0, 3))
@@ -73,7 +75,7 @@ func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error 
 	var rows [][]string
 	t := terminal.Of(o.Out)
 	for _, p := range policies {
-		profiles := orNone(strings.Join(p.Profiles, ","))
+		profiles := cmp.Or(strings.Join(p.Profiles, ","), print.None)
 		if wide {
 			rows = append(rows, []string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed), fmt.Sprint(p.Generation), profiles})
 		} else {
@@ -89,7 +91,7 @@ func (o *statusOptions) printPolicies(policies []policyStatus, wide bool) error 
 
 // wideRow returns the row of a profile in the wide table.
 func (p *profileStatus) wideRow(t *terminal.Terminal) []string {
-	since, generation := none, fmt.Sprint(p.Generation)
+	since, generation := print.None, fmt.Sprint(p.Generation)
 	if !p.Since.IsZero() {
 		since = duration.HumanDuration(time.Since(p.Since.Time))
 	}
@@ -97,10 +99,10 @@ func (p *profileStatus) wideRow(t *terminal.Terminal) []string {
 		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
 	}
 	row := []string{
-		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed), orNone(p.Revision), since, generation, p.policy(),
+		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed), cmp.Or(p.Revision, print.None), since, generation, p.policy(),
 	}
 	if p.Pods == nil {
-		return append(row, none, none, none, none)
+		return append(row, print.None, print.None, print.None, print.None)
 	}
 	return append(row, fmt.Sprint(p.Pods.Active), fmt.Sprint(p.Pods.Backoff), fmt.Sprint(p.Pods.Unschedulable), fmt.Sprint(p.Pods.Gated))
 }
@@ -114,16 +116,6 @@ func (p *profileStatus) policy() string {
 		return "built-in"
 	}
 	return p.Policy
-}
-
-// none is the output for a missing value.
-const none = "-"
-
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
 }
 
 const (

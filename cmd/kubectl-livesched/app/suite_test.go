@@ -29,6 +29,8 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
 	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/replay"
 	"github.com/livesched/livesched/test/controlplane/process"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -95,11 +97,15 @@ type outcome struct {
 	out, errOut string
 }
 
+func openReplay(ctx context.Context, snapshot *capture.Snapshot) (app.Replay, error) {
+	return replay.Open(ctx, snapshot)
+}
+
 // kubectl runs the command line.
 func kubectl(ctx context.Context, args ...string) outcome {
 	var out, errOut bytes.Buffer
 	args = append([]string{"--kubeconfig", cluster.Kubeconfig()}, args...)
-	code := app.Run(ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	code := app.Run(ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, openReplay)
 	return outcome{code: code, out: out.String(), errOut: errOut.String()}
 }
 

@@ -73,10 +73,7 @@ func parseAllowedHosts(hosts []string) (config.AllowedHosts, error) {
 }
 
 func (o *validateOptions) run(ctx context.Context) error {
-	names, err := registered(o.plugins)
-	if err != nil {
-		return err
-	}
+	names := config.BuiltIn().Insert(o.plugins...)
 	allowed, err := parseAllowedHosts(o.hosts)
 	if err != nil {
 		return err

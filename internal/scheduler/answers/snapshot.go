@@ -10,12 +10,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/capture/collect"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 // Snapshot implements apiserving.Answers.
 func (a *Answers) Snapshot(ctx context.Context, decisions int) (func(context.Context, io.Writer, bool) error, error) {
-	in, err := capture.Collect(klog.FromContext(ctx), capture.Source{
+	in, err := collect.Input(klog.FromContext(ctx), collect.Source{
 		Cache: a.Cache, Nominator: a.Queue.Nominator(), Informers: a.Informers, Decisions: a.Log, Profiles: a.Profiles.Current(),
 	}, decisions)
 	if err != nil {

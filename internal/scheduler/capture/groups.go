@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// versionKey returns the key of a kind in ResourceVersions.
-func versionKey(kind schema.GroupVersionKind) string {
+// VersionKey returns the key of a kind in ResourceVersions.
+func VersionKey(kind schema.GroupVersionKind) string {
 	if kind.Kind == podgroup.Kind.Kind {
 		return kind.GroupKind().String()
 	}
@@ -24,7 +24,7 @@ func versionKey(kind schema.GroupVersionKind) string {
 
 // Served reports whether the API server served objects of one of the Kinds.
 func (h *Header) Served(kind schema.GroupVersionKind) bool {
-	return h.ResourceVersions[versionKey(kind)] != ""
+	return h.ResourceVersions[VersionKey(kind)] != ""
 }
 
 // trimPodGroup leaves out the conditions, which are messages for users.

@@ -43,7 +43,7 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 		return pod
 	}
 	return &Input{
-		Header: Header{Time: time.Unix(1700000000, 0), ResourceVersions: map[string]string{versionKey(podgroup.Kind): "7"}},
+		Header: Header{Time: time.Unix(1700000000, 0), ResourceVersions: map[string]string{VersionKey(podgroup.Kind): "7"}},
 		Nodes:  []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"example.com/rack": "r1", "block": "b1"}}}},
 		Pending: []*corev1.Pod{
 			of("one", func(pod *corev1.Pod) { pod.Labels = map[string]string{podgroup.Label: "train"} }),

@@ -10,14 +10,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
-	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
-	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
@@ -25,10 +22,7 @@ import (
 // words returns the strings that have no pseudonym. They are the same in every cluster, so they
 // tell nothing about one, and decisions depend on what they mean.
 var words = sync.OnceValue(func() sets.Set[string] {
-	all := sets.New(strings.Fields(vocabulary)...)
-	all.Insert(nodelabel.Name, nodepreferavoidpods.Name, noderesources.LeastAllocatedName, noderesources.MostAllocatedName,
-		noderesources.LimitsName, noderesources.RequestedToCapacityRatioName, selectorspread.Name, serviceaffinity.Name)
-	all.Insert(sets.List(sets.KeySet(schedplugins.NewInTreeRegistry()))...)
+	all := config.BuiltIn().Insert(strings.Fields(vocabulary)...)
 	all.Insert(config.LegacyNames()...)
 	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
 	for _, args := range []any{

@@ -16,6 +16,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
@@ -34,6 +35,16 @@ type Input struct {
 	Objects     []any
 	Nominations []Nomination
 	Decisions   []decisionlog.Decision
+}
+
+// SetObjects sets the objects of profiles and policies, and what they resolve to.
+func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *config.Resolution) {
+	in.Profiles, in.Policies = profiles, policies
+	for i := range in.Header.Profiles {
+		running := &in.Header.Profiles[i]
+		resolved := resolution.Profiles[running.SchedulerName]
+		running.Reproducible = resolved != nil && resolved.Name == running.Name && resolved.Revision == running.Revision
+	}
 }
 
 // Write writes a file. If redacted is true, each string that is not a word of Kubernetes or of

@@ -8,18 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
-	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -29,11 +26,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
-
-// inTree holds the names of kube-scheduler's own plugins.
-var inTree = sync.OnceValue(func() sets.Set[string] {
-	return sets.KeySet(schedplugins.NewInTreeRegistry())
-})
 
 // argsKnown reports whether the arguments of a plugin are a kind of kubescheduler.config.k8s.io/v1.
 func argsKnown(plugin string) bool {
@@ -74,7 +66,7 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		if fields == nil {
 			return nil
 		}
-		if inTree().Has(plugin) && len(fields) > 0 {
+		if inTree.Has(plugin) && len(fields) > 0 {
 			found.add(v1alpha1.ReasonInvalidArgs, path, "plugin %q takes no args", plugin)
 			return nil
 		}

@@ -20,7 +20,7 @@ func BenchmarkResolve(b *testing.B) {
 	for _, size := range []struct{ profiles, policies int }{{20, 1}, {1000, 1}, {1000, 200}} {
 		b.Run(fmt.Sprintf("%d profiles, %d policies", size.profiles, size.policies), func(b *testing.B) {
 			in := manyObjects(size.profiles, size.policies)
-			in.Registered = inTree()
+			in.Registered = inTree
 			for b.Loop() {
 				if r := Resolve(in); len(r.Profiles) != size.profiles {
 					b.Fatalf("%d of %d profiles are to run", len(r.Profiles), size.profiles)
@@ -29,7 +29,7 @@ func BenchmarkResolve(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("one of %d profiles has changed, %d policies", size.profiles, size.policies), func(b *testing.B) {
 			in := manyObjects(size.profiles, size.policies)
-			in.Registered = inTree()
+			in.Registered = inTree
 			in.Last = Resolve(in)
 			for b.Loop() {
 				in.Profiles[0].Generation++

@@ -68,7 +68,7 @@ func namedAt(merged *schedconfig.Plugins, at point) []string {
 	if at.name == "multiPoint" {
 		var unknown []string
 		for _, plugin := range set.Enabled {
-			if inTreeTypes[plugin.Name] == nil {
+			if !inTree.Has(plugin.Name) {
 				unknown = append(unknown, weighted(plugin, at))
 			}
 		}

@@ -4,106 +4,53 @@
 package config
 
 import (
-	fwk "k8s.io/kube-scheduler/framework"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/gangscheduling"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodedeclaredfeatures"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodename"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeports"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podgrouppodscount"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/schedulinggates"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/topologyaware"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumerestrictions"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 )
 
-// inTreeTypes holds typed nil values of kube-scheduler's own plugins, to find the interfaces that
-// they implement. They are never called.
-var inTreeTypes = map[string]fwk.Plugin{
-	names.DefaultBinder:                   (*defaultbinder.DefaultBinder)(nil),
-	names.DefaultPreemption:               (*defaultpreemption.DefaultPreemption)(nil),
-	names.DynamicResources:                (*dynamicresources.DynamicResources)(nil),
-	names.GangScheduling:                  (*gangscheduling.GangScheduling)(nil),
-	names.ImageLocality:                   (*imagelocality.ImageLocality)(nil),
-	names.InterPodAffinity:                (*interpodaffinity.InterPodAffinity)(nil),
-	names.NodeAffinity:                    (*nodeaffinity.NodeAffinity)(nil),
-	names.NodeDeclaredFeatures:            (*nodedeclaredfeatures.NodeDeclaredFeatures)(nil),
-	names.NodeName:                        (*nodename.NodeName)(nil),
-	names.NodePorts:                       (*nodeports.NodePorts)(nil),
-	names.NodeResourcesBalancedAllocation: (*noderesources.BalancedAllocation)(nil),
-	names.NodeResourcesFit:                (*noderesources.Fit)(nil),
-	names.NodeUnschedulable:               (*nodeunschedulable.NodeUnschedulable)(nil),
-	names.NodeVolumeLimits:                (*nodevolumelimits.CSILimits)(nil),
-	names.PodGroupPodsCount:               (*podgrouppodscount.PodGroupPodsCount)(nil),
-	names.PodTopologySpread:               (*podtopologyspread.PodTopologySpread)(nil),
-	names.PrioritySort:                    (*queuesort.PrioritySort)(nil),
-	names.SchedulingGates:                 (*schedulinggates.SchedulingGates)(nil),
-	names.TaintToleration:                 (*tainttoleration.TaintToleration)(nil),
-	names.TopologyPlacementGenerator:      (*topologyaware.TopologyPlacement)(nil),
-	names.VolumeBinding:                   (*volumebinding.VolumeBinding)(nil),
-	names.VolumeRestrictions:              (*volumerestrictions.VolumeRestrictions)(nil),
-	names.VolumeZone:                      (*volumezone.VolumeZone)(nil),
+// inTreePoints holds the extension points of kube-scheduler's own plugins. It is a table, because
+// the kubectl plugin validates profiles without the code of the plugins; a test compares the two.
+var inTreePoints = map[string][]string{
+	names.DefaultBinder:                   {"bind"},
+	names.DefaultPreemption:               {"preEnqueue", "postFilter"},
+	names.DynamicResources:                {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"},
+	names.GangScheduling:                  {"preEnqueue", "permit"},
+	names.ImageLocality:                   {"score"},
+	names.InterPodAffinity:                {"preFilter", "filter", "preScore", "score"},
+	names.NodeAffinity:                    {"preFilter", "filter", "preScore", "score"},
+	names.NodeDeclaredFeatures:            {"preFilter", "filter"},
+	names.NodeName:                        {"filter"},
+	names.NodePorts:                       {"preFilter", "filter"},
+	names.NodeResourcesBalancedAllocation: {"preScore", "score"},
+	names.NodeResourcesFit:                {"preFilter", "filter", "preScore", "score", "placementScore"},
+	names.NodeUnschedulable:               {"filter"},
+	names.NodeVolumeLimits:                {"preFilter", "filter"},
+	names.PodGroupPodsCount:               {"placementScore"},
+	names.PodTopologySpread:               {"preFilter", "filter", "preScore", "score"},
+	names.PrioritySort:                    {"queueSort"},
+	names.SchedulingGates:                 {"preEnqueue"},
+	names.TaintToleration:                 {"filter", "preScore", "score"},
+	names.TopologyPlacementGenerator:      {"placementGenerate"},
+	names.VolumeBinding:                   {"preFilter", "filter", "preScore", "score", "reserve", "preBind"},
+	names.VolumeRestrictions:              {"preFilter", "filter"},
+	names.VolumeZone:                      {"preFilter", "filter"},
 }
 
-// is reports whether a plugin implements the interface of an extension point.
-func is[T fwk.Plugin](plugin fwk.Plugin) bool {
-	_, ok := plugin.(T)
-	return ok
-}
+// inTree holds the names of kube-scheduler's own plugins.
+var inTree = sets.KeySet(inTreePoints)
 
-// extensionPoints holds the checks of which plugins extend a point, by the name of its field.
-var extensionPoints = map[string]func(fwk.Plugin) bool{
-	"preEnqueue":        is[fwk.PreEnqueuePlugin],
-	"queueSort":         is[fwk.QueueSortPlugin],
-	"preFilter":         is[fwk.PreFilterPlugin],
-	"filter":            is[fwk.FilterPlugin],
-	"postFilter":        is[fwk.PostFilterPlugin],
-	"preScore":          is[fwk.PreScorePlugin],
-	"score":             is[fwk.ScorePlugin],
-	"reserve":           is[fwk.ReservePlugin],
-	"permit":            is[fwk.PermitPlugin],
-	"preBind":           is[fwk.PreBindPlugin],
-	"bind":              is[fwk.BindPlugin],
-	"postBind":          is[fwk.PostBindPlugin],
-	"placementGenerate": is[fwk.PlacementGeneratePlugin],
-	"placementScore":    is[fwk.PlacementScorePlugin],
-}
+// BuiltIn returns the names of the plugins of livesched: kube-scheduler's and its own. Binaries with
+// out-of-tree plugins have more.
+func BuiltIn() sets.Set[string] { return inTree.Union(sets.KeySet(checkOwnArgs)) }
 
 // extends reports whether a plugin extends a point. It is known for kube-scheduler's own plugins
 // only.
 func extends(plugin, point string) (extends, known bool) {
-	of := inTreeTypes[plugin]
-	if of == nil {
-		return false, false
-	}
-	return extensionPoints[point](of), true
-}
-
-// extended returns the points that one of kube-scheduler's own plugins extends.
-func extended(plugin string) (names []string) {
-	for _, point := range points {
-		if point.name == "multiPoint" {
-			continue
-		}
-		if does, _ := extends(plugin, point.name); does {
-			names = append(names, point.name)
-		}
-	}
-	return names
+	at, known := inTreePoints[plugin]
+	return slices.Contains(at, point), known
 }
 
 // presence is whether a plugin runs at an extension point, judged by its name.

@@ -142,7 +142,7 @@ func (r *resolver) policyQueueSort(spec *v1alpha1.QueueSort, path *field.Path, f
 	if !r.checkRegistered(spec.Name, path.Child("name"), found) {
 		return nil
 	}
-	if inTree().Has(spec.Name) && spec.Name != names.PrioritySort {
+	if inTree.Has(spec.Name) && spec.Name != names.PrioritySort {
 		found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is not a queue sort plugin", spec.Name)
 		return nil
 	}

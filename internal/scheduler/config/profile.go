@@ -175,7 +175,7 @@ func checkExtends(plugin, point string, path *field.Path, found *problems) {
 		return
 	}
 	if does, known := extends(plugin, point); known && !does {
-		found.add(v1alpha1.ReasonInvalid, path, "plugin %q does not extend %s; it extends %s", plugin, point, strings.Join(extended(plugin), ", "))
+		found.add(v1alpha1.ReasonInvalid, path, "plugin %q does not extend %s; it extends %s", plugin, point, strings.Join(inTreePoints[plugin], ", "))
 	}
 }
 

@@ -77,7 +77,7 @@ func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 		return names.PrioritySort
 	case byDefault && enabled[0] != names.PrioritySort:
 		found.add(v1alpha1.ReasonInvalid, path.Child("disabled"), `only one plugin can sort the queue: to enable %s, disable %s or "*"`, enabled[0], names.PrioritySort)
-	case inTree().Has(enabled[0]) && enabled[0] != names.PrioritySort:
+	case inTree.Has(enabled[0]) && enabled[0] != names.PrioritySort:
 		found.add(v1alpha1.ReasonInvalid, path.Child("enabled").Index(0).Child("name"), "plugin %q is not a queue sort plugin", enabled[0])
 	default:
 		return enabled[0]
@@ -94,7 +94,7 @@ func checkBind(merged *schedconfig.Plugins, found *problems) {
 	if !disabled.Has(allPlugins) {
 		candidates.Insert(sets.New(pluginNames(merged.MultiPoint.Enabled)...).Difference(disabled).UnsortedList()...)
 	}
-	if candidates.Has(names.DefaultBinder) || candidates.Difference(inTree()).Len() > 0 {
+	if candidates.Has(names.DefaultBinder) || candidates.Difference(inTree).Len() > 0 {
 		return
 	}
 	found.add(v1alpha1.ReasonInvalid, path, "no plugin binds pods: enable %s or another bind plugin", names.DefaultBinder)

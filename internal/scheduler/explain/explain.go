@@ -30,6 +30,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/nodepool"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -202,7 +203,7 @@ func (e *explainer) findRefusals(ctx context.Context) error {
 		if statuses := refusals.ByNode[i]; len(statuses) > 0 {
 			own := statuses[len(refusals.Everywhere):]
 			e.nodes = append(e.nodes, refusedNode{
-				NodeInfo: node, refusals: own, pool: PoolOf(node.Node()), short: shortageOf(wanted, node, own),
+				NodeInfo: node, refusals: own, pool: nodepool.Of(node.Node()), short: shortageOf(wanted, node, own),
 			})
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
@@ -22,34 +21,6 @@ const maxMessages = 5
 
 // maxGroups limits the groups, without that of the nodes which the pod excludes.
 const maxGroups = 50
-
-// poolLabels name the pool of a node, with the provider that sets them.
-var poolLabels = []string{
-	"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "karpenter.sh/nodepool",
-}
-
-const roleLabel = "node-role.kubernetes.io/"
-
-// PoolOf returns the pool of a node: that of the provider, or else its roles, or else its instance
-// type.
-func PoolOf(node *corev1.Node) string {
-	for _, label := range poolLabels {
-		if pool := node.Labels[label]; pool != "" {
-			return pool
-		}
-	}
-	var roles []string
-	for label := range node.Labels {
-		if role, ok := strings.CutPrefix(label, roleLabel); ok && role != "" {
-			roles = append(roles, role)
-		}
-	}
-	if len(roles) > 0 {
-		slices.Sort(roles)
-		return strings.Join(roles, ",")
-	}
-	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], noPool)
-}
 
 // refusal is the refusal of a plugin on a node, and why.
 type refusal struct {

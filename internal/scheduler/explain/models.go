@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/nodepool"
 )
 
 // model is a node of the most common kind of a pool, to add others like it.
@@ -76,7 +78,7 @@ func (e *explainer) models(eligible func(node *corev1.Node) bool) []model {
 
 func kindOf(node fwk.NodeInfo) kind {
 	a := node.GetAllocatable()
-	k := kind{pool: PoolOf(node.Node()), cpu: a.GetMilliCPU(), memory: a.GetMemory(), taints: len(node.Node().Spec.Taints)}
+	k := kind{pool: nodepool.Of(node.Node()), cpu: a.GetMilliCPU(), memory: a.GetMemory(), taints: len(node.Node().Spec.Taints)}
 	for _, amount := range a.GetScalarResources() {
 		k.others += amount
 	}
@@ -97,13 +99,10 @@ func (m *model) text(count int) string {
 	if count > 1 {
 		nodes = fmt.Sprintf("%d nodes", count)
 	}
-	if m.pool != noPool {
+	if m.pool != nodepool.None {
 		return fmt.Sprintf("Add %s like those of the pool %s.", nodes, m.pool)
 	}
 	a := m.GetAllocatable()
 	cpu, memory := cpuText(a.GetMilliCPU()), resource.NewQuantity(a.GetMemory(), resource.BinarySI)
 	return fmt.Sprintf("Add %s with %s cpu and %s memory, like %s.", nodes, cpu, memory.String(), m.Node().Name)
 }
-
-// noPool is the pool of nodes without one.
-const noPool = "-"

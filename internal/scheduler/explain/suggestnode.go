@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/nodepool"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -77,14 +78,14 @@ func oneOf(nodes int) string {
 }
 
 func ofPool(pool string) string {
-	if pool == noPool {
+	if pool == nodepool.None {
 		return ""
 	}
 	return " of the pool " + pool
 }
 
 func inParentheses(pool string) string {
-	if pool == noPool {
+	if pool == nodepool.None {
 		return ""
 	}
 	return " (pool " + pool + ")"
@@ -92,7 +93,7 @@ func inParentheses(pool string) string {
 
 // poolName returns the pool for the field of a suggestion.
 func poolName(pool string) string {
-	if pool == noPool {
+	if pool == nodepool.None {
 		return ""
 	}
 	return pool
@@ -176,7 +177,7 @@ type taintedNodes struct {
 	*refusedNode
 	taints []corev1.Taint
 	nodes  int
-	// pool is that of all of them, or noPool.
+	// pool is that of all of them, or nodepool.None.
 	pool string
 }
 
@@ -198,7 +199,7 @@ func (e *explainer) tainted() []*taintedNodes {
 			all = append(all, t)
 		}
 		if t.nodes++; t.pool != n.pool {
-			t.pool = noPool
+			t.pool = nodepool.None
 		}
 	}
 	return all
@@ -247,7 +248,7 @@ func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error
 func (m *model) suggestion(count int, added *corev1.Node) suggestion {
 	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), "", 0)
 	s.Pool, s.Count, s.change.Node = poolName(m.pool), int32(count), added
-	if m.pool == noPool {
+	if m.pool == nodepool.None {
 		s.Node = m.Node().Name // the description names it
 	}
 	return s

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/nodepool"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -126,7 +127,7 @@ func (e *explainer) tooLarge() string {
 	nodes := e.only(names.NodeResourcesFit)
 	for _, short := range shortages(nodes) {
 		l := lack{resource: corev1.ResourceName(short.Resource), amount: amountOf(requests, corev1.ResourceName(short.Resource))}
-		most, of := lack{resource: l.resource}, noPool
+		most, of := lack{resource: l.resource}, nodepool.None
 		for _, n := range nodes {
 			if free := amountOf(n.GetAllocatable(), l.resource) - ofStaying(n, l.resource); free > most.amount {
 				most.amount, of = free, n.pool

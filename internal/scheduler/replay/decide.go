@@ -16,43 +16,23 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
-
-// Report is the result of Decide.
-type Report struct {
-	// Decisions is the number of recorded decisions, and Same that of those that are the same.
-	Decisions int `json:"decisions"`
-	Same      int `json:"same"`
-	// Different are the others that were made again, the first decision first.
-	Different []Difference `json:"different"`
-	// Left counts the decisions that cannot be made again.
-	Left map[Reason]int `json:"notMadeAgain"`
-}
-
-// Difference is a decision that differs.
-type Difference struct {
-	Decision  capture.Decision `json:"decision"`
-	Namespace string           `json:"namespace"`
-	Pod       string           `json:"pod"`
-	// Then says what was recorded, and Now what is decided now.
-	Then string `json:"recorded"`
-	Now  string `json:"now"`
-}
 
 // Decide makes the recorded decisions again. A decision is the same if the pod fits on as many
 // nodes, if as many share the highest total, which is the same, and if the recorded node is one of
 // them: which one was drawn is not recorded. Extenders are not called, and nothing is preempted.
 //
 // The error is that of ctx, or that of a snapshot that contradicts itself.
-func (s *State) Decide(ctx context.Context) (*Report, error) {
+func (s *State) Decide(ctx context.Context) (*report.Report, error) {
 	k, err := s.unnominated.Fork(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer k.Close()
 	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 }, false)}
-	report := &Report{Decisions: len(s.snapshot.Decisions), Different: []Difference{}, Left: map[Reason]int{}}
+	out := &report.Report{Decisions: len(s.snapshot.Decisions), Different: []report.Difference{}, Left: map[report.Reason]int{}}
 	for i := range slices.Backward(s.snapshot.Decisions) {
 		d := &s.snapshot.Decisions[i]
 		for _, pod := range r.past.restore(i) {
@@ -70,15 +50,15 @@ func (s *State) Decide(ctx context.Context) (*Report, error) {
 		case err != nil:
 			return nil, err
 		case left != "":
-			report.Left[left]++
+			out.Left[left]++
 		case difference != nil:
-			report.Different = append(report.Different, *difference)
+			out.Different = append(out.Different, *difference)
 		default:
-			report.Same++
+			out.Same++
 		}
 	}
-	slices.Reverse(report.Different)
-	return report, nil
+	slices.Reverse(out.Different)
+	return out, nil
 }
 
 // replayer makes decisions again.
@@ -90,13 +70,13 @@ type replayer struct {
 
 // again makes a decision again that has just been taken back. It returns the difference, if there
 // is one, or why the decision cannot be made again. The error is that of ctx.
-func (r *replayer) again(ctx context.Context, d *capture.Decision) (*Difference, Reason, error) {
+func (r *replayer) again(ctx context.Context, d *capture.Decision) (*report.Difference, report.Reason, error) {
 	pod := r.past.pods[d.Pod]
 	switch {
 	case pod == nil:
-		return nil, PodGone, nil
+		return nil, report.PodGone, nil
 	case d.Result == decisionlog.Failed.String():
-		return nil, DecisionFailed, nil
+		return nil, report.DecisionFailed, nil
 	}
 	cfg, left := r.past.profile(d)
 	if left == "" {
@@ -113,7 +93,7 @@ func (r *replayer) again(ctx context.Context, d *capture.Decision) (*Difference,
 	if excuse := r.past.excuse(d, pod); excuse != "" {
 		return nil, excuse, nil
 	}
-	return &Difference{Decision: *d, Namespace: pod.Namespace, Pod: pod.Name, Then: then, Now: now}, "", nil
+	return &report.Difference{Decision: *d, Namespace: pod.Namespace, Pod: pod.Name, Then: then, Now: now}, "", nil
 }
 
 // unbound returns the pod as it was before it was bound: without the labels that binding sets.

@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
-	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -122,11 +122,11 @@ func inRacks(t *testing.T, pods int) (*world, []*corev1.Pod) {
 var inOneRack = podgroup.Topology{Required: rack}
 
 // expectReport fails the test if a replay has another result.
-func (w *world) expectReport(snapshot *capture.Snapshot, same, different int, left map[replay.Reason]int) {
+func (w *world) expectReport(snapshot *capture.Snapshot, same, different int, left map[report.Reason]int) {
 	w.Helper()
-	report := w.replay(snapshot)
-	if report.Same != same || len(report.Different) != different || !maps.Equal(report.Left, left) {
-		w.Errorf("got %+v, want %d the same, %d different, %v", report, same, different, left)
+	result := w.replay(snapshot)
+	if result.Same != same || len(result.Different) != different || !maps.Equal(result.Left, left) {
+		w.Errorf("got %+v, want %d the same, %d different, %v", result, same, different, left)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestAGroupIsDecidedAgainInItsDomain(t *testing.T) {
 
 		older := w.snapshot(redacted)
 		older.Decisions[0].Domain = nil
-		w.expectReport(older, 1, 0, map[replay.Reason]int{replay.InDomain: 1})
+		w.expectReport(older, 1, 0, map[report.Reason]int{report.InDomain: 1})
 
 		everywhere := w.snapshot(redacted)
 		everywhere.Decisions[0].Domain, everywhere.Decisions[0].InDomain = nil, false
@@ -167,7 +167,7 @@ func TestAGroupThatDidNotFitIsDecidedAgain(t *testing.T) {
 	w.expectReport(w.snapshot(false), 8, 0, nil)
 
 	w.must(w.objects.Remove(pods[1]))
-	w.expectReport(w.snapshot(false), 4, 0, map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 2})
+	w.expectReport(w.snapshot(false), 4, 0, map[report.Reason]int{report.PodGone: 2, report.Changed: 2})
 }
 
 // TestASnapshotMayBeTakenWhileAGroupIsPlaced takes one when two of three pods have a node, which
@@ -202,7 +202,7 @@ func TestAGroupIsNotDecidedAgainAfterAnotherChange(t *testing.T) {
 	}
 	w.addNode()
 	a.TakeBack(w.Context())
-	w.expectReport(w.snapshot(false), 0, 0, map[replay.Reason]int{replay.Changed: 2})
+	w.expectReport(w.snapshot(false), 0, 0, map[report.Reason]int{report.Changed: 2})
 }
 
 // TestThePodGroupsOfASnapshotAreKnown takes a snapshot with three pending pods of a group, of which

@@ -18,58 +18,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
-
-// Reason says why a decision cannot be made again.
-type Reason string
-
-// The reasons, in the order in which they are checked.
-const (
-	// PodGone: the pod has been deleted.
-	PodGone Reason = "PodGone"
-	// DecisionFailed: a plugin or an extender returned an error.
-	DecisionFailed Reason = "DecisionFailed"
-	// OtherProfile: the profile runs at another revision, or the snapshot does not resolve to it,
-	// or it has plugins that this program does not have.
-	OtherProfile Reason = "OtherProfile"
-	// Extenders: extenders, which are not called, took part.
-	Extenders Reason = "Extenders"
-	// Sampled: not all nodes were filtered, and which ones is not recorded.
-	Sampled Reason = "Sampled"
-	// Nominated: there were nominated pods, and which ones is not recorded.
-	Nominated Reason = "Nominated"
-	// InDomain: the pod was placed in a domain of the topology of its group, and which one was not
-	// recorded by that version of livesched.
-	InDomain Reason = "InDomain"
-	// NoDevices: the pod uses devices, which a redacted snapshot leaves out.
-	NoDevices Reason = "NoDevices"
-	// Changed: nodes or pods have changed, other than by the decisions that follow.
-	Changed Reason = "Changed"
-	// Selected: the decision differs, and an object that selects the pod is younger than it.
-	Selected Reason = "Selected"
-	// Claims: the decision differs, and the pod has claims, which have been bound since.
-	Claims Reason = "Claims"
-)
-
-// Reasons are all reasons, in their order.
-var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, InDomain, NoDevices, Changed, Selected, Claims}
-
-var descriptions = map[Reason]string{
-	PodGone:        "the pod is not in the snapshot: it is gone",
-	DecisionFailed: "a plugin or an extender failed",
-	OtherProfile:   "the profile has changed, or cannot be built here",
-	Extenders:      "the profile has extenders",
-	Sampled:        "a sample of the nodes was filtered",
-	Nominated:      "pods were nominated to nodes",
-	InDomain:       "a pod group was placed in one domain, which is not recorded",
-	NoDevices:      "devices are not in a redacted snapshot",
-	Changed:        "the state at that time is not in the snapshot: nodes or pods have changed since",
-	Selected:       "it differs, and a Service or the like that selects the pod is younger",
-	Claims:         "it differs, and the pod has claims, which binding changes",
-}
-
-// Describe says for people what a reason is.
-func (r Reason) Describe() string { return descriptions[r] }
 
 // past knows what can be said about a decision.
 type past struct {
@@ -170,47 +120,47 @@ func (p *past) since(d *capture.Decision) uint64 {
 }
 
 // profile returns the profile of a decision, or the reason why it cannot be used.
-func (p *past) profile(d *capture.Decision) (*config.Profile, Reason) {
+func (p *past) profile(d *capture.Decision) (*config.Profile, report.Reason) {
 	s, running := p.state, p.running[d.Profile]
 	resolved := s.resolution.Profiles[running.SchedulerName]
 	switch {
 	case running.Revision != d.Revision || !running.Reproducible || resolved == nil || resolved.Name != d.Profile || s.unusable[d.Profile] != nil,
 		!s.snapshot.Header.Redacted && resolved.Revision != d.Revision:
-		return nil, OtherProfile
+		return nil, report.OtherProfile
 	case len(resolved.Extenders) > 0:
-		return nil, Extenders
+		return nil, report.Extenders
 	}
 	return resolved, ""
 }
 
 // reason returns why a decision that has just been taken back cannot be made again, or "".
-func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile) Reason {
+func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile) report.Reason {
 	percentage := cfg.PercentageOfNodesToScore
 	switch {
 	case percentage > 0 && percentage < 100 && d.Node != "" && d.Evaluated < d.Nodes:
-		return Sampled
+		return report.Sampled
 	case d.Nominated:
-		return Nominated
+		return report.Nominated
 	case d.InDomain && len(d.Domain) == 0:
-		return InDomain
+		return report.InDomain
 	case p.state.snapshot.Header.Redacted && p.usesDevices(pod):
-		return NoDevices
+		return report.NoDevices
 	case p.attempts.unknown.Has(d.Number) || p.since(d) != p.after:
-		return Changed
+		return report.Changed
 	}
 	return ""
 }
 
 // excuse returns why a decision may differ that should be the same, or "".
-func (p *past) excuse(d *capture.Decision, pod *corev1.Pod) Reason {
+func (p *past) excuse(d *capture.Decision, pod *corev1.Pod) report.Reason {
 	second := d.Time.Truncate(time.Second) // as of creation timestamps
 	for _, s := range p.selecting[pod.Namespace] {
 		if !s.created.Before(second) && s.selector.Matches(labels.Set(pod.Labels)) {
-			return Selected
+			return report.Selected
 		}
 	}
 	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil || podfields.UsesVolumeClaims(pod) {
-		return Claims
+		return report.Claims
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
-	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -115,13 +115,13 @@ func TestEveryDecisionSinceTheLatestOtherChangeIsReproduced(t *testing.T) {
 					}
 					for _, redacted := range []bool{false, true} {
 						snapshot := w.snapshot(redacted)
-						report := w.replay(snapshot)
-						for _, d := range report.Different {
+						result := w.replay(snapshot)
+						for _, d := range result.Different {
 							t.Errorf("redacted=%v: decision %d about %s differs: then %s, now %s", redacted, d.Decision.Number, d.Pod, d.Then, d.Now)
 						}
-						left := report.Left[replay.Changed] + report.Left[replay.PodGone]
-						if report.Same < w.undisturbed || report.Same+left != report.Decisions || report.Decisions != w.all {
-							t.Errorf("redacted=%v: %+v; %d of %d decisions should be reproduced", redacted, report, w.undisturbed, w.all)
+						left := result.Left[report.Changed] + result.Left[report.PodGone]
+						if result.Same < w.undisturbed || result.Same+left != result.Decisions || result.Decisions != w.all {
+							t.Errorf("redacted=%v: %+v; %d of %d decisions should be reproduced", redacted, result, w.undisturbed, w.all)
 						}
 					}
 				}
@@ -163,12 +163,12 @@ func TestWhatDiffersIsReported(t *testing.T) {
 			snapshot.Pods[i].Spec.NodeName = ""
 			snapshot.Pending, snapshot.Pods = append(snapshot.Pending, snapshot.Pods[i]), slices.Delete(snapshot.Pods, i, i+1)
 		}
-		report := w.replay(snapshot)
-		if len(report.Different) != 1 || report.Same != 2 {
-			t.Errorf("%s: %+v", name, report)
+		result := w.replay(snapshot)
+		if len(result.Different) != 1 || result.Same != 2 {
+			t.Errorf("%s: %+v", name, result)
 			continue
 		}
-		if d := report.Different[0]; d.Decision.Number != 3 || d.Pod == "" || d.Then == d.Now {
+		if d := result.Different[0]; d.Decision.Number != 3 || d.Pod == "" || d.Then == d.Now {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -188,49 +188,49 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 		return nil
 	}
 	differ := func(s *capture.Snapshot) { s.Decisions[2].Total++ }
-	for reason, change := range map[replay.Reason]func(*capture.Snapshot){
-		replay.PodGone: func(s *capture.Snapshot) {
+	for reason, change := range map[report.Reason]func(*capture.Snapshot){
+		report.PodGone: func(s *capture.Snapshot) {
 			s.Pods = slices.DeleteFunc(s.Pods, func(p *corev1.Pod) bool { return p.UID == last.UID })
 		},
-		replay.DecisionFailed: func(s *capture.Snapshot) { s.Decisions[2].Result = "Failed" },
-		replay.OtherProfile:   func(s *capture.Snapshot) { s.Decisions[2].Revision = "older" },
-		replay.Nominated:      func(s *capture.Snapshot) { s.Decisions[2].Nominated = true },
-		replay.InDomain:       func(s *capture.Snapshot) { s.Decisions[2].InDomain = true }, // of an older version
-		replay.Changed:        func(s *capture.Snapshot) { s.Header.Changes++ },
-		replay.NoDevices: func(s *capture.Snapshot) {
+		report.DecisionFailed: func(s *capture.Snapshot) { s.Decisions[2].Result = "Failed" },
+		report.OtherProfile:   func(s *capture.Snapshot) { s.Decisions[2].Revision = "older" },
+		report.Nominated:      func(s *capture.Snapshot) { s.Decisions[2].Nominated = true },
+		report.InDomain:       func(s *capture.Snapshot) { s.Decisions[2].InDomain = true }, // of an older version
+		report.Changed:        func(s *capture.Snapshot) { s.Header.Changes++ },
+		report.NoDevices: func(s *capture.Snapshot) {
 			s.Header.Redacted = true
 			find(s).Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 		},
-		replay.Selected: func(s *capture.Snapshot) {
+		report.Selected: func(s *capture.Snapshot) {
 			differ(s)
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: "s", CreationTimestamp: metav1.NewTime(s.Decisions[2].Time)}}
 			service.Spec.Selector = map[string]string{"app": last.Labels["app"]}
 			s.Objects = append(s.Objects, service)
 		},
-		replay.Claims: func(s *capture.Snapshot) {
+		report.Claims: func(s *capture.Snapshot) {
 			differ(s)
 			find(s).Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"},
 			}}}
 		},
-		replay.Extenders: func(s *capture.Snapshot) {
+		report.Extenders: func(s *capture.Snapshot) {
 			s.Policies[0].Spec.Extenders = []v1alpha1.Extender{{URLPrefix: "https://extender.svc", FilterVerb: "filter"}}
 			s.Header.Redacted = true // the revision is another one
 		},
-		replay.Sampled: func(s *capture.Snapshot) {
+		report.Sampled: func(s *capture.Snapshot) {
 			s.Profiles[0].Spec.PercentageOfNodesToScore = ptr.To(int32(50))
 			s.Header.Redacted, s.Decisions[2].Evaluated = true, 1
 		},
 	} {
 		snapshot := w.snapshot(false)
 		change(snapshot)
-		report := w.replay(snapshot)
-		if report.Left[reason] == 0 || len(report.Different) > 0 || reason.Describe() == "" {
-			t.Errorf("%s: %+v", reason, report)
+		result := w.replay(snapshot)
+		if result.Left[reason] == 0 || len(result.Different) > 0 || reason.Describe() == "" {
+			t.Errorf("%s: %+v", reason, result)
 		}
 	}
-	if len(replay.Reasons) != 11 {
-		t.Errorf("there are %d reasons", len(replay.Reasons))
+	if len(report.Reasons) != 11 {
+		t.Errorf("there are %d reasons", len(report.Reasons))
 	}
 }
 
@@ -243,9 +243,9 @@ func TestAProfileThatCannotBeUsedIsNamed(t *testing.T) {
 	if err := s.Unusable()["mine"]; err == nil || !strings.Contains(err.Error(), "OutOfTree") {
 		t.Errorf("got %v", err)
 	}
-	report, err := s.Decide(t.Context())
-	if err != nil || report.Left[replay.OtherProfile] != 3 {
-		t.Errorf("got %+v, %v", report, err)
+	result, err := s.Decide(t.Context())
+	if err != nil || result.Left[report.OtherProfile] != 3 {
+		t.Errorf("got %+v, %v", result, err)
 	}
 }
 

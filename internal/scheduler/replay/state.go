@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -29,6 +30,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -54,6 +56,21 @@ type State struct {
 	// forker makes forks, and unnominated those without nominations.
 	forker, unnominated *fork.Forker
 	cancel              context.CancelFunc
+}
+
+// Open returns the State of a snapshot, with the built-in plugins and the feature gates that the
+// snapshot was taken with, which are process-wide. The caller must call Close.
+func Open(ctx context.Context, snapshot *capture.Snapshot) (*State, error) {
+	if gates := snapshot.Header.FeatureGates; len(gates) > 0 {
+		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+			return nil, fmt.Errorf("setting the feature gates of version %s: %w", snapshot.Header.Livesched, err)
+		}
+	}
+	registry, err := plugins.NewRegistry(nil)
+	if err != nil {
+		return nil, err
+	}
+	return New(ctx, snapshot, registry)
 }
 
 // New returns the State of a snapshot, with the plugins of a registry. The caller must call Close.

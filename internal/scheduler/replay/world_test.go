@@ -24,12 +24,14 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/capture/collect"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/replay"
+	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
@@ -259,7 +261,7 @@ func (w *world) snapshot(redacted bool) *capture.Snapshot {
 
 func (w *world) write(redacted bool) []byte {
 	w.Helper()
-	in, err := capture.Collect(logr.Discard(), capture.Source{
+	in, err := collect.Input(logr.Discard(), collect.Source{
 		Cache: w.Cache, Nominator: w.Queue.Nominator(), Informers: w.Informers, Decisions: w.log,
 		Profiles: profile.NewMap(map[string]*profile.Instance{"mine": w.Profile}, "mine"),
 	}, 1000)
@@ -294,9 +296,9 @@ func (w *world) state(snapshot *capture.Snapshot) *replay.State {
 }
 
 // replay makes the decisions of a snapshot again.
-func (w *world) replay(snapshot *capture.Snapshot) *replay.Report {
+func (w *world) replay(snapshot *capture.Snapshot) *report.Report {
 	w.Helper()
-	report, err := w.state(snapshot).Decide(w.Context())
+	result, err := w.state(snapshot).Decide(w.Context())
 	w.must(err)
-	return report
+	return result
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/nodepool"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
@@ -122,7 +123,7 @@ func (c *counter) add(nodeName string) error {
 	if err != nil {
 		return err
 	}
-	c.pools.add(explain.PoolOf(node.Node()), nodeName)
+	c.pools.add(nodepool.Of(node.Node()), nodeName)
 	c.status.Pods++
 	return nil
 }

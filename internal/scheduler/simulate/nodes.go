@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/nodepool"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/suggest"
 )
@@ -88,7 +88,7 @@ const maxNamed = 20
 func alternatives(snapshot *cache.Snapshot, name string) string {
 	found := sets.New[string]()
 	for _, node := range nodesOf(snapshot) {
-		found.Insert(explain.PoolOf(node.Node()))
+		found.Insert(nodepool.Of(node.Node()))
 	}
 	pools := sets.List(found.Delete("", "-"))
 	text := suggest.DidYouMean(name, append(namesOf(snapshot), pools...))
@@ -125,7 +125,7 @@ func findTemplate(snapshot *cache.Snapshot, like string) fwk.NodeInfo {
 	}
 	var template fwk.NodeInfo
 	for _, node := range nodesOf(snapshot) {
-		if explain.PoolOf(node.Node()) != like {
+		if nodepool.Of(node.Node()) != like {
 			continue
 		}
 		if !node.Node().Spec.Unschedulable {

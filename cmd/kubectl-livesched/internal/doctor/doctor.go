@@ -106,7 +106,7 @@ func (e *examination) add(state State, advice, format string, args ...any) {
 
 // unreadable reports that something could not be read.
 func (e *examination) unreadable(what string, err error) {
-	e.unreadableWithout("ask for the permission, or let somebody run this who has it", what, err)
+	e.unreadableWithout("ask for the permission, or run this as a user who has it", what, err)
 }
 
 // unreadableWithoutViewer is unreadable for what the ClusterRole livesched-viewer permits to read.
@@ -119,8 +119,8 @@ func (e *examination) unreadableWithoutClient(what string, err error) {
 	e.unreadableWithout(fmt.Sprintf("the Role livesched-client in %s permits it", e.Namespace), what, err)
 }
 
-// unreadableWithout reports that something could not be read, with the advice for somebody who may
-// not read it.
+// unreadableWithout reports that something could not be read, with the advice for users who may not
+// read it.
 func (e *examination) unreadableWithout(advice, what string, err error) {
 	if apierrors.IsForbidden(err) {
 		e.add(Unknown, advice, "you may not read %s", what)

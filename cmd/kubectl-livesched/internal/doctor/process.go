@@ -51,7 +51,7 @@ func (e *examination) replicas(ctx context.Context) {
 		e.add(Warning, "name the namespace with --livesched-namespace; without a Deployment, see that the process runs",
 			"there are no pods with the label app.kubernetes.io/name=livesched in namespace %s", e.Namespace)
 	case len(pods) == 1:
-		e.add(Warning, "scale the Deployment to 2 replicas", "there is one replica: nobody takes over while it restarts")
+		e.add(Warning, "scale the Deployment to 2 replicas", "there is one replica: no other takes over while it restarts")
 	case ready == len(pods):
 		e.add(OK, "", "%d replicas are ready", ready)
 	}
@@ -79,9 +79,9 @@ func (e *examination) leader(ctx context.Context) {
 	case err != nil:
 		e.unreadableWithoutClient("the Lease "+name, err)
 	case ptr.Deref(held.Spec.HolderIdentity, "") == "":
-		e.add(Failed, "see the logs of the replicas", "no replica holds the Lease %s: nobody schedules", name)
+		e.add(Failed, "see the logs of the replicas", "no replica holds the Lease %s: no pods are scheduled", name)
 	case !lease.Fresh(&held, e.Now, tolerance):
-		e.add(Failed, "see the logs of the replicas", "the leader %s has not renewed the Lease %s for %s: nobody schedules", *held.Spec.HolderIdentity, name, age(&held, e.Now))
+		e.add(Failed, "see the logs of the replicas", "the leader %s has not renewed the Lease %s for %s: no pods are scheduled", *held.Spec.HolderIdentity, name, age(&held, e.Now))
 	default:
 		e.add(OK, "", "%s leads, and renewed the Lease %s ago", *held.Spec.HolderIdentity, age(&held, e.Now))
 	}

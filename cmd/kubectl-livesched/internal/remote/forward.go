@@ -174,7 +174,7 @@ func (s *stream) because(err error) error {
 // Close closes the connection, too, which has no other streams.
 func (s *stream) Close() error { return s.connection.Close() }
 
-// forwarded is the address of both ends, which nobody needs.
+// forwarded implements net.Addr. Its value is not used.
 type forwarded struct{}
 
 func (forwarded) Network() string { return "portforward" }

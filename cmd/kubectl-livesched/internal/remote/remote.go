@@ -9,8 +9,8 @@
 //	                                          -> or a URL
 //
 // It sends no credentials before it has verified the certificate of the other side. A replica is
-// verified by the certificate that it has published: whoever forwards the connection, or runs a
-// process behind the port, cannot read what passes.
+// verified by the certificate that it has published: a proxy that forwards the connection, or
+// another process behind the port, cannot read the traffic.
 package remote
 
 import (
@@ -46,7 +46,7 @@ type Livesched struct {
 	CAFile string
 }
 
-// question is a request for an object, or with a body to create one, which nobody stores.
+// question is a request for an object, or with a body to create one, which is not stored.
 type question struct {
 	resource, namespace, name string
 	body                      []byte

@@ -22,7 +22,7 @@ var (
 // Bad returns a text in red: something failed or is false.
 func (t *Terminal) Bad(text string) string { return t.styled(bad, text) }
 
-// Warn returns a text in yellow: somebody should look at it.
+// Warn returns a text in yellow: it needs attention.
 func (t *Terminal) Warn(text string) string { return t.styled(warn, text) }
 
 // Good returns a text in green: something works, or is new.

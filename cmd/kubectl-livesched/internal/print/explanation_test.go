@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ var explained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func printed(t *testing.T, e *v1alpha1.PodExplanation, wide bool) string {
 	t.Helper()
 	var out strings.Builder
-	if err := printExplanation(terminal.Plain(&out, 80), e, explained, wide); err != nil {
+	if err := Explanation(terminal.Plain(&out, 80), e, explained, wide); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -216,7 +216,7 @@ func TestTheWordsOfARefusal(t *testing.T) {
 		"reserved for pods nominated to the node":     {Detail: "reserved for pods nominated to the node", Messages: []string{"Insufficient cpu"}},
 		"refused by the plugin Ours":                  {Plugin: "Ours"},
 	} {
-		if got := refusalWords(&r); got != want {
+		if got := RefusalWords(&r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -359,41 +359,6 @@ func TestTheWordsForEvents(t *testing.T) {
 	}
 }
 
-func TestTheNameOfWhatIsExplained(t *testing.T) {
-	for _, test := range []struct {
-		args       []string
-		kind, name string
-	}{
-		{nil, "", ""}, {[]string{"pods"}, "", ""},
-		{[]string{"pod", "a"}, "pod", "a"}, {[]string{"pod/a"}, "pod", "a"}, {[]string{"pods/a"}, "pod", "a"}, {[]string{"po", "a"}, "pod", "a"},
-		{[]string{"podgroup/a"}, "podgroup", "a"}, {[]string{"pg", "a"}, "podgroup", "a"}, {[]string{"deploy/a"}, "deploy", "a"}, {[]string{"jobs.batch", "a"}, "jobs.batch", "a"},
-	} {
-		if got, err := explainedName(test.args); got != (explainTarget{test.kind, test.name}) || err != nil {
-			t.Errorf("%v: got %v, %v", test.args, got, err)
-		}
-	}
-	for _, args := range [][]string{{"a"}, {"/a"}, {"pod/"}, {"pod/a", "b"}, {"pod/a/b"}, {"podgroup/"}, {"deploy"}} {
-		if _, err := explainedName(args); err == nil {
-			t.Errorf("%v is accepted", args)
-		}
-	}
-}
-
-func TestFlagsOfExplainThatContradictEachOther(t *testing.T) {
-	for want, test := range map[string]struct {
-		options explainOptions
-		args    []string
-	}{
-		"--selector:":       {explainOptions{selector: "a=b"}, []string{"pod/a"}},
-		"--all-namespaces:": {explainOptions{allNamespaces: true, namespace: "a"}, nil},
-		"--node:":           {explainOptions{node: "a"}, []string{"deploy/a"}},
-	} {
-		if _, err := test.options.target(test.args); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v: got %v, want %s", test.args, err, want)
-		}
-	}
-}
-
 func TestThePrintedPodGroup(t *testing.T) {
 	for want, g := range map[string]v1alpha1.PodGroupFit{
 		"Pod group train: 64 pods must be placed together, and 12 fit now; 70 are ready.": {
@@ -406,7 +371,7 @@ func TestThePrintedPodGroup(t *testing.T) {
 			Tried: []v1alpha1.DomainFit{{Domain: "rack=a", Fit: 12}, {Domain: "rack=b", Fit: 8}, {Fit: 2}},
 		},
 	} {
-		if got := podGroupLine(&g); got != want {
+		if got := PodGroupLine(&g); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

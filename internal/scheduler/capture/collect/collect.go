@@ -1,7 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package capture
+// Package collect reads from a running scheduler what a snapshot has. It is apart from package
+// capture because readers of snapshots need no scheduler.
+package collect
 
 import (
 	"slices"
@@ -12,17 +14,16 @@ import (
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
-	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/version"
 )
 
-// Source is the running scheduler that Collect reads.
+// Source is the running scheduler that Input reads.
 type Source struct {
 	Cache     *cache.Cache
 	Nominator *queue.Nominator
@@ -31,22 +32,22 @@ type Source struct {
 	Profiles  *profile.Map
 }
 
-// Collect returns the state of a scheduler, without the objects of profiles and policies: see
-// SetObjects. It has at most the given number of decisions, the latest ones. It takes no object
+// Input returns the state of a scheduler, without the objects of profiles and policies: see
+// capture.Input.SetObjects. It has at most the given number of decisions, the latest ones. It takes no object
 // twice and copies none: the locks of the scheduler are held for short times only.
 //
 // Nodes and pods are those of one moment. What else plugins read is a little younger.
-func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
+func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, error) {
 	copied, snapshot := from.Cache.Fork(), cache.NewSnapshot()
 	if err := copied.UpdateSnapshot(logger, snapshot); err != nil {
 		return nil, err
 	}
-	in := &Input{Header: Header{
+	in := &capture.Input{Header: capture.Header{
 		Livesched: version.Version, Kubernetes: kubeversion.DefaultKubeBinaryVersion,
 		FeatureGates: changedGates(), ResourceVersions: map[string]string{}, Changes: snapshot.Changes(),
 	}}
 	for running := range from.Profiles.All() {
-		in.Header.Profiles = append(in.Header.Profiles, Profile{
+		in.Header.Profiles = append(in.Header.Profiles, capture.Profile{
 			Name: running.Config.Name, SchedulerName: running.SchedulerName(), Revision: running.Config.Revision,
 		})
 	}
@@ -63,9 +64,9 @@ func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
 		}
 	}
 	latest := from.Decisions.Last(decisions)
-	present := in.addObjects(from.Informers, placed)
+	present := addObjects(in, from.Informers, placed)
 	for _, nomination := range from.Nominator.Dump() {
-		in.Nominations = append(in.Nominations, Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
+		in.Nominations = append(in.Nominations, capture.Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
 	}
 	// The pod of a decision that has just been made may not be on its node yet: then the decision is
 	// left out, and with it those that were made in the same attempt with the pod on its node.
@@ -85,7 +86,7 @@ func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
 }
 
 // addObjects adds the objects of informers. It returns the pods that are there.
-func (in *Input) addObjects(from *informers.Source, placed map[types.UID]bool) (present map[types.UID]bool) {
+func addObjects(in *capture.Input, from *informers.Source, placed map[types.UID]bool) (present map[types.UID]bool) {
 	present = map[types.UID]bool{}
 	pods, podVersion := from.Objects(corev1.SchemeGroupVersion.WithKind("Pod"))
 	in.Header.ResourceVersions["Pod"] = podVersion
@@ -98,24 +99,14 @@ func (in *Input) addObjects(from *informers.Source, placed map[types.UID]bool) (
 		}
 	}
 	slices.SortFunc(in.Pending, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, kind := range Kinds() {
+	for _, kind := range capture.Kinds() {
 		objects, resourceVersion := from.Objects(kind)
 		if resourceVersion != "" {
-			in.Header.ResourceVersions[versionKey(kind)] = resourceVersion
+			in.Header.ResourceVersions[capture.VersionKey(kind)] = resourceVersion
 		}
 		in.Objects = append(in.Objects, objects...)
 	}
 	return present
-}
-
-// SetObjects sets the objects of profiles and policies, and what they resolve to.
-func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *config.Resolution) {
-	in.Profiles, in.Policies = profiles, policies
-	for i := range in.Header.Profiles {
-		running := &in.Header.Profiles[i]
-		resolved := resolution.Profiles[running.SchedulerName]
-		running.Reproducible = resolved != nil && resolved.Name == running.Name && resolved.Revision == running.Revision
-	}
 }
 
 // changedGates returns the feature gates that differ from their defaults.

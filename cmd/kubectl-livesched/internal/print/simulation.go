@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // The numbers of owners and pods that are named if the output is not wide.
@@ -17,20 +18,26 @@ const (
 	fewPods   = 3
 )
 
-// printSimulation prints the answer to a simulation for people.
-func printSimulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
+// What simulations leave out.
+const (
+	SimulationLimits = "Not simulated: autoscalers, admission and the provisioning of volumes. Victims end at once, and are not decided again. " + KeptByPods
+	KeptByPods       = "Pods keep the volumes that are bound and the devices that are allocated."
+)
+
+// Simulation prints the answer to a simulation for people.
+func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 	status := &s.Status
-	writeLine(w, decided(status))
+	terminal.Of(w).Line(decided(status))
 	if status.Pods == 0 {
-		writeLine(w, nothingDecided(s))
+		terminal.Of(w).Line(nothingDecided(s))
 		return nil
 	}
 	if err := printOutcomes(w, s); err != nil {
 		return err
 	}
 	printMoved(w, status, wide)
-	printVictims(w, lastOutcome(status), wide)
-	printUnplaced(w, lastOutcome(status), wide)
+	printVictims(w, LastOutcome(status), wide)
+	printUnplaced(w, LastOutcome(status), wide)
 	if wide {
 		if err := printSimulatedProfiles(w, status.Profiles); err != nil {
 			return err
@@ -43,21 +50,21 @@ func printSimulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 		}
 	}
 	if len(skipped) > 0 {
-		writeLine(w, "Extenders are not called: those of "+strings.Join(skipped, ", ")+".")
+		terminal.Of(w).Line("Extenders are not called: those of " + strings.Join(skipped, ", ") + ".")
 	}
-	writeLine(w, simulationLimits)
+	terminal.Of(w).Line(SimulationLimits)
 	return nil
 }
 
 // decided says which pods were decided.
 func decided(s *v1alpha1.SimulationStatus) string {
-	line := "Pods decided again: " + grouped.Sprintf("%d", s.Pods)
+	line := "Pods decided again: " + Grouped.Sprintf("%d", s.Pods)
 	if s.Matching > s.Pods {
-		line += grouped.Sprintf(" of %d", s.Matching)
+		line += Grouped.Sprintf(" of %d", s.Matching)
 	}
-	line += ", on " + many(s.Nodes, "node") + "."
+	line += ", on " + Many(s.Nodes, "node") + "."
 	if s.Displaced > 0 {
-		line += " Not counted: " + many(s.Displaced, "other pod") + " on removed nodes, of other schedulers or namespaces."
+		line += " Not counted: " + Many(s.Displaced, "other pod") + " on removed nodes, of other schedulers or namespaces."
 	}
 	return line
 }
@@ -82,7 +89,7 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 	case len(names) > 0 && len(names) <= fewPods:
 		line += " named " + strings.Join(names, ", ")
 	case len(names) > 0:
-		line += grouped.Sprintf(" among the %d that were named", len(names))
+		line += Grouped.Sprintf(" among the %d that were named", len(names))
 	}
 	if s.Spec.Pods.LabelSelector != "" {
 		line += " with " + s.Spec.Pods.LabelSelector
@@ -91,16 +98,16 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 }
 
 // many returns a number, with a comma after each three digits, and its noun.
-func many(n int32, noun string) string {
+func Many(n int32, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
-	return grouped.Sprintf("%d ", n) + noun
+	return Grouped.Sprintf("%d ", n) + noun
 }
 
 // printOutcomes prints the table.
 func printOutcomes(w io.Writer, s *v1alpha1.Simulation) error {
-	header, outcomes := []string{"", "ACTUAL", currentColumn(s)}, outcomesOf(&s.Status)
+	header, outcomes := []string{"", "ACTUAL", currentColumn(s)}, OutcomesOf(&s.Status)
 	if s.Status.New != nil {
 		header = append(header, "NEW SPEC")
 	}
@@ -112,22 +119,23 @@ func printOutcomes(w io.Writer, s *v1alpha1.Simulation) error {
 		return cells
 	}
 	count := func(of func(*v1alpha1.SimulationOutcome) int32) func(*v1alpha1.SimulationOutcome) string {
-		return func(o *v1alpha1.SimulationOutcome) string { return grouped.Sprintf("%d", of(o)) }
+		return func(o *v1alpha1.SimulationOutcome) string { return Grouped.Sprintf("%d", of(o)) }
 	}
-	rows := [][]string{row("unplaced", count(metrics["unplaced"])), row("nodes used", count(metrics["nodesUsed"]))}
-	for _, resource := range resourcesOf(outcomes) {
-		mean, stddev := condition{metric: resource + ".mean"}, condition{metric: resource + ".stddev"}
-		rows = append(rows,
-			row(resource+" mean", func(o *v1alpha1.SimulationOutcome) string { return fmt.Sprintf("%.1f%%", mean.of(o)) }),
-			row(resource+" stddev", func(o *v1alpha1.SimulationOutcome) string { return fmt.Sprintf("%.1f%%", stddev.of(o)) }))
+	rows := [][]string{row("unplaced", count(Counts["unplaced"])), row("nodes used", count(Counts["nodesUsed"]))}
+	for _, resource := range ResourcesOf(outcomes) {
+		for _, statistic := range Statistics {
+			rows = append(rows, row(resource+" "+statistic, func(o *v1alpha1.SimulationOutcome) string {
+				return fmt.Sprintf("%.1f%%", Value(resource+"."+statistic, o))
+			}))
+		}
 	}
-	rows = append(rows, row("zone skew max", count(metrics["zoneSkewMax"])))
+	rows = append(rows, row("zone skew max", count(Counts["zoneSkewMax"])))
 	for _, name := range []string{"preemptions", "victims", "moved"} {
-		cells := row(name, count(metrics[name]))
-		cells[1] = none // nothing was decided
+		cells := row(name, count(Counts[name]))
+		cells[1] = None // nothing was decided
 		rows = append(rows, cells)
 	}
-	return writeTable(w, header, rows)
+	return terminal.Of(w).Table(header, rows)
 }
 
 // currentColumn returns the title of the column with the current profiles: what changes in it.
@@ -144,24 +152,10 @@ func currentColumn(s *v1alpha1.Simulation) string {
 	return "CURRENT SPEC"
 }
 
-// resourcesOf returns the resources of all outcomes, in their order.
-func resourcesOf(outcomes []*v1alpha1.SimulationOutcome) (resources []string) {
-	seen := map[string]bool{}
-	for _, outcome := range outcomes {
-		for _, u := range outcome.Utilization {
-			if !seen[u.Resource] {
-				seen[u.Resource] = true
-				resources = append(resources, u.Resource)
-			}
-		}
-	}
-	return resources
-}
-
 // printMoved names the owners of the pods that the new spec moves, or those that move with the
 // nodes.
 func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
-	last := lastOutcome(s)
+	last := LastOutcome(s)
 	if last.Moved == 0 {
 		return
 	}
@@ -171,14 +165,14 @@ func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	}
 	var owners []string
 	for _, o := range last.MovedByOwner[:named] {
-		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), grouped.Sprintf("%d", o.Pods)))
+		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), Grouped.Sprintf("%d", o.Pods)))
 		others -= o.Pods
 	}
-	line := grouped.Sprintf("Moved: %d (", last.Moved) + strings.Join(owners, ", ")
+	line := Grouped.Sprintf("Moved: %d (", last.Moved) + strings.Join(owners, ", ")
 	if others > 0 {
-		line += " and " + many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
+		line += " and " + Many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
 	}
-	writeLine(w, line+").")
+	terminal.Of(w).Line(line + ").")
 }
 
 // hint returns a text if it is true that it helps.
@@ -193,7 +187,7 @@ func hint(text string, helps bool) string {
 // are in the answer.
 func printMore(w io.Writer, one string, count int32, named, known int) {
 	if more := count - int32(named); more > 0 {
-		writeLine(w, "... and "+many(more, "more "+one)+hint(": -o wide", named < known))
+		terminal.Of(w).Line("... and " + Many(more, "more "+one) + hint(": -o wide", named < known))
 	}
 }
 
@@ -211,11 +205,11 @@ func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		named = min(named, fewPods)
 	}
 	for _, pod := range o.VictimPods[:named] {
-		writeLine(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
+		terminal.Of(w).Line(fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
 	}
 	printMore(w, "victim", o.Victims, named, len(o.VictimPods))
 	if o.PreemptionsLimited {
-		writeLine(w, "There are more preemptions: livesched stopped looking for them, because it takes too long.")
+		terminal.Of(w).Line("There are more preemptions: livesched stopped looking for them, because it takes too long.")
 	}
 }
 
@@ -230,7 +224,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		if pod.Message != "" {
 			line += ": " + pod.Message
 		}
-		writeLine(w, line)
+		terminal.Of(w).Line(line)
 	}
 	printMore(w, "unplaced pod", o.Unplaced, named, len(o.UnplacedPods))
 }
@@ -240,9 +234,9 @@ func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) e
 	for _, p := range profiles {
 		next := p.New
 		if next == "" {
-			next = none
+			next = None
 		}
-		rows = append(rows, []string{p.SchedulerName, grouped.Sprintf("%d", p.Pods), p.Current, next})
+		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, next})
 	}
-	return writeTable(w, []string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
+	return terminal.Of(w).Table([]string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
 }

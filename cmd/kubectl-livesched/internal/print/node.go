@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"fmt"
@@ -18,15 +18,15 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	current := e.Bound != nil && e.Bound.Node == n.Name
 	switch {
 	case !n.Fits:
-		writeLine(w, fmt.Sprintf("%s does not fit on node %s now.", name, n.Name))
+		terminal.Of(w).Line(fmt.Sprintf("%s does not fit on node %s now.", name, n.Name))
 	case current:
-		writeLine(w, fmt.Sprintf("%s is on node %s, and would fit there again.", name, n.Name))
+		terminal.Of(w).Line(fmt.Sprintf("%s is on node %s, and would fit there again.", name, n.Name))
 	default:
-		writeLine(w, fmt.Sprintf("%s fits on node %s now.", name, n.Name))
+		terminal.Of(w).Line(fmt.Sprintf("%s fits on node %s now.", name, n.Name))
 	}
 	for i := range n.Refusals {
 		r := &n.Refusals[i]
-		text := refusalWords(r)
+		text := RefusalWords(r)
 		if wide {
 			text += fmt.Sprintf(" (%s, %s)", r.Plugin, r.Reason)
 		}
@@ -38,7 +38,7 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	case n.Score != nil && n.Best != nil && n.Score.Total == n.Best.Total:
 		writeItem(w, fmt.Sprintf("No node has a higher total than its %d.", n.Score.Total))
 	case n.Score != nil && n.Best != nil:
-		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total, grouped.Sprintf("%d", n.Rank), n.Best.Total))
+		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total, Grouped.Sprintf("%d", n.Rank), n.Best.Total))
 	}
 	return printScores(w, nodeScores(n), wide)
 }

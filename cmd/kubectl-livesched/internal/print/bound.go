@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide boo
 	if e.Profile != "" {
 		line += ", placed by the profile " + e.Profile
 	}
-	writeLine(w, line+".")
+	terminal.Of(w).Line(line + ".")
 	if e.Message != "" {
 		writeItem(w, e.Message)
 	}
@@ -57,7 +57,7 @@ func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 		texts = append(texts, "Decided "+duration.HumanDuration(now.Sub(b.Decided.Time))+" ago.")
 	}
 	if b.Changes > 0 {
-		texts = append(texts, many(int32(min(b.Changes, math.MaxInt32)), "change")+" of nodes and pods since the decision.")
+		texts = append(texts, Many(int32(min(b.Changes, math.MaxInt32)), "change")+" of nodes and pods since the decision.")
 	}
 	return strings.Join(texts, " ")
 }
@@ -66,10 +66,10 @@ func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 func boundDetails(e *v1alpha1.PodExplanation) string {
 	text := "Verdict " + string(e.Verdict) + "; " + profileOf(e)
 	if e.Feasible > 0 {
-		text += "; nodes that it fitted: " + grouped.Sprintf("%d", e.Feasible)
+		text += "; nodes that it fitted: " + Grouped.Sprintf("%d", e.Feasible)
 	}
 	if e.Bound.Tied > 1 {
-		text += "; nodes with the highest total: " + grouped.Sprintf("%d", e.Bound.Tied)
+		text += "; nodes with the highest total: " + Grouped.Sprintf("%d", e.Bound.Tied)
 	}
 	if e.Bound.Basis != "" {
 		text += "; decision: " + string(e.Bound.Basis)
@@ -77,8 +77,8 @@ func boundDetails(e *v1alpha1.PodExplanation) string {
 	return text + "."
 }
 
-// hiddenNode stands for the name of a node that the user may not see.
-const hiddenNode = "(hidden)"
+// HiddenNode stands for the name of a node that the user may not see.
+const HiddenNode = "(hidden)"
 
 // printScores prints the nodes with the highest totals.
 func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
@@ -89,7 +89,7 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	hidden := false
 	for i := range top {
 		if top[i].Node == "" {
-			top[i].Node, hidden = hiddenNode, true
+			top[i].Node, hidden = HiddenNode, true
 		}
 	}
 	plugins, equal := pluginColumns(top)
@@ -110,17 +110,17 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := writeTable(w, header, rows); err != nil {
+	if err := terminal.Of(w).Table(header, rows); err != nil {
 		return err
 	}
 	if len(equal) > 0 {
 		writeItem(w, "Equal on these nodes: "+strings.Join(equal, ", ")+".")
 	}
 	if len(left) > 0 {
-		writeItem(w, many(int32(len(left)), "more plugin")+" with smaller differences: -o wide")
+		writeItem(w, Many(int32(len(left)), "more plugin")+" with smaller differences: -o wide")
 	}
 	if hidden {
-		writeItem(w, nodesHidden)
+		writeItem(w, NodesHidden)
 	}
 	return nil
 }

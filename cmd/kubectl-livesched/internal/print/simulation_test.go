@@ -1,17 +1,17 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 func outcomeOf(unplaced, used, mean, stddev, skew, moved int32) v1alpha1.SimulationOutcome {
@@ -40,7 +40,7 @@ func simulated() *v1alpha1.Simulation {
 
 func TestPrintSimulation(t *testing.T) {
 	var out bytes.Buffer
-	if err := printSimulation(testTerminal(&out), simulated(), false); err != nil {
+	if err := Simulation(terminal.Plain(&out, 100), simulated(), false); err != nil {
 		t.Fatal(err)
 	}
 	want := `Pods decided again: 2,000 of 5,312, on 912 nodes.
@@ -65,70 +65,8 @@ Extenders are not called: those of mine.
 	if diff := cmp.Diff(want, out.String()[:min(len(want), out.Len())]); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), simulationLimits) {
+	if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), SimulationLimits) {
 		t.Errorf("the limits are missing: %s", &out)
-	}
-}
-
-func TestConditions(t *testing.T) {
-	s := &simulated().Status
-	for text, want := range map[string]bool{
-		"unplaced>0": true, "unplaced > 3": false, "unplaced>=3": true, "nodesUsed<current": true, "nodesUsed>current": false, "moved!=1377": false,
-		"cpu.stddev>31.3": true, "cpu.mean<=42": false, "zoneSkewMax=14": true, "zoneSkewMax==14": true,
-		"preemptions>0": true, "victims>2": false, "victims>current": true,
-	} {
-		conditions, err := parseConditions([]string{text})
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if _, holds := conditions[0].holds(s); holds != want {
-			t.Errorf("%s: %t", text, holds)
-		}
-	}
-	for _, text := range []string{"", "unplaced", "unplaced>", "nobody>1", "unplaced>x", ">1", "cpu>1", "cpu.men>1", "Unplaced>0", "moved>1>2"} {
-		if _, err := parseConditions([]string{text}); err == nil {
-			t.Errorf("%q is accepted", text)
-		}
-	}
-}
-
-func TestAMistypedConditionIsAnError(t *testing.T) {
-	for text, want := range map[string]string{
-		"unplace>0":    `--fail-on: unknown metric "unplace": did you mean unplaced? The metrics are moved, nodesUsed, preemptions, `,
-		"cpu.men>1":    `--fail-on: unknown metric "cpu.men": did you mean cpu.mean?`,
-		"xyz>1":        `--fail-on: unknown metric "xyz". The metrics are `,
-		"cpus.mean>1":  `--fail-on "cpus.mean>1": unknown resource "cpus": did you mean cpu? The resources of the nodes are cpu, nvidia.com/gpu`,
-		"gpu.stddev>1": `--fail-on "gpu.stddev>1": unknown resource "gpu": did you mean nvidia.com/gpu or cpu? The resources of the nodes are cpu, nvidia.com/gpu`,
-		"disk.mean<50": `--fail-on "disk.mean<50": unknown resource "disk". The resources of the nodes are cpu, nvidia.com/gpu`,
-	} {
-		s := &simulated().Status
-		s.Actual.Utilization = append(s.Actual.Utilization, v1alpha1.ResourceUtilization{Resource: "nvidia.com/gpu"}) // whose nodes are removed
-		conditions, err := parseConditions([]string{"nvidia.com/gpu.mean>50", text})
-		if err == nil {
-			err = (&simulateOptions{options: &options{}}).fail(conditions, s)
-		}
-		if err == nil || errors.Is(err, errFound) || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %v", text, err)
-		}
-	}
-}
-
-func TestConditionsAboutNoPods(t *testing.T) {
-	conditions, err := parseConditions([]string{"unplaced>0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		o     simulateOptions
-		wrong bool
-	}{
-		{simulateOptions{pods: "all", namespace: "nons"}, true}, {simulateOptions{pods: "last=10", selector: "app=nobody"}, true},
-		{simulateOptions{pods: "pending", namespace: "ml"}, false}, {simulateOptions{pods: "all"}, false},
-	} {
-		if err := test.o.fail(conditions, &v1alpha1.SimulationStatus{}); (err != nil) != test.wrong || errors.Is(err, errFound) {
-			t.Errorf("%+v: got %v", test.o, err)
-		}
 	}
 }
 
@@ -148,7 +86,7 @@ func TestPrintLongLists(t *testing.T) {
 		true:  {"and 7 pods of others).", "... and 9 more unplaced pods\n"},
 	} {
 		var out bytes.Buffer
-		if err := printSimulation(testTerminal(&out), s, wide); err != nil {
+		if err := Simulation(terminal.Plain(&out, 100), s, wide); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range want {
@@ -171,7 +109,7 @@ func TestPrintColumnsByWhatChanges(t *testing.T) {
 		s := simulated()
 		s.Spec, s.Status.New = spec, nil
 		var out bytes.Buffer
-		if err := printOutcomes(testTerminal(&out), s); err != nil {
+		if err := printOutcomes(terminal.Plain(&out, 100), s); err != nil {
 			t.Fatal(err)
 		}
 		header, _, _ := strings.Cut(out.String(), "\n")
@@ -194,40 +132,11 @@ func TestPrintThatThereAreNoPods(t *testing.T) {
 		s := &v1alpha1.Simulation{Spec: test.spec}
 		s.Metadata.Namespace = test.namespace
 		var out bytes.Buffer
-		if err := printSimulation(testTerminal(&out), s, false); err != nil {
+		if err := Simulation(terminal.Plain(&out, 100), s, false); err != nil {
 			t.Fatal(err)
 		}
 		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, test.want) || strings.Contains(text, "ACTUAL") {
 			t.Errorf("got %s, want %s", text, test.want)
-		}
-	}
-}
-
-func TestFlagsOfSimulations(t *testing.T) {
-	n := nodeChanges{add: []string{"a100=4"}, remove: []string{"n1", "pool=old", "zone=a"}}
-	got, err := n.parse()
-	want := v1alpha1.NodeChanges{Add: []v1alpha1.NodeAddition{{Like: "a100", Count: 4}}, Remove: []string{"n1"}, RemoveSelector: "pool=old,zone=a"}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(err, diff)
-	}
-	if _, err := (&nodeChanges{remove: []string{"a=b=c"}}).parse(); err == nil || !strings.HasPrefix(err.Error(), "--remove-nodes: ") {
-		t.Errorf("--remove-nodes a=b=c: got %v", err)
-	}
-	for _, text := range []string{"a100", "a100=", "=1", "a100=0", "a100=x", "a100=5001"} {
-		if _, err := (&nodeChanges{add: []string{text}}).parse(); err == nil {
-			t.Errorf("--add-nodes %q is accepted", text)
-		}
-	}
-	for text, want := range map[string]v1alpha1.PodSelection{
-		"last=20": {Type: v1alpha1.PodsLast, Limit: 20}, "all": {Type: v1alpha1.PodsAll, Limit: 5000}, "pending": {Type: v1alpha1.PodsPending, Limit: 5000},
-	} {
-		if got, err := parseSelection(text); err != nil || !cmp.Equal(got, want) {
-			t.Errorf("%s: got %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "last", "last=0", "last=5001", "first=1", "all=1"} {
-		if _, err := parseSelection(text); err == nil {
-			t.Errorf("--pods %q is accepted", text)
 		}
 	}
 }

@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ const (
 	minPools = 20
 )
 
-// printGroups prints which nodes refuse a pod, and why.
-func printGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
+// NodeGroups prints which nodes refuse a pod, and why.
+func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -33,9 +34,9 @@ func printGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 	shown := merged[:min(len(merged), maxGroups)]
 	var rows [][]string
 	for _, g := range shown {
-		rows = append(rows, []string{grouped.Sprintf("%d", g.nodes), poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
+		rows = append(rows, []string{Grouped.Sprintf("%d", g.nodes), poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
 	}
-	if err := writeTable(w, []string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
+	if err := terminal.Of(w).Table([]string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
 		return err
 	}
 	if rest := merged[len(shown):]; len(rest) > 0 {
@@ -43,7 +44,7 @@ func printGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 		for _, g := range rest {
 			nodes += g.nodes
 		}
-		writeItem(w, many(int32(len(rest)), "more group")+" of nodes ("+many(nodes, "node")+"): -o wide")
+		writeItem(w, Many(int32(len(rest)), "more group")+" of nodes ("+Many(nodes, "node")+"): -o wide")
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func mergeGroups(groups []v1alpha1.NodeGroup) []*mergedGroup {
 	at := map[string]*mergedGroup{}
 	for i := range groups {
 		g := &groups[i]
-		why := whyNot(g)
+		why := WhyNot(g)
 		m := at[why]
 		if m == nil {
 			m = &mergedGroup{why: why}
@@ -81,20 +82,20 @@ func mergeGroups(groups []v1alpha1.NodeGroup) []*mergedGroup {
 func poolsWords(pools []string, width int) string {
 	all := strings.Join(pools, ", ")
 	if len(pools) == 0 {
-		return none
+		return None
 	}
 	if ansi.StringWidth(all) <= width {
 		return all
 	}
 	for shown := len(pools) - 1; shown > 0; shown-- {
-		text := strings.Join(pools[:shown], ", ") + grouped.Sprintf(" and %d more", len(pools)-shown)
+		text := strings.Join(pools[:shown], ", ") + Grouped.Sprintf(" and %d more", len(pools)-shown)
 		if ansi.StringWidth(text) <= width {
 			return text
 		}
 	}
 	more := ""
 	if len(pools) > 1 {
-		more = grouped.Sprintf(" and %d more", len(pools)-1)
+		more = Grouped.Sprintf(" and %d more", len(pools)-1)
 	}
 	return ansi.Truncate(pools[0], width-len(more), "…") + more
 }
@@ -105,11 +106,11 @@ func printWideGroups(w io.Writer, groups []v1alpha1.NodeGroup) error {
 	hidden := true
 	for i := range groups {
 		g := &groups[i]
-		row := []string{grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", "), orNone(g.Example)}
+		row := []string{Grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", "), cmp.Or(g.Example, None)}
 		hidden = hidden && g.Example == ""
 		for j := range g.Refusals {
 			r := &g.Refusals[j]
-			rows = append(rows, append(slices.Clone(row), r.Plugin, string(r.Reason), refusalWords(r)))
+			rows = append(rows, append(slices.Clone(row), r.Plugin, string(r.Reason), RefusalWords(r)))
 			row = []string{"", "", ""} // said once
 		}
 		if g.Partial {
@@ -125,11 +126,11 @@ func printWideGroups(w io.Writer, groups []v1alpha1.NodeGroup) error {
 	if hidden {
 		header = slices.Delete(header, 2, 3)
 	}
-	if err := writeTable(w, header, rows); err != nil {
+	if err := terminal.Of(w).Table(header, rows); err != nil {
 		return err
 	}
 	if hidden {
-		writeItem(w, nodesHidden)
+		writeItem(w, NodesHidden)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"fmt"
@@ -15,6 +15,9 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
+
+// none is the output for a missing value.
+const None = "-"
 
 // headlines are what the verdicts mean for a pending pod.
 var headlines = map[v1alpha1.Verdict]string{
@@ -31,13 +34,13 @@ var headlines = map[v1alpha1.Verdict]string{
 }
 
 // headline returns what a verdict means. A verdict of a newer livesched stands for itself.
-func headline(e *v1alpha1.PodExplanation) string {
+func Headline(e *v1alpha1.PodExplanation) string {
 	text, known := headlines[e.Verdict]
 	switch {
 	case !known:
 		return string(e.Verdict)
 	case e.Nodes > 0 && (e.Verdict == v1alpha1.VerdictNeverFits || e.Verdict == v1alpha1.VerdictFitsWhenFreed):
-		return text + " (of " + grouped.Sprintf("%d", e.Nodes) + ")"
+		return text + " (of " + Grouped.Sprintf("%d", e.Nodes) + ")"
 	}
 	return text
 }
@@ -55,9 +58,9 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// refusalWords returns why a plugin refuses a pod: the detail and what is short, or else the words
+// RefusalWords returns why a plugin refuses a pod: the detail and what is short, or else the words
 // of the plugin.
-func refusalWords(r *v1alpha1.Refusal) string {
+func RefusalWords(r *v1alpha1.Refusal) string {
 	var texts []string
 	if r.Detail != "" {
 		texts = append(texts, r.Detail)
@@ -83,7 +86,7 @@ func shortageWords(s *v1alpha1.Shortage) string {
 	if s.Most == nil {
 		return "lacks " + amount(s.Resource, s.Quantity.String())
 	}
-	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()), many(s.Nodes, "node"), s.Most.String())
+	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()), Many(s.Nodes, "node"), s.Most.String())
 }
 
 func amount(resource, quantity string) string {
@@ -93,11 +96,11 @@ func amount(resource, quantity string) string {
 	return quantity + " " + resource
 }
 
-// whyNot returns why the nodes of a group refuse the pod.
-func whyNot(g *v1alpha1.NodeGroup) string {
+// WhyNot returns why the nodes of a group refuse the pod.
+func WhyNot(g *v1alpha1.NodeGroup) string {
 	var texts []string
 	for i := range g.Refusals {
-		if text := refusalWords(&g.Refusals[i]); !slices.Contains(texts, text) {
+		if text := RefusalWords(&g.Refusals[i]); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"cmp"
@@ -20,14 +20,14 @@ import (
 )
 
 // grouped formats numbers with a comma after each three digits.
-var grouped = message.NewPrinter(language.English)
+var Grouped = message.NewPrinter(language.English)
 
-// nodesHidden is printed where the names of nodes would be.
-const nodesHidden = "Node names are hidden: you may not list nodes."
+// NodesHidden is printed where the names of nodes would be.
+const NodesHidden = "Node names are hidden: you may not list nodes."
 
-// printExplanation prints an explanation for people: what keeps the pod pending, what helps, why,
+// Explanation prints an explanation for people: what keeps the pod pending, what helps, why,
 // and when it is tried again. The wide one has everything.
-func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bool) error {
+func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bool) error {
 	switch {
 	case e.Node != nil:
 		return printNode(w, e, wide)
@@ -38,12 +38,12 @@ func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wi
 	if p == nil {
 		p = &v1alpha1.PendingExplanation{}
 	}
-	writeLine(w, pendingHeadline(w, e, p, now))
+	terminal.Of(w).Line(pendingHeadline(w, e, p, now))
 	if wide {
 		writeItem(w, "Verdict "+string(e.Verdict)+"; "+profileOf(e)+conditionWords(p)+".")
 	}
 	if p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit {
-		writeItem(w, podGroupLine(p.PodGroup))
+		writeItem(w, PodGroupLine(p.PodGroup))
 	}
 	if e.Message != "" {
 		writeItem(w, e.Message)
@@ -51,10 +51,10 @@ func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wi
 	printHeld(w, e, p, now)
 	printPodRefusals(w, e.Message, p.PodRefusals, wide)
 	if p.PodGroup != nil && e.Verdict != v1alpha1.VerdictGroupDoesNotFit {
-		writeItem(w, podGroupLine(p.PodGroup))
+		writeItem(w, PodGroupLine(p.PodGroup))
 	}
-	printSuggestions(w, p.Suggestions)
-	if err := printGroups(w, p.Groups, wide); err != nil {
+	Suggestions(w, p.Suggestions)
+	if err := NodeGroups(w, p.Groups, wide); err != nil {
 		return err
 	}
 	if p.Alike > 0 {
@@ -80,7 +80,7 @@ func pendingHeadline(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.Pendin
 	} else {
 		line += " has been pending for " + duration.HumanDuration(now.Sub(p.Since.Time))
 	}
-	line += ": " + headline(e)
+	line += ": " + Headline(e)
 	if by := attemptWords(e, p); by != "" {
 		line += ". " + sentence(by)
 	} else {
@@ -96,7 +96,7 @@ func attemptWords(e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation) st
 		by = "Profile " + e.Profile
 	}
 	if p.Attempts > 0 {
-		by += grouped.Sprintf(", attempt %d", p.Attempts)
+		by += Grouped.Sprintf(", attempt %d", p.Attempts)
 	}
 	return strings.TrimPrefix(by, ", ")
 }
@@ -148,7 +148,7 @@ func printPodRefusals(w io.Writer, message string, refusals []v1alpha1.Refusal, 
 	printed := []string{}
 	for i := range refusals {
 		r := &refusals[i]
-		text := refusalWords(r)
+		text := RefusalWords(r)
 		switch {
 		case wide:
 			writeItem(w, fmt.Sprintf("The pod itself: %s (%s, %s).", text, r.Plugin, r.Reason))
@@ -173,7 +173,7 @@ func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExpla
 	}
 	for i := range p.Victims {
 		if i == maxVictims {
-			writeItem(w, "- "+many(int32(len(p.Victims)-i), "more pod"))
+			writeItem(w, "- "+Many(int32(len(p.Victims)-i), "more pod"))
 			break
 		}
 		v := &p.Victims[i]
@@ -192,28 +192,28 @@ func alikeLine(alike int32) string {
 	if alike == 1 {
 		return "1 other pod waits for the same reason."
 	}
-	return many(alike, "other pod") + " wait for the same reason."
+	return Many(alike, "other pod") + " wait for the same reason."
 }
 
-// podGroupLine says how many pods of a group fit, and how many did in each domain.
-func podGroupLine(g *v1alpha1.PodGroupFit) string {
+// PodGroupLine says how many pods of a group fit, and how many did in each domain.
+func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	verb := "fit"
 	if g.Fit == 1 {
 		verb = "fits"
 	}
-	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, many(g.Needed, "pod"), grouped.Sprintf("%d", g.Fit), verb)
+	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, Many(g.Needed, "pod"), Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
 	}
 	if g.Ready == 1 {
 		line += "; 1 is ready."
 	} else {
-		line += grouped.Sprintf("; %d are ready.", g.Ready)
+		line += Grouped.Sprintf("; %d are ready.", g.Ready)
 	}
 	if len(g.Tried) > 1 {
 		var tried []string
 		for _, d := range g.Tried {
-			tried = append(tried, grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
+			tried = append(tried, Grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
 		}
 		line += " Tried: " + strings.Join(tried, ", ") + "."
 	}
@@ -223,8 +223,8 @@ func podGroupLine(g *v1alpha1.PodGroupFit) string {
 	return line
 }
 
-// printSuggestions prints what helps, with those first that livesched has tried.
-func printSuggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
+// Suggestions prints what helps, with those first that livesched has tried.
+func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
 	for _, verified := range []bool{true, false} {
 		title := "Would help, each tried in a copy of the cluster:"
 		if !verified {
