@@ -120,7 +120,8 @@ func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
 	return b.broken
 }
 
-// leave notes that a pod is not ready any more, for a reason. It returns nil if the barrier is open.
+// leave notes that a pod is not ready any more, for a reason. It returns nil if the barrier is
+// open.
 func (b *Barrier) leave(pod *corev1.Pod, reason error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

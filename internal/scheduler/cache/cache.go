@@ -131,7 +131,8 @@ func (c *Cache) addPodLocked(state podState) {
 	c.feed.record(delta{kind: podPlaced, node: n, info: state.info, class: state.class})
 }
 
-// enterPodLocked is addPodLocked for a pod that the fed snapshot shows already. It returns the node.
+// enterPodLocked is addPodLocked for a pod that the fed snapshot shows already. It returns the
+// node.
 func (c *Cache) enterPodLocked(state podState) *node {
 	pod := state.info.Pod
 	if state.assumed {

@@ -16,7 +16,8 @@ var (
 	// deletion that the informer noticed by a re-list, this is not an error: the pod may never have
 	// been assigned.
 	ErrUnknownPod = errors.New("pod is not in the scheduler cache")
-	// ErrUnknownNode is returned by RemoveNode and Overlay.Place for a node that is not in the cache.
+	// ErrUnknownNode is returned by RemoveNode and Overlay.Place for a node that is not in the
+	// cache.
 	ErrUnknownNode = errors.New("node is not in the scheduler cache")
 	// ErrKnownPod is returned by AssumePod for a pod that is in the cache already, assumed or
 	// added.

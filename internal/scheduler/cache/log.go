@@ -52,8 +52,8 @@ type Change struct {
 // its node, an update of a pod's status or annotations, an update of a node's conditions or
 // attached volumes.
 //
-// The log has no lock. Only UpdateSnapshot and an Overlay write it; between refreshes any number of goroutines
-// may read it.
+// The log has no lock. Only UpdateSnapshot and an Overlay write it; between refreshes any number of
+// goroutines may read it.
 type Log struct {
 	// first is the position of entries[0]. Positions start at 1, so that 0 is a reader that has
 	// never read.

@@ -39,8 +39,8 @@ type tried struct {
 	index  int
 }
 
-// BeginOverlay brings a snapshot up to date, and opens an overlay on it. The caller must end it with
-// Close, also after Commit. An error is that of UpdateSnapshot; then there is no overlay.
+// BeginOverlay brings a snapshot up to date, and opens an overlay on it. The caller must end it
+// with Close, also after Commit. An error is that of UpdateSnapshot; then there is no overlay.
 func (c *Cache) BeginOverlay(logger klog.Logger, s *Snapshot) (*Overlay, error) {
 	if err := c.UpdateSnapshot(logger, s); err != nil {
 		return nil, err
@@ -140,8 +140,9 @@ func (o *Overlay) Commit() error {
 		t := &o.tried[i]
 		c.changes++
 		n := c.enterPodLocked(podState{info: t.info, class: t.class, assumed: true})
-		// The snapshot shows the pod already. It does not show changes of the node since the overlay
-		// was opened: so that the order of the pods is the same in both, the node is rebuilt.
+		// The snapshot shows the pod already. It does not show changes of the node since the
+		// overlay was opened: so that the order of the pods is the same in both, the node is
+		// rebuilt.
 		if c.feed.pending() {
 			c.feed.markStale(n)
 		}

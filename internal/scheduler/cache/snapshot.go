@@ -19,9 +19,9 @@ type Slot int32
 
 const noSlot Slot = -1
 
-// Snapshot is the state of the cluster at the last [Cache.UpdateSnapshot], perhaps with an [Overlay]. Plugins and the
-// scheduling algorithm read it. There is one object for the life of a scheduler, refreshed in
-// place, since plugins keep the pointer.
+// Snapshot is the state of the cluster at the last [Cache.UpdateSnapshot], perhaps with an
+// [Overlay]. Plugins and the scheduling algorithm read it. There is one object for the life of a
+// scheduler, refreshed in place, since plugins keep the pointer.
 //
 // It belongs to the goroutine of the scheduling loop, which refreshes it between two scheduling
 // cycles. During a cycle it does not change, and any number of goroutines may read it. The values

@@ -42,8 +42,8 @@ var inTreePoints = map[string][]string{
 // inTree holds the names of kube-scheduler's own plugins.
 var inTree = sets.KeySet(inTreePoints)
 
-// BuiltIn returns the names of the plugins of livesched: kube-scheduler's and its own. Binaries with
-// out-of-tree plugins have more.
+// BuiltIn returns the names of the plugins of livesched: kube-scheduler's and its own. Binaries
+// with out-of-tree plugins have more.
 func BuiltIn() sets.Set[string] { return inTree.Union(sets.KeySet(checkOwnArgs)) }
 
 // extends reports whether a plugin extends a point. It is known for kube-scheduler's own plugins

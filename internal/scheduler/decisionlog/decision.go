@@ -82,8 +82,8 @@ type Decision struct {
 	// changed, nor a pod on a node, in a way that decisions depend on. That a pod is assumed or
 	// forgotten is one change.
 	Changes uint64
-	// Placed is how many other pods of its group had a node in the same attempt, beside what Changes
-	// counts. They are changes once they are assumed, and none if the attempt fails.
+	// Placed is how many other pods of its group had a node in the same attempt, beside what
+	// Changes counts. They are changes once they are assumed, and none if the attempt fails.
 	Placed int
 	// Nominated reports whether there were nominated pods, which decisions depend on, too.
 	Nominated bool

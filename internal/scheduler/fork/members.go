@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// BeginOverlay opens an overlay on the snapshot of the fork. While it is open, the snapshot shows no
-// other changes of the fork.
+// BeginOverlay opens an overlay on the snapshot of the fork. While it is open, the snapshot shows
+// no other changes of the fork.
 func (k *Fork) BeginOverlay() (*cache.Overlay, error) {
 	return k.cache.BeginOverlay(k.logger, k.snapshot)
 }

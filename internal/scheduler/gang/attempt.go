@@ -39,7 +39,8 @@ type Decider interface {
 type Outcome struct {
 	// Node is the node of the member, "" if there is none.
 	Node string
-	// Pod is the member with its node, and Class its class, if it is known. They are for the overlay.
+	// Pod is the member with its node, and Class its class, if it is known. They are for the
+	// overlay.
 	Pod   fwk.PodInfo
 	Class cache.Class
 	// Status is why the member has no node.
@@ -49,9 +50,9 @@ type Outcome struct {
 }
 
 // Attempt is one attempt at the pods of a group. Its members are placed one after the other, each
-// on the cluster with those before it. If enough of them get a node, they stay there, and the caller
-// commits the overlay. Otherwise those that got one are taken back, in reverse order, and nothing of
-// the attempt remains.
+// on the cluster with those before it. If enough of them get a node, they stay there, and the
+// caller commits the overlay. Otherwise those that got one are taken back, in reverse order, and
+// nothing of the attempt remains.
 //
 // It belongs to the goroutine that owns the snapshot of its overlay.
 type Attempt struct {
@@ -70,8 +71,8 @@ type Attempt struct {
 	IntN func(n int) int
 	// DryRuns is how many dry runs of preemptions are left.
 	DryRuns int
-	// Overlay is on the snapshot on which Decider decides. The caller opens it, and closes it in the
-	// end. It is empty at first.
+	// Overlay is on the snapshot on which Decider decides. The caller opens it, and closes it in
+	// the end. It is empty at first.
 	Overlay *cache.Overlay
 	Decider Decider
 
@@ -204,7 +205,8 @@ func (a *Attempt) domains() []podgroup.Domain {
 	return domains
 }
 
-// DomainsWithRoom returns the domains to try, in order, where there may be room for as many members.
+// DomainsWithRoom returns the domains to try, in order, where there may be room for as many
+// members.
 func (a *Attempt) DomainsWithRoom(members int) []podgroup.Domain {
 	domains, _ := a.Group.Topology.Candidates(a.nodes(), a.demand(), members, a.On)
 	return domains

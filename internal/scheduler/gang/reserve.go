@@ -48,8 +48,8 @@ func (a *Attempt) Reserve(ctx context.Context, stick sets.Set[string]) []string 
 	return a.Nodes()
 }
 
-// leavingOrder returns the nodes of a domain that have room for members without their pods: first those
-// that stick, and then those that have the most room now.
+// leavingOrder returns the nodes of a domain that have room for members without their pods: first
+// those that stick, and then those that have the most room now.
 func leavingOrder(nodes []fwk.NodeInfo, domain podgroup.Domain, demand *podgroup.Demand, stick sets.Set[string]) []fwk.NodeInfo {
 	type ranked struct {
 		fwk.NodeInfo

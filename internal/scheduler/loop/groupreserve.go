@@ -16,8 +16,8 @@ import (
 )
 
 // keeping is who keeps room. Groups take turns: in each, one group keeps room, unless a more
-// important one takes over, and after each, no group does for as long. So groups starve neither each
-// other nor other pods. It belongs to the loop's goroutine.
+// important one takes over, and after each, no group does for as long. So groups starve neither
+// each other nor other pods. It belongs to the loop's goroutine.
 type keeping struct {
 	// group keeps room until a time, or was the last one that did. priority is that of its pods.
 	group    podgroup.Key
@@ -87,8 +87,8 @@ func (g *groupCycle) takeTurn(now time.Time, after time.Duration) (turn bool, ne
 	return true, k.until
 }
 
-// waitsLonger reports whether another group, which is as important, waits, and has had its last turn
-// longer ago.
+// waitsLonger reports whether another group, which is as important, waits, and has had its last
+// turn longer ago.
 func (k *keeping) waitsLonger(key podgroup.Key, than askedForRoom) bool {
 	for other, asked := range k.asked {
 		if other != key && asked.priority >= than.priority && asked.turn.Before(than.turn) {

@@ -165,8 +165,8 @@ type cycle struct {
 	state      *schedframework.CycleState
 	toActivate *schedframework.PodsToActivate
 	start      time.Time
-	// inGroup means that the pod is placed with others of its group, in the overlay of the attempt. It
-	// does not preempt by itself: the group may not fit even with the room that it would make.
+	// inGroup means that the pod is placed with others of its group, in the overlay of the attempt.
+	// It does not preempt by itself: the group may not fit even with the room that it would make.
 	inGroup bool
 	// trial means that the pod is placed to see whether it would fit without others. Such a
 	// decision is not recorded.

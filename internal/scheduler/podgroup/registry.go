@@ -248,8 +248,8 @@ func (r *Registry) OneByOne(key Key) bool {
 }
 
 // Needed returns how many pods of a group must get a node together: what its MinMember leaves when
-// the pods that have a node, have succeeded or are excused are taken off, and at least 1. known is false if the
-// group has no object.
+// the pods that have a node, have succeeded or are excused are taken off, and at least 1. known is
+// false if the group has no object.
 func (r *Registry) Needed(key Key) (needed int, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -331,8 +331,8 @@ func (q *Queue) RetryGroupAt(key podgroup.Key, at time.Time) {
 	q.groupRetries[key] = at
 }
 
-// PauseGroup lets the pods of a group that come back after errors wait for as long as they have held
-// room for nothing, up to maxPause: others may use the room in the meantime. It must be called
+// PauseGroup lets the pods of a group that come back after errors wait for as long as they have
+// held room for nothing, up to maxPause: others may use the room in the meantime. It must be called
 // before they come back.
 func (q *Queue) PauseGroup(key podgroup.Key, held time.Duration) {
 	q.mu.Lock()

@@ -21,8 +21,8 @@ type attempts struct {
 	placed map[int][]*capture.Decision
 	// inVain are the numbers of all decisions of attempts that failed.
 	inVain sets.Set[uint64]
-	// unassumed are the numbers of the decisions for a node where the pod was never assumed, because
-	// Reserve failed.
+	// unassumed are the numbers of the decisions for a node where the pod was never assumed,
+	// because Reserve failed.
 	unassumed sets.Set[uint64]
 	// unknown are the numbers of decisions that were made with pods on nodes that are not known.
 	unknown sets.Set[uint64]
@@ -91,9 +91,9 @@ func (a *attempts) forget(s *capture.Snapshot, last int) {
 	delete(a.placed, last)
 }
 
-// restore returns the pods of the attempt that failed with the decision with an index, which must be
-// put on their nodes again. It returns nothing if one of them is gone, or is on a node that it has
-// not left since.
+// restore returns the pods of the attempt that failed with the decision with an index, which must
+// be put on their nodes again. It returns nothing if one of them is gone, or is on a node that it
+// has not left since.
 func (p *past) restore(last int) (pods []*corev1.Pod) {
 	placed := p.attempts.placed[last]
 	for _, d := range placed {

@@ -213,8 +213,8 @@ func infoOf(t testing.TB, pod *corev1.Pod) *schedframework.PodInfo {
 	return info
 }
 
-// decideWithin decides a pod on the nodes of a domain, and does not assume it. It returns the pod on
-// its node, nil if it has none, and the number of the decision.
+// decideWithin decides a pod on the nodes of a domain, and does not assume it. It returns the pod
+// on its node, nil if it has none, and the number of the decision.
 func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod, result decisionlog.Result) (*corev1.Pod, decisionlog.Number) {
 	w.Helper()
 	w.now = w.now.Add(time.Second)

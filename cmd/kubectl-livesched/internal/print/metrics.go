@@ -9,7 +9,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// metrics are the metrics of an outcome that have no resource.
+// Counts are the metrics of an outcome that have no resource.
 var Counts = map[string]func(*v1alpha1.SimulationOutcome) int32{
 	"unplaced":    func(o *v1alpha1.SimulationOutcome) int32 { return o.Unplaced },
 	"nodesUsed":   func(o *v1alpha1.SimulationOutcome) int32 { return o.NodesUsed },
@@ -32,8 +32,8 @@ func CutStatistic(metric string) (resource string, ok bool) {
 	return "", false
 }
 
-// Value returns the value of a metric in an outcome. Statistics of resources are in percent, as they
-// are printed. A resource that no node of the outcome has is not used.
+// Value returns the value of a metric in an outcome. Statistics of resources are in percent, as
+// they are printed. A resource that no node of the outcome has is not used.
 func Value(metric string, o *v1alpha1.SimulationOutcome) float64 {
 	resource, isResource := CutStatistic(metric)
 	if !isResource {

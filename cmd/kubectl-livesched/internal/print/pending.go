@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
-// grouped formats numbers with a comma after each three digits.
+// Grouped formats numbers with a comma after each three digits.
 var Grouped = message.NewPrinter(language.English)
 
 // NodesHidden is printed where the names of nodes would be.

@@ -97,7 +97,7 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 	return line + ". Pods of DaemonSets, static pods, pods with scheduling gates and pods that are being deleted do not count."
 }
 
-// many returns a number, with a comma after each three digits, and its noun.
+// Many returns a number, with a comma after each three digits, and its noun.
 func Many(n int32, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// none is the output for a missing value.
+// None is the output for a missing value.
 const None = "-"
 
 // headlines are what the verdicts mean for a pending pod.
@@ -33,7 +33,7 @@ var headlines = map[v1alpha1.Verdict]string{
 	v1alpha1.VerdictUnknown:           "livesched could not find out why",
 }
 
-// headline returns what a verdict means. A verdict of a newer livesched stands for itself.
+// Headline returns what a verdict means. A verdict of a newer livesched stands for itself.
 func Headline(e *v1alpha1.PodExplanation) string {
 	text, known := headlines[e.Verdict]
 	switch {

@@ -33,8 +33,8 @@ type Source struct {
 }
 
 // Input returns the state of a scheduler, without the objects of profiles and policies: see
-// capture.Input.SetObjects. It has at most the given number of decisions, the latest ones. It takes no object
-// twice and copies none: the locks of the scheduler are held for short times only.
+// capture.Input.SetObjects. It has at most the given number of decisions, the latest ones. It takes
+// no object twice and copies none: the locks of the scheduler are held for short times only.
 //
 // Nodes and pods are those of one moment. What else plugins read is a little younger.
 func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, error) {
@@ -68,8 +68,8 @@ func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, erro
 	for _, nomination := range from.Nominator.Dump() {
 		in.Nominations = append(in.Nominations, capture.Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
 	}
-	// The pod of a decision that has just been made may not be on its node yet: then the decision is
-	// left out, and with it those that were made in the same attempt with the pod on its node.
+	// The pod of a decision that has just been made may not be on its node yet: then the decision
+	// is left out, and with it those that were made in the same attempt with the pod on its node.
 	early := false
 	for i := range latest {
 		d := &latest[i]
