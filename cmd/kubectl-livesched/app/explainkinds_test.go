@@ -53,7 +53,7 @@ func neverFits() *v1alpha1.PodExplanation {
 		Verdict: v1alpha1.VerdictNeverFits, SchedulerName: "spread", Profile: "spread", Nodes: 119,
 		Pending: &v1alpha1.PendingExplanation{
 			Groups:      []v1alpha1.NodeGroup{{Nodes: 3, Pools: []string{"gpu"}, Refusals: []v1alpha1.Refusal{taint}}},
-			Suggestions: []v1alpha1.Suggestion{{Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu."}},
+			Suggestions: []v1alpha1.Suggestion{{Verified: true, Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu."}},
 		},
 	}
 }

@@ -18,8 +18,9 @@ func simulatedStatus() *v1alpha1.SimulationStatus {
 		return []v1alpha1.ResourceUtilization{{Resource: "cpu", MeanPermille: mean, StddevPermille: stddev}}
 	}
 	return &v1alpha1.SimulationStatus{
-		Pods: 2000, Current: v1alpha1.SimulationOutcome{NodesUsed: 909, Moved: 1204, Utilization: cpu(420, 90)},
-		New: &v1alpha1.SimulationOutcome{Unplaced: 3, NodesUsed: 640, ZoneSkewMax: 14, Moved: 1377, Preemptions: 1, Victims: 2, Utilization: cpu(421, 314)},
+		Pods: 2000, Actual: v1alpha1.SimulationOutcome{NodesUsed: 900, Utilization: cpu(419, 88)},
+		Current: v1alpha1.SimulationOutcome{NodesUsed: 909, Moved: 1204, Utilization: cpu(420, 90)},
+		New:     &v1alpha1.SimulationOutcome{Unplaced: 3, NodesUsed: 640, ZoneSkewMax: 14, Moved: 1377, Preemptions: 1, Victims: 2, Utilization: cpu(421, 314)},
 	}
 }
 

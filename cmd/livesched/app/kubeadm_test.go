@@ -221,6 +221,6 @@ var _ = Describe("A livesched that may not read the Lease of kube-scheduler", fu
 		pod := objects.Pod("default", "pod", "", "1", "1Gi")
 		create(ctx, profile(corev1.DefaultSchedulerName), objects.Node("n", "8", "16Gi", nil), pod)
 		expectBound(ctx, pod)
-		Expect(c.output.String()).To(ContainSubstring("May not watch the Lease of kube-scheduler"))
+		Expect(c.output.String()).To(And(ContainSubstring("May not watch the Lease"), ContainSubstring("kube-system/kube-scheduler")))
 	})
 })

@@ -102,7 +102,7 @@ func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 		}
 		want := [2]podgroup.Group{
 			{
-				Key: got[0].Key, MinMember: 5, Succeeded: 2, Timeout: time.Minute, EvictedWhole: true,
+				Key: got[0].Key, MinMember: 5, Succeeded: 2, Begun: true, Timeout: time.Minute, EvictedWhole: true,
 				Topology: podgroup.Topology{Required: block, Preferred: []string{rack, corev1.LabelTopologyZone}},
 			},
 			{Key: got[1].Key, MinMember: 3, Priority: ptr.To(int32(9)), EvictedWhole: true, Topology: podgroup.Topology{Required: block}},

@@ -21,6 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestHandlerOf(t *testing.T) {
@@ -201,15 +202,18 @@ func TestPodEvents(t *testing.T) {
 		})
 	}
 
-	t.Run("a pod in PreBind, or at the barrier of its group, is cancelled when it is deleted", func(t *testing.T) {
+	t.Run("a pod of a group is cancelled at the barrier when it is deleted, and others in PreBind are not", func(t *testing.T) {
 		s := listening(t)
-		pod := podAt("a", "1", "")
-		s.assume(t, pod, "n1")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		s.preBinding.Add("a", cancel)
-		s.podDeleted(pod, false)
-		if err := context.Cause(ctx); err == nil || err.Error() != "the pod was deleted" {
-			t.Errorf("its context ended with %v", err)
+		member, single := podAt("a", "1", ""), podAt("b", "1", "")
+		objects.MemberOf("g")(member)
+		for _, pod := range []*corev1.Pod{member, single} {
+			s.assume(t, pod, "n1")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			s.preBinding.Add(pod.UID, cancel)
+			s.podDeleted(pod, false)
+			if err := context.Cause(ctx); (err != nil) != (pod == member) || err != nil && err.Error() != "the pod was deleted" {
+				t.Errorf("the context of %s ended with %v", pod.UID, err)
+			}
 		}
 		if n := s.cache.Size().Pods; n != 0 {
 			t.Errorf("%d pods are counted: its plugins may not return", n)

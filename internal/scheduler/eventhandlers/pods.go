@@ -147,11 +147,11 @@ func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 	if err != nil {
 		return // its binding cycle has ended in the meantime, with or without success
 	}
-	// A pod that waits on Permit is rejected and undone by its own binding cycle. So is one in
-	// PreBind or at the barrier of its group, but not before its plugins return, and one in Bind
-	// cannot be stopped, and will fail since the pod is gone: free their resources now.
+	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or
+	// Bind cannot be stopped, and will fail since the pod is gone: free its resources now. One at
+	// the barrier of its group would wait there, and keep the others waiting: end that.
 	if !h.waiting.Reject(pod.UID) {
-		if p := h.preBinding.Get(pod.UID); p != nil {
+		if p := h.preBinding.Get(pod.UID); p != nil && podgroup.KeyOf(pod) != (podgroup.Key{}) {
 			p.CancelPod("the pod was deleted")
 		}
 		if err := h.cache.ForgetPod(logger, assumed); err != nil {
