@@ -57,12 +57,13 @@ func BenchmarkGroup(b *testing.B) {
 				began := time.Now()
 				g := w.loop.newGroupCycle(&popped)
 				g.skip(w.ctx)
-				placed := g.Place(w.ctx)
+				placed := g.attempt(w.ctx)
 				decisions += time.Since(began)
 				if placed == kind.refused {
 					b.Fatalf("the group is placed: %v", placed)
 				}
 				g.TakeBack(w.ctx)
+				g.close(w.ctx)
 				for _, m := range g.members {
 					w.cluster.Queue.Done(m.pod.Pod.UID)
 					m.profile.Release(logr.Discard())
@@ -97,7 +98,7 @@ func BenchmarkGroupPreempts(b *testing.B) {
 				popped := w.cluster.Queue.Pop(logr.Discard())
 				g := w.loop.newGroupCycle(&popped)
 				g.skip(w.ctx)
-				if g.Place(w.ctx) {
+				if g.attempt(w.ctx) {
 					b.Fatal("the group is placed")
 				}
 				began := time.Now()
@@ -106,6 +107,7 @@ func BenchmarkGroupPreempts(b *testing.B) {
 				if plan == nil || err != nil {
 					b.Fatalf("no victims: %v", err)
 				}
+				g.close(w.ctx)
 				for _, m := range g.members {
 					w.cluster.Queue.Done(m.pod.Pod.UID)
 					m.profile.Release(logr.Discard())
