@@ -245,8 +245,8 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	return barrier
 }
 
-// tooFew is why a group fails of which pods are gone since it was popped, so that only some are
-// left. The queue looks at what it needs again.
+// tooFew sets the reason of a group that has lost pods since it was popped: too few are left. The
+// queue compares them with what the group needs again.
 func (g *groupCycle) tooFew(left int) {
 	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since", g.Group.Key, left))
 	g.Why.Err = errFewerThanNeeded
