@@ -31,8 +31,9 @@ import (
 	"github.com/livesched/livesched/internal/namedwatch"
 )
 
-// ErrLost is the error of a process that lost the lease and tries to take it again. It must not:
-// what another leader has done in between is unknown to it.
+// ErrLost is the error of a process that lost the lease and tries to take or release it. It must
+// not take it again, since it does not know what another leader has done in between, and must not
+// release the lease of another leader.
 var ErrLost = errors.New("this process has lost the lease")
 
 // Config configures a Lock. All fields are required.
@@ -168,6 +169,11 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 // Update takes, renews or releases the lease.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
+		// The elector releases the lease if it held it at the last renewal. After a pause of the
+		// process another one may hold it, which Get has found.
+		if l.cfg.Term.ended() {
+			return ErrLost
+		}
 		l.cfg.Term.End()
 		return l.LeaseLock.Update(ctx, record)
 	}

@@ -43,8 +43,8 @@ const (
 type world struct {
 	*testing.T
 	client *fake.Clientset
-	// cut makes the renewals of replica a fail.
-	cut atomic.Bool
+	// cut makes the renewals of replica a fail, and stall makes them fail only once it is over.
+	cut, stall atomic.Bool
 }
 
 // inWorld runs a test in a bubble, whose clock jumps.
@@ -70,7 +70,7 @@ func (w *world) start(name string) *replica {
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(w.Context())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &cuttable{Lock: r.lock, cut: func() bool { return name == "a" && w.cut.Load() }}, ReleaseOnCancel: true,
+		Lock: &cuttable{Lock: r.lock, cut: func() bool { return name == "a" && w.isCut() }}, ReleaseOnCancel: true,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(r.leads) }, OnStoppedLeading: func() {}},
 	})
@@ -88,10 +88,27 @@ func (w *world) start(name string) *replica {
 	return r
 }
 
+// isCut reports whether a renewal of replica a fails.
+func (w *world) isCut() bool {
+	stalled := w.stall.Load()
+	for w.stall.Load() {
+		time.Sleep(time.Second)
+	}
+	return stalled || w.cut.Load()
+}
+
 // cuttable is a Lock whose writes fail while it is cut off.
 type cuttable struct {
 	*Lock
 	cut func() bool
+}
+
+// Get fails when ctx has ended, as it does with a real client.
+func (c *cuttable) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	return c.Lock.Get(ctx)
 }
 
 func (c *cuttable) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
@@ -281,4 +298,24 @@ func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// client-go's elector releases the lease that it last knew as its own, whoever holds it by now.
+func TestALeaderThatWasStoppedDoesNotReleaseTheLeaseOfAnother(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leader, follower := w.pair()
+		w.stall.Store(true)
+		w.pass(2 * leaseDuration)
+		if !follower.isLeading() {
+			t.Fatal("the follower does not lead")
+		}
+		w.stall.Store(false)
+		<-leader.over
+		if holder := ptr.Deref(w.lease().Spec.HolderIdentity, ""); holder != "b" {
+			t.Errorf("the lease has the holder %q", holder)
+		}
+		if err := follower.term.Check(); err != nil {
+			t.Errorf("the term of the follower: %v", err)
+		}
+	})
 }
