@@ -8,9 +8,11 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,33 +153,13 @@ func registeredMetrics(t *testing.T) sets.Set[string] {
 // docs/development.md, which has all of them.
 func TestEveryPackageIsDescribed(t *testing.T) {
 	page := read(t, "docs/development.md").text
-	packages := sets.New[string]()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(root, path)
-		switch {
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bin" || strings.HasPrefix(d.Name(), ".") && path != root):
-			return fs.SkipDir
-		case d.IsDir() && path != root:
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-				return fs.SkipDir // a module of its own
-			}
-		case filepath.Ext(path) == ".go":
-			packages.Insert(filepath.Dir(name))
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := packages(t)
 	for name := range packages {
 		if !strings.Contains(page, "\n| `"+name+"` |") {
 			t.Errorf("docs/development.md does not describe the package %s", name)
 		}
 	}
-	if packages.Len() < 50 {
-		t.Errorf("found only the packages %v", sets.List(packages))
+	if len(packages) < 50 {
+		t.Errorf("found only the packages %v", slices.Sorted(maps.Keys(packages)))
 	}
 }

@@ -11,6 +11,7 @@
 //	                   and files of this repository exist
 //	manifests_test.go  objects of livesched are valid
 //	upgrade_test.go    the files that follow a version of Kubernetes are those of the table
+//	layers_test.go     imports go downwards, in the order of internal/layers.txt
 //	names_test.go      reasons, verdicts, metrics, flags and packages exist, and are all described
 //
 // The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes
