@@ -58,7 +58,7 @@ var DecisionResultNames = []string{
 // Decision is one attempt to schedule a pod, or a pod group none of whose pods was
 // tried by itself, because too few of them can fit.
 type Decision struct {
-	// number is that of the decision. Each leader numbers its decisions from 1.
+	// number is the number of the decision. Each leader counts its decisions from 1.
 	// +optional
 	Number int64 `json:"number,omitempty"`
 

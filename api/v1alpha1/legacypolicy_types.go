@@ -45,7 +45,7 @@ type LegacyPolicy struct {
 // PredicatePolicy is one predicate of a legacy policy.
 type PredicatePolicy struct {
 	// name of the predicate. With an argument, the name can be any name except
-	// that of a predicate that takes no argument.
+	// the name of a predicate that takes no argument.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -64,7 +64,7 @@ type SuggestionType string
 const (
 	// SuggestionFree frees resources on a node.
 	SuggestionFree SuggestionType = "Free"
-	// SuggestionAddNode adds nodes like those of a pool.
+	// SuggestionAddNode adds nodes like the nodes of a pool.
 	SuggestionAddNode SuggestionType = "AddNode"
 	// SuggestionTolerate adds tolerations to the pod.
 	SuggestionTolerate SuggestionType = "Tolerate"

@@ -44,10 +44,10 @@ type Simulation struct {
 
 // SimulationSpec is the change that is simulated, and the pods that are decided.
 type SimulationSpec struct {
-	// profiles replace those of the same names in the cluster, or are added.
+	// profiles replace profiles of the same names in the cluster, or are added.
 	// +optional
 	Profiles []SchedulerProfile `json:"profiles,omitempty"`
-	// policies replace those of the same names in the cluster, or are added.
+	// policies replace policies of the same names in the cluster, or are added.
 	// +optional
 	Policies []SchedulingPolicy `json:"policies,omitempty"`
 

@@ -142,7 +142,7 @@ func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.Typ
 	case typeMeta.Kind != kind || typeMeta.APIVersion != version:
 		return apierrors.NewBadRequest(fmt.Sprintf("the request must be of the kind %s of %s", kind, version))
 	case namespace != "" && meta.Namespace != "" && meta.Namespace != namespace, namespace == "" && meta.Namespace != "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) is not that of the request (%s)", meta.Namespace, namespace))
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) differs from the namespace of the request (%s)", meta.Namespace, namespace))
 	}
 	meta.Namespace = namespace
 	return nil

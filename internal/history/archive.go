@@ -115,7 +115,7 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 }
 
 // errOthers means that the index differs from the API server.
-var errOthers = errors.New("somebody else has changed it")
+var errOthers = errors.New("another client has changed it")
 
 // write creates or updates.
 func (a *Archive) write(ctx context.Context, c *change) error {

@@ -50,9 +50,9 @@ func newCapacity(shared *options) *cobra.Command {
 	}
 	addOptionalFilesFlags(command, &o.files, &o.recursive, "a Pod, or an object with pod templates")
 	o.nodes.addFlags(command)
-	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that in the file, or that of your context.")
+	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace in the file, or of your context.")
 	command.Flags().StringVar(&o.template, "template", "", "Pod template to count if there are several, such as worker, or deployment/web of a file with several objects.")
-	command.Flags().StringVar(&o.schedulerName, "scheduler-name", "", "Scheduler name of the counted pods. Default: that of the pod.")
+	command.Flags().StringVar(&o.schedulerName, "scheduler-name", "", "Scheduler name of the counted pods. Default: the scheduler name of the pod.")
 	command.Flags().Int32Var(&o.limit, "limit", 5000, "Count up to this number of pods, at most 5000.")
 	command.Flags().Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score.")
 	_ = command.RegisterFlagCompletionFunc("template", function(o.templateNames)) // fails only if the flag does not exist
@@ -157,7 +157,7 @@ func namedGroupLine(c *v1alpha1.Capacity) string {
 	}
 	switch named.Use {
 	case v1alpha1.PodGroupTogether:
-		return fmt.Sprintf("The size of a group is that of the PodGroup %s in the cluster.", named.Name)
+		return fmt.Sprintf("The size of a group comes from the PodGroup %s in the cluster.", named.Name)
 	case v1alpha1.PodGroupOneByOne:
 		return fmt.Sprintf("Single pods were counted: the PodGroup %s in the cluster has the policy to schedule them one by one.", named.Name)
 	case v1alpha1.PodGroupLeftToPlugin:

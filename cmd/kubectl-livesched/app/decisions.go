@@ -45,7 +45,7 @@ func newDecisions(shared *options) *cobra.Command {
 		Long: "List the latest decisions of the scheduler, the last one first: which node each pod got, of how many that it fitted, or why it got none. " +
 			"With a name, list those about a pod, or about a pod group and its pods. A row stands for all decisions about a pod that follow each other and are " +
 			"alike, such as Unschedulable x12. With -o wide, rows have the score, the attempt and the revision of the profile, and nothing is shortened.\n\n" +
-			"The leader keeps the last 65,536 decisions in memory, unless its flag --decision-log-size says otherwise.\n\n" +
+			"The leader keeps the last 65,536 decisions in memory, unless its flag --decision-log-size has another value.\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to list " +
 			"decisions.livesched.io in the namespace of the pods, which the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
 		Example: "  kubectl livesched decisions -n ml\n\n  kubectl livesched decisions pod/train-7 -n ml\n\n" +
@@ -55,7 +55,7 @@ func newDecisions(shared *options) *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that of your context.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace of your context.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List decisions about the pods of all namespaces.")
 	flags.IntVar(&o.limit, "limit", 20, "Largest number of rows, or with -o json and the like of decisions, from 1 to 10000.")
 	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+suggest.OneOf(v1alpha1.DecisionResultNames)+".")

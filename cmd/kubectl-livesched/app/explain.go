@@ -58,7 +58,7 @@ func newExplain(shared *options) *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: that of your context.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace of your context.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Explain the pending pods of all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Explain the pending pods that this label selector matches, such as app=web.")
 	flags.StringVar(&o.node, "node", "", "Explain why the pod is not on this node: what refuses it, or its scores there.")

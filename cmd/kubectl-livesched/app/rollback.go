@@ -47,13 +47,13 @@ func newRollback(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rollback " + objectUsage,
 		Short: "Restore an earlier revision of a profile or policy",
-		Long: "Apply the spec of a revision again, by default that of the revision before the active one. If the spec changes while the command runs, the " +
-			"command fails. The annotation kubernetes.io/change-cause becomes that of the revision.\n\n" +
+		Long: "Apply the spec of a revision again, by default of the revision before the active one. If the spec changes while the command runs, the " +
+			"command fails. The annotation kubernetes.io/change-cause gets its value from the revision.\n\n" +
 			"A revision of a profile includes the policy that it was built on. If that policy has changed since, --policy=restore restores it " +
 			"as well, and --policy=keep builds the profile on the current policy. Without --policy, the command restores the policy if no other " +
 			"profile builds on it, and otherwise changes nothing.\n\n" +
 			"With --dry-run, the command shows what would change, as `kubectl livesched diff` does, and changes nothing.\n\n" +
-			"Exit codes: 0 if the spec is that of the revision now, or would be, and 2 if the command fails. With --wait it also fails if livesched does " +
+			"Exit codes: 0 if the spec equals the spec of the revision now, or would equal it, and 2 if the command fails. With --wait it also fails if livesched does " +
 			"not accept the spec, or has not programmed it before --timeout.",
 		Example: "  kubectl livesched rollback binpack --wait\n\n" +
 			"  # Show what would change\n  kubectl livesched rollback profile/binpack --to-revision 3 --dry-run=server\n\n" +

@@ -44,8 +44,8 @@ func newSimulate(shared *options) *cobra.Command {
 		Short: "Show what a change of profiles, policies or nodes would do",
 		Long: "Show what a change of profiles, policies or nodes would do. A running livesched lifts pods off their nodes in a copy of its state, and " +
 			"decides them again: once as it is configured, and once with the objects in the files. Nothing in the cluster changes.\n\n" +
-			"With TYPE/NAME, only the pods of that object are decided, such as those of a Deployment or a Job. With --scheduler-name, pods are decided as if " +
-			"they had that scheduler name, also those of other schedulers.\n\n" +
+			"With TYPE/NAME, only the pods of that object are decided, such as the pods of a Deployment or a Job. With --scheduler-name, pods are decided as if " +
+			"they had that scheduler name, also pods of other schedulers.\n\n" +
 			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has changed since the pods were scheduled, " +
 			"and nodes of equal score are drawn.\n\n" + print.SimulationLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
@@ -69,7 +69,7 @@ func newSimulate(shared *options) *cobra.Command {
 	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were scheduled last), pending, or all. At most 5000. With TYPE/NAME, the default is all.")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Only pods of this namespace. Default: all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Only pods with these labels.")
-	flags.StringVar(&o.schedulerName, "scheduler-name", "", "Decide the pods as if they had this scheduler name. Default: that of each pod.")
+	flags.StringVar(&o.schedulerName, "scheduler-name", "", "Decide the pods as if they had this scheduler name. Default: the scheduler name of each pod.")
 	flags.Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score. The same seed in the same state gives the same result.")
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
 		"nodesUsed>current. The flag can be repeated.")

@@ -54,7 +54,7 @@ func newSnapshot(shared *options) *cobra.Command {
 			"resource snapshots.livesched.io with the name redacted or, for --redact=false and --pseudonyms, plain. The ClusterRole livesched-debugger " +
 			"includes both.",
 		Example: "  kubectl livesched snapshot --file bug.gz\n  kubectl livesched replay bug.gz\n\n" +
-			"  # With a file for yourself that says which pod is which\n  kubectl livesched snapshot --file bug.gz --pseudonyms names.tsv",
+			"  # With a file for yourself that has the names of the pods\n  kubectl livesched snapshot --file bug.gz --pseudonyms names.tsv",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },

@@ -71,10 +71,10 @@ func newStatus(shared *options) *cobra.Command {
 		Use:   "status [NAME | profile/NAME]...",
 		Short: "Show profiles and policies, their active revisions, and the pending pods",
 		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
-			"profiles and policies. The tables have at most 80 columns, or those of the terminal: -o wide shows whole names and more columns.\n\n" +
+			"profiles and policies. The tables are at most 80 columns wide, or as wide as the terminal: -o wide shows whole names and more columns.\n\n" +
 			"The command asks a running livesched for the numbers of pods. That requires the permissions of the Role livesched-client in livesched's " +
 			"namespace, and the permission to list queues.livesched.io, which the ClusterRole livesched-viewer has. If there is no answer, these columns " +
-			"have a -, and the last line says why.",
+			"have a -, and the last line has the reason.",
 		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  kubectl livesched status -w",
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}

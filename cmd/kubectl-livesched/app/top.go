@@ -41,9 +41,9 @@ func newTop(shared *options) *cobra.Command {
 		Short: "Watch queues, rates, reloads and the pods that wait",
 		Long: "Watch a running livesched: the pending pods of each profile by queue, the pods that it places a second, its last reload, and the kinds of pods " +
 			"that got no node. Press ? for the keys. Without a terminal, or with --once, the command prints this once.\n\n" +
-			"Rates and kinds of pods are those of the last 1,000 decisions. The numbers of pods are those of `status`, - if they are unknown.\n\n" +
-			"The command requires the permissions of `status`, those of the Role livesched-client in livesched's namespace, and the permission to list " +
-			"decisions.livesched.io, in all namespaces or in that of --namespace. It shows what you may not read as an error, and the rest.",
+			"Rates and kinds of pods come from the last 1,000 decisions. The numbers of pods are the same as in `status`, - if they are unknown.\n\n" +
+			"The command requires the permissions of `status`, the permissions of the Role livesched-client in livesched's namespace, and the permission to list " +
+			"decisions.livesched.io, in all namespaces or in the namespace of --namespace. It shows what you may not read as an error, and the rest.",
 		Example: "  kubectl livesched top\n\n  # One frame, for a report\n  kubectl livesched top --once -n ml",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },

@@ -39,7 +39,7 @@ func newValidate(shared *options) *cobra.Command {
 			"build on, scheduler names in use, immutable fields, and profiles that livesched would no longer accept.\n\n" +
 			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its arguments.\n\n" +
 			"Each error is a line FILE:LINE: error: TEXT, which editors and CI systems understand. -o github prints workflow commands of GitHub Actions, " +
-			"which annotate the files. With -k, lines are those of the output of `kubectl kustomize`.\n\n" +
+			"which annotate the files. With -k, line numbers refer to the output of `kubectl kustomize`.\n\n" +
 			"Exit codes: 0 if there are no errors, 1 if there are, 2 if the command fails.",
 		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f profiles/\n\n" +
 			"  # A kustomization, and a URL\n  kubectl livesched validate -k overlays/prod\n  kubectl livesched validate -f https://example.com/binpack.yaml\n\n" +

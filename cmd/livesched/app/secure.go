@@ -69,7 +69,7 @@ func newSecureOptions() SecureOptions {
 func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health, profiles and explanations over HTTPS, to those whom the API server permits. 0 turns it off.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of --secure-port. 0.0.0.0 and :: mean all interfaces and IP families.")
-	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by those of intermediate authorities. livesched reads it again when it changes. Empty means the certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
+	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by the certificates of intermediate authorities. livesched reads it again when it changes. Empty means the certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
 	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths, "Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
 }

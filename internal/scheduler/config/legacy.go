@@ -219,7 +219,7 @@ func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.P
 func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	if first, ok := l.from[plugin]; ok {
 		if l.weights[plugin] != int64(weight) {
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like that of %s: both are plugin %s, which runs once", l.weights[plugin], first, plugin)
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like the weight of %s: both are plugin %s, which runs once", l.weights[plugin], first, plugin)
 		}
 		return
 	}
@@ -233,7 +233,7 @@ func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others 
 	if others == 0 {
 		l.from[plugin] = path
 	} else if one := l.weights[plugin] / int64(others); one != int64(weight) {
-		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like that of %s: all priorities with a %s must have the same weight", one, l.from[plugin], argument)
+		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like the weight of %s: all priorities with a %s must have the same weight", one, l.from[plugin], argument)
 		weight = int32(one)
 	}
 	l.weights[plugin] += int64(weight)

@@ -127,7 +127,7 @@ func (s *Secret) problem(policy string) (reason, problem string) {
 
 func keyProblem(err error) string {
 	if strings.Contains(err.Error(), "does not match") {
-		return fmt.Sprintf("has a key in %s that is not that of the certificate in %s", SecretKey, SecretCertificate)
+		return fmt.Sprintf("has a key in %s that does not match the certificate in %s", SecretKey, SecretCertificate)
 	}
 	return fmt.Sprintf("has no private key in PEM form in %s", SecretKey)
 }

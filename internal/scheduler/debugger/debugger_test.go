@@ -220,7 +220,7 @@ func TestReportHasTheDifferences(t *testing.T) {
 	d.pauses()
 	d.clock.Step(settle)
 	d.Eventually(reported).Should(BeClosed())
-	d.Expect(d.lines("The API server says otherwise")).To(Equal([]string{
+	d.Expect(d.lines("The API server has something else")).To(Equal([]string{
 		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not have it" "uid"="bound"`,
 	}))
 	d.Expect(d.lines("Cache and queue differ from the API server")).To(Equal([]string{`"differences"=1`}))

@@ -147,7 +147,7 @@ func dumpNominations(logger klog.Logger, state *State) {
 }
 
 func logDifferences(logger klog.Logger, differences []Difference) {
-	l := lines{logger: logger, what: "The API server says otherwise"}
+	l := lines{logger: logger, what: "The API server has something else"}
 	defer l.end()
 	for _, d := range differences {
 		fields := []any{"kind", d.Kind, "object", d.Object, "detail", d.Detail}

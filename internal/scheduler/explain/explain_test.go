@@ -64,7 +64,7 @@ func TestAPodThatFitsWhenPodsEnd(t *testing.T) {
 		"4 web TaintToleration/UntoleratedTaint NodeResourcesFit/InsufficientResource (4 nvidia.com/gpu on 4, web-0)",
 		"Free: Free 4 nvidia.com/gpu on one of 2 nodes of the pool a100.",
 		"Free: Free 2 cpu and 1 nvidia.com/gpu on one node of the pool a100.",
-		"AddNode: Add a node like those of the pool a100.",
+		"AddNode: Add a node like the nodes of the pool a100.",
 	}
 	if diff := cmp.Diff(want, lines(x)); diff != "" {
 		t.Error(diff)

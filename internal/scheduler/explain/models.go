@@ -100,7 +100,7 @@ func (m *model) text(count int) string {
 		nodes = fmt.Sprintf("%d nodes", count)
 	}
 	if m.pool != nodepool.None {
-		return fmt.Sprintf("Add %s like those of the pool %s.", nodes, m.pool)
+		return fmt.Sprintf("Add %s like the nodes of the pool %s.", nodes, m.pool)
 	}
 	a := m.GetAllocatable()
 	cpu, memory := cpuText(a.GetMilliCPU()), resource.NewQuantity(a.GetMemory(), resource.BinarySI)

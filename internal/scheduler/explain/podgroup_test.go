@@ -136,10 +136,10 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 		{"there is room", 9, nil, v1alpha1.VerdictWaitingForTurn, "9 pods of the pod group default/train must be placed together", nil},
 		{"more nodes", 20, nil, v1alpha1.VerdictGroupDoesNotFit,
 			"Of the pod group default/train, 20 pods must be placed together, but only 9 fit now. The pod by itself fits on 4 of 5 nodes.",
-			[]string{"AddNode 6 web: Add 6 nodes like those of the pool web.", "AddNode 3 batch: Add 3 nodes like those of the pool batch."}},
+			[]string{"AddNode 6 web: Add 6 nodes like the nodes of the pool web.", "AddNode 3 batch: Add 3 nodes like the nodes of the pool batch."}},
 		{"a domain that is too small", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = rack }, v1alpha1.VerdictGroupDoesNotFit,
 			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The pod by itself fits on 4 of 5 nodes.",
-			[]string{"AddNode 1 batch: Add a node like those of the pool batch. They need the labels of the domain where most pods of the group fit."}},
+			[]string{"AddNode 1 batch: Add a node like the nodes of the pool batch. They need the labels of the domain where most pods of the group fit."}},
 		{"domains that are not there", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
 			"No node has the labels that the pod group default/train requires. 9 of its pods must be placed together.", nil},
 		{"no node takes a pod", 2, func(c *cluster, g *explain.Group) {
@@ -149,7 +149,7 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			g.Pods[0].Spec.PriorityClassName = "x" // the others demand the same
 		}, v1alpha1.VerdictFitsWhenFreed, "", []string{
 			"Tolerate 0 gpu: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool gpu.",
-			"AddNode 1 web: Add a node like those of the pool web.", "AddNode 1 batch: Add a node like those of the pool batch.",
+			"AddNode 1 web: Add a node like the nodes of the pool web.", "AddNode 1 batch: Add a node like the nodes of the pool batch.",
 		}},
 		{"all nodes are too small", 2, func(c *cluster, g *explain.Group) {
 			tolerating(g)

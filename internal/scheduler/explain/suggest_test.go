@@ -127,7 +127,7 @@ func TestNewNodesHaveStaticPods(t *testing.T) {
 		t.Errorf("a new node has 2.5 cpu beside its static pod, but got %v", got)
 	}
 	x = c.explain(explain.Pending{Pod: pod("p", "2500m", "1Gi")})
-	if diff := cmp.Diff([]string{"Add a node like those of the pool small."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
+	if diff := cmp.Diff([]string{"Add a node like the nodes of the pool small."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
 		t.Error(diff)
 	}
 	x = c.explain(explain.Pending{Pod: pod("p", "16", "1Gi")})

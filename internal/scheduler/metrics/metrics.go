@@ -243,14 +243,14 @@ var APIServerVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 // of object.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "livesched_plugin_event_handler_panics_total",
-	Help: "Number of panics of event handlers of plugins, by the plugin and the kind of the objects that the handler is told of.",
+	Help: "Number of panics of event handlers of plugins, by plugin and kind of the objects that the handler receives.",
 }, []string{"plugin", "kind"})
 
 // SlowCycles counts the scheduling cycles that took long, by profile. A series is deleted with
 // those that [FindSeries] finds.
 var SlowCycles = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "livesched_slow_scheduling_cycles_total",
-	Help: "Number of scheduling cycles that took 100 ms or longer, by profile. The log says what took longest in each.",
+	Help: "Number of scheduling cycles that took 100 ms or longer, by profile. The log lists what took longest in each.",
 }, []string{LabelProfile})
 
 // Values of the label "result" of [PodGroupScheduling].

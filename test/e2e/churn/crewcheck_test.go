@@ -69,7 +69,7 @@ func (w *world) unsettledCrew(ctx context.Context) (found findings) {
 // The outcomes of a member's comparison with the API server, in its log.
 const (
 	equalLine      = `"msg":"Cache and queue match the API server"`
-	differenceLine = `"msg":"The API server says otherwise"`
+	differenceLine = `"msg":"The API server has something else"`
 	differentLine  = `"msg":"Cache and queue differ from the API server"`
 )
 

@@ -62,7 +62,7 @@ func gpuPod() *v1alpha1.PodExplanation {
 			},
 			Suggestions: []v1alpha1.Suggestion{
 				{Type: v1alpha1.SuggestionTolerate, Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu.", Verified: true},
-				{Type: v1alpha1.SuggestionAddNode, Description: "Add a node like those of the pool gpu."},
+				{Type: v1alpha1.SuggestionAddNode, Description: "Add a node like the nodes of the pool gpu."},
 			},
 			WaitsFor: []v1alpha1.EventAwaited{
 				{Event: "Pod/Delete", Plugins: []string{"NodeResourcesFit"}}, {Event: "Node/UpdateNodeTaint", Plugins: []string{"TaintToleration"}},
@@ -86,7 +86,7 @@ ux/gpu1 has been pending for 3s: no node fits (of 119). Profile spread, attempt
     - Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3
       nodes of the pool gpu.
   Might help, not tried:
-    - Add a node like those of the pool gpu.
+    - Add a node like the nodes of the pool gpu.
 NODES   POOL                   WHY NOT
 3       gpu                    taint nvidia.com/gpu=present:NoSchedule
 116     small, large, medium   no nvidia.com/gpu (1 requested)

@@ -50,7 +50,7 @@ func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 		}
 	}
 	if len(skipped) > 0 {
-		terminal.Of(w).Line("Extenders are not called: those of " + strings.Join(skipped, ", ") + ".")
+		terminal.Of(w).Line("The extenders of " + strings.Join(skipped, ", ") + " are not called.")
 	}
 	terminal.Of(w).Line(SimulationLimits)
 	return nil

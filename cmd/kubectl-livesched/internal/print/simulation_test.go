@@ -60,7 +60,7 @@ Victim: default/batch-4 on node-7, preempted by ml/train-6.
 There are more preemptions: livesched stopped looking for them, because it takes too long.
 Unplaced: ml/train-7: 0/912 nodes are available: 912 Insufficient cpu.
 ... and 2 more unplaced pods
-Extenders are not called: those of mine.
+The extenders of mine are not called.
 `
 	if diff := cmp.Diff(want, out.String()[:min(len(want), out.Len())]); diff != "" {
 		t.Error(diff)

@@ -39,7 +39,7 @@ var keys = []string{
 	"Home, End, g, G      scroll to the beginning, to the end",
 	"?, h                 this help",
 	"",
-	"Decisions and placed pods a second are those of the last minute at most.",
+	"Decisions and placed pods a second are averages over at most the last minute.",
 	"WAITING has the pods whose last decision gave them no node. Pods whose names",
 	"differ in what a controller generates are in one line.",
 }
