@@ -1,17 +1,26 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leaks fails tests that leave goroutines behind.
+// Package leaks fails tests that leave goroutines behind, and turns on the scheduler's self-checks.
 package leaks
 
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/livesched/livesched/internal/selfcheck"
 )
+
+// Tests check the structures of the scheduler against a recount, and benchmarks do not.
+func init() {
+	selfcheck.Enable(!slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") }))
+}
 
 // patience is the time in which goroutines may end after a request to stop. kube-scheduler's metric
 // recorders check once a second whether to end, which is longer than goleak waits by itself. Find

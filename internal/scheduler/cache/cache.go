@@ -13,6 +13,8 @@ import (
 	"k8s.io/klog/v2"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/selfcheck"
 )
 
 // Cache holds the nodes and pods of the cluster, assumed pods included. The package comment
@@ -196,11 +198,16 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	}
 	s.beginRefresh()
 	s.changes = c.changes
+	var err error
 	if c.feed.snapshot == s && s.source == c {
-		return c.feed.flush(logger)
+		err = c.feed.flush(logger)
+	} else {
+		c.fillLocked(s)
 	}
-	c.fillLocked(s)
-	return nil
+	if selfcheck.Wanted(len(c.pods) + len(c.nodes)) {
+		selfcheck.Report(c.checkLocked(s))
+	}
+	return err
 }
 
 // Changes is Snapshot.Changes of a snapshot that would be refreshed now.

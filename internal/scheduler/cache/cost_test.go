@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/internal/selfcheck"
 )
 
 // filled returns a cache of that many nodes in three zones with a pod on each, and its snapshot,
@@ -71,6 +73,8 @@ func look(tb testing.TB, s *Snapshot) {
 }
 
 func TestCost(t *testing.T) {
+	selfcheck.Enable(false) // the checks allocate
+	defer selfcheck.Enable(true)
 	// Objects that frequent operations allocate, on clusters of any size. Each operation leaves its
 	// cluster as it was.
 	sizes := []int{10, 1000, 20000}

@@ -87,7 +87,7 @@ type waiting struct {
 	state atomic.Pointer[state]
 }
 
-// state is what a wait waits for.
+// state is the condition that the wait is blocked on.
 type state struct {
 	what string
 	// missing is the number of bound pods or claims that the cache lacks.

@@ -296,7 +296,7 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 }
 
 // mayFitOnEmptied returns the nodes on which the pod might fit if they had no pods, and some of
-// them, of each group. Of required pod affinity, the plugin says that no pod's end helps; but a pod
+// them, of each group. Of required pod affinity, the plugin reports that no pod's end helps; but a pod
 // that matches its own affinity is let in where there is no other that does.
 func (e *explainer) mayFitOnEmptied() (all, some []string) {
 	if slices.ContainsFunc(e.everywhere, isUnresolvable) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/selfcheck"
 )
 
 // Config holds the dependencies of a Queue.
@@ -323,7 +324,11 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 			e = nil
 		}
 	}
-	return Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
+	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
+	if selfcheck.Wanted(len(q.pods)) {
+		selfcheck.Report(q.checkLocked())
+	}
+	return popped
 }
 
 // takeLocked puts a waiting pod in flight, and acquires the Holder of its settings.

@@ -746,7 +746,15 @@ func (w *twinWorld) compare() {
 		}
 	}
 	w.compareNominations()
-	w.compareStructure()
+	if err := w.queue.checkLocked(); err != nil {
+		w.fatalf("%v", err)
+	}
+	w.compareHeld()
+	for _, k := range w.queue.unschedulable.ordered {
+		if len(k.byKey) > 0 && k.pods > len(k.groups) {
+			w.note("a group of several pods")
+		}
+	}
 	if w.step%50 == 0 {
 		w.compareGauges(counts)
 	}
@@ -787,83 +795,6 @@ func (w *twinWorld) compareNominations() {
 	}
 	if size := int(w.queue.nominator.size.Load()); size != len(want) {
 		w.fatalf("%d nominations, want %d", size, len(want))
-	}
-}
-
-// compareStructure checks the invariants that the API does not show: each entry is in the structure
-// of its place, and in no other.
-func (w *twinWorld) compareStructure() {
-	q := w.queue
-	found := map[*entry]bool{}
-	check := func(e *entry, i int, ok bool) {
-		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdatedLocked() && e.profile != q.rules.profiles[e.pod.Spec.SchedulerName] {
-			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
-		}
-		found[e] = true
-	}
-	for place, h := range map[Place]*podHeap{Active: &q.active, Backoff: &q.backoff, ErrorBackoff: &q.errorBackoff} {
-		for i, e := range h.entries {
-			check(e, i, e.place == place)
-			if i > 0 && h.Less(i, (i-1)/2) {
-				w.fatalf("%v is out of order", place)
-			}
-		}
-	}
-	for i, e := range q.unschedulable.entries {
-		check(e, i, e.place.awaitsEvent())
-	}
-	w.compareGroups()
-	w.compareHeld()
-	for e := q.inFlight.first; e != nil; e = e.flight.next {
-		if found[e] || e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
-			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
-		}
-		found[e] = true
-	}
-	if len(found) != len(q.pods) {
-		w.fatalf("%d pods are in places, %d are known", len(found), len(q.pods))
-	}
-}
-
-// compareGroups checks that each waiting pod is in the one group that it belongs to, and that no
-// group is empty.
-func (w *twinWorld) compareGroups() {
-	waiting := &w.queue.unschedulable
-	grouped := 0
-	for i, k := range waiting.ordered {
-		if k.index != i || waiting.kinds[k.kindKey] != k || k.pods == 0 {
-			w.fatalf("kind %+v is misplaced", k.kindKey)
-		}
-		known := len(k.byKey)
-		if k.unknown != nil {
-			known++
-		}
-		if known != len(k.groups) {
-			w.fatalf("kind %+v has %d groups and knows %d", k.kindKey, len(k.groups), known)
-		}
-		pods := 0
-		for j, g := range k.groups {
-			if g.index != j || g.kind != k || len(g.entries) == 0 || g != k.unknown && k.byKey[g.key] != g {
-				w.fatalf("group %q of kind %+v is misplaced", g.key, k.kindKey)
-			}
-			for n, e := range g.entries {
-				key, ok := waiting.keyOf(e)
-				if e.group != g || e.indexInGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) || ok && string(key) != g.key {
-					w.fatalf("%s is in a wrong group", e.pod.UID)
-				}
-			}
-			pods += len(g.entries)
-			if len(g.entries) > 1 && g != k.unknown {
-				w.note("a group of several pods")
-			}
-		}
-		if pods != k.pods {
-			w.fatalf("kind %+v counts %d pods of %d", k.kindKey, k.pods, pods)
-		}
-		grouped += pods
-	}
-	if len(waiting.kinds) != len(waiting.ordered) || grouped != len(waiting.entries) {
-		w.fatalf("%d of %d pods are in groups of %d of %d kinds", grouped, len(waiting.entries), len(waiting.ordered), len(waiting.kinds))
 	}
 }
 
