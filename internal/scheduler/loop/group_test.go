@@ -45,7 +45,7 @@ type ledger struct {
 	once bool
 }
 
-func (*ledger) Name() string { return "Ledger" }
+func (*ledger) Name() string { return "PluginOfTheTest" }
 
 func (l *ledger) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	if status := l.refuse[pod.Name]; status != nil {
@@ -82,21 +82,27 @@ type groupWorld struct {
 }
 
 func newGroupWorld(t testing.TB) *groupWorld {
+	l := &ledger{refuse: map[string]*fwk.Status{}}
+	w := newWorld(t, func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return l, nil })
+	w.ledger = l
+	return w
+}
+
+// newWorld returns a world whose profile has a plugin more.
+func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)) *groupWorld {
 	metrics.Register()
 	w := &groupWorld{
-		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(),
-		ledger: &ledger{refuse: map[string]*fwk.Status{}}, reasons: map[string]string{},
+		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(), reasons: map[string]string{},
 	}
+	const name = "PluginOfTheTest"
 	var err error
 	w.cluster, err = sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
 		Profile: configv1.KubeSchedulerProfile{
 			SchedulerName: ptr.To("mine"),
-			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: w.ledger.Name()}}}},
+			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: name}}}},
 		},
 		Parallelism: 1,
-	}, sidebyside.FastPath, framework.Registry{
-		w.ledger.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w.ledger, nil },
-	})
+	}, sidebyside.FastPath, framework.Registry{name: plugin})
 	w.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(w.cluster.Close)
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
