@@ -99,7 +99,7 @@ func (a *Algorithm) Schedule(ctx context.Context, p Params, state fwk.CycleState
 		return a.newScalar(r).schedule(ctx)
 	}
 	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
-		a.count(r, metrics.PathScalar, reason)
+		a.fast.engine.Count(metrics.PathScalar, reason)
 		return a.newScalar(r).schedule(ctx)
 	}
 	if a.fast.verify {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -30,7 +29,6 @@ const (
 type fastPath struct {
 	engine *fastpath.Engine
 	verify bool
-	counts decisionCounts
 }
 
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
@@ -38,20 +36,20 @@ func (a *Algorithm) scheduleFast(ctx context.Context, r request) (Decision, erro
 	attempt := a.decideFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
 		if placement, ok := a.take(ctx, fit); ok {
-			a.count(r, metrics.PathFast, placement.Uncached)
+			a.fast.engine.Count(metrics.PathFast, placement.Uncached)
 			return Decision{Result: resultOf(placement), fit: fit}, nil
 		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
 		if err := a.explain(ctx, r, unfit); err != nil {
-			a.count(r, metrics.PathFast, fastpath.NoFit)
+			a.fast.engine.Count(metrics.PathFast, fastpath.NoFit)
 			return Decision{}, err
 		}
 	} else if err := attempt.Err(); err != nil {
-		a.count(r, metrics.PathFast, attempt.Reason())
+		a.fast.engine.Count(metrics.PathFast, attempt.Reason())
 		return Decision{}, err
 	}
-	a.count(r, metrics.PathScalar, attempt.Reason())
+	a.fast.engine.Count(metrics.PathScalar, attempt.Reason())
 	return a.scheduleAfter(ctx, r, attempt)
 }
 
@@ -141,32 +139,4 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 		return framework.Refusals{}
 	}
 	return unfit.Keep(ctx, fitError.Diagnosis, state)
-}
-
-// count counts a decision of a profile that appears in the metrics.
-func (a *Algorithm) count(r request, path string, reason fastpath.Reason) {
-	if r.Framework.Measured() {
-		a.fast.counts.count(path, reason)
-	}
-}
-
-// decisionCounts counts decisions by path and reason. It caches the counters that it has used.
-type decisionCounts map[decisionKind]prometheus.Counter
-
-type decisionKind struct {
-	path   string
-	reason fastpath.Reason
-}
-
-func (c *decisionCounts) count(path string, reason fastpath.Reason) {
-	if *c == nil {
-		*c = decisionCounts{}
-	}
-	kind := decisionKind{path, reason}
-	counter, ok := (*c)[kind]
-	if !ok {
-		counter = metrics.Decisions.WithLabelValues(path, string(reason))
-		(*c)[kind] = counter
-	}
-	counter.Inc()
 }

@@ -161,14 +161,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	// Measure here rather than in the framework, which is called for each node: the metric covers
 	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
-	defer func() {
-		if !f.Framework.Measured() {
-			return
-		}
-		schedmetrics.FrameworkExtensionPointDuration.
-			WithLabelValues(schedmetrics.Filter, code.String(), f.Framework.ProfileName()).
-			Observe(time.Since(start).Seconds())
-	}()
+	defer func() { f.Framework.ObservePoint(schedmetrics.Filter, start, code) }()
 
 	f.refused = make([]*fwk.Status, len(f.nodes))
 	searchCtx, cancel := context.WithCancelCause(ctx)
