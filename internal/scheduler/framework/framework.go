@@ -37,9 +37,6 @@ type Config struct {
 	// WaitingPods keeps the pods that wait on Permit. Default: a collection that no other framework
 	// sees.
 	WaitingPods *WaitingPods
-	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a collection that no other
-	// framework sees.
-	PodsInPreBind *PodsInPreBind
 	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
 	// disables recording.
 	Recorder *schedmetrics.MetricAsyncRecorder
@@ -63,15 +60,14 @@ func Discarded() *Instruments {
 // Framework runs the plugins of one instance of a profile. It has no other state, so the scheduling
 // loop, binding cycles and preemption may use it at the same time, each with its own CycleState.
 type Framework struct {
-	profileName   string
-	plugins       *Plugins
-	args          map[string]runtime.Object
-	snapshot      fwk.SharedLister
-	parallelizer  fwk.Parallelizer
-	nominator     Nominator
-	waitingPods   *WaitingPods
-	podsInPreBind *PodsInPreBind
-	recorder      *schedmetrics.MetricAsyncRecorder
+	profileName  string
+	plugins      *Plugins
+	args         map[string]runtime.Object
+	snapshot     fwk.SharedLister
+	parallelizer fwk.Parallelizer
+	nominator    Nominator
+	waitingPods  *WaitingPods
+	recorder     *schedmetrics.MetricAsyncRecorder
 	// points measures extension points. nil: they are not measured.
 	points *compbasemetrics.HistogramVec
 
@@ -112,16 +108,15 @@ func New(cfg Config) *Framework {
 		cfg.Instruments = &Instruments{schedmetrics.PluginEvaluationTotal, schedmetrics.FrameworkExtensionPointDuration}
 	}
 	f := &Framework{
-		profileName:   cfg.ProfileName,
-		plugins:       cfg.Plugins,
-		args:          cfg.Args,
-		snapshot:      cfg.Snapshot,
-		parallelizer:  cfg.Parallelizer,
-		nominator:     cfg.Nominator,
-		waitingPods:   cfg.WaitingPods,
-		podsInPreBind: cfg.PodsInPreBind,
-		recorder:      cfg.Recorder,
-		points:        cfg.Instruments.points,
+		profileName:  cfg.ProfileName,
+		plugins:      cfg.Plugins,
+		args:         cfg.Args,
+		snapshot:     cfg.Snapshot,
+		parallelizer: cfg.Parallelizer,
+		nominator:    cfg.Nominator,
+		waitingPods:  cfg.WaitingPods,
+		recorder:     cfg.Recorder,
+		points:       cfg.Instruments.points,
 
 		checkAllFilters: cfg.CheckAllFilters,
 
@@ -133,9 +128,6 @@ func New(cfg Config) *Framework {
 	}
 	if f.waitingPods == nil {
 		f.waitingPods = NewWaitingPods()
-	}
-	if f.podsInPreBind == nil {
-		f.podsInPreBind = NewPodsInPreBind()
 	}
 	for _, pl := range instrument(&cfg, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
 		f.preFilter = append(f.preFilter, preFilterPlugin{pl, pl.plugin.PreFilterExtensions()})

@@ -128,7 +128,7 @@ func (p *environment) reload() {
 	must(p.t, err)
 	p.framework = framework.New(framework.Config{
 		ProfileName: schedulerName, Plugins: plugins, Snapshot: p.snapshot, Nominator: p.queue,
-		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
+		WaitingPods: p.waitingPods,
 	})
 	h.Framework = p.framework
 	factory.Start(stopFactory)

@@ -206,7 +206,6 @@ func (a *assembly) makeFramework() error {
 		Parallelizer:    p.handle.parallelizer,
 		Nominator:       a.env.Queue,
 		WaitingPods:     a.env.WaitingPods,
-		PodsInPreBind:   a.env.PodsInPreBind,
 		Recorder:        a.env.Metrics,
 		Instruments:     a.env.instruments,
 	})
