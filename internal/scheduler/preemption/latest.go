@@ -14,7 +14,7 @@ import (
 // is still nominated for their node, the node may still fit once they are gone, and the snapshot
 // has some of them there. status returns the reason why a node does not fit; nil: it is not known.
 func (e *Evictor) awaitsVictims(snapshot *cache.Snapshot, pod *corev1.Pod, status func(node string) *fwk.Status) bool {
-	if e == nil { // nobody is evicted
+	if e == nil { // a fork evicts no pods
 		return false
 	}
 	e.mu.Lock()

@@ -38,8 +38,8 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 	return &Trial{p.trialFinder(intN, dryRuns, nil)}
 }
 
-// trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that upstream
-// lets a preemptor evict, it evicts only those that mayEvict accepts; nil: all.
+// trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
+// upstream would evict, it evicts only those that mayEvict accepts; nil: all.
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int, mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
 	pl.MoreImportantPod = moreImportant

@@ -41,8 +41,8 @@ type assembly struct {
 	stage    atomic.Pointer[string]
 }
 
-// newAssembly returns an assembly that has not called any plugin yet. cancel ends the context of the
-// plugins.
+// newAssembly returns an assembly that has not called any plugin yet. cancel ends the context of
+// the plugins.
 func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment, cfg *config.Profile) *assembly {
 	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
 	env.series.use(cfg.SchedulerName)

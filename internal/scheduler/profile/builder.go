@@ -164,9 +164,9 @@ func (u *Build) released() bool {
 	}
 }
 
-// awaitResult cuts off a build when its time is up, for a reason. A build that waits for informers gets syncGrace
-// to report which ones, now that its context has ended. A build that is inside a plugin may never
-// return.
+// awaitResult cuts off a build when its time is up, for a reason. A build that waits for informers
+// gets syncGrace to report which ones, now that its context has ended. A build that is inside a
+// plugin may never return.
 func (u *Build) awaitResult(a *assembly, reason error) {
 	if a.doing() == stageSync {
 		timer := u.builder.clock.NewTimer(syncGrace)

@@ -34,8 +34,8 @@ type Environment struct {
 
 	// breakers are the circuit breakers of extenders. nil: the instances call no extenders.
 	breakers *extender.Breakers
-	// instruments are the metrics of the calls of plugins, and series the users of their series. nil:
-	// the metrics of kube-scheduler, and no users.
+	// instruments are the metrics of the calls of plugins. nil: those of kube-scheduler. series are
+	// the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers
 }
