@@ -65,26 +65,17 @@ type request struct {
 // Algorithm decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
 // serves all profiles, so that they share one rotation of sampled nodes.
 type Algorithm struct {
-	snapshot fwk.SharedLister
-	intN     func(n int) int
-	// reproducible is that of the Config.
-	reproducible bool
+	cfg Config
 	// next is the position in the list of nodes where the next sample starts.
 	next int
-	// fast is nil if there is no fast path.
-	fast *fastPath
 }
 
 // New returns an Algorithm.
 func New(cfg Config) *Algorithm {
-	a := &Algorithm{snapshot: cfg.Snapshot, intN: cfg.IntN, reproducible: cfg.Reproducible}
-	if a.intN == nil {
-		a.intN = rand.IntN
+	if cfg.IntN == nil {
+		cfg.IntN = rand.IntN
 	}
-	if cfg.Engine != nil {
-		a.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
-	}
-	return a
+	return &Algorithm{cfg: cfg}
 }
 
 // Schedule finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
@@ -95,14 +86,14 @@ func New(cfg Config) *Algorithm {
 // plugin or an extender, or is the cause of ctx.
 func (a *Algorithm) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
 	r := request{p, state, pod}
-	if a.fast == nil || p.FastPath == nil {
+	if a.cfg.Engine == nil || p.FastPath == nil {
 		return a.newScalar(r).schedule(ctx)
 	}
 	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
-		a.count(r, metrics.PathScalar, reason)
+		a.cfg.Engine.Count(metrics.PathScalar, reason)
 		return a.newScalar(r).schedule(ctx)
 	}
-	if a.fast.verify {
+	if a.cfg.Verify {
 		return a.scheduleBoth(ctx, r)
 	}
 	return a.scheduleFast(ctx, r)
@@ -119,12 +110,12 @@ func (a *Algorithm) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0
 	}
-	first := a.intN(n)
+	first := a.cfg.IntN(n)
 	chosen, fewest := first, pods(first)
 	for k := 1; k < min(n, draws) && fewest > 0; k++ {
 		i := (first + k) % n
 		if n > draws {
-			i = a.intN(n)
+			i = a.cfg.IntN(n)
 		}
 		if here := pods(i); here < fewest {
 			chosen, fewest = i, here

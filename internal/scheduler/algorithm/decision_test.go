@@ -24,7 +24,7 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 	w := newWorld(t, seed, 0)
 	w.even, w.bare = even, even
 	w.parallelism = 1
-	w.ours.intN = rand.New(rand.NewPCG(seed, 1)).IntN
+	w.ours.cfg.IntN = rand.New(rand.NewPCG(seed, 1)).IntN
 	w.populate(100)
 	for range 10 {
 		w.templates = append(w.templates, w.template())

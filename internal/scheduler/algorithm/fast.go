@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -26,32 +25,25 @@ const (
 	byNoNodes fastpath.Reason = "no_nodes"
 )
 
-// fastPath holds what an Algorithm needs for its fast path.
-type fastPath struct {
-	engine *fastpath.Engine
-	verify bool
-	counts decisionCounts
-}
-
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
 func (a *Algorithm) scheduleFast(ctx context.Context, r request) (Decision, error) {
 	attempt := a.decideFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
 		if placement, ok := a.take(ctx, fit); ok {
-			a.count(r, metrics.PathFast, placement.Uncached)
+			a.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 			return Decision{Result: resultOf(placement), fit: fit}, nil
 		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
 		if err := a.explain(ctx, r, unfit); err != nil {
-			a.count(r, metrics.PathFast, fastpath.NoFit)
+			a.cfg.Engine.Count(metrics.PathFast, fastpath.NoFit)
 			return Decision{}, err
 		}
 	} else if err := attempt.Err(); err != nil {
-		a.count(r, metrics.PathFast, attempt.Reason())
+		a.cfg.Engine.Count(metrics.PathFast, attempt.Reason())
 		return Decision{}, err
 	}
-	a.count(r, metrics.PathScalar, attempt.Reason())
+	a.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
 	return a.scheduleAfter(ctx, r, attempt)
 }
 
@@ -72,7 +64,7 @@ func (a *Algorithm) scheduleAfter(ctx context.Context, r request, attempt fastpa
 // reasonForScalarPath returns the reason for which a pod takes the scalar path without trying the
 // fast path, or None.
 func (a *Algorithm) reasonForScalarPath(r request) fastpath.Reason {
-	if a.fast.engine.NumNodes() == 0 {
+	if a.cfg.Engine.NumNodes() == 0 {
 		return byNoNodes
 	}
 	for _, extender := range r.Extenders {
@@ -86,8 +78,8 @@ func (a *Algorithm) reasonForScalarPath(r request) fastpath.Reason {
 // decideFast decides on the fast path.
 func (a *Algorithm) decideFast(ctx context.Context, r request) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
-	attempt := a.fast.engine.Decide(ctx, fastpath.Request{
-		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(a.fast.engine.NumNodes()),
+	attempt := a.cfg.Engine.Decide(ctx, fastpath.Request{
+		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(a.cfg.Engine.NumNodes()),
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
 		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
@@ -113,7 +105,7 @@ func resultOf(p fastpath.Placement) Result {
 func (a *Algorithm) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
 	if r.Unexplained {
 		return &schedframework.FitError{
-			Pod: r.pod, NumAllNodes: a.fast.engine.NumNodes(),
+			Pod: r.pod, NumAllNodes: a.cfg.Engine.NumNodes(),
 			Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
 		}
 	}
@@ -141,32 +133,4 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 		return framework.Refusals{}
 	}
 	return unfit.Keep(ctx, fitError.Diagnosis, state)
-}
-
-// count counts a decision of a profile that appears in the metrics.
-func (a *Algorithm) count(r request, path string, reason fastpath.Reason) {
-	if r.Framework.Measured() {
-		a.fast.counts.count(path, reason)
-	}
-}
-
-// decisionCounts counts decisions by path and reason. It caches the counters that it has used.
-type decisionCounts map[decisionKind]prometheus.Counter
-
-type decisionKind struct {
-	path   string
-	reason fastpath.Reason
-}
-
-func (c *decisionCounts) count(path string, reason fastpath.Reason) {
-	if *c == nil {
-		*c = decisionCounts{}
-	}
-	kind := decisionKind{path, reason}
-	counter, ok := (*c)[kind]
-	if !ok {
-		counter = metrics.Decisions.WithLabelValues(path, string(reason))
-		(*c)[kind] = counter
-	}
-	counter.Inc()
 }

@@ -82,7 +82,7 @@ func (c *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Stat
 func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, len(names))
 	for _, name := range sets.List(names) {
-		if node, err := c.snapshot.NodeInfos().Get(name); err == nil {
+		if node, err := c.cfg.Snapshot.NodeInfos().Get(name); err == nil {
 			nodes = append(nodes, node)
 		}
 	}
@@ -102,7 +102,7 @@ func (c *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInf
 }
 
 func (c *scalarAttempt) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
-	node, err := c.snapshot.NodeInfos().Get(c.pod.Status.NominatedNodeName)
+	node, err := c.cfg.Snapshot.NodeInfos().Get(c.pod.Status.NominatedNodeName)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fw
 	}
 	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
-	if c.reproducible {
+	if c.cfg.Reproducible {
 		search.passed = make([]bool, len(nodes))
 	}
 	if !c.Framework.HasFilterPlugins() {
@@ -161,14 +161,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	// Measure here rather than in the framework, which is called for each node: the metric covers
 	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
-	defer func() {
-		if !f.Framework.Measured() {
-			return
-		}
-		schedmetrics.FrameworkExtensionPointDuration.
-			WithLabelValues(schedmetrics.Filter, code.String(), f.Framework.ProfileName()).
-			Observe(time.Since(start).Seconds())
-	}()
+	defer func() { f.Framework.ObservePoint(schedmetrics.Filter, start, code) }()
 
 	f.refused = make([]*fwk.Status, len(f.nodes))
 	searchCtx, cancel := context.WithCancelCause(ctx)

@@ -21,7 +21,7 @@ type outcome struct {
 
 // tryFast decides on the fast path, and takes a node if the pod fits one.
 func (a *Algorithm) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
-	if a.fast == nil {
+	if a.cfg.Engine == nil {
 		return outcome{reason: "off"}
 	}
 	r := request{p, state, pod}

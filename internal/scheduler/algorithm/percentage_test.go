@@ -70,7 +70,7 @@ func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 	if len(seen) < 3 {
 		t.Errorf("all pods went to %v", sets.List(seen))
 	}
-	w.ours.fast = nil
+	w.ours.cfg.Engine = nil
 	if got := schedule(ordinary, podOf("basic", 1)); got.FeasibleNodes != enough {
 		t.Errorf("without the fast path %d nodes were found, want %d", got.FeasibleNodes, enough)
 	}
@@ -79,7 +79,7 @@ func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 func TestVerifyUsesAllNodesWhateverThePercentage(t *testing.T) {
 	const nodes = 300
 	w, ordinary, opaque := sampled(t, nodes)
-	w.ours.fast.verify = true
+	w.ours.cfg.Verify = true
 	before := testutil.ToFloat64(metrics.FastPathDifferences)
 	for i := range 20 {
 		for _, p := range []Params{ordinary, opaque} {

@@ -30,7 +30,7 @@ func (a *Algorithm) newScalar(r request) *scalarAttempt {
 
 // schedule decides on the scalar path.
 func (c *scalarAttempt) schedule(ctx context.Context) (Decision, error) {
-	allNodes, err := c.snapshot.NodeInfos().List()
+	allNodes, err := c.cfg.Snapshot.NodeInfos().List()
 	if err != nil {
 		return Decision{}, err
 	}

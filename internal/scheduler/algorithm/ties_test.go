@@ -28,12 +28,12 @@ func TestFewestPodsWinAmongDrawnNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, seed, 0)
 			drawn := 0
-			w.ours.intN = func(n int) int {
+			w.ours.cfg.IntN = func(n int) int {
 				drawn++
 				return drawn % n
 			}
 			if scalar {
-				w.ours.fast = nil
+				w.ours.cfg.Engine = nil
 			}
 			place := w.decider(draws)
 			for i := range 2 * draws {
@@ -68,7 +68,7 @@ func TestEqualPodsSpreadOverEqualNodes(t *testing.T) {
 }
 
 func TestNotAllOfManyEqualNodesAreExamined(t *testing.T) {
-	s := &Algorithm{intN: func(n int) int { return n - 1 }}
+	s := &Algorithm{cfg: Config{IntN: func(n int) int { return n - 1 }}}
 	for pods, want := range map[int]int{1: draws, 0: 1} {
 		looked := 0
 		s.draw(10*draws, func(int) int {

@@ -31,10 +31,10 @@ func (a *Algorithm) scheduleBoth(ctx context.Context, r request) (Decision, erro
 		placement, placed = a.take(ctx, fit)
 	}
 	if placed {
-		a.count(r, metrics.PathFast, placement.Uncached)
+		a.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 		r.PercentageOfNodesToScore = 100
 	} else {
-		a.count(r, metrics.PathScalar, attempt.Reason())
+		a.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
 	}
 	scalar := a.newScalar(r)
 	decision, err := scalar.schedule(ctx)

@@ -22,19 +22,14 @@ import (
 //
 // It opens or breaks once, and stays so: the pods that come later pass, or are refused.
 type Barrier struct {
-	group   podgroup.Key
-	timeout time.Duration
-	// exists reports whether a pod has not been deleted.
-	exists  func(*corev1.Pod) bool
+	cfg     BarrierConfig
 	decided chan struct{} // closed when the barrier opens or breaks
 
 	mu sync.Mutex // guards the rest
-	// needed is the number of pods that must be ready, ready are those that are, and coming is how
-	// many may still be.
-	needed, coming int
-	ready          []*corev1.Pod
-	// onOpen is called when it opens. onBreak are called before any pod is refused.
-	onOpen  func()
+	// ready are the pods that are ready, and coming is how many others may still be.
+	ready  []*corev1.Pod
+	coming int
+	// onBreak are called before any pod is refused.
 	onBreak []func(reason error)
 	// broken is why the barrier is broken. nil: it is open, or not decided yet.
 	broken error
@@ -67,10 +62,7 @@ type BarrierConfig struct {
 
 // NewBarrier returns a barrier for the first pods of a group.
 func NewBarrier(cfg BarrierConfig) *Barrier {
-	return &Barrier{
-		group: cfg.Group, timeout: cfg.Timeout, exists: cfg.Exists, onOpen: cfg.OnOpen, onBreak: []func(error){cfg.OnBreak},
-		decided: make(chan struct{}), needed: cfg.Needed, coming: cfg.Pods,
-	}
+	return &Barrier{cfg: cfg, decided: make(chan struct{}), coming: cfg.Pods, onBreak: []func(error){cfg.OnBreak}}
 }
 
 // Join adds a number of pods of the group that got a node later. They count like the others, which
@@ -103,8 +95,8 @@ func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
 	}
 	b.arrive(pod)
 	var late <-chan time.Time
-	if b.timeout > 0 {
-		timer := time.NewTimer(b.timeout)
+	if b.cfg.Timeout > 0 {
+		timer := time.NewTimer(b.cfg.Timeout)
 		defer timer.Stop()
 		late = timer.C
 	}
@@ -130,7 +122,7 @@ func (b *Barrier) leave(pod *corev1.Pod, reason error) error {
 	}
 	b.ready = slices.DeleteFunc(b.ready, func(other *corev1.Pod) bool { return other.UID == pod.UID })
 	b.breakIfHopelessLocked(reason)
-	return fmt.Errorf("pod group %s: %w", b.group, reason)
+	return fmt.Errorf("pod group %s: %w", b.cfg.Group, reason)
 }
 
 // arrive notes that one more pod is ready.
@@ -139,12 +131,12 @@ func (b *Barrier) arrive(pod *corev1.Pod) {
 	defer b.mu.Unlock()
 	b.coming--
 	b.ready = append(b.ready, pod)
-	if len(b.ready) < b.needed || b.isDecidedLocked() {
+	if len(b.ready) < b.cfg.Needed || b.isDecidedLocked() {
 		return
 	}
-	b.ready = slices.DeleteFunc(b.ready, func(pod *corev1.Pod) bool { return !b.exists(pod) })
-	if len(b.ready) >= b.needed {
-		b.onOpen()
+	b.ready = slices.DeleteFunc(b.ready, func(pod *corev1.Pod) bool { return !b.cfg.Exists(pod) })
+	if len(b.ready) >= b.cfg.Needed {
+		b.cfg.OnOpen()
 		close(b.decided)
 		return
 	}
@@ -165,7 +157,7 @@ func (b *Barrier) drop(reason error) {
 
 // breakIfHopelessLocked breaks the barrier if too few pods are left.
 func (b *Barrier) breakIfHopelessLocked(reason error) {
-	if len(b.ready)+b.coming < b.needed {
+	if len(b.ready)+b.coming < b.cfg.Needed {
 		b.breakLocked(fmt.Errorf("another pod cannot be bound: %w", reason))
 	}
 }
@@ -179,7 +171,7 @@ func (b *Barrier) breakWith(reason error) {
 // breakLocked breaks the barrier, unless it is decided.
 func (b *Barrier) breakLocked(reason error) {
 	if !b.isDecidedLocked() {
-		b.broken = fmt.Errorf("pod group %s: %w", b.group, reason)
+		b.broken = fmt.Errorf("pod group %s: %w", b.cfg.Group, reason)
 		for _, onBreak := range b.onBreak {
 			onBreak(b.broken)
 		}

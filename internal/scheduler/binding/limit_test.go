@@ -50,10 +50,9 @@ func (b *binder) on(f *fixture, name string) *Cycle {
 	f.t.Helper()
 	c := f.assume(name)
 	c.Framework = framework.New(framework.Config{
-		ProfileName:   schedulerName,
-		Plugins:       &framework.Plugins{Bind: []fwk.BindPlugin{b}},
-		WaitingPods:   f.waiting,
-		PodsInPreBind: f.PodsInPreBind,
+		ProfileName: schedulerName,
+		Plugins:     &framework.Plugins{Bind: []fwk.BindPlugin{b}},
+		WaitingPods: f.waiting,
 	})
 	return c
 }

@@ -56,12 +56,12 @@ func Redact(ctx context.Context, to io.Writer, snapshot *Snapshot) (names map[st
 	r := newRedactor(in)
 	r.given = map[string]string{}
 	err = compress(ctx, to, r, func(out *writer) {
-		out.input(in)
+		out.input(ctx, in)
 		for _, group := range snapshot.PodGroups {
-			out.write(Record{SchedulerPluginsPodGroup: group})
+			out.write(ctx, Record{SchedulerPluginsPodGroup: group})
 		}
 		for i := range snapshot.Decisions {
-			out.write(Record{Decision: &snapshot.Decisions[i]})
+			out.write(ctx, Record{Decision: &snapshot.Decisions[i]})
 		}
 	})
 	return r.given, err

@@ -56,9 +56,9 @@ func Write(ctx context.Context, w io.Writer, in *Input, redacted bool) error {
 		r = newRedactor(in)
 	}
 	return compress(ctx, w, r, func(out *writer) {
-		out.input(in)
+		out.input(ctx, in)
 		for i := range in.Decisions {
-			out.write(Record{Decision: decisionOf(&in.Decisions[i])})
+			out.write(ctx, Record{Decision: decisionOf(&in.Decisions[i])})
 		}
 	})
 }
@@ -70,16 +70,15 @@ func compress(ctx context.Context, w io.Writer, r *redactor, write func(*writer)
 		return err
 	}
 	buffer := bufio.NewWriterSize(compressed, 1<<16)
-	out := &writer{ctx: ctx, json: json.NewEncoder(buffer), redactor: r}
+	out := &writer{json: json.NewEncoder(buffer), redactor: r}
 	out.json.SetEscapeHTML(false)
 	write(out)
-	out.write(Record{End: &End{Records: out.records}})
+	out.write(ctx, Record{End: &End{Records: out.records}})
 	return errors.Join(out.err, buffer.Flush(), compressed.Close())
 }
 
 // writer writes records until the first error.
 type writer struct {
-	ctx      context.Context
 	json     *json.Encoder
 	redactor *redactor // nil: nothing is redacted
 	records  int
@@ -89,9 +88,9 @@ type writer struct {
 // checkEvery is the number of records after which the context is checked.
 const checkEvery = 256
 
-func (w *writer) write(r Record) {
-	if w.records%checkEvery == 0 && w.err == nil && w.ctx.Err() != nil {
-		w.err = context.Cause(w.ctx)
+func (w *writer) write(ctx context.Context, r Record) {
+	if w.records%checkEvery == 0 && w.err == nil && ctx.Err() != nil {
+		w.err = context.Cause(ctx)
 	}
 	if w.err != nil {
 		return
@@ -106,37 +105,37 @@ func (w *writer) write(r Record) {
 }
 
 // input writes everything but the decisions.
-func (w *writer) input(in *Input) {
+func (w *writer) input(ctx context.Context, in *Input) {
 	header := in.Header
 	header.Format, header.Redacted = Format, w.redactor != nil
 	if header.Redacted {
 		header.DeviceResources = deviceResources(in)
 	}
-	w.write(Record{Header: &header})
+	w.write(ctx, Record{Header: &header})
 	for i := range in.Profiles {
-		w.write(Record{Profile: trimProfile(&in.Profiles[i])})
+		w.write(ctx, Record{Profile: trimProfile(&in.Profiles[i])})
 	}
 	for i := range in.Policies {
-		w.write(Record{Policy: trimPolicy(&in.Policies[i])})
+		w.write(ctx, Record{Policy: trimPolicy(&in.Policies[i])})
 	}
 	for _, node := range in.Nodes {
-		w.write(Record{Node: podfields.KeepNode(node)})
+		w.write(ctx, Record{Node: podfields.KeepNode(node)})
 	}
 	for _, object := range in.Objects {
 		if r, ok := recordOf(object); ok && (!header.Redacted || !r.ofDevices()) {
-			w.write(r)
+			w.write(ctx, r)
 		}
 	}
 	for _, pod := range in.Pods {
-		w.write(Record{Pod: podfields.Keep(pod)})
+		w.write(ctx, Record{Pod: podfields.Keep(pod)})
 	}
 	for _, pod := range in.Pending {
 		pending := podfields.Keep(pod)
 		pending.Spec.NodeName = ""
-		w.write(Record{Pod: pending})
+		w.write(ctx, Record{Pod: pending})
 	}
 	for i := range in.Nominations {
-		w.write(Record{Nomination: &in.Nominations[i]})
+		w.write(ctx, Record{Nomination: &in.Nominations[i]})
 	}
 }
 

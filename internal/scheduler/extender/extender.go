@@ -27,7 +27,8 @@ const idleConnections = 32
 // Extender is a service that is called over HTTP. It is safe for concurrent use.
 type Extender struct {
 	*service
-	// ctx bounds the calls, together with the timeout of each.
+	// ctx bounds the calls, together with the timeout of each. It is a field because the methods of
+	// fwk.Extender have no context.
 	ctx context.Context
 }
 

@@ -12,7 +12,7 @@ import (
 // scheduling loop does not wait for an extender that hangs. Its circuits admit one trial at a time
 // for each verb. Any goroutine may use it.
 type trials struct {
-	ctx    context.Context
+	ctx    context.Context // of the goroutines, until stop
 	cancel context.CancelFunc
 
 	mu      sync.Mutex // guards stopped, and that nothing starts after it

@@ -60,7 +60,7 @@ func (t *classTable) instanceOf(plan *Plan) *instance {
 			delete(t.instances, other)
 		}
 	}
-	in := newInstance(plan, t.join(plan))
+	in := newInstance(plan, t.join(plan), t.instruments.points)
 	t.instances[name] = in
 	return in
 }

@@ -5,6 +5,8 @@ package fastpath
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	compbasemetrics "k8s.io/component-base/metrics"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
@@ -13,6 +15,27 @@ import (
 type instruments struct {
 	memory, memoryLimit, classes, labelKeys prometheus.Gauge
 	evictions, hits, news, returns          prometheus.Counter
+	// decisions counts decisions by path and reason. counters are those that were used.
+	decisions *prometheus.CounterVec
+	counters  map[decisionKind]prometheus.Counter
+	// points measures extension points.
+	points *compbasemetrics.HistogramVec
+}
+
+type decisionKind struct {
+	path   string
+	reason Reason
+}
+
+// Count counts a decision that was made on a path for a reason.
+func (e *Engine) Count(path string, reason Reason) {
+	in, kind := e.classes.instruments, decisionKind{path, reason}
+	counter, ok := in.counters[kind]
+	if !ok {
+		counter = in.decisions.WithLabelValues(path, string(reason))
+		in.counters[kind] = counter
+	}
+	counter.Inc()
 }
 
 // ofProcess returns the metrics of the process.
@@ -24,6 +47,8 @@ func ofProcess() *instruments {
 		hits:      metrics.ClassLookups.WithLabelValues(metrics.ClassHit),
 		news:      metrics.ClassLookups.WithLabelValues(metrics.ClassNew),
 		returns:   metrics.ClassLookups.WithLabelValues(metrics.ClassEvicted),
+		decisions: metrics.Decisions, counters: map[decisionKind]prometheus.Counter{},
+		points: schedmetrics.FrameworkExtensionPointDuration,
 	}
 }
 
@@ -34,5 +59,7 @@ func discarded() *instruments {
 	return &instruments{
 		memory: gauge(), memoryLimit: gauge(), classes: gauge(), labelKeys: gauge(),
 		evictions: counter(), hits: counter(), news: counter(), returns: counter(),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}), counters: map[decisionKind]prometheus.Counter{},
+		points: compbasemetrics.NewHistogramVec(&compbasemetrics.HistogramOpts{}, nil), // it does nothing unless it is registered
 	}
 }

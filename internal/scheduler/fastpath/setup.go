@@ -41,15 +41,15 @@ func newSetup(plan *Plan) *setup {
 type instance struct {
 	plan  *Plan
 	setup *setup
-	// The durations are nil if the decisions of the instance are not measured.
+	// The durations are nil if the pods of the instance take the scalar path.
 	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
 }
 
-func newInstance(plan *Plan, of *setup) *instance {
+func newInstance(plan *Plan, of *setup, points *compbasemetrics.HistogramVec) *instance {
 	in := &instance{plan: plan, setup: of}
-	if !plan.scalar && plan.framework.Measured() {
+	if !plan.scalar {
 		duration := func(point string) compbasemetrics.ObserverMetric {
-			return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
+			return points.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
 		}
 		in.preFilterDuration, in.filterDuration, in.scoreDuration =
 			duration(schedmetrics.PreFilter), duration(schedmetrics.Filter), duration(schedmetrics.Score)
@@ -63,9 +63,6 @@ type laps struct{ began, prepared, filtered time.Time }
 
 // observe records the durations of a decision that ends now.
 func (in *instance) observe(l laps, scored bool) {
-	if in.filterDuration == nil {
-		return
-	}
 	in.preFilterDuration.Observe(l.prepared.Sub(l.began).Seconds())
 	in.filterDuration.Observe(l.filtered.Sub(l.prepared).Seconds())
 	if scored {

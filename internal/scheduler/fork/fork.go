@@ -86,7 +86,6 @@ type Fork struct {
 	cache     *cache.Cache
 	snapshot  *cache.Snapshot
 	nominator *queue.Nominator
-	env       *profile.Environment
 	builder   *profile.Builder
 	algorithm *algorithm.Algorithm
 	scope     *informers.Scope
@@ -131,7 +130,7 @@ func (k *Fork) assemble(ctx, lifetime context.Context) error {
 			k.nominator.DeleteNominatedPodIfExists(nomination.Pod)
 		}
 	}
-	env, err := profile.NewEnvironment(lifetime, profile.Dependencies{
+	env, err := cfg.Environment.Fork(lifetime, profile.Dependencies{
 		Registry:      cfg.Environment.Registry,
 		Client:        cfg.Client,
 		KubeConfig:    cfg.KubeConfig,
@@ -143,16 +142,14 @@ func (k *Fork) assemble(ctx, lifetime context.Context) error {
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
 		EventSources:  noSources{},
-		ForkOf:        cfg.Environment,
 	})
 	if err != nil {
 		return fmt.Errorf("forking the environment of the profiles: %w", err)
 	}
-	k.env = env
 	if err := k.scope.WaitForSync(ctx); err != nil {
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
-	env.CopyAssumed(k.logger)
+	env.CopyAssumed(k.logger, cfg.Environment)
 	k.builder = profile.NewBuilder(env, 0, clock.RealClock{})
 	k.algorithm = algorithm.New(algorithm.Config{Snapshot: k.snapshot, IntN: cfg.IntN})
 	return k.refresh()
@@ -233,9 +230,6 @@ func (k *Fork) Close() {
 	}
 	for _, p := range k.instances {
 		<-p.Closed()
-	}
-	if k.env != nil && k.env.Durable != nil {
-		k.env.Durable.Close(context.Background()) // nothing was begun: it does not wait
 	}
 	k.scope.Close()
 	k.cancel()

@@ -61,12 +61,14 @@ func calledPerNode(point string) bool {
 // observePoint records how long an extension point took for one pod. It is meant to be deferred:
 // status is read when the point has returned.
 func (f *Framework) observePoint(point string, start time.Time, status **fwk.Status) {
-	if f.unobserved {
-		return
+	f.ObservePoint(point, start, (*status).Code())
+}
+
+// ObservePoint records how long an extension point took that the caller runs node by node.
+func (f *Framework) ObservePoint(point string, start time.Time, code fwk.Code) {
+	if f.points != nil {
+		f.points.WithLabelValues(point, code.String(), f.profileName).Observe(time.Since(start).Seconds())
 	}
-	schedmetrics.FrameworkExtensionPointDuration.
-		WithLabelValues(point, (*status).Code().String(), f.profileName).
-		Observe(time.Since(start).Seconds())
 }
 
 // failed returns the status of a pod for which a plugin returned neither success nor a refusal.

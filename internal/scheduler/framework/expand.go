@@ -41,8 +41,8 @@ func Expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) (*Plugins
 	}
 	out := &Plugins{}
 	var errs []error
-	for _, pt := range extensionPoints {
-		if err := pt.expandInto(out, cfg, instances); err != nil {
+	for _, pt := range pointsOf(cfg, out) {
+		if err := pt.expandInto(cfg, instances); err != nil {
 			errs = append(errs, fmt.Errorf("extension point %s: %w", pt.name, err))
 		}
 	}
@@ -66,14 +66,14 @@ func checkKnown(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error
 		}
 	}
 	check("multiPoint", &cfg.MultiPoint)
-	for _, pt := range extensionPoints {
-		check("extension point "+pt.name, pt.config(cfg))
+	for _, pt := range setsOf(cfg) {
+		check("extension point "+pt.name, pt.set)
 	}
 	return errors.Join(errs...)
 }
 
-// expandInto sets this point's fields of out.
-func (pt point) expandInto(out *Plugins, cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error {
+// expandInto sets the fields of this point.
+func (pt point) expandInto(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error {
 	names, err := pt.expand(cfg, instances)
 	if err != nil {
 		return err
@@ -81,27 +81,23 @@ func (pt point) expandInto(out *Plugins, cfg *schedconfig.Plugins, instances map
 	if err := pt.checkCount(names); err != nil {
 		return err
 	}
-	plugins := make([]fwk.Plugin, 0, len(names))
 	for _, name := range names {
-		plugins = append(plugins, instances[name])
+		pt.plugins.add(instances[name])
 	}
-	pt.store(out, plugins)
-	if pt.weights == nil {
-		return nil
+	if pt.weights != nil {
+		*pt.weights, err = pt.weigh(cfg, instances)
 	}
-	*pt.weights(out), err = pt.weigh(cfg, plugins, instances)
 	return err
 }
 
 // expand returns the names of the plugins that run at this point, in order.
 func (pt point) expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) ([]string, error) {
-	set := pt.config(cfg)
-	own, err := pt.ownPlugins(set, instances)
+	own, err := pt.ownPlugins(instances)
 	if err != nil {
 		return nil, err
 	}
 	disabled := sets.New[string]()
-	for _, p := range set.Disabled {
+	for _, p := range pt.set.Disabled {
 		disabled.Insert(p.Name)
 	}
 	if disabled.Has(disableAll) {
@@ -112,7 +108,7 @@ func (pt point) expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin
 	var inherited []string
 	for _, p := range cfg.MultiPoint.Enabled {
 		switch {
-		case !pt.accepts(instances[p.Name]) || disabled.Has(p.Name):
+		case !pt.plugins.accepts(instances[p.Name]) || disabled.Has(p.Name):
 		case configured.Has(p.Name):
 			overriding.Insert(p.Name)
 		case slices.Contains(inherited, p.Name):
@@ -134,10 +130,10 @@ func (pt point) expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin
 }
 
 // ownPlugins returns the names that the extension point itself enables.
-func (pt point) ownPlugins(set *schedconfig.PluginSet, instances map[string]fwk.Plugin) ([]string, error) {
+func (pt point) ownPlugins(instances map[string]fwk.Plugin) ([]string, error) {
 	var names []string
-	for _, p := range set.Enabled {
-		if !pt.accepts(instances[p.Name]) {
+	for _, p := range pt.set.Enabled {
+		if !pt.plugins.accepts(instances[p.Name]) {
 			return nil, fmt.Errorf("plugin %q does not implement it", p.Name)
 		}
 		if slices.Contains(names, p.Name) {
@@ -161,13 +157,11 @@ func (pt point) checkCount(names []string) error {
 // weigh returns the weights of the plugins that run at this point, by their own names. The
 // configuration may use another name for a plugin than the plugin itself; a weight is looked up by
 // the plugin's own name and must exist.
-func (pt point) weigh(
-	cfg *schedconfig.Plugins, plugins []fwk.Plugin, instances map[string]fwk.Plugin,
-) (map[string]int64, error) {
+func (pt point) weigh(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) (map[string]int64, error) {
 	configured := map[string]int64{}
 	var total int64
-	for _, p := range slices.Concat(pt.config(cfg).Enabled, cfg.MultiPoint.Enabled) {
-		if _, ok := configured[p.Name]; ok || !pt.accepts(instances[p.Name]) {
+	for _, p := range slices.Concat(pt.set.Enabled, cfg.MultiPoint.Enabled) {
+		if _, ok := configured[p.Name]; ok || !pt.plugins.accepts(instances[p.Name]) {
 			continue
 		}
 		weight := int64(p.Weight)
@@ -182,8 +176,8 @@ func (pt point) weigh(
 		total += weight * fwk.MaxScore
 		configured[p.Name] = weight
 	}
-	weights := make(map[string]int64, len(plugins))
-	for _, pl := range plugins {
+	weights := map[string]int64{}
+	for _, pl := range pt.plugins.all() {
 		weight, ok := configured[pl.Name()]
 		if !ok {
 			return nil, fmt.Errorf("plugin %q has no weight, as it is configured under another name", pl.Name())

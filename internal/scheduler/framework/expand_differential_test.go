@@ -162,9 +162,9 @@ type configGenerator struct {
 func newConfigGenerator(instances map[string]fwk.Plugin, r *rand.Rand) *configGenerator {
 	g := &configGenerator{Rand: r, implementer: map[string][]string{}}
 	g.names = slices.Sorted(maps.Keys(instances))
-	for _, pt := range extensionPoints {
+	for _, pt := range setsOf(&schedconfig.Plugins{}) {
 		for _, name := range g.names {
-			if pt.accepts(instances[name]) {
+			if pt.plugins.accepts(instances[name]) {
 				g.implementer[pt.name] = append(g.implementer[pt.name], name)
 			}
 		}
@@ -182,8 +182,8 @@ func (g *configGenerator) plugins() *schedconfig.Plugins {
 	if g.chance(10) {
 		cfg.MultiPoint.Disabled = g.list(g.names, 1)
 	}
-	for _, pt := range extensionPoints {
-		set := pt.config(cfg)
+	for _, pt := range setsOf(cfg) {
+		set := pt.set
 		candidates := g.implementer[pt.name]
 		if g.chance(1) {
 			candidates = g.names

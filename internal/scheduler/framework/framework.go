@@ -37,33 +37,39 @@ type Config struct {
 	// WaitingPods keeps the pods that wait on Permit. Default: a collection that no other framework
 	// sees.
 	WaitingPods *WaitingPods
-	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a collection that no other
-	// framework sees.
-	PodsInPreBind *PodsInPreBind
 	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
 	// disables recording.
 	Recorder *schedmetrics.MetricAsyncRecorder
-	// Unmeasured keeps the calls of plugins out of the metrics: they are no part of the scheduling
-	// of pods.
-	Unmeasured bool
+	// Instruments are the metrics of the calls of plugins. Default: those of kube-scheduler.
+	Instruments *Instruments
+}
+
+// Instruments are the metrics of the calls of plugins, by profile.
+type Instruments struct {
+	evaluations *compbasemetrics.CounterVec
+	points      *compbasemetrics.HistogramVec // nil: not measured
+}
+
+// Discarded returns Instruments for calls that are no part of the scheduling of pods: they do
+// nothing.
+func Discarded() *Instruments {
+	// A vector counts nothing unless it is registered.
+	return &Instruments{evaluations: compbasemetrics.NewCounterVec(&compbasemetrics.CounterOpts{}, nil)}
 }
 
 // Framework runs the plugins of one instance of a profile. It has no other state, so the scheduling
 // loop, binding cycles and preemption may use it at the same time, each with its own CycleState.
 type Framework struct {
-	profileName   string
-	plugins       *Plugins
-	args          map[string]runtime.Object
-	snapshot      fwk.SharedLister
-	parallelizer  fwk.Parallelizer
-	nominator     Nominator
-	waitingPods   *WaitingPods
-	podsInPreBind *PodsInPreBind
-	recorder      *schedmetrics.MetricAsyncRecorder
-	// unobserved means that this framework does not observe the durations of extension points: see
-	// Part and Config.Unmeasured.
-	unobserved bool
-	unmeasured bool
+	profileName  string
+	plugins      *Plugins
+	args         map[string]runtime.Object
+	snapshot     fwk.SharedLister
+	parallelizer fwk.Parallelizer
+	nominator    Nominator
+	waitingPods  *WaitingPods
+	recorder     *schedmetrics.MetricAsyncRecorder
+	// points measures extension points. nil: they are not measured.
+	points *compbasemetrics.HistogramVec
 
 	checkAllFilters bool
 
@@ -98,18 +104,19 @@ type scorePlugin struct {
 // New returns a framework for the plugins in cfg. It starts no goroutine and need not be closed.
 // schedmetrics.Register must have been called before.
 func New(cfg Config) *Framework {
+	if cfg.Instruments == nil {
+		cfg.Instruments = &Instruments{schedmetrics.PluginEvaluationTotal, schedmetrics.FrameworkExtensionPointDuration}
+	}
 	f := &Framework{
-		profileName:   cfg.ProfileName,
-		plugins:       cfg.Plugins,
-		args:          cfg.Args,
-		snapshot:      cfg.Snapshot,
-		parallelizer:  cfg.Parallelizer,
-		nominator:     cfg.Nominator,
-		waitingPods:   cfg.WaitingPods,
-		podsInPreBind: cfg.PodsInPreBind,
-		recorder:      cfg.Recorder,
-		unobserved:    cfg.Unmeasured,
-		unmeasured:    cfg.Unmeasured,
+		profileName:  cfg.ProfileName,
+		plugins:      cfg.Plugins,
+		args:         cfg.Args,
+		snapshot:     cfg.Snapshot,
+		parallelizer: cfg.Parallelizer,
+		nominator:    cfg.Nominator,
+		waitingPods:  cfg.WaitingPods,
+		recorder:     cfg.Recorder,
+		points:       cfg.Instruments.points,
 
 		checkAllFilters: cfg.CheckAllFilters,
 
@@ -121,9 +128,6 @@ func New(cfg Config) *Framework {
 	}
 	if f.waitingPods == nil {
 		f.waitingPods = NewWaitingPods()
-	}
-	if f.podsInPreBind == nil {
-		f.podsInPreBind = NewPodsInPreBind()
 	}
 	for _, pl := range instrument(&cfg, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
 		f.preFilter = append(f.preFilter, preFilterPlugin{pl, pl.plugin.PreFilterExtensions()})
@@ -138,20 +142,11 @@ func New(cfg Config) *Framework {
 func instrument[P fwk.Plugin](cfg *Config, point string, plugins []P) []instrumented[P] {
 	out := make([]instrumented[P], 0, len(plugins))
 	for _, pl := range plugins {
-		i := instrumented[P]{plugin: pl, name: pl.Name(), evaluations: uncounted{}}
-		if !cfg.Unmeasured {
-			i.evaluations = schedmetrics.PluginEvaluationTotal.WithLabelValues(i.name, point, cfg.ProfileName)
-		}
-		out = append(out, i)
+		name := pl.Name()
+		out = append(out, instrumented[P]{pl, name, cfg.Instruments.evaluations.WithLabelValues(name, point, cfg.ProfileName)})
 	}
 	return out
 }
-
-// uncounted is a counter that does not count.
-type uncounted struct{}
-
-func (uncounted) Inc()        {}
-func (uncounted) Add(float64) {}
 
 // ProfileName returns the scheduler name of the profile.
 func (f *Framework) ProfileName() string { return f.profileName }
@@ -172,9 +167,6 @@ func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
 
 // SnapshotSharedLister returns the snapshot that PreFilter plugins see.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
-
-// Measured reports whether the calls of plugins appear in the metrics.
-func (f *Framework) Measured() bool { return !f.unmeasured }
 
 // HasFilterPlugins reports whether any Filter plugin is enabled.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }

@@ -18,7 +18,7 @@ import (
 // runs the plugins of one profile in several ways.
 func (f *Framework) Part(keep func(fwk.Plugin) bool) *Framework {
 	part := *f
-	part.unobserved = true
+	part.points = nil
 	part.preFilter = keepOf(f.preFilter, func(p *preFilterPlugin) bool { return keep(p.plugin) })
 	part.filter = keepOf(f.filter, func(p *instrumented[fwk.FilterPlugin]) bool { return keep(p.plugin) })
 	part.preScore = keepOf(f.preScore, func(p *instrumented[fwk.PreScorePlugin]) bool { return keep(p.plugin) })

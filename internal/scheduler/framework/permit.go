@@ -93,16 +93,6 @@ func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Stat
 	return status
 }
 
-// IterateOverWaitingPods calls callback for every waiting pod of the process, under any profile.
-func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
-	f.waitingPods.Iterate(callback)
-}
-
-// GetWaitingPod returns the waiting pod with that UID, or nil.
-func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod {
-	return f.waitingPods.Get(uid)
-}
-
 // RejectWaitingPod rejects the waiting pod with that UID, and reports whether there was one that
 // still waited.
 func (f *Framework) RejectWaitingPod(uid types.UID) bool {

@@ -102,7 +102,7 @@ func TestWaitOnPermit(t *testing.T) {
 				start := time.Now()
 				f.AddWaitingPod(pod, map[string]time.Duration{"a": 5 * time.Minute, "b": time.Minute})
 				expect(t, "will wait", f.WillWaitOnPermit(t.Context(), pod), true)
-				time.AfterFunc(time.Second, func() { test.after(f, f.GetWaitingPod("p")) })
+				time.AfterFunc(time.Second, func() { test.after(f, f.waitingPods.Get("p")) })
 				status := f.WaitOnPermit(quiet(t), pod)
 				expect(t, "status", describe(status), test.want)
 				expect(t, "time", time.Since(start), test.took)
@@ -115,7 +115,7 @@ func TestWaitOnPermit(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		expect(t, "status", describe(f.WaitOnPermit(quiet(t), pod)), "Success")
 		expect(t, "rejected", f.RejectWaitingPod("p"), false)
-		if wp := f.GetWaitingPod("p"); wp != nil {
+		if wp := f.waitingPods.Get("p"); wp != nil {
 			t.Errorf("got a waiting pod %v", wp)
 		}
 	})
@@ -123,7 +123,7 @@ func TestWaitOnPermit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newTestFramework(&Plugins{})
 			f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-			waiting := f.GetWaitingPod("p")
+			waiting := f.waitingPods.Get("p")
 			ctx, cancel := context.WithCancelCause(quiet(t))
 			time.AfterFunc(time.Second, func() { cancel(errors.New("shutting down")) })
 			status := f.WaitOnPermit(ctx, pod)
@@ -137,7 +137,7 @@ func TestWaitOnPermit(t *testing.T) {
 			f := newTestFramework(&Plugins{})
 			start := time.Now()
 			f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-			waiting := f.GetWaitingPod("p")
+			waiting := f.waitingPods.Get("p")
 			time.AfterFunc(time.Second, f.waitingPods.Stop)
 			status := f.WaitOnPermit(quiet(t), pod)
 			expect(t, "status", describe(status), "Error: waiting on permit for pod: the scheduler is stopping")
@@ -153,8 +153,8 @@ func TestWaitOnPermit(t *testing.T) {
 	t.Run("a decision before the wait begins counts", func(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-		expect(t, "rejected", f.GetWaitingPod("p").Reject("a", "no"), true)
-		expect(t, "preempted too", f.GetWaitingPod("p").Preempt("b", "no"), false)
+		expect(t, "rejected", f.waitingPods.Get("p").Reject("a", "no"), true)
+		expect(t, "preempted too", f.waitingPods.Get("p").Preempt("b", "no"), false)
 		expect(t, "status", describe(f.WaitOnPermit(quiet(t), pod)), "Unschedulable[a]: no")
 	})
 }
@@ -167,10 +167,10 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	old.AddWaitingPod(makePod("q"), map[string]time.Duration{"a": time.Minute})
 
 	seen := map[string][]string{}
-	replacement.IterateOverWaitingPods(func(pod fwk.WaitingPod) {
+	replacement.waitingPods.Iterate(func(pod fwk.WaitingPod) {
 		seen[pod.GetPod().Name] = pod.GetPendingPlugins()
 		// The callback may use the collection.
-		if replacement.GetWaitingPod(pod.GetPod().UID) != pod {
+		if replacement.waitingPods.Get(pod.GetPod().UID) != pod {
 			t.Errorf("%s is another pod by UID", pod.GetPod().Name)
 		}
 		pod.Allow("a")
@@ -178,7 +178,7 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{"p": {"a", "b"}, "q": {"a"}}, seen); diff != "" {
 		t.Errorf("pending plugins (-want +got):\n%s", diff)
 	}
-	replacement.GetWaitingPod("p").Allow("b")
+	replacement.waitingPods.Get("p").Allow("b")
 	expect(t, "p", describe(old.WaitOnPermit(quiet(t), makePod("p"))), "Success")
 	expect(t, "q", describe(old.WaitOnPermit(quiet(t), makePod("q"))), "Success")
 }

@@ -51,8 +51,8 @@ func Needed(cfg *schedconfig.Plugins) sets.Set[string] {
 	for _, p := range cfg.MultiPoint.Enabled {
 		needed.Insert(p.Name)
 	}
-	for _, pt := range extensionPoints {
-		for _, p := range pt.config(cfg).Enabled {
+	for _, pt := range setsOf(cfg) {
+		for _, p := range pt.set.Enabled {
 			needed.Insert(p.Name)
 		}
 	}
@@ -69,8 +69,8 @@ func Without(cfg *schedconfig.Plugins, names sets.Set[string]) *schedconfig.Plug
 		set.Enabled = slices.DeleteFunc(set.Enabled, func(p schedconfig.Plugin) bool { return names.Has(p.Name) })
 	}
 	remove(&cfg.MultiPoint)
-	for _, pt := range extensionPoints {
-		remove(pt.config(cfg))
+	for _, pt := range setsOf(cfg) {
+		remove(pt.set)
 	}
 	return cfg
 }
@@ -80,14 +80,13 @@ func Without(cfg *schedconfig.Plugins, names sets.Set[string]) *schedconfig.Plug
 // weights.
 func (p *Plugins) Configured() *schedconfig.Plugins {
 	out := &schedconfig.Plugins{}
-	for _, pt := range extensionPoints {
-		set := pt.config(out)
-		for _, pl := range pt.load(p) {
+	for _, pt := range pointsOf(out, p) {
+		for _, pl := range pt.plugins.all() {
 			entry := schedconfig.Plugin{Name: pl.Name()}
 			if pt.weights != nil {
-				entry.Weight = int32((*pt.weights(p))[pl.Name()])
+				entry.Weight = int32((*pt.weights)[pl.Name()])
 			}
-			set.Enabled = append(set.Enabled, entry)
+			pt.set.Enabled = append(pt.set.Enabled, entry)
 		}
 	}
 	return out

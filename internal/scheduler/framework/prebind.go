@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -137,21 +136,4 @@ func (f *Framework) runPreBind(
 		status = fwk.AsStatus(context.Cause(ctx))
 	}
 	return logger.refusedOrFailed(schedmetrics.PreBind, pl.Name(), pod, status)
-}
-
-// AddPodInPreBind lets preemption end the binding cycle of the pod with that UID with cancel, while
-// its PreBind plugins run.
-func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
-	f.podsInPreBind.Add(uid, cancel)
-}
-
-// GetPodInPreBind returns the pod with that UID if its PreBind plugins run under any profile, or
-// nil.
-func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
-	return f.podsInPreBind.Get(uid)
-}
-
-// RemovePodInPreBind reverts AddPodInPreBind.
-func (f *Framework) RemovePodInPreBind(uid types.UID) {
-	f.podsInPreBind.Remove(uid)
 }

@@ -169,15 +169,13 @@ func TestParallelPreBindPlugins(t *testing.T) {
 func TestPodsInPreBind(t *testing.T) {
 	t.Run("a pod that is preempted must not be bound", func(t *testing.T) {
 		pods := NewPodsInPreBind()
-		f := New(Config{Plugins: &Plugins{}, PodsInPreBind: pods})
 		ctx, cancel := context.WithCancelCause(t.Context())
-		f.AddPodInPreBind("p", cancel)
-		// Another framework of the same process finds it.
-		pod := New(Config{Plugins: &Plugins{}, PodsInPreBind: pods}).GetPodInPreBind("p")
+		pods.Add("p", cancel)
+		pod := pods.Get("p")
 		expect(t, "cancelled", pod.CancelPod("preempted by q"), true)
 		expect(t, "cancelled again", pod.CancelPod("preempted by r"), true)
 		expect(t, "cause", context.Cause(ctx).Error(), "preempted by q")
-		expect(t, "prebound", f.GetPodInPreBind("p").MarkPrebound(), false)
+		expect(t, "prebound", pod.MarkPrebound(), false)
 	})
 	t.Run("a pod that is about to be bound cannot be preempted there", func(t *testing.T) {
 		pods := NewPodsInPreBind()
@@ -189,13 +187,13 @@ func TestPodsInPreBind(t *testing.T) {
 		expect(t, "context", ctx.Err(), nil)
 	})
 	t.Run("a pod that is gone is an untyped nil", func(t *testing.T) {
-		f := newTestFramework(&Plugins{})
-		f.AddPodInPreBind("p", nil)
-		f.RemovePodInPreBind("p")
-		if pod := f.GetPodInPreBind("p"); pod != nil {
+		pods := NewPodsInPreBind()
+		pods.Add("p", nil)
+		pods.Remove("p")
+		if pod := pods.Get("p"); pod != nil {
 			t.Errorf("got %v", pod)
 		}
-		expect(t, "pods", len(f.podsInPreBind.pods), 0)
+		expect(t, "pods", len(pods.pods), 0)
 	})
 	t.Run("either it is cancelled or it is bound", func(t *testing.T) {
 		for range 200 {

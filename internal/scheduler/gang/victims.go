@@ -67,7 +67,7 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	defer a.startOver(ctx, nil)
 	for _, domain := range a.domainsWithout(a.highestPriority()) {
 		a.startOver(ctx, nil)
-		trial := plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN, a.DryRuns)
+		trial := plugin.NewGroupTrial(a.Group.Key, a.Groups, a.IntN, a.DryRuns)
 		plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 		placed, err := a.placeEvicting(ctx, plan)
 		a.DryRuns = trial.DryRunsLeft()

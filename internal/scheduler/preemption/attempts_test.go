@@ -14,8 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
-
-	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // Upstream counts each call of PostFilter once, whatever comes of it.
@@ -53,10 +51,7 @@ func TestEachPreemptionIsCountedOnceAsUpstreamCounts(t *testing.T) {
 				pod = &renamed
 			}
 			state := c.prepared(pod, 1)
-			upstream := counted(func() {
-				c.plugin.collector.reset()
-				c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, c.full(c.nodes))
-			})
+			upstream := counted(func() { c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, c.full(c.nodes)) })
 			got := counted(func() {
 				if _, status := c.plugin.PostFilter(c.ctx, state, pod, c.full(c.nodes)); status.Code() != tt.want {
 					t.Errorf("the preemption: %v", status)
@@ -77,7 +72,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	one := &schedconfig.DefaultPreemptionArgs{MinCandidateNodesAbsolute: 1}
 	pl, err := frameworkplugins.NewInTreeRegistry()[names.DefaultPreemption](c.ctx, one, h)
 	must(t, err)
-	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.evictor)
+	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue, c.evictor)
 
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")} // allow no disruption
 	for i, node := range c.nodes {
@@ -94,7 +89,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 		if len(upstream) != 1 {
 			t.Errorf("upstream keeps %d candidates", len(upstream))
 		}
-		node, _ := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, statuses)
+		node, _ := c.plugin.chooseNode(c.ctx, state, pod, statuses)
 		if node == nil || node.Node().Name != c.nodes[0] {
 			t.Errorf("chosen is %v, the least important victim is on %s", node, c.nodes[0])
 		}

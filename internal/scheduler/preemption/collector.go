@@ -15,38 +15,15 @@ import (
 )
 
 // collector collects the victims of the node that upstream chooses, which upstream's executor would
-// evict.
-//
-// It belongs to the Plugin, because upstream's PreemptPod has no parameter for the caller's data.
-// PostFilter resets it and reads it, for one pod at a time, on the goroutine of the scheduling
-// loop. The executor calls PreemptPod within PostFilter, from several goroutines, and waits for
-// them.
+// evict. The context of a preemption carries it, because upstream's PreemptPod has no parameter for
+// the caller's data. The executor calls PreemptPod from several goroutines, and waits for them.
 type collector struct {
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // guards the fields below until the executor has returned
 	node    string
 	victims []*corev1.Pod
 }
 
-// executor returns an executor that passes the victims to the collector. It works synchronously,
-// because it never waits.
-func (c *collector) executor(handle fwk.Handle) *schedpreemption.Executor {
-	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	features.EnableAsyncPreemption = false
-	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
-	executor.PreemptPod = func(
-		_ context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor, victim *corev1.Pod, _ string,
-	) error {
-		c.add(candidate.Name(), victim)
-		return nil
-	}
-	return executor
-}
-
-func (c *collector) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.node, c.victims = "", nil
-}
+type collectorKey struct{}
 
 func (c *collector) add(node string, victim *corev1.Pod) {
 	c.mu.Lock()
@@ -55,11 +32,21 @@ func (c *collector) add(node string, victim *corev1.Pod) {
 	c.victims = append(c.victims, victim)
 }
 
-// collected returns the node and its victims, none if upstream chose no node.
-func (c *collector) collected() (node string, victims []*corev1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.node, c.victims
+// newExecutor returns an executor that passes the victims to the collector of the context. It works
+// synchronously, because it never waits.
+func newExecutor(handle fwk.Handle) *schedpreemption.Executor {
+	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	features.EnableAsyncPreemption = false
+	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
+	executor.PreemptPod = func(
+		ctx context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor, victim *corev1.Pod, _ string,
+	) error {
+		if c, ok := ctx.Value(collectorKey{}).(*collector); ok {
+			c.add(candidate.Name(), victim)
+		}
+		return nil
+	}
+	return executor
 }
 
 // withoutNominations hides nominated pods from upstream's executor. The executor would clear

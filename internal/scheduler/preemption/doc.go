@@ -13,7 +13,7 @@
 //	  | no pod has a lower priority? (noVictims)            -> preemption does not help
 //	  | dry runs known for its class? (search)              -> does not help, or one node to try
 //	  | upstream's Evaluator: dry runs, candidates, choice  -> does not help, or a node
-//	  | the victims on that node (collector)
+//	  | the victims on that node (collector, in the context)
 //	  v
 //	Evictor.begin ------------------------------.
 //	  |                                         |

@@ -194,11 +194,11 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 		which, before := c.IntN(2), c.runs.runs.Load()
 		state := c.prepared(pod, uint64(1+which))
 		statuses, nodes := full[which], potential[which]
-		node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, statuses)
+		node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses)
 		remembered += len(nodes) - int(c.runs.runs.Load()-before)
 		pdbs, err := c.plugin.Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
 		must(t, err)
-		known := c.plugin.dryRuns.classes[0].byNode
+		known := c.plugin.finder.dryRuns.classes[0].byNode
 		var candidates []schedpreemption.Candidate
 		for _, name := range nodes {
 			info, err := c.snapshot.Get(name)
@@ -284,7 +284,7 @@ func TestPreemptorsOfAClassShareDryRunsOfUnchangedNodes(t *testing.T) {
 	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, statuses); node != nil || message != "" {
+	if node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses); node != nil || message != "" {
 		t.Errorf("%v, %q for a pod of which nothing is known", node, message)
 	}
 }
@@ -305,7 +305,7 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
 	} {
 		state, before := c.prepared(pod, uint64(1+i/2)), c.runs.runs.Load()
-		if node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, c.full(tt.potential)); node != nil || message != tt.want {
+		if node, message := c.plugin.chooseNode(c.ctx, state, pod, c.full(tt.potential)); node != nil || message != tt.want {
 			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, message, tt.want)
 		}
 		if runs := c.runs.runs.Load() - before; runs != tt.runs {

@@ -91,7 +91,7 @@ func newEnvironment(t *testing.T) *environment {
 	// On the test's clock, no back-off ends during the test.
 	p.queue = queue.New(queue.Config{PodLister: pods, Clock: clocktesting.NewFakeClock(time.Now())})
 	p.evictor = NewEvictor(p.ctx, Config{
-		Client: p.client, Pods: pods, Snapshot: p.snapshot, Queue: p.queue,
+		Client: p.client, Pods: pods, Queue: p.queue,
 		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
 	})
 	t.Cleanup(func() {
@@ -119,7 +119,7 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.evictor)
+			p.plugin = New(upstream, h, p.snapshot, p.queue, p.evictor)
 			pl = p.plugin
 		}
 		instances[name] = pl
@@ -128,7 +128,7 @@ func (p *environment) reload() {
 	must(p.t, err)
 	p.framework = framework.New(framework.Config{
 		ProfileName: schedulerName, Plugins: plugins, Snapshot: p.snapshot, Nominator: p.queue,
-		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
+		WaitingPods: p.waitingPods,
 	})
 	h.Framework = p.framework
 	factory.Start(stopFactory)
@@ -168,6 +168,7 @@ type handle struct {
 	Framework *framework.Framework
 }
 
+func (h *handle) Within(context.Context) fwk.Handle                      { return h }
 func (h *handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
 func (h *handle) ClientSet() clientset.Interface                         { return h.client }
 func (h *handle) EventRecorder() events.EventRecorderLogger              { return h.recorder }

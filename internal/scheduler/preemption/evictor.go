@@ -18,7 +18,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -26,10 +25,8 @@ import (
 type Config struct {
 	Client clientset.Interface
 	// Pods is the informers' cache, which shows a deletion before the queue handles it.
-	Pods corev1listers.PodLister
-	// Snapshot is the snapshot of the scheduling loop. Only the loop's goroutine reads it here.
-	Snapshot *cache.Snapshot
-	Queue    Queue
+	Pods  corev1listers.PodLister
+	Queue Queue
 	// WaitingPods and PodsInPreBind hold the pods whose binding cycles a preemption may end.
 	WaitingPods   *framework.WaitingPods
 	PodsInPreBind *framework.PodsInPreBind
@@ -61,10 +58,10 @@ type Queue interface {
 // therefore remembers the last preemption of each nominated pod; see awaitsVictims.
 //
 // Its methods may be called by any goroutine, except for awaitsVictims and begin, which belong to
-// the goroutine of the scheduling loop.
+// the goroutine of the scheduling loop, as the snapshot does.
 type Evictor struct {
 	Config
-	ctx    context.Context // of all calls to the API server
+	ctx    context.Context // of the goroutines, until Close
 	cancel context.CancelCauseFunc
 
 	// running counts the goroutines. No goroutine is added once closed is set.
@@ -83,7 +80,8 @@ type Evictor struct {
 	// sweepAt is the size of latest at which it is swept.
 	sweepAt int
 	// rejected holds the victims whose binding cycles were ended, until latest drops the
-	// preemption. A pod that is assumed again is another object, which rejected does not hold.
+	// preemption. A pod that is assumed again is another object, which rejected does not hold. Its
+	// UID and resource version may be the same.
 	rejected map[*corev1.Pod]struct{}
 }
 

@@ -36,7 +36,7 @@ func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bo
 		return false, "preemption: not eligible due to preemptionPolicy=Never."
 	}
 	for _, pod := range pods {
-		if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible || p.evictor.awaitsVictims(pod, nil) {
+		if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible || p.evictor.awaitsVictims(p.finder.snapshot, pod, nil) {
 			return false, VictimsTerminating
 		}
 	}
@@ -50,7 +50,8 @@ func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bo
 // It belongs to the goroutine of the scheduling loop, and ends with the attempt at the group.
 type GroupTrial struct {
 	Trial
-	key podgroup.Key
+	plugin *Plugin
+	key    podgroup.Key
 	// whole are the groups that are evicted as a whole.
 	whole map[podgroup.Key]*wholeGroup
 	// choices are those that are to be carried out.
@@ -65,16 +66,12 @@ type wholeGroup struct {
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
 // evicted. intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
-func (p *Plugin) NewGroupTrial(
-	ctx context.Context, key podgroup.Key, groups *podgroup.Registry, intN func(n int) int, dryRuns int,
-) *GroupTrial {
-	p.Evaluator.Handler = inCycle(ctx, p.handle)
+func (p *Plugin) NewGroupTrial(key podgroup.Key, groups *podgroup.Registry, intN func(n int) int, dryRuns int) *GroupTrial {
+	t := &GroupTrial{plugin: p, key: key, whole: wholeGroups(p.finder.snapshot, groups.EvictedWhole())}
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
-	return &GroupTrial{
-		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: dryRuns, disruptions: disruptions{}},
-		key:   key, whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
-	}
+	t.Trial = Trial{p.trialFinder(func(n int) int { return first % n }, dryRuns, t.mayEvict)}
+	return t
 }
 
 // wholeGroups finds the pods of groups. The priority of a group that has none of its own is the
@@ -115,16 +112,14 @@ func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup
 // whole, which may be on other nodes. It returns nil if preemption does not help. The error is
 // ErrTooManyDryRuns, or that of a plugin or of a context that ended.
 func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if !t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
+	if !t.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
 		return nil, nil
 	}
-	t.plugin.mayEvict = t.mayEvict
-	defer func() { t.plugin.mayEvict = nil }()
 	choice, err := t.choose(ctx, state, pod, statuses)
 	if choice == nil || err != nil {
 		return nil, err
 	}
-	budgets, err := t.plugin.Evaluator.PdbLister.List(labels.Everything())
+	budgets, err := t.evaluator.PdbLister.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,17 @@ package preemption
 import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // awaitsVictims reports whether a pod has to wait for the victims of its last preemption: the pod
 // is still nominated for their node, the node may still fit once they are gone, and the snapshot
 // has some of them there. status returns the reason why a node does not fit; nil: it is not known.
-func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.Status) bool {
+func (e *Evictor) awaitsVictims(snapshot *cache.Snapshot, pod *corev1.Pod, status func(node string) *fwk.Status) bool {
+	if e == nil { // a fork evicts no pods
+		return false
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.latest[pod.UID]
@@ -23,7 +28,7 @@ func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.S
 	}
 	waits := false
 	for _, v := range p.victims {
-		known := e.onNode(v.pod)
+		known := onNode(snapshot, v.pod)
 		switch {
 		case v.state == failed:
 			return false
@@ -36,8 +41,8 @@ func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.S
 }
 
 // onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.
-func (e *Evictor) onNode(victim *corev1.Pod) *corev1.Pod {
-	node, err := e.Snapshot.Get(victim.Spec.NodeName)
+func onNode(snapshot *cache.Snapshot, victim *corev1.Pod) *corev1.Pod {
+	node, err := snapshot.Get(victim.Spec.NodeName)
 	if err != nil {
 		return nil
 	}

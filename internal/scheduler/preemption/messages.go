@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
 // Messages of upstream's packages defaultpreemption and preemption (Kubernetes 1.36).
@@ -21,12 +20,6 @@ const (
 	// notHelpful is about a node that no eviction makes fit.
 	notHelpful = "Preemption is not helpful for scheduling"
 )
-
-// noCandidate returns what PostFilter returns if there is no node to nominate.
-func noCandidate(message string) (*fwk.PostFilterResult, *fwk.Status) {
-	schedmetrics.PreemptionAttempts.Inc()
-	return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, message)
-}
 
 // noCandidateMessage returns upstream's message about a pod without a candidate: it counts the
 // results of the dry runs, and the other nodes.

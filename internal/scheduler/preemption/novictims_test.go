@@ -48,14 +48,14 @@ func TestPreemptionWithoutVictimsMatchesUpstream(t *testing.T) {
 				continue
 			}
 			answered++
-			result, status := noCandidate(message)
+			again, _ := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
+			result, status := p.plugin.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
 			wantResult, want := p.plugin.DefaultPreemption.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
 			if status.Code() != want.Code() || status.Message() != want.Message() || *result.NominatingInfo != *wantResult.NominatingInfo {
 				t.Fatalf("%s:\n got %v %q\nwant %v %q", where, status.Code(), status.Message(), want.Code(), want.Message())
 			}
-			again, _ := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
-			if again != want.Message() {
-				t.Fatalf("%s: the second answer is %q", where, again)
+			if message != want.Message() || again != want.Message() {
+				t.Fatalf("%s: the answers are %q and %q", where, message, again)
 			}
 		}
 		p.clearResidents(i, nodes)

@@ -5,14 +5,18 @@ package preemption
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -23,13 +27,18 @@ import (
 // goroutine.
 type Plugin struct {
 	*defaultpreemption.DefaultPreemption
-	handle    fwk.Handle
+	handle    Handle
 	evictor   *Evictor
-	collector *collector
+	finder    finder
 	noVictims noVictims
-	dryRuns   dryRuns
-	// mayEvict restricts the victims further during the dry runs for a group. nil: it does not.
-	mayEvict func(victim, preemptor *corev1.Pod) bool
+}
+
+// Handle is the handle of the instance.
+type Handle interface {
+	fwk.Handle
+	// Within returns the handle with extenders whose calls end with ctx, and share its budget.
+	// Upstream calls the extenders of its handle without a context.
+	Within(ctx context.Context) fwk.Handle
 }
 
 var (
@@ -39,18 +48,17 @@ var (
 )
 
 // New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
-// handle is the one that pl was built with.
-func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Evictor) *Plugin {
-	collector := &collector{}
-	pl.Executor = collector.executor(handle)
+// handle is the one that pl was built with. evictor is nil if the Plugin is only for Trials.
+func New(
+	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator, evictor *Evictor,
+) *Plugin {
+	pl.Executor = newExecutor(handle)
 	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
 	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
-	p := &Plugin{DefaultPreemption: pl, handle: handle, evictor: evictor, collector: collector}
-	eligible := pl.IsEligiblePod
-	pl.IsEligiblePod = func(node fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
-		return eligible(node, victim, preemptor) && (p.mayEvict == nil || p.mayEvict(victim.GetPod(), preemptor))
+	return &Plugin{
+		DefaultPreemption: pl, handle: handle, evictor: evictor,
+		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN, left: math.MaxInt},
 	}
-	return p
 }
 
 // PostFilter chooses the node to preempt pods on, begins the eviction of its victims, and returns
@@ -59,86 +67,44 @@ func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Ev
 func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	p.Evaluator.Handler = inCycle(ctx, p.handle)
-	if p.evictor.awaitsVictims(pod, statuses.Get) {
-		schedmetrics.PreemptionAttempts.Inc()
+	defer schedmetrics.PreemptionAttempts.Inc()
+	if p.evictor.awaitsVictims(p.finder.snapshot, pod, statuses.Get) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, VictimsTerminating)
 	}
-	refusals := framework.ReadRefusals(state)
-	if message, ok := p.noVictims.message(p.evictor.Snapshot, refusals.Version, pod, statuses); ok {
-		return noCandidate(message)
+	message, hopeless := p.noVictims.message(p.finder.snapshot, framework.ReadRefusals(state).Version, pod, statuses)
+	var node fwk.NodeInfo
+	if !hopeless {
+		node, message = p.chooseNode(ctx, state, pod, statuses)
 	}
-	node, message := p.chooseNode(ctx, state, refusals, pod, statuses)
 	switch {
 	case message != "":
-		return noCandidate(message)
+		return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, message)
 	case node != nil:
-		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}, p.Evaluator.Preempt); status.IsSuccess() {
-			schedmetrics.PreemptionAttempts.Inc()
+		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}); status.IsSuccess() {
 			return result, status
 		}
 	}
-	return p.preempt(ctx, state, pod, statuses, p.chooseAnyNode)
+	return p.preempt(ctx, state, pod, statuses)
 }
 
-// chooseAnyNode is PostFilter of the embedded plugin without its rules for pods of a group: such
-// pods come here only if they are scheduled one by one.
-func (p *Plugin) chooseAnyNode(
+// preempt lets upstream's evaluator choose the node and the victims, and begins their eviction. It
+// does not call PostFilter of the embedded plugin, whose rules for pods of a group are for other
+// pods: those of a group come here only if they are scheduled one by one.
+func (p *Plugin) preempt(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	defer schedmetrics.PreemptionAttempts.Inc()
-	result, status := p.Evaluator.Preempt(ctx, state, pod, statuses)
-	if message := status.Message(); message != "" {
-		status = fwk.NewStatus(status.Code(), "preemption: "+message)
-	}
-	return result, status
-}
-
-// cycleHandle is a handle whose extenders belong to one scheduling cycle.
-type cycleHandle struct {
-	fwk.Handle
-	extenders []fwk.Extender
-}
-
-func (h cycleHandle) Extenders() []fwk.Extender { return h.extenders }
-
-// inCycle returns the handle for one scheduling cycle: upstream calls the extenders of the handle
-// without a context, but these calls must end with the cycle and share its budget for extenders.
-func inCycle(ctx context.Context, handle fwk.Handle) fwk.Handle {
-	all := handle.Extenders()
-	if len(all) == 0 {
-		return handle
-	}
-	bound := make([]fwk.Extender, len(all))
-	for i, extender := range all {
-		bound[i] = extender
-		if e, ok := extender.(interface {
-			Within(context.Context) fwk.Extender
-		}); ok {
-			bound[i] = e.Within(ctx)
-		}
-	}
-	return cycleHandle{handle, bound}
-}
-
-// choice is upstream's choice of a node and victims: that of its plugin, which counts the attempt,
-// or that of the plugin's evaluator, which does not.
-type choice func(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
-
-// preempt lets upstream choose the node and the victims, and begins their eviction.
-func (p *Plugin) preempt(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, choose choice,
-) (*fwk.PostFilterResult, *fwk.Status) {
-	p.collector.reset()
-	result, status := choose(ctx, state, pod, statuses)
-	node, victims := p.collector.collected()
-	switch {
-	case !status.IsSuccess() || len(victims) == 0:
+	evaluator, chosen := *p.Evaluator, &collector{}
+	evaluator.Handler = p.handle.Within(ctx)
+	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
+	switch message := status.Message(); {
+	case message != "":
+		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
+	case !status.IsSuccess() || len(chosen.victims) == 0:
 		return result, status
 	case ctx.Err() != nil: // upstream may not have collected all victims
 		return nil, fwk.AsStatus(context.Cause(ctx))
 	}
-	p.evictor.begin(p.handle, newPreemption(pod, node, p.Name(), victims))
+	p.evictor.begin(p.handle, newPreemption(pod, chosen.node, p.Name(), chosen.victims))
 	return result, status
 }
 

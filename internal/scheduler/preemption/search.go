@@ -20,32 +20,45 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// search is the search for the best candidate for one preemptor, with the help of remembered dry
-// runs. It follows Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
+// finder finds candidates for one preemptor after the other, with the help of remembered dry runs.
+// It belongs to the goroutine that decides on the snapshot.
+type finder struct {
+	evaluator *schedpreemption.Evaluator
+	snapshot  *cache.Snapshot
+	nominator framework.Nominator
+	dryRuns   dryRuns
+	// intN draws the node at which a search begins. It returns a random number from 0 to n-1.
+	intN func(n int) int
+	// left is the number of dry runs that are allowed.
+	left int
+	// disruptions count against the budgets.
+	disruptions disruptions
+}
+
+// search is the search for the best candidate for one preemptor. It follows
+// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
 // (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
 // results.
 type search struct {
-	plugin    *Plugin
+	*finder
 	state     fwk.CycleState
 	pod       *corev1.Pod
-	snapshot  *cache.Snapshot
 	nominated map[string]uint64
 	budgets   []*policyv1.PodDisruptionBudget
 	known     *classDryRuns
-	// trial is what the search is for, nil if its outcome is carried out.
-	trial *Trial
 }
 
 // chooseNode returns the node that upstream's evaluator would choose, or its message if it would
 // find no candidate. It returns neither if dry runs cannot be reused for the pod.
 func (p *Plugin) chooseNode(
-	ctx context.Context, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (node fwk.NodeInfo, message string) {
 	// Extenders that take part in preemption must see all candidates.
-	if refusals.Class == 0 || preemptsNever(pod) || slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
+	if framework.ReadRefusals(state).Class == 0 || preemptsNever(pod) ||
+		slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return nil, ""
 	}
-	s, err := p.newSearch(&p.dryRuns, state, refusals, pod, statuses, nil)
+	s, err := p.finder.newSearch(state, pod, statuses)
 	if err != nil {
 		return nil, ""
 	}
@@ -54,7 +67,7 @@ func (p *Plugin) chooseNode(
 	case !ok:
 		return nil, ""
 	case len(candidates) > 0:
-		return s.nodeOf(s.plugin.Evaluator.SelectCandidate(ctx, candidates)), ""
+		return s.nodeOf(s.evaluator.SelectCandidate(ctx, candidates)), ""
 	case s.upstreamChecksEligibility():
 		return nil, ""
 	}
@@ -62,22 +75,25 @@ func (p *Plugin) chooseNode(
 }
 
 // newSearch prepares a search that reuses the dry runs that are known for the class of the pod.
-// disruptions count against the budgets.
-func (p *Plugin) newSearch(
-	known *dryRuns, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
-	disruptions disruptions,
-) (*search, error) {
-	budgets, err := p.Evaluator.PdbLister.List(labels.Everything())
+func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*search, error) {
+	budgets, err := f.evaluator.PdbLister.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
-	budgets = disruptions.remaining(budgets)
-	nominated, _ := p.evictor.Queue.NominatedNodes(pod)
+	budgets = f.disruptions.remaining(budgets)
+	nominated, _ := f.nominator.NominatedNodes(pod)
+	refusals := framework.ReadRefusals(state)
 	s := &search{
-		plugin: p, state: state, pod: pod, snapshot: p.evictor.Snapshot, nominated: nominated, budgets: budgets,
-		known: known.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
+		finder: f, state: state, pod: pod, nominated: nominated, budgets: budgets,
+		known: f.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
 	}
 	return s, s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos())
+}
+
+// allows counts dry runs. It returns false if they are too many.
+func (f *finder) allows(dryRuns int) bool {
+	f.left -= dryRuns
+	return f.left >= 0
 }
 
 // nodeOf returns the node of a candidate.
@@ -93,7 +109,7 @@ func (s *search) nodeOf(c schedpreemption.Candidate) fwk.NodeInfo {
 // that there is no candidate: the pod does not exist any more, or waits for the victims of an
 // earlier preemption.
 func (s *search) upstreamChecksEligibility() bool {
-	latest, err := s.plugin.Evaluator.PodLister.Pods(s.pod.Namespace).Get(s.pod.Name)
+	latest, err := s.evaluator.PodLister.Pods(s.pod.Namespace).Get(s.pod.Name)
 	return err != nil || latest.Status.NominatedNodeName != ""
 }
 
@@ -109,16 +125,14 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 	if len(potential) == 0 {
 		return nil, false
 	}
-	offset, wanted := s.plugin.GetOffsetAndNumCandidates(int32(len(potential)))
-	if s.trial != nil {
-		offset = int32(s.trial.intN(len(potential)))
-	}
+	_, wanted := s.evaluator.GetOffsetAndNumCandidates(int32(len(potential)))
+	offset := s.intN(len(potential))
 	var nonViolating, violating []schedpreemption.Candidate
 	for looked := 0; looked < len(potential) && (len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
 		// At least as many nodes as candidates are missing, so that their dry runs run in parallel.
 		next := make([]string, 0, wanted)
 		for i := max(1, int(wanted)-len(nonViolating)-len(violating)); i > 0 && looked < len(potential); i-- {
-			next = append(next, potential[(int(offset)+looked)%len(potential)])
+			next = append(next, potential[(offset+looked)%len(potential)])
 			looked++
 		}
 		if !s.update(ctx, next) {
@@ -138,7 +152,7 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 }
 
 // update does the dry runs on those of the nodes for which the known result is out of date. It
-// returns false if one failed, or if a trial allows no more.
+// returns false if one failed, or if there may be no more.
 func (s *search) update(ctx context.Context, nodes []string) bool {
 	type task struct {
 		name   string
@@ -157,13 +171,13 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 			outdated = append(outdated, task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
 		}
 	}
-	if s.trial != nil && !s.trial.allows(len(outdated)) {
+	if !s.allows(len(outdated)) {
 		return false
 	}
-	s.plugin.handle.Parallelizer().Until(ctx, len(outdated), func(i int) {
+	s.evaluator.Handler.Parallelizer().Until(ctx, len(outdated), func(i int) {
 		t := &outdated[i]
 		t.failed = !s.dryRun(ctx, t.info, &t.result)
-	}, s.plugin.Name())
+	}, s.evaluator.PluginName)
 	if ctx.Err() != nil || slices.ContainsFunc(outdated, func(t task) bool { return t.failed }) {
 		return false
 	}
@@ -175,7 +189,7 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 
 // dryRun does a dry run on a copy of a node. It returns false if that failed.
 func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo, result *dryRun) bool {
-	pods, violations, status := s.plugin.Evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), s.budgets)
+	pods, violations, status := s.evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), s.budgets)
 	switch {
 	case status.IsSuccess() && len(pods) > 0:
 		result.victims = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)}

@@ -15,8 +15,6 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-
-	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
@@ -26,27 +24,35 @@ import (
 // Upstream leaves some choices to chance: the first node, and which of equally good nodes and
 // equally important pods it takes. A Trial draws the first, and decides the others by the names of
 // nodes and the UIDs of pods. So with the same draws, two Trials choose the same in the same state.
-type Trial struct {
-	plugin *Plugin
-	intN   func(n int) int
-	// dryRuns are about the classes of one fast path, which the Plugin may outlive.
-	dryRuns dryRuns
-	// left is the number of dry runs that are allowed.
-	left int
-	// disruptions are those that choices so far take from budgets.
-	disruptions disruptions
-}
+//
+// It has dry runs of its own: their classes are of one fast path, which the Plugin may outlive.
+type Trial struct{ finder }
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
 // at all nodes for each pod that fits nowhere.
 const scanned = 50
 
 // NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs,
-// or other work that takes as long, Choose fails. The Plugin must not schedule pods: NewTrial
-// changes which of equally important pods it evicts.
+// or other work that takes as long, Choose fails.
 func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
-	p.MoreImportantPod = moreImportant
-	return &Trial{plugin: p, intN: intN, left: dryRuns}
+	return &Trial{p.trialFinder(intN, dryRuns, nil)}
+}
+
+// trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
+// upstream would evict, it evicts only those that mayEvict accepts; nil: all.
+func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int, mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
+	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
+	pl.MoreImportantPod = moreImportant
+	if eligible := pl.IsEligiblePod; mayEvict != nil {
+		pl.IsEligiblePod = func(node fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
+			return eligible(node, victim, preemptor) && mayEvict(victim.GetPod(), preemptor)
+		}
+	}
+	evaluator.Interface = &pl
+	return finder{
+		evaluator: &evaluator, snapshot: p.finder.snapshot, nominator: p.finder.nominator,
+		intN: intN, left: dryRuns, disruptions: disruptions{},
+	}
 }
 
 // ErrTooManyDryRuns means that a Trial has done as many dry runs as it may. From then on, MayHelp
@@ -68,7 +74,7 @@ type Choice struct {
 
 // MayHelp reports whether a pod may preempt others, as far as is known without its refusals.
 func (t *Trial) MayHelp(pod *corev1.Pod) bool {
-	return t.left >= 0 && !preemptsNever(pod) && t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
+	return t.left >= 0 && !preemptsNever(pod) && t.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // Choose chooses for a pod that fits nowhere. state and statuses are those of its decision. It
@@ -78,7 +84,7 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if !t.MayHelp(pod) {
 		return nil, nil
 	}
-	if !t.allows(t.plugin.evictor.Snapshot.NumNodes() / scanned) {
+	if !t.allows(t.snapshot.NumNodes() / scanned) {
 		return nil, ErrTooManyDryRuns
 	}
 	return t.choose(ctx, state, pod, statuses)
@@ -86,17 +92,16 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 
 // choose is Choose for a pod that may preempt others.
 func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if ok, _ := t.plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
+	if ok, _ := t.evaluator.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
 		return nil, nil
 	}
-	s, err := t.plugin.newSearch(&t.dryRuns, state, framework.ReadRefusals(state), pod, statuses, t.disruptions)
+	s, err := t.newSearch(state, pod, statuses)
 	if err != nil {
 		return nil, err
 	}
 	if len(s.known.potential) == 0 {
 		return nil, nil
 	}
-	s.trial = t
 	slices.Sort(s.known.potential) // the statuses are in no order
 	switch candidates, ok := s.candidates(ctx); {
 	case ctx.Err() != nil:
@@ -113,16 +118,10 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	}
 }
 
-// allows counts dry runs. It returns false if they are too many.
-func (t *Trial) allows(dryRuns int) bool {
-	t.left -= dryRuns
-	return t.left >= 0
-}
-
 // selectCandidate returns the first of the candidates that are as good as the one that upstream
 // selects, which is any of them.
 func (t *Trial) selectCandidate(ctx context.Context, candidates []schedpreemption.Candidate) schedpreemption.Candidate {
-	selected := t.plugin.Evaluator.SelectCandidate(ctx, candidates)
+	selected := t.evaluator.SelectCandidate(ctx, candidates)
 	best := meritOf(selected.Victims())
 	for _, c := range candidates {
 		if meritOf(c.Victims()) == best {

@@ -16,10 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// newTrial returns a trial of an instance that schedules nothing.
 func (c *crowd) newTrial(dryRuns int) *Trial {
-	c.t.Helper()
-	c.reload()
 	return c.plugin.NewTrial(func(int) int { return 0 }, dryRuns)
 }
 

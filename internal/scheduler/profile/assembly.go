@@ -35,25 +35,22 @@ const stageSync = "waiting for informers"
 // other goroutines only call doing and takeBack.
 type assembly struct {
 	env      *Environment
-	ctx      context.Context // the plugins', which lives as long as the instance
 	cfg      *config.Profile
 	plugins  *schedconfig.Plugins // those that are enabled and called
 	instance *Instance
 	stage    atomic.Pointer[string]
 }
 
-// newAssembly returns an assembly that has not called any plugin yet. The plugins get the values of
-// ctx, such as its logger, but not its end.
-func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *assembly {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	logger := klog.FromContext(ctx)
+// newAssembly returns an assembly that has not called any plugin yet. cancel ends the context of
+// the plugins.
+func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment, cfg *config.Profile) *assembly {
 	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
-	if !env.isFork() {
-		env.series.use(cfg.SchedulerName)
-	}
+	env.series.use(cfg.SchedulerName)
 	p := &Instance{
 		Config: cfg,
 		handle: &Handle{
+			PodNominator:  env.Queue,
+			PodActivator:  env.Queue,
 			env:           env,
 			informers:     scope,
 			parallelizer:  framework.NewParallelizer(int(cfg.Parallelism)),
@@ -66,7 +63,7 @@ func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *as
 		cancel:    cancel,
 		closed:    make(chan struct{}),
 	}
-	a := &assembly{env: env, ctx: ctx, cfg: cfg, plugins: framework.Without(cfg.Config.Plugins, ofGroups), instance: p}
+	a := &assembly{env: env, cfg: cfg, plugins: framework.Without(cfg.Config.Plugins, ofGroups), instance: p}
 	a.begin("starting")
 	return a
 }
@@ -85,10 +82,10 @@ func (a *assembly) takeBack() {
 
 // guardedRun calls run and turns panics into errors. run itself guards only the factories, but
 // plugins may panic even in a method that returns their name.
-func (a *assembly) guardedRun(waiting context.Context) error {
+func (a *assembly) guardedRun(ctx, waiting context.Context) error {
 	var failure error
-	if err := guard(klog.FromContext(a.ctx), func() error {
-		failure = a.run(waiting)
+	if err := guard(klog.FromContext(ctx), func() error {
+		failure = a.run(ctx, waiting)
 		return nil
 	}); err != nil {
 		return fmt.Errorf("%s: %w", a.doing(), err)
@@ -96,13 +93,14 @@ func (a *assembly) guardedRun(waiting context.Context) error {
 	return failure
 }
 
-// run assembles the instance. When waiting ends, it stops waiting and calls no more factories.
-func (a *assembly) run(waiting context.Context) error {
+// run assembles the instance, whose plugins live with ctx. When waiting ends, it stops waiting and
+// calls no more factories.
+func (a *assembly) run(ctx, waiting context.Context) error {
 	a.begin("making the extenders")
-	if err := a.makeExtenders(); err != nil {
+	if err := a.makeExtenders(ctx); err != nil {
 		return err
 	}
-	if err := a.makePlugins(waiting); err != nil {
+	if err := a.makePlugins(ctx, waiting); err != nil {
 		return err
 	}
 	a.begin("expanding the extension points")
@@ -111,7 +109,7 @@ func (a *assembly) run(waiting context.Context) error {
 	}
 	a.instance.fastPath = a.newFastPath()
 	a.begin("asking the plugins for their cluster events")
-	if err := a.makeQueueSettings(); err != nil {
+	if err := a.makeQueueSettings(ctx); err != nil {
 		return err
 	}
 	a.begin(stageSync)
@@ -120,20 +118,20 @@ func (a *assembly) run(waiting context.Context) error {
 
 // makeExtenders runs before makePlugins: factories may ask the handle for the extenders. A fork has
 // none: they may keep what they are asked, and their circuit breakers are those of the process.
-func (a *assembly) makeExtenders() error {
-	if a.env.isFork() {
+func (a *assembly) makeExtenders(ctx context.Context) error {
+	if a.env.breakers == nil {
 		return nil
 	}
+	h := a.instance.handle
 	for i := range a.cfg.Extenders {
-		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.Breakers)
+		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.breakers)
 		if err != nil {
 			return err
 		}
-		a.instance.extenders = append(a.instance.extenders, e)
+		h.services = append(h.services, e)
 	}
-	// Plugins get them without a context: the calls are bounded by their timeouts alone, unless a
-	// plugin binds them to its own context, as preemption does.
-	a.instance.handle.extenders = extender.Bound(context.WithoutCancel(a.ctx), a.instance.extenders)
+	// The timeouts alone bound the calls of plugins, unless a plugin uses Handle.Within.
+	h.extenders = extender.Bound(context.WithoutCancel(ctx), h.services)
 	return nil
 }
 
@@ -157,7 +155,7 @@ func (a *assembly) args() map[string]runtime.Object {
 
 // makePlugins calls the factories in the order of the plugins' names, so that two builds of one
 // configuration do the same.
-func (a *assembly) makePlugins(waiting context.Context) error {
+func (a *assembly) makePlugins(ctx, waiting context.Context) error {
 	args := a.args()
 	defer func() {
 		a.instance.scope.SetOwner(unknownPlugin)
@@ -174,8 +172,8 @@ func (a *assembly) makePlugins(waiting context.Context) error {
 		}
 		a.instance.scope.SetOwner(name)
 		a.instance.scope.IgnoreHandlers(replacesListeners(name))
-		err := guard(klog.FromContext(a.ctx), func() error {
-			plugin, err := factory(a.ctx, args[name], a.instance.handle)
+		err := guard(klog.FromContext(ctx), func() error {
+			plugin, err := factory(ctx, args[name], a.instance.handle)
 			if err == nil && plugin == nil {
 				err = errors.New("the factory returned no plugin")
 			}
@@ -208,9 +206,8 @@ func (a *assembly) makeFramework() error {
 		Parallelizer:    p.handle.parallelizer,
 		Nominator:       a.env.Queue,
 		WaitingPods:     a.env.WaitingPods,
-		PodsInPreBind:   a.env.PodsInPreBind,
 		Recorder:        a.env.Metrics,
-		Unmeasured:      a.env.isFork(),
+		Instruments:     a.env.instruments,
 	})
 	p.handle.Framework = p.Framework
 	return nil
@@ -236,9 +233,9 @@ var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, 
 const coscheduling = "Coscheduling"
 
 // makeQueueSettings asks the plugins for the cluster events that they wait for.
-func (a *assembly) makeQueueSettings() error {
+func (a *assembly) makeQueueSettings(ctx context.Context) error {
 	extensions := a.enqueueExtensions()
-	table, err := hints(a.ctx, extensions)
+	table, err := hints(ctx, extensions)
 	if err != nil {
 		return err
 	}
@@ -260,7 +257,7 @@ func (a *assembly) makeQueueSettings() error {
 // events that help.
 func (a *assembly) enqueueExtensions() []fwk.EnqueueExtensions {
 	extensions := a.instance.plugins.EnqueueExtensions()
-	if len(a.instance.extenders) > 0 {
+	if len(a.instance.handle.extenders) > 0 {
 		extensions = append(extensions, framework.DefaultEnqueueExtensions(schedframework.ExtenderName))
 	}
 	return extensions

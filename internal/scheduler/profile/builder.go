@@ -58,9 +58,10 @@ type Build struct {
 	cfg     *config.Profile
 	builder *Builder
 	begun   time.Time
-	// lifetime ends when the build is cancelled or taken, and waiting with it or with the timeout.
-	lifetime, waiting context.Context
-	cancel, expire    context.CancelCauseFunc
+	// lifetime ends when the build is cancelled or taken. It is a field because the instance is
+	// discarded with it until then.
+	lifetime context.Context
+	cancel   context.CancelCauseFunc
 
 	// done is closed when the build has ended. The fields below are not written afterwards.
 	done     chan struct{}
@@ -85,16 +86,24 @@ func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
 		u.end(nil, err)
 		return u
 	}
-	a := newAssembly(ctx, b.env, cfg)
-	timer := b.clock.AfterFunc(b.timeout, func() { u.expire(fmt.Errorf("the build did not end within %v", b.timeout)) })
-	stop := context.AfterFunc(u.waiting, func() { u.awaitResult(a) })
+	plugins, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	a := newAssembly(klog.FromContext(ctx), cancel, b.env, cfg)
+	waiting, expire := context.WithCancelCause(u.lifetime)
+	timer := b.clock.AfterFunc(b.timeout, func() { expire(fmt.Errorf("the build did not end within %v", b.timeout)) })
+	stop := context.AfterFunc(waiting, func() { u.awaitResult(a, context.Cause(waiting)) })
 	go func() {
-		err := a.guardedRun(u.waiting)
+		err := a.guardedRun(plugins, waiting)
 		stop()
 		timer.Stop()
 		u.settle(klog.FromContext(ctx), a, err)
-		u.expire(nil)
+		expire(nil)
 	}()
+	return u
+}
+
+func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
+	u := &Build{cfg: cfg, builder: b, begun: b.clock.Now(), done: make(chan struct{})}
+	u.lifetime, u.cancel = context.WithCancelCause(ctx)
 	return u
 }
 
@@ -109,13 +118,6 @@ func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, er
 		return instance, nil
 	}
 	return nil, context.Cause(ctx)
-}
-
-func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
-	u := &Build{cfg: cfg, builder: b, begun: b.clock.Now(), done: make(chan struct{})}
-	u.lifetime, u.cancel = context.WithCancelCause(ctx)
-	u.waiting, u.expire = context.WithCancelCause(u.lifetime)
-	return u
 }
 
 // Done returns a channel that is closed when the build has ended: with success, with an error, or
@@ -162,10 +164,10 @@ func (u *Build) released() bool {
 	}
 }
 
-// awaitResult cuts off a build when its time is up. A build that waits for informers gets syncGrace
-// to report which ones, now that its context has ended. A build that is inside a plugin may never
-// return.
-func (u *Build) awaitResult(a *assembly) {
+// awaitResult cuts off a build when its time is up, for a reason. A build that waits for informers
+// gets syncGrace to report which ones, now that its context has ended. A build that is inside a
+// plugin may never return.
+func (u *Build) awaitResult(a *assembly, reason error) {
 	if a.doing() == stageSync {
 		timer := u.builder.clock.NewTimer(syncGrace)
 		defer timer.Stop()
@@ -179,7 +181,7 @@ func (u *Build) awaitResult(a *assembly) {
 	if u.ended {
 		return
 	}
-	err := fmt.Errorf("cut off while %s: %w", a.doing(), context.Cause(u.waiting))
+	err := fmt.Errorf("cut off while %s: %w", a.doing(), reason)
 	u.builder.hanging.add(u.cfg, err, u.builder.clock.Now(), u.builder.timeout)
 	a.takeBack()
 	u.endLocked(nil, err)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
-	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
@@ -38,29 +37,20 @@ const binderTimeout = 365 * 24 * time.Hour
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes
-	evictor *preemption.Evictor
-	fork    bool
+	evictor *preemption.Evictor // nil in a fork, which evicts no pods
 }
 
-// newDurable creates the durable state of the process. scope belongs to the process.
-func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
-	core, storage := scope.Core().V1(), scope.Storage().V1()
-	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{env.Client}, features(),
+// newDurable creates durable state without an evictor.
+func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
+	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
+	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{d.Client}, features(),
 		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(), storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
 		binderTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	evictor := preemption.NewEvictor(ctx, preemption.Config{
-		Client:        env.Client,
-		Pods:          core.Pods().Lister(),
-		Snapshot:      env.Snapshot,
-		Queue:         env.Queue,
-		WaitingPods:   env.WaitingPods,
-		PodsInPreBind: env.PodsInPreBind,
-	})
-	return &Durable{binder: binder, evictor: evictor, fork: env.isFork()}, nil
+	return &Durable{binder: binder}, nil
 }
 
 // Close waits for the active preemptions, and cancels them when ctx ends.
@@ -77,10 +67,9 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	case *volumebinding.VolumeBinding:
 		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, assumed: &d.assumed, timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
-		// With the feature off, upstream evicts the victims within PostFilter and keeps no state. A
-		// fork evicts nobody.
-		if d.fork || features().EnableAsyncPreemption {
-			return preemption.New(pl, handle, d.evictor)
+		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
+		if d.evictor == nil || features().EnableAsyncPreemption {
+			return preemption.New(pl, handle, handle.env.Snapshot, handle.env.Queue, d.evictor)
 		}
 	}
 	return plugin

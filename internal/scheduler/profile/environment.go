@@ -29,16 +29,18 @@ type Environment struct {
 	Dependencies
 	// Devices tracks claims, slices, classes and CSINodes, and the assumed state of claims.
 	Devices *devices.Managers
-	// Breakers are the circuit breakers of extenders.
-	Breakers *extender.Breakers
 	// Durable is the state of upstream's plugins that must survive their instances.
 	Durable *Durable
 
-	series seriesUsers
+	// breakers are the circuit breakers of extenders. nil: the instances call no extenders.
+	breakers *extender.Breakers
+	// instruments are the metrics of the calls of plugins. nil: those of kube-scheduler. series are
+	// the users of their series. nil: they are not deleted.
+	instruments *framework.Instruments
+	series      *seriesUsers
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Metrics and ForkOf are
-// required.
+// Dependencies holds the parts that an Environment is made of. All but Metrics are required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -71,42 +73,50 @@ type Dependencies struct {
 	EventSources EventSources
 	// Metrics records plugin and extension point durations off the scheduling path. May be nil.
 	Metrics *schedmetrics.MetricAsyncRecorder
-	// ForkOf makes this the Environment of a fork: pods are decided with its instances to answer a
-	// question, and are not scheduled. Its assumed volumes and devices begin with those of ForkOf;
-	// see CopyAssumed. Its instances have no extenders and write no metrics. nil: this is the
-	// Environment of the process.
-	ForkOf *Environment
 }
 
-// NewEnvironment returns the Environment of a process or of a fork. The caller waits for the scope
-// to sync.
+// NewEnvironment returns the Environment of a process. The caller waits for the scope to sync.
 func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
-	managers, err := newManagers(ctx, &d)
+	managers, err := devices.NewManagers(ctx, d.Client, d.Scope)
 	if err != nil {
 		return nil, err
 	}
-	env := &Environment{Dependencies: d, Devices: managers, Breakers: extender.NewBreakers(d.Recorder("livesched"))}
-	if env.Durable, err = newDurable(ctx, env, d.Scope); err != nil {
+	durable, err := newDurable(ctx, &d)
+	if err != nil {
 		return nil, err
 	}
-	return env, nil
+	durable.evictor = preemption.NewEvictor(ctx, preemption.Config{
+		Client:        d.Client,
+		Pods:          d.Scope.Core().V1().Pods().Lister(),
+		Queue:         d.Queue,
+		WaitingPods:   d.WaitingPods,
+		PodsInPreBind: d.PodsInPreBind,
+	})
+	return &Environment{
+		Dependencies: d, Devices: managers, Durable: durable, breakers: extender.NewBreakers(d.Recorder("livesched")), series: &seriesUsers{},
+	}, nil
 }
 
-func newManagers(ctx context.Context, d *Dependencies) (*devices.Managers, error) {
-	if d.ForkOf != nil {
-		return d.ForkOf.Devices.Fork(ctx, d.Scope)
+// Fork returns an Environment whose instances decide pods to answer questions, and schedule none:
+// they call no extenders, evict no pods and write no metrics. When the scope has synced, the caller
+// calls CopyAssumed.
+func (e *Environment) Fork(ctx context.Context, d Dependencies) (*Environment, error) {
+	managers, err := e.Devices.Fork(ctx, d.Scope)
+	if err != nil {
+		return nil, err
 	}
-	return devices.NewManagers(ctx, d.Client, d.Scope)
+	durable, err := newDurable(ctx, &d)
+	if err != nil {
+		return nil, err
+	}
+	return &Environment{Dependencies: d, Devices: managers, Durable: durable, instruments: framework.Discarded()}, nil
 }
 
-// isFork reports whether this is the Environment of a fork.
-func (e *Environment) isFork() bool { return e.ForkOf != nil }
-
-// CopyAssumed assumes the volumes and devices in a fork that are assumed in the Environment which
-// it is a fork of. The scope of the fork must have synced.
-func (e *Environment) CopyAssumed(logger klog.Logger) {
-	e.Devices.CopyAssumed(logger, e.ForkOf.Devices)
-	e.ForkOf.Durable.assumed.assumeAgain(logger, e.Durable.binder)
+// CopyAssumed assumes the volumes and devices in a fork that are assumed in the Environment of the
+// process.
+func (e *Environment) CopyAssumed(logger klog.Logger, process *Environment) {
+	e.Devices.CopyAssumed(logger, process.Devices)
+	process.Durable.assumed.assumeAgain(logger, e.Durable.binder)
 }
 
 // EventSources turns changes of API objects into cluster events for the queue.

@@ -81,13 +81,15 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	bound := p.Extenders(ctx)
+	bound := []fwk.Extender{p.Extenders(ctx)[0], p.handle.Within(ctx).Extenders()[0]}
 	if _, _, _, err := bound[0].Filter(&corev1.Pod{}, nil); err != nil || open.Load() != 1 {
 		t.Errorf("a call: %v; %d connections", err, open.Load())
 	}
 	cancel()
-	if _, _, _, err := bound[0].Filter(&corev1.Pod{}, nil); err == nil {
-		t.Error("a call went on after its context")
+	for _, e := range bound {
+		if _, _, _, err := e.Filter(&corev1.Pod{}, nil); err == nil {
+			t.Error("a call went on after its context")
+		}
 	}
 	p.Discard(logr.Discard())
 	<-p.Closed()
@@ -102,7 +104,7 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 func TestWithoutExtendersNothingWakesPodsForThem(t *testing.T) {
 	e := newTestEnv(t, nil)
 	p := e.build(t, object("mine"))
-	if found := wakers(p.Queue.Hints); len(found) > 0 || p.Extenders(t.Context()) != nil || len(p.handle.Extenders()) > 0 {
+	if found := wakers(p.Queue.Hints); len(found) > 0 || p.Extenders(t.Context()) != nil || len(p.handle.Extenders()) > 0 || p.handle.Within(t.Context()) != fwk.Handle(p.handle) {
 		t.Errorf("events of %v wake pods; extenders %v", found, p.Extenders(t.Context()))
 	}
 }

@@ -6,15 +6,14 @@ package profile
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientinformers "k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -26,10 +25,13 @@ import (
 // runs extension points fails its build.
 type Handle struct {
 	*framework.Framework
+	fwk.PodNominator
+	fwk.PodActivator
 	env           *Environment
 	informers     clientinformers.SharedInformerFactory
 	parallelizer  fwk.Parallelizer
-	extenders     []fwk.Extender
+	services      []*extender.Extender // in the order in which they are called
+	extenders     []fwk.Extender       // the same with a context of the plugins
 	recorder      events.EventRecorderLogger
 	schedulerName string
 }
@@ -69,6 +71,16 @@ func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }
 // Extenders returns the extenders of the profile's policy.
 func (h *Handle) Extenders() []fwk.Extender { return h.extenders }
 
+// Within implements preemption.Handle.
+func (h *Handle) Within(ctx context.Context) fwk.Handle {
+	if len(h.extenders) == 0 {
+		return h
+	}
+	within := *h
+	within.extenders = extender.Bound(ctx, h.services)
+	return &within
+}
+
 // APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in
 // kube-scheduler 1.36.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
@@ -79,9 +91,6 @@ func (h *Handle) APICacher() fwk.APICacher { return nil }
 // PodGroupManager is nil: livesched keeps the states of pod groups in a form of its own. Of the
 // in-tree plugins, only those ask for it that livesched replaces.
 func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
-
-// SignPod returns no signature: livesched does not batch pods by upstream's signatures.
-func (h *Handle) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }
 
 // IterateOverWaitingPods calls back for each pod that waits on Permit, under any instance of any
 // profile.
@@ -105,28 +114,3 @@ func (h *Handle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return h.env.
 
 // RemovePodInPreBind removes the pod in PreBind with this UID.
 func (h *Handle) RemovePodInPreBind(uid types.UID) { h.env.PodsInPreBind.Remove(uid) }
-
-// Activate moves pods to the active queue; see fwk.PodActivator.
-func (h *Handle) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
-	h.env.Queue.Activate(logger, pods)
-}
-
-// AddNominatedPod adds or updates a nominated pod.
-func (h *Handle) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
-	h.env.Queue.AddNominatedPod(logger, pod, info)
-}
-
-// DeleteNominatedPodIfExists removes a nominated pod.
-func (h *Handle) DeleteNominatedPodIfExists(pod *corev1.Pod) {
-	h.env.Queue.DeleteNominatedPodIfExists(pod)
-}
-
-// UpdateNominatedPod replaces a nominated pod.
-func (h *Handle) UpdateNominatedPod(logger klog.Logger, oldPod *corev1.Pod, newPodInfo fwk.PodInfo) {
-	h.env.Queue.UpdateNominatedPod(logger, oldPod, newPodInfo)
-}
-
-// NominatedPodsForNode returns the pods that are nominated to run on a node.
-func (h *Handle) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
-	return h.env.Queue.NominatedPodsForNode(nodeName)
-}

@@ -73,11 +73,9 @@ type Instance struct {
 	// Built is when the build ended.
 	Built time.Time
 
-	plugins *framework.Plugins
-	// extenders are in the order in which they are called.
-	extenders []*extender.Extender
-	handle    *Handle
-	fastPath  *fastpath.Plan
+	plugins  *framework.Plugins
+	handle   *Handle
+	fastPath *fastpath.Plan
 
 	// instances are all plugin instances by name, for closing.
 	instances map[string]fwk.Plugin
@@ -111,7 +109,7 @@ func (p *Instance) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort 
 
 // Extenders returns the extenders of this instance. Their calls end with ctx.
 func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
-	return extender.Bound(ctx, p.extenders)
+	return extender.Bound(ctx, p.handle.services)
 }
 
 // FastPath returns how the fast path treats the plugins. It is for the goroutine of the scheduling
@@ -167,12 +165,10 @@ func (p *Instance) close(logger klog.Logger) {
 	if err := closePlugins(logger, p.instances); err != nil {
 		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
 	}
-	for _, e := range p.extenders {
+	for _, e := range p.handle.services {
 		e.Close()
 	}
-	if !p.handle.env.isFork() {
-		p.handle.env.series.drop(logger, p.SchedulerName())
-	}
+	p.handle.env.series.drop(logger, p.SchedulerName())
 	close(p.closed)
 }
 

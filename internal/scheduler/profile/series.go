@@ -17,7 +17,7 @@ import (
 // series are deleted. To find them means to read all metrics, so names that are dropped meanwhile
 // wait, and are then looked for together. No build waits for that.
 //
-// The zero value is ready for use, by any goroutine.
+// The zero value is ready for use, by any goroutine. A nil value counts nothing.
 type seriesUsers struct {
 	// deleting is held by the goroutine that deletes series. It is locked before mu.
 	deleting sync.Mutex
@@ -32,6 +32,9 @@ type seriesUsers struct {
 }
 
 func (s *seriesUsers) use(schedulerName string) {
+	if s == nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users == nil {
@@ -42,7 +45,7 @@ func (s *seriesUsers) use(schedulerName string) {
 
 // drop returns when the series are deleted, unless they have other users.
 func (s *seriesUsers) drop(logger klog.Logger, schedulerName string) {
-	if !s.leave(schedulerName) {
+	if s == nil || !s.leave(schedulerName) {
 		return
 	}
 	s.deleting.Lock()

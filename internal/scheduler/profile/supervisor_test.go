@@ -250,8 +250,8 @@ func TestASupervisor(t *testing.T) {
 		s.build(t, "a1", "b1", "c1")
 		s.build(t, "a2", "c1")
 		a, b, c := s.started[0], s.started[1], s.started[2]
-		if !errors.Is(context.Cause(a.waiting), errUnwanted) || !errors.Is(context.Cause(b.waiting), errUnwanted) {
-			t.Errorf("they end with %v and %v", context.Cause(a.waiting), context.Cause(b.waiting))
+		if !errors.Is(context.Cause(a.lifetime), errUnwanted) || !errors.Is(context.Cause(b.lifetime), errUnwanted) {
+			t.Errorf("they end with %v and %v", context.Cause(a.lifetime), context.Cause(b.lifetime))
 		}
 		if c.lifetime.Err() != nil {
 			t.Error("the third, too, is given up")
@@ -296,7 +296,7 @@ func TestASupervisor(t *testing.T) {
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("builds were waited for, for %v", took)
 		}
-		if b := s.started[1]; b.waiting.Err() == nil {
+		if b := s.started[1]; b.lifetime.Err() == nil {
 			t.Error("a build goes on after the end")
 		}
 	})

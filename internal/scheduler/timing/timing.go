@@ -45,7 +45,7 @@ type Part struct {
 // It is safe for concurrent use after Attach: plugins run on several nodes at the same time, and
 // may go on after the cycle has ended.
 type Cycle struct {
-	context.Context           // set by Attach, and never again
+	context.Context           // embedded, to be a context without an allocation; set by Attach, and never again
 	began           time.Time // set by Attach, and never again
 
 	// inner is the sum of all durations until now, in nanoseconds. A step that contains others is
