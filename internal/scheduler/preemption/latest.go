@@ -3,36 +3,29 @@
 
 package preemption
 
-import (
-	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
-)
+import corev1 "k8s.io/api/core/v1"
 
-// awaitsVictims reports whether a pod has to wait for the victims of its last preemption: the pod
-// is still nominated for their node, the node may still fit once they are gone, and the snapshot
-// has some of them there. status returns the reason why a node does not fit; nil: it is not known.
-func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.Status) bool {
+// awaited returns the victims of a pod's last preemption that the snapshot still has on their
+// nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
+// be evicted.
+func (e *Evictor) awaited(pod *corev1.Pod) (victims []*corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.latest[pod.UID]
 	if p == nil || !e.isNominated(p) {
-		return false
+		return nil
 	}
-	if status != nil && status(p.node).Code() == fwk.UnschedulableAndUnresolvable {
-		return false
-	}
-	waits := false
 	for _, v := range p.victims {
 		known := e.onNode(v.pod)
 		switch {
 		case v.state == failed:
-			return false
+			return nil
 		// A rejected victim that is there as another object was assumed again.
 		case known == v.pod, known != nil && v.state != rejected:
-			waits = true
+			victims = append(victims, known)
 		}
 	}
-	return waits
+	return victims
 }
 
 // onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.

@@ -5,6 +5,7 @@ package preemption
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -60,7 +61,9 @@ func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
-	if p.evictor.awaitsVictims(pod, statuses.Get) {
+	if slices.ContainsFunc(p.evictor.awaited(pod), func(victim *corev1.Pod) bool {
+		return statuses.Get(victim.Spec.NodeName).Code() != fwk.UnschedulableAndUnresolvable
+	}) {
 		schedmetrics.PreemptionAttempts.Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable, VictimsTerminating)
 	}

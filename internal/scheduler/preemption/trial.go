@@ -78,6 +78,9 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if !t.MayHelp(pod) {
 		return nil, nil
 	}
+	if ok, _ := t.plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
+		return nil, nil
+	}
 	if !t.allows(t.plugin.evictor.Snapshot.NumNodes() / scanned) {
 		return nil, ErrTooManyDryRuns
 	}
@@ -86,9 +89,6 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 
 // choose is Choose for a pod that may preempt others.
 func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if ok, _ := t.plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
-		return nil, nil
-	}
 	s, err := t.plugin.newSearch(&t.dryRuns, state, framework.ReadRefusals(state), pod, statuses, t.disruptions)
 	if err != nil {
 		return nil, err
