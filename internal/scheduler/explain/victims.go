@@ -16,7 +16,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 )
 
-// victimsOf returns the pods of a lower priority that are ending on the nominated node of a pod.
+// victimsOf returns the pods of a lower priority that are preempted and ending on the nominated node
+// of a pod. Others that end there are not evicted for it: its group may only keep room there.
 func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodReference {
 	if nominated == "" {
 		return nil
@@ -31,7 +32,9 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 	}
 	var victims []v1alpha1.PodReference
 	for _, info := range node.GetPods() {
-		if other := info.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
+		other := info.GetPod()
+		if other.DeletionTimestamp != nil && slices.ContainsFunc(other.Status.Conditions, isPreemption) &&
+			corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
 			victims = append(victims, referenceTo(other))
 		}
 	}
@@ -39,6 +42,10 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return victims
+}
+
+func isPreemption(c corev1.PodCondition) bool {
+	return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
 }
 
 // messageOfVictims says that pods have not ended. Those that preemption has not deleted yet are not

@@ -5,9 +5,11 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -18,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -656,4 +661,65 @@ func (w *groupWorld) scheduleAll() {
 	for c := w.cluster.Queue.Counts(); c.Active > 0; c = w.cluster.Queue.Counts() {
 		w.end(w.schedule())
 	}
+}
+
+// TestNewNumbersAreNotWrittenToAllMembers counts the patches after two attempts that fail
+// for one reason with other numbers.
+func TestNewNumbersAreNotWrittenToAllMembers(t *testing.T) {
+	const members = 1000
+	w := newGroupWorld(t)
+	w.addNode("n1", "2")
+	w.setMinMember(members)
+	for i := range members {
+		w.addPod(fmt.Sprintf("m%d", i), "1")
+	}
+	pods := w.objects.Core().V1().Pods().Lister()
+	var patches atomic.Int32
+	client := &fake.Clientset{}
+	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patches.Add(1)
+		patch := action.(clienttesting.PatchAction)
+		old, err := pods.Pods(patch.GetNamespace()).Get(patch.GetName())
+		w.Expect(err).NotTo(HaveOccurred())
+		before, err := json.Marshal(old)
+		w.Expect(err).NotTo(HaveOccurred())
+		after, err := strategicpatch.StrategicMergePatch(before, patch.GetPatch(), old)
+		w.Expect(err).NotTo(HaveOccurred())
+		pod := &corev1.Pod{}
+		w.Expect(json.Unmarshal(after, pod)).To(Succeed())
+		return true, pod, w.objects.Put(pod)
+	})
+	attempt := func() int {
+		patches.Store(0)
+		statuses := failure.NewStatusWriter(client, pods, w.cluster.Cache, w.cluster.Queue)
+		w.loop.Failures = failure.NewHandler(w.cluster.Queue, pods, statuses, nil, nil, nil)
+		statuses.Start(w.ctx)
+		w.Expect(w.schedule()).To(BeEmpty())
+		statuses.Close(w.ctx)
+		return int(patches.Load())
+	}
+	w.Expect(attempt()).To(Equal(members))
+	before := w.reasons["m0"]
+	w.addNode("n2", "2")
+	w.retry()
+	w.Expect(attempt()).To(BeZero())
+	w.Expect(w.reasons["m0"]).NotTo(Equal(before))
+	w.setMinMember(2 * members)
+	for i := range members {
+		w.addPod(fmt.Sprintf("late%d", i), "1")
+	}
+	w.Expect(attempt()).To(Equal(members), "those that have no condition yet")
+}
+
+// TestAGroupThatLostAPod has a group that waits for room for one of its pods.
+func TestAGroupThatLostAPod(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "3")
+	w.setMinMember(4)
+	for i := range 3 {
+		w.cluster.Groups.SetAssigned(w.addRunning(fmt.Sprintf("m%d", i), "n1", "1", 0, objects.MemberOf(group.Name)))
+	}
+	w.addPod("m3", "1")
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons["m3"]).To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
 }
