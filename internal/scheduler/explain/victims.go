@@ -14,6 +14,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // victimsOf returns the pods of a lower priority that are preempted and ending on the nominated node
@@ -33,8 +34,7 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 	var victims []v1alpha1.PodReference
 	for _, info := range node.GetPods() {
 		other := info.GetPod()
-		if other.DeletionTimestamp != nil && slices.ContainsFunc(other.Status.Conditions, isPreemption) &&
-			corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
+		if preemption.IsVictim(other) && corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
 			victims = append(victims, referenceTo(other))
 		}
 	}
@@ -42,10 +42,6 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return victims
-}
-
-func isPreemption(c corev1.PodCondition) bool {
-	return c.Type == corev1.DisruptionTarget && c.Reason == corev1.PodReasonPreemptionByScheduler
 }
 
 // messageOfVictims says that pods have not ended. Those that preemption has not deleted yet are not

@@ -63,7 +63,7 @@ func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err 
 // may take it when they are gone.
 func (a *Attempt) awaitsVictims(ctx context.Context, plugin *preemption.Plugin) bool {
 	return slices.ContainsFunc(a.pods(), func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(plugin.Awaited(ctx, pod), func(victim *corev1.Pod) bool {
+		return slices.ContainsFunc(plugin.Awaited(pod), func(victim *corev1.Pod) bool {
 			return !a.isRefusedBy(ctx, pod, victim.Spec.NodeName)
 		})
 	})

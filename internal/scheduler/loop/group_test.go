@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -37,6 +38,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -48,6 +50,8 @@ type ledger struct {
 	refuse   map[string]*fwk.Status
 	// once means that a pod is refused only once.
 	once bool
+	// during is called when the first pod is reserved.
+	during func()
 }
 
 func (*ledger) Name() string { return "Ledger" }
@@ -58,6 +62,9 @@ func (l *ledger) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _
 			delete(l.refuse, pod.Name)
 		}
 		return status
+	}
+	if l.during != nil && len(l.reserved) == 0 {
+		l.during()
 	}
 	l.reserved = append(l.reserved, pod.Name)
 	return nil
@@ -92,17 +99,7 @@ func newGroupWorld(t testing.TB) *groupWorld {
 		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(),
 		ledger: &ledger{refuse: map[string]*fwk.Status{}}, reasons: map[string]string{},
 	}
-	var err error
-	w.cluster, err = sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
-		Profile: configv1.KubeSchedulerProfile{
-			SchedulerName: ptr.To("mine"),
-			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: w.ledger.Name()}}}},
-		},
-		Parallelism: 1,
-	}, sidebyside.FastPath, framework.Registry{
-		w.ledger.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w.ledger, nil },
-	})
-	w.Expect(err).NotTo(HaveOccurred())
+	w.cluster = w.newCluster()
 	t.Cleanup(w.cluster.Close)
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	w.loop = &Loop{
@@ -112,6 +109,21 @@ func newGroupWorld(t testing.TB) *groupWorld {
 		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
 	}
 	return w
+}
+
+// newCluster builds livesched with a profile that has the ledger.
+func (w *groupWorld) newCluster() *sidebyside.Livesched {
+	cluster, err := sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
+		Profile: configv1.KubeSchedulerProfile{
+			SchedulerName: ptr.To("mine"),
+			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: w.ledger.Name()}}}},
+		},
+		Parallelism: 1,
+	}, sidebyside.FastPath, framework.Registry{
+		w.ledger.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w.ledger, nil },
+	})
+	w.Expect(err).NotTo(HaveOccurred())
+	return cluster
 }
 
 // failures returns a handler that adds messages to the decisions of the loop.
@@ -722,4 +734,72 @@ func TestAGroupThatLostAPod(t *testing.T) {
 	w.addPod("m3", "1")
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.Expect(w.reasons["m3"]).To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
+}
+
+// TestAReloadInTheMiddleOfAnAttempt changes or deletes the profile when the first pod of a group is
+// reserved. The attempt goes on with the old instance, which closes when the last pod releases it.
+func TestAReloadInTheMiddleOfAnAttempt(t *testing.T) {
+	for name, test := range map[string]struct{ deleted, fits bool }{
+		"the profile changes, and the group fits":            {fits: true},
+		"the profile changes, and the group does not fit":    {},
+		"the profile is deleted, and the group fits":         {deleted: true, fits: true},
+		"the profile is deleted, and the group does not fit": {deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			other, swap := w.newCluster(), func(profiles map[string]*profile.Instance) {
+				w.cluster.Store.Swap(logr.Discard(), profile.NewMap(profiles, ""), w.cluster.Queue)
+			}
+			defer other.Close()
+			defer swap(nil)
+			old, next := w.cluster.Profile, other.Profile
+			w.loop.Failures = failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(nil, nil),
+				func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, nil, nil)
+			w.addNode("n1", "4")
+			w.setMinMember(3)
+			w.addPod("a", "1")
+			w.addPod("b", "1")
+			w.addPod("c", "1", func(pod *corev1.Pod) {
+				if !test.fits {
+					pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+				}
+			})
+			w.ledger.during = func() {
+				w.ledger.during = nil
+				profiles := map[string]*profile.Instance{}
+				if !test.deleted {
+					next.Acquire() // its own cluster has another reference
+					profiles["mine"] = next
+				}
+				swap(profiles)
+			}
+			placed := w.schedule()
+			w.Expect(w.ledger.during).To(BeNil())
+			if test.fits {
+				w.Expect(placed).To(HaveLen(3))
+				for _, m := range placed {
+					w.Expect(m.profile).To(BeIdenticalTo(old))
+				}
+				w.Expect(old.Closed()).NotTo(BeClosed())
+				w.end(placed)
+				w.Eventually(old.Closed()).Should(BeClosed())
+				return
+			}
+			w.Expect(placed).To(BeEmpty())
+			w.Eventually(old.Closed()).Should(BeClosed())
+			if test.deleted {
+				w.expectNothingLeft(0)
+				return
+			}
+			w.expectNothingLeft(3)
+			w.retry()
+			popped := w.cluster.Queue.Pop(logr.Discard())
+			w.Expect(popped.Group.Others).To(HaveLen(2))
+			g := w.loop.newGroupCycle(&popped)
+			w.Expect(g.Profile).To(BeIdenticalTo(next))
+			for _, m := range g.members {
+				m.release(logr.Discard())
+			}
+		})
+	}
 }

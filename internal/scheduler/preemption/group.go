@@ -50,15 +50,11 @@ func isOverdue(pod *corev1.Pod) bool {
 
 // Awaited returns the victims that have to end before a pod of a group may preempt others again:
 // those of its last preemption, and those that another leader evicted. None of them is overdue.
-func (p *Plugin) Awaited(ctx context.Context, pod *corev1.Pod) []*corev1.Pod {
+func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 	victims := p.evictor.awaited(pod)
-	if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible {
-		node, err := p.evictor.Snapshot.Get(pod.Status.NominatedNodeName)
-		if err != nil {
-			return nil
-		}
+	if node, err := p.evictor.Snapshot.Get(pod.Status.NominatedNodeName); err == nil {
 		for _, info := range node.GetPods() {
-			if info.GetPod().DeletionTimestamp != nil {
+			if IsVictim(info.GetPod()) {
 				victims = append(victims, info.GetPod())
 			}
 		}

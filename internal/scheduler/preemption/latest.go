@@ -3,7 +3,11 @@
 
 package preemption
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // awaited returns the victims of a pod's last preemption that the snapshot still has on their
 // nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
@@ -26,6 +30,13 @@ func (e *Evictor) awaited(pod *corev1.Pod) (victims []*corev1.Pod) {
 		}
 	}
 	return victims
+}
+
+// IsVictim reports whether a pod is ending because it was preempted, according to its condition.
+func IsVictim(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+	})
 }
 
 // onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.
