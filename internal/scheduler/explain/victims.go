@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// victimsOf returns the pods of a lower priority that are preempted and ending on the nominated node
-// of a pod. Others that end there are not evicted for it: its group may only keep room there.
+// victimsOf returns the victims of a lower priority that are ending on the nominated node of a pod.
+// Others that end there are not evicted for it: its group may only keep room there.
 func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodReference {
 	if nominated == "" {
 		return nil

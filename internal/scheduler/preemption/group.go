@@ -43,7 +43,8 @@ func (p *Plugin) GroupMayPreempt(pods []*corev1.Pod) (ok bool, message string) {
 // node may be lost, or it may have a finalizer.
 const overdueAfter = time.Minute
 
-// isOverdue reports whether a pod should have ended. The grace period ends at its deletion timestamp.
+// isOverdue reports whether a pod should have ended. Its deletion timestamp is the end of its grace
+// period.
 func isOverdue(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) > overdueAfter
 }
