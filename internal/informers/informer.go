@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
@@ -29,6 +30,16 @@ type informer struct {
 }
 
 var _ toolscache.SharedIndexInformer = (*informer)(nil)
+
+// Serves reports whether the API server has listed the kind of an informer of a scope, or is about
+// to: it does not if it does not serve the kind, or forbids to list it.
+func Serves(i toolscache.SharedIndexInformer) bool {
+	if i.LastSyncResourceVersion() != "" {
+		return true
+	}
+	own, ok := i.(*informer)
+	return ok && !i.HasSynced() && !apierrors.IsForbidden(lastWatchError(own.SharedIndexInformer))
+}
 
 // AddEventHandler adds a handler until the scope is closed.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {

@@ -6,12 +6,14 @@ package informers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,6 +54,29 @@ func TestWaitForSyncNamesTheInformersThatAreNotReady(t *testing.T) {
 	}
 	if result := scope.WaitForCacheSyncWithContext(ctx); !errors.Is(result.Err, gaveUp) || !strings.Contains(result.AsError().Error(), "*v1.Node") {
 		t.Errorf("WaitForCacheSyncWithContext: %v", result)
+	}
+}
+
+func TestServes(t *testing.T) {
+	source, cache, _ := newTestSource(t)
+	cache.never[nodeKind] = true
+	scope := source.NewScope()
+	defer scope.Close()
+	missing, err := scope.Dynamic(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"})
+	if err != nil || Serves(missing) {
+		t.Errorf("a kind that is not served: %v", err)
+	}
+	eventually(t, "pods are listed", func() bool { return Serves(scope.Core().V1().Pods().Informer()) })
+	nodes := scope.Core().V1().Nodes().Informer()
+	if !Serves(nodes) {
+		t.Error("nodes are being listed")
+	}
+	for want, err := range map[bool]error{true: apierrors.NewInternalError(errors.New("busy")), false: apierrors.NewForbidden(schema.GroupResource{}, "", nil)} {
+		err = fmt.Errorf("failed to list: %w", err)
+		cache.running[nodeKind].informer.(*watchedInformer).lastErr.Store(&err)
+		if got := Serves(nodes); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
 	}
 }
 

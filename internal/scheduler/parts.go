@@ -210,7 +210,7 @@ func (p *Parts) awaitGroups(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, groupPatience)
 	defer cancel()
 	if err := p.groupScope.WaitForSync(waiting); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods are scheduled one by one until they can")
+		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods wait until they can, or are scheduled one by one if livesched may not list them")
 	}
 }
 

@@ -261,7 +261,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Scheduling")
 	var reporting sync.WaitGroup
-	reporting.Go(func() { s.parts.failures.ReportHeld(ctx, s.cfg.Clock) })
+	reporting.Go(func() { s.parts.failures.ReportHeld(ctx, s.cfg.Clock, s.parts.groups) })
 	s.parts.loop.Run(ctx)
 	reporting.Wait()
 	return nil

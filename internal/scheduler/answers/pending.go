@@ -12,6 +12,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -59,7 +60,7 @@ func (a *Answers) pending(pod *corev1.Pod) (explain.Pending, error) {
 
 // groupOf returns the group that a pod is placed with, or nil if its pods are scheduled one by one,
 // or if it has no object.
-func (a *Answers) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*explain.Group, error) {
+func (a *Answers) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*fork.Group, error) {
 	group, nodes, known := a.Groups.Get(wait.Key)
 	if !known || group.OneByOne {
 		return nil, nil
@@ -68,7 +69,7 @@ func (a *Answers) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*explain.Grou
 	if err != nil {
 		return nil, err
 	}
-	g := &explain.Group{Group: group, Nodes: nodes, Needed: wait.Needed}
+	g := &fork.Group{Group: group, On: nodes, Needed: wait.Needed}
 	for _, member := range pods {
 		if podgroup.KeyOf(member) == wait.Key && member.Spec.SchedulerName == pod.Spec.SchedulerName && a.Queue.Ready(member.UID) {
 			g.Pods = append(g.Pods, member)

@@ -18,8 +18,8 @@ import (
 )
 
 // ListenToGroups adds the handlers of PodGroups, which fill a Registry and tell the queue. If the
-// API server does not serve the PodGroups of a source, or not yet, the Registry applies to no pod
-// that names one.
+// API server does not serve the PodGroups of a source, or livesched may not list them, the Registry
+// applies to no pod that names one. While they are being listed, it applies: these pods wait.
 func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.Queue) error {
 	custom, err := scope.Dynamic(podgroup.Resource)
 	if err != nil {
@@ -43,8 +43,7 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.
 			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },
 			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.deleted(podgroup.KeyOfPodGroup(gone)) })},
 	} {
-		// Neither a kind that is not served nor one that may not be listed has a version.
-		groups.SetServed(source, func() bool { return of.informer.LastSyncResourceVersion() != "" })
+		groups.SetServed(source, func() bool { return informers.Serves(of.informer) })
 		if _, err := of.informer.AddEventHandler(of.handler); err != nil {
 			return fmt.Errorf("adding a handler of PodGroups: %w", err)
 		}

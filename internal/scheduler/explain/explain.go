@@ -46,7 +46,7 @@ type Pending struct {
 	// PermitPlugins are those that the pod waits for at Permit.
 	PermitPlugins []string
 	// Group is the pod group that the pod is placed with, nil if there is none.
-	Group *Group
+	Group *fork.Group
 	// Now is the time of the explanation.
 	Now time.Time
 	// SuggestFor is how long changes that may help are tried, and then how long nodes are emptied

@@ -113,7 +113,7 @@ func TestVerdicts(t *testing.T) {
 			c := newCluster(t)
 			c.node("free", "-", "4", "8Gi")
 			c.node("full", "-", "8", "8Gi")
-			c.run(pod("ending", "8", "1Gi", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "full")
+			c.run(pod("ending", "8", "1Gi", preempted, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "full")
 			assumed := pod("assumed", "1", "1Gi")
 			assumed.Spec.NodeName = "free"
 			info, err := schedframework.NewPodInfo(assumed)

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -21,20 +20,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Group is a pod group, with the pods that are placed together.
-type Group struct {
-	podgroup.Group
-	// Nodes are the nodes of pods of the group that have one.
-	Nodes sets.Set[string]
-	// Needed is the number of pods that must get a node together.
-	Needed int
-	// Pods are the pods that can be placed, in any order. They are on no node.
-	Pods []*corev1.Pod
-}
-
 // groupTrial places a group in copies of the cluster.
 type groupTrial struct {
-	*Group
+	*fork.Group
 	// pods are those of the group, in the order in which they are placed.
 	pods    []*corev1.Pod
 	decider *fork.Decider
@@ -51,7 +39,7 @@ func (t *groupTrial) lacksRoom() bool {
 // fitGroup finds how many pods of a group fit together: it places them in one domain after the
 // other, and takes them back. It ends when all fit, when all domains were tried, or when the time
 // is up.
-func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupFit, error) {
+func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodGroupFit, error) {
 	pods := slices.DeleteFunc(slices.Clone(g.Pods), e.fork.IsAssumed) // since the queue was asked
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(
@@ -64,7 +52,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 	if g.Problem != "" {
 		return fit, nil
 	}
-	domains, err := e.domains(g, pods)
+	domains, err := e.domains(pods)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +79,8 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 }
 
 // domains returns the domains in which to place the pods: also those with room for too few.
-func (e *explainer) domains(g *Group, pods []*corev1.Pod) ([]podgroup.Domain, error) {
-	attempt, err := e.attempt(g, pods)
+func (e *explainer) domains(pods []*corev1.Pod) ([]podgroup.Domain, error) {
+	attempt, err := e.attempt(pods)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +91,7 @@ func (e *explainer) domains(g *Group, pods []*corev1.Pod) ([]podgroup.Domain, er
 // all of them back. It returns how many got a node. The error is that of a pod for which a plugin
 // failed.
 func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []*corev1.Pod) (placed int, err error) {
-	attempt, err := e.attempt(e.trial.Group, pods)
+	attempt, err := e.attempt(pods)
 	if err != nil {
 		return 0, err
 	}
@@ -121,16 +109,13 @@ func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []
 	return placed, nil
 }
 
-// attempt begins an attempt at pods of a group, whose overlay the caller must close.
-func (e *explainer) attempt(g *Group, pods []*corev1.Pod) (*gang.Attempt, error) {
-	overlay, err := e.fork.BeginOverlay()
-	if err != nil {
-		return nil, err
-	}
-	members := e.fork.NewMembers(pods, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
+// attempt begins an attempt at pods of the group, whose overlay the caller must close.
+func (e *explainer) attempt(pods []*corev1.Pod) (attempt *gang.Attempt, err error) {
+	g := *e.trial.Group
+	g.Pods = pods
+	attempt, _ = e.fork.NewAttempt(&g, e.instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
 		return e.trial.decider.Decide(ctx, e.instance, pod)
 	})
-	return &gang.Attempt{
-		Group: g.Group, On: g.Nodes, Profile: e.instance, Members: members.Infos(), Overlay: overlay, Decider: members,
-	}, nil
+	attempt.Overlay, err = e.fork.BeginOverlay()
+	return attempt, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
@@ -30,8 +31,8 @@ func inRack(name string) func(*corev1.Node) {
 }
 
 // groupOf returns a group of pods that request 1 CPU each.
-func groupOf(pods, needed int, topology podgroup.Topology) *explain.Group {
-	g := &explain.Group{
+func groupOf(pods, needed int, topology podgroup.Topology) *fork.Group {
+	g := &fork.Group{
 		Group:  podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "train"}, MinMember: needed, Topology: topology},
 		Needed: needed,
 	}
@@ -42,7 +43,7 @@ func groupOf(pods, needed int, topology podgroup.Topology) *explain.Group {
 }
 
 // fits explains the first pod of a group.
-func (c *cluster) fits(g *explain.Group) *v1alpha1.PodGroupFit {
+func (c *cluster) fits(g *fork.Group) *v1alpha1.PodGroupFit {
 	c.Helper()
 	x := c.explain(explain.Pending{Pod: g.Pods[0], Group: g, Wait: &queue.Wait{
 		PodState: queue.PodState{Place: queue.Unschedulable},
@@ -60,25 +61,25 @@ func TestHowManyPodsOfAGroupFit(t *testing.T) {
 		name   string
 		pods   int
 		needed int
-		change func(g *explain.Group)
+		change func(g *fork.Group)
 		want   v1alpha1.PodGroupFit
 	}{
-		{"the whole cluster, where other pods run", 12, 12, func(*explain.Group) {},
+		{"the whole cluster, where other pods run", 12, 12, func(*fork.Group) {},
 			v1alpha1.PodGroupFit{Fit: 9, Tried: []v1alpha1.DomainFit{{Fit: 9}}}},
-		{"there are more pods than needed", 12, 8, func(*explain.Group) {},
+		{"there are more pods than needed", 12, 8, func(*fork.Group) {},
 			v1alpha1.PodGroupFit{Fit: 9, Tried: []v1alpha1.DomainFit{{Fit: 9}}}},
-		{"the racks, with the most room first", 12, 12, func(g *explain.Group) { g.Topology = required },
+		{"the racks, with the most room first", 12, 12, func(g *fork.Group) { g.Topology = required },
 			v1alpha1.PodGroupFit{Fit: 5, Domain: rack + "=b", Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}}}},
-		{"the racks, and then all nodes", 12, 12, func(g *explain.Group) { g.Topology = preferred },
+		{"the racks, and then all nodes", 12, 12, func(g *fork.Group) { g.Topology = preferred },
 			v1alpha1.PodGroupFit{Fit: 9, Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}, {Fit: 9}}}},
-		{"a rack that has room for all is enough", 3, 3, func(g *explain.Group) { g.Topology = required },
+		{"a rack that has room for all is enough", 3, 3, func(g *fork.Group) { g.Topology = required },
 			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a", Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
-		{"the rack of the pods that have a node", 12, 12, func(g *explain.Group) { g.Topology, g.Nodes = required, sets.New("a1") },
+		{"the rack of the pods that have a node", 12, 12, func(g *fork.Group) { g.Topology, g.On = required, sets.New("a1") },
 			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a", Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
-		{"pods that fit nowhere", 3, 3, func(g *explain.Group) { g.Pods[1].Spec.NodeSelector = map[string]string{"no": "node"} },
+		{"pods that fit nowhere", 3, 3, func(g *fork.Group) { g.Pods[1].Spec.NodeSelector = map[string]string{"no": "node"} },
 			v1alpha1.PodGroupFit{Fit: 2, Tried: []v1alpha1.DomainFit{{Fit: 2}}}},
-		{"a PodGroup that cannot be used", 3, 3, func(g *explain.Group) { g.Problem = "no" }, v1alpha1.PodGroupFit{}},
-		{"there are no such racks", 3, 3, func(g *explain.Group) { g.Topology.Required = "no" }, v1alpha1.PodGroupFit{}},
+		{"a PodGroup that cannot be used", 3, 3, func(g *fork.Group) { g.Problem = "no" }, v1alpha1.PodGroupFit{}},
+		{"there are no such racks", 3, 3, func(g *fork.Group) { g.Topology.Required = "no" }, v1alpha1.PodGroupFit{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
@@ -111,7 +112,7 @@ func TestAGroupIsTakenBackBeforeItsPodIsExplained(t *testing.T) {
 }
 
 // ofGroup explains the first pod of a group that is in the queue.
-func (c *cluster) ofGroup(g *explain.Group) explain.Explanation {
+func (c *cluster) ofGroup(g *fork.Group) explain.Explanation {
 	c.Helper()
 	return c.explain(explain.Pending{Pod: g.Pods[0], Group: g, Wait: &queue.Wait{
 		PodState: queue.PodState{Place: queue.Unschedulable},
@@ -120,7 +121,7 @@ func (c *cluster) ofGroup(g *explain.Group) explain.Explanation {
 }
 
 func TestWhatWouldHelpAGroup(t *testing.T) {
-	tolerating := func(g *explain.Group) {
+	tolerating := func(g *fork.Group) {
 		for _, p := range g.Pods {
 			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}
@@ -128,7 +129,7 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		pods    int
-		change  func(*cluster, *explain.Group)
+		change  func(*cluster, *fork.Group)
 		verdict v1alpha1.Verdict
 		message string
 		want    []string
@@ -137,12 +138,12 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 		{"more nodes", 20, nil, v1alpha1.VerdictGroupDoesNotFit,
 			"Of the pod group default/train, 20 pods must be placed together, but only 9 fit now. The pod by itself fits on 4 of 5 nodes.",
 			[]string{"AddNode 6 web: Add 6 nodes like the nodes of the pool web.", "AddNode 3 batch: Add 3 nodes like the nodes of the pool batch."}},
-		{"a domain that is too small", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = rack }, v1alpha1.VerdictGroupDoesNotFit,
+		{"a domain that is too small", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = rack }, v1alpha1.VerdictGroupDoesNotFit,
 			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The pod by itself fits on 4 of 5 nodes.",
 			[]string{"AddNode 1 batch: Add a node like the nodes of the pool batch. They need the labels of the domain where most pods of the group fit."}},
-		{"domains that are not there", 9, func(_ *cluster, g *explain.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
+		{"domains that are not there", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
 			"No node has the labels that the pod group default/train requires. 9 of its pods must be placed together.", nil},
-		{"no node takes a pod", 2, func(c *cluster, g *explain.Group) {
+		{"no node takes a pod", 2, func(c *cluster, g *fork.Group) {
 			for _, name := range []string{"a1", "a2", "b1", "none"} {
 				c.run(pod("fills-"+name, "5", "1Gi"), name)
 			}
@@ -151,7 +152,7 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			"Tolerate 0 gpu: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool gpu.",
 			"AddNode 1 web: Add a node like the nodes of the pool web.", "AddNode 1 batch: Add a node like the nodes of the pool batch.",
 		}},
-		{"all nodes are too small", 2, func(c *cluster, g *explain.Group) {
+		{"all nodes are too small", 2, func(c *cluster, g *fork.Group) {
 			tolerating(g)
 			c.node("b2", "batch", "5", "64Gi")
 			for _, p := range g.Pods {

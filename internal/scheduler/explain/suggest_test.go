@@ -158,6 +158,11 @@ func TestAPodOfADaemonSet(t *testing.T) {
 	}
 }
 
+// preempted marks a pod as a victim.
+func preempted(p *corev1.Pod) {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+}
+
 func TestVictimsAreNamed(t *testing.T) {
 	c := newCluster(t)
 	c.node("n", "x", "4", "8Gi")
@@ -167,9 +172,10 @@ func TestVictimsAreNamed(t *testing.T) {
 		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now}, ptr.To[int64](30)
 		p.Finalizers = []string{"example.com/drain"}
 	}
-	c.run(pod("victim", "2", "1Gi", ending, ownedBy("ReplicaSet", "web")), "n")
+	c.run(pod("ends-by-itself", "0", "0", ending), "n")
+	c.run(pod("victim", "2", "1Gi", ending, preempted, ownedBy("ReplicaSet", "web")), "n")
 	c.run(pod("stays", "2", "1Gi"), "n")
-	c.run(pod("more-important", "0", "0", ending, important, important), "n")
+	c.run(pod("more-important", "0", "0", ending, preempted, important), "n")
 	want := []v1alpha1.PodReference{{
 		Namespace: "default", Name: "victim", Controller: "ReplicaSet/web",
 		TerminatingSince: metav1.NewTime(now.Add(-30 * time.Second)), Finalizers: []string{"example.com/drain"},

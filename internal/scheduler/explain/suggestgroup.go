@@ -72,7 +72,7 @@ func alike(a, b *corev1.Pod) bool {
 
 // groupFits reports whether enough of the pods fit together in some domain.
 func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, error) {
-	domains, err := e.domains(e.trial.Group, pods)
+	domains, err := e.domains(pods)
 	if err != nil {
 		return false, err
 	}
@@ -151,8 +151,8 @@ func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (pl
 		err = e.restored(err)
 	}()
 	for i := range nodes {
-		node, pods, err := e.fork.AddNodeLike(m.NodeInfo, fmt.Sprintf("another-%d-", i))
-		undo = append(undo, func() { e.removeAdded(node, pods) })
+		node, remove, err := e.fork.AddNodeLike(m.NodeInfo, fmt.Sprintf("another-%d-", i))
+		undo = append(undo, remove)
 		if err != nil {
 			return 0, nil, err
 		}

@@ -257,9 +257,9 @@ func (m *model) suggestion(count int, added *corev1.Node) suggestion {
 // addNode returns a node like another one, if the pod fits on it beside the pods that stay
 // with such a node.
 func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node, err error) {
-	node, pods, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
+	node, remove, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {
-		e.removeAdded(node, pods)
+		remove()
 		err = e.restored(err)
 	}()
 	if err != nil {
@@ -270,12 +270,4 @@ func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node
 		return nil, err
 	}
 	return node, nil
-}
-
-// removeAdded removes a node that was added, with its pods.
-func (e *explainer) removeAdded(node *corev1.Node, pods []*corev1.Pod) {
-	for _, pod := range pods {
-		_ = e.fork.RemovePod(pod) // it was added to the fork
-	}
-	_ = e.fork.RemoveNode(node)
 }

@@ -14,9 +14,11 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// victimsOf returns the pods of a lower priority that are ending on the nominated node of a pod.
+// victimsOf returns the victims of a lower priority that are ending on the nominated node of a pod.
+// Others that end there are not evicted for it: its group may only keep room there.
 func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodReference {
 	if nominated == "" {
 		return nil
@@ -31,7 +33,8 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 	}
 	var victims []v1alpha1.PodReference
 	for _, info := range node.GetPods() {
-		if other := info.GetPod(); other.DeletionTimestamp != nil && corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
+		other := info.GetPod()
+		if preemption.IsVictim(other) && corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
 			victims = append(victims, referenceTo(other))
 		}
 	}

@@ -50,6 +50,8 @@ type Attempt struct {
 	// Pod is the queue's item. It is popped and not released yet, unless its binding cycle has
 	// passed Permit.
 	Pod *schedframework.QueuedPodInfo
+	// InGroup means that the pod was to be placed together with others.
+	InGroup bool
 	// Status is a refusal by plugins, or an error.
 	Status *fwk.Status
 	// Nominating changes the pod's nominated node; nil leaves it as it is.
@@ -111,6 +113,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	message := a.Status.Message()
 	h.decisions.Explain(a.Decision, message)
 	a.noteRejectors(ctx)
+	refresh := a.refreshes()
 
 	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
@@ -122,9 +125,13 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 		return
 	}
 
+	condition := unscheduledCondition(pod, reason, message)
+	if !refresh && a.Nominating == nil && differsInNumbers(pod, condition) {
+		return
+	}
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
-	h.statuses.Write(podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: a.Nominating})
+	h.statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
 }
 
 // overtaken reports whether the attempt says nothing about the pod, because another replica may

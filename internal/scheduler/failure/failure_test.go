@@ -98,6 +98,43 @@ func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 	}
 }
 
+// TestNewNumbersAreWrittenFromTimeToTime has the condition of an attempt, and the next one.
+func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
+	const message = "pod group ml/g: 3 of 8 pods fit in rack=r7; g-3: 0/12 nodes are available"
+	condition := unscheduledCondition(&corev1.Pod{}, corev1.PodReasonUnschedulable, message)
+	pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{*condition}}}
+	for message, want := range map[string]bool{
+		message: false, // nothing is written in any case
+		"pod group ml/g: 5 of 8 pods fit in rack=r12; g-5: 0/13 nodes are available":            true,
+		"pod group ml/g: 5 of 8 pods fit; g-5: 0/12 nodes are available":                        false,
+		"pod group ml/g: 5 of 8 pods fit in rack=r7; g-5: 0/12 nodes are available: 12 tainted": false,
+	} {
+		if got := differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)); got != want {
+			t.Errorf("%q differs in numbers alone: %v", message, got)
+		}
+	}
+	if differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonSchedulerError, strings.ReplaceAll(message, "3", "4"))) {
+		t.Error("the reason is another one")
+	}
+	first := time.Now()
+	for name, test := range map[string]struct {
+		alone       bool
+		before, now time.Duration // since the first attempt
+		want        bool
+	}{
+		"the first attempt":                {before: -time.Second, now: 0},
+		"one soon after the one before":    {before: time.Minute, now: 2 * time.Minute},
+		"the first one in the next period": {before: 4 * time.Minute, now: 5 * time.Minute, want: true},
+		"a pod without a group":            {alone: true, before: time.Minute, now: 2 * time.Minute, want: true},
+	} {
+		queued := &schedframework.QueuedPodInfo{Timestamp: first.Add(test.before), InitialAttemptTimestamp: &first}
+		a := Attempt{Pod: queued, InGroup: !test.alone, Start: first.Add(test.now)}
+		if got := a.refreshes(); got != test.want {
+			t.Errorf("%s is reported in any case: %v", name, got)
+		}
+	}
+}
+
 func TestTheMessageOfAConditionIsBounded(t *testing.T) {
 	for name, test := range map[string]struct{ message, want string }{
 		"a usual one is whole":                  {"0/3 nodes are available", "0/3 nodes are available"},

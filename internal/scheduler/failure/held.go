@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/utils/clock"
 
+	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -31,10 +32,10 @@ const (
 	maxHeld = 100
 )
 
-// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, and ends the
-// nominations of pods whose groups are incomplete for long, until ctx ends.
-// The leader calls it, in a goroutine of its own.
-func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
+// ReportHeld writes Events and conditions for pods that PreEnqueue plugins hold, and conditions of
+// groups that lack pods, and ends the nominations of pods whose groups are incomplete for long,
+// until ctx ends. The leader calls it, in a goroutine of its own.
+func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker, groups *groupcondition.Writer) {
 	ticker := c.NewTicker(heldInterval)
 	defer ticker.Stop()
 	logger := klog.FromContext(ctx)
@@ -49,7 +50,12 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker) {
 			for _, pod := range h.queue.TendHeldGroups(logger) {
 				h.statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
 			}
-			h.queue.ReportHeld(maxHeld, func(held queue.Held) bool { return h.reportHeld(logger, held) })
+			h.queue.ReportHeld(maxHeld, func(held queue.Held) bool {
+				if held.Plugin == podgroup.Gate {
+					groups.Incomplete(podgroup.KeyOf(held.Pod), held.Message)
+				}
+				return h.reportHeld(logger, held)
+			})
 		}
 	}
 }

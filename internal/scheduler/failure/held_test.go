@@ -109,7 +109,7 @@ func TestHeldPodsAreReported(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					h.ReportHeld(klog.NewContext(ctx, logr.Discard()), clock.RealClock{})
+					h.ReportHeld(klog.NewContext(ctx, logr.Discard()), clock.RealClock{}, nil)
 				}()
 				time.Sleep(time.Hour) //nolint:forbidigo // of the bubble: the pod has been held for long
 				cancel()

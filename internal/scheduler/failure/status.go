@@ -5,6 +5,9 @@ package failure
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,6 +67,31 @@ func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error)
 // maxMessage bounds the message of a condition, in bytes. A message may name each node, as those of
 // extenders do, and is stored with each pod that fits nowhere.
 const maxMessage = 8 << 10
+
+// refreshInterval is how long the numbers in the condition of a member of a group may be old. The
+// message is about the group, which may have thousands of members.
+const refreshInterval = 5 * time.Minute
+
+// refreshes reports whether the attempt is reported even if only numbers have changed: the pod is
+// by itself, or its last attempt was in an earlier interval since its first.
+func (a *Attempt) refreshes() bool {
+	first := a.Pod.InitialAttemptTimestamp
+	return !a.InGroup || first == nil || a.Start.Sub(*first)/refreshInterval != a.Pod.Timestamp.Sub(*first)/refreshInterval
+}
+
+// differsInNumbers reports whether a pod has a condition that differs in nothing but numbers in its
+// message, and words with numbers: names of nodes, pods and racks.
+func differsInNumbers(pod *corev1.Pod, next *corev1.PodCondition) bool {
+	_, current := podutil.GetPodCondition(&pod.Status, next.Type)
+	if current == nil || current.Status != next.Status || current.Reason != next.Reason || current.Message == next.Message {
+		return false
+	}
+	return slices.EqualFunc(strings.Fields(current.Message), strings.Fields(next.Message), func(a, b string) bool {
+		return a == b || strings.ContainsAny(a, digits) && strings.ContainsAny(b, digits)
+	})
+}
+
+const digits = "0123456789"
 
 // unscheduledCondition returns the condition of a pod that could not be scheduled. It cuts messages
 // that are too long.

@@ -39,16 +39,22 @@ func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod { return k.cache.PodOf(pod.UID) 
 func (k *Fork) SetNode(node *corev1.Node) { k.cache.AddNode(k.logger, node) }
 
 // AddNodeLike adds a node like another one, with copies of the pods that stay with it: each
-// new node gets these from the start. It returns what it has added, also after an error. All names
-// begin with the prefix.
-func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (*corev1.Node, []*corev1.Pod, error) {
-	node := like.Node().DeepCopy()
+// new node gets these from the start. All names begin with the prefix. remove takes back what was
+// added, also after an error.
+func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (node *corev1.Node, remove func(), err error) {
+	node = like.Node().DeepCopy()
 	node.Name, node.UID = prefix+node.Name, types.UID(prefix+string(node.UID))
 	if _, ok := node.Labels[corev1.LabelHostname]; ok {
 		node.Labels[corev1.LabelHostname] = node.Name
 	}
 	k.SetNode(node)
 	var added []*corev1.Pod
+	remove = func() {
+		for _, pod := range added {
+			_ = k.RemovePod(pod) // it was added
+		}
+		_ = k.RemoveNode(node)
+	}
 	for _, info := range like.GetPods() {
 		pod := info.GetPod()
 		if !podfields.StaysWithNode(pod) {
@@ -57,11 +63,11 @@ func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (*corev1.Node, []*c
 		pod = pod.DeepCopy()
 		pod.Name, pod.UID, pod.Spec.NodeName = prefix+pod.Name, types.UID(prefix+string(pod.UID)), node.Name
 		if err := k.SetPod(pod); err != nil {
-			return node, added, err
+			return node, remove, err
 		}
 		added = append(added, pod)
 	}
-	return node, added, nil
+	return node, remove, nil
 }
 
 // RemoveNode removes a node. Its pods come back with it.

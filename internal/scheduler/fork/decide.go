@@ -5,6 +5,7 @@ package fork
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -151,7 +152,7 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 		return nil, err
 	}
 	if err := a.reserve(ctx); err != nil {
-		return nil, firstError(err, a.TakeBack(ctx))
+		return nil, errors.Join(err, a.TakeBack(ctx))
 	}
 	return a, nil
 }
@@ -184,13 +185,6 @@ func (a *Assumed) reserve(ctx context.Context) error {
 func (a *Assumed) unreserve(ctx context.Context) {
 	a.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), a.state, a.pod, a.pod.Spec.NodeName)
 	a.fork.nominate(a.decided, a.nominated)
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // TakeBack takes the pod off its node, and gives back its volumes, devices and nomination.

@@ -6,8 +6,10 @@ package fork
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // BeginOverlay opens an overlay on the snapshot of the fork. While it is open, the snapshot shows
@@ -23,11 +26,20 @@ func (k *Fork) BeginOverlay() (*cache.Overlay, error) {
 	return k.cache.BeginOverlay(k.logger, k.snapshot)
 }
 
+// Group is a pod group, with the pods that are placed together.
+type Group struct {
+	podgroup.Group
+	// Needed is how many pods must get a node, and On are the nodes of pods of the group that have
+	// one already.
+	Needed int
+	On     sets.Set[string]
+	// Pods are those that can be placed. They are on no node.
+	Pods []*corev1.Pod
+}
+
 // Members decide the pods of a group on a fork, for an attempt to place them together.
 type Members struct {
-	// Pods are those of the group.
-	Pods []*corev1.Pod
-
+	pods   []*corev1.Pod
 	fork   *Fork
 	decide func(context.Context, *corev1.Pod) (Decision, error)
 	// reserved are the pods that have a node. The others are nil.
@@ -36,23 +48,24 @@ type Members struct {
 
 var _ gang.Decider = &Members{}
 
-// NewMembers returns the Decider of a group. decide decides one of its pods.
-func (k *Fork) NewMembers(pods []*corev1.Pod, decide func(context.Context, *corev1.Pod) (Decision, error)) *Members {
-	return &Members{Pods: pods, fork: k, decide: decide, reserved: make([]*Assumed, len(pods))}
-}
-
-// Infos returns the pods as the members of an attempt.
-func (m *Members) Infos() []fwk.PodInfo {
-	infos := make([]fwk.PodInfo, len(m.Pods))
-	for i, pod := range m.Pods {
+// NewAttempt returns an attempt at a group, whose overlay the caller opens, and its Decider. decide
+// decides one of the pods.
+func (k *Fork) NewAttempt(
+	g *Group, p *profile.Instance, decide func(context.Context, *corev1.Pod) (Decision, error),
+) (*gang.Attempt, *Members) {
+	m := &Members{pods: slices.Clone(g.Pods), fork: k, decide: decide, reserved: make([]*Assumed, len(g.Pods))}
+	infos := make([]fwk.PodInfo, len(m.pods))
+	for i, pod := range m.pods {
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 	}
-	return infos
+	return &gang.Attempt{
+		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: k.Groups(), Members: infos, Decider: m,
+	}, m
 }
 
 // Decide implements gang.Decider.
 func (m *Members) Decide(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
-	d, err := m.decide(ctx, within.Restrict(m.Pods[i]))
+	d, err := m.decide(ctx, within.Restrict(m.pods[i]))
 	var fitError *schedframework.FitError
 	switch {
 	case errors.Is(err, algorithm.ErrNoNodesAvailable):
@@ -62,7 +75,7 @@ func (m *Members) Decide(ctx context.Context, i int, within podgroup.Domain) gan
 	case err != nil:
 		return gang.Outcome{Status: fwk.AsStatus(err)}
 	}
-	d.Pod = m.Pods[i]
+	d.Pod = m.pods[i]
 	a, class := m.fork.assumed(d)
 	if err := a.reserve(ctx); err != nil {
 		a.unreserve(ctx)
@@ -91,8 +104,8 @@ func (m *Members) Assumed() (assumed []*Assumed) {
 // Nominate nominates the pods for nodes, those that have one.
 func (m *Members) Nominate(nodes []string) {
 	for i, node := range nodes {
-		nominated := *m.Pods[i] // shallow: nothing below the status is changed
+		nominated := *m.pods[i] // shallow: nothing below the status is changed
 		nominated.Status.NominatedNodeName = node
-		m.Pods[i] = &nominated
+		m.pods[i] = &nominated
 	}
 }

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
@@ -47,11 +49,41 @@ func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err 
 	if plugin == nil {
 		return nil, "", nil
 	}
-	if ok, message := plugin.GroupMayPreempt(ctx, a.pods()); !ok {
+	if ok, message := plugin.GroupMayPreempt(a.pods()); !ok {
 		return nil, message, nil
+	}
+	if a.awaitsVictims(ctx, plugin) {
+		return nil, preemption.VictimsTerminating, nil
 	}
 	plan, err = a.chooseVictims(ctx, plugin)
 	return plan, "", err
+}
+
+// awaitsVictims reports whether a member waits for victims of an earlier preemption, on a node that
+// may take it when they are gone.
+func (a *Attempt) awaitsVictims(ctx context.Context, plugin *preemption.Plugin) bool {
+	return slices.ContainsFunc(a.pods(), func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(plugin.Awaited(pod), func(victim *corev1.Pod) bool {
+			return !a.isRefusedBy(ctx, pod, victim.Spec.NodeName)
+		})
+	})
+}
+
+// isRefusedBy reports whether a node refuses a member even without the pods that are there. Pod
+// affinity may be to members that have no node yet.
+func (a *Attempt) isRefusedBy(ctx context.Context, pod *corev1.Pod, name string) bool {
+	node, err := a.Overlay.Snapshot().Get(name)
+	if err != nil {
+		return false
+	}
+	check, err := a.Profile.Framework.NewCheck(ctx, schedframework.NewCycleState(), pod)
+	if err != nil {
+		return false
+	}
+	refusals, err := check.Node(ctx, node)
+	return err == nil && slices.ContainsFunc(refusals, func(s *fwk.Status) bool {
+		return s.Code() == fwk.UnschedulableAndUnresolvable && s.Plugin() != names.InterPodAffinity
+	})
 }
 
 func (a *Attempt) pods() []*corev1.Pod {

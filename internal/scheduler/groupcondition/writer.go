@@ -36,10 +36,11 @@ var config = latest.Config{
 const reasonScheduled = "Scheduled"
 
 // Writer writes the condition PodGroupScheduled of Kubernetes' PodGroups in the background: see
-// latest.Writer. A group that has been scheduled stays so, whether or not further pods get a node.
+// latest.Writer. The status of a group that has been scheduled stays True, as kube-scheduler leaves
+// it. Its message says what the group lacks if it has lost pods since.
 //
-// Its methods may be called from any goroutine. Scheduled, Unschedulable and Failed of a nil Writer
-// do nothing.
+// Its methods may be called from any goroutine. Those that record something do nothing if the
+// Writer is nil.
 type Writer struct {
 	*latest.Writer[group, metav1.Condition]
 	groups schedulinglisters.PodGroupLister
@@ -67,6 +68,11 @@ func (w *Writer) Unschedulable(key podgroup.Key, message string) {
 	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonUnschedulable, Message: message})
 }
 
+// Incomplete records that a group lacks pods with a node, and why, although some may have one.
+func (w *Writer) Incomplete(key podgroup.Key, message string) {
+	w.set(key, metav1.Condition{Message: message})
+}
+
 // Failed records that a group could not be scheduled because of an error.
 func (w *Writer) Failed(key podgroup.Key, err error) {
 	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonSchedulerError, Message: err.Error()})
@@ -92,25 +98,29 @@ type target struct {
 	groups schedulinglisters.PodGroupLister
 }
 
-// Merge returns next, unless the group has been scheduled by then.
+// Merge returns the condition that follows both. That of an incomplete group depends on what the
+// group has when it is written.
 func (target) Merge(earlier, next metav1.Condition) metav1.Condition {
-	if !differs(&earlier, &next) {
-		return earlier
+	if next.Status == "" && earlier.Status != metav1.ConditionTrue {
+		return next
 	}
-	return next
+	merged, _ := follow(&earlier, next)
+	return merged
 }
 
-// differs reports whether a group must get a condition in place of the current one, nil if it has
-// none.
-func differs(current, next *metav1.Condition) bool {
+// follow returns the condition that a group gets in place of the current one, nil if it has none.
+func follow(current *metav1.Condition, next metav1.Condition) (_ metav1.Condition, changed bool) {
+	scheduled := current != nil && current.Status == metav1.ConditionTrue
 	switch {
-	case current == nil:
-		return true
-	case current.Status == metav1.ConditionTrue && next.Status != metav1.ConditionTrue:
-		return false
+	case next.Status == "" && scheduled:
+		next.Status, next.Reason = metav1.ConditionTrue, reasonScheduled
+	case next.Status == "":
+		next.Status, next.Reason = metav1.ConditionFalse, schedulingv1alpha2.PodGroupReasonUnschedulable
+	case next.Status == metav1.ConditionFalse && scheduled:
+		return *current, false
 	}
-	return current.Status != next.Status || current.Reason != next.Reason || current.Message != next.Message ||
-		current.ObservedGeneration != next.ObservedGeneration
+	return next, current == nil || current.Status != next.Status || current.Reason != next.Reason ||
+		current.Message != next.Message || current.ObservedGeneration != next.ObservedGeneration
 }
 
 // Write writes a condition, unless the group has it already or was replaced by another one.
@@ -123,7 +133,8 @@ func (t target) Write(ctx context.Context, g group, condition, last metav1.Condi
 	if last.Type == "" {
 		current = meta.FindStatusCondition(found.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
 	}
-	if !differs(current, &condition) {
+	condition, changed := follow(current, condition)
+	if !changed {
 		return nil, nil
 	}
 	condition.LastTransitionTime = metav1.Now()

@@ -99,7 +99,7 @@ func TestTheConditionOfAGroup(t *testing.T) {
 						w.catchUp()
 					}
 				}
-				w.Unschedulable(train, "no room")
+				w.Incomplete(train, "no room")
 				w.expect("it does not fit", metav1.ConditionFalse, "Unschedulable", "no room", 1)
 				since := w.stored().Status.Conditions[0].LastTransitionTime
 				next()
@@ -118,6 +118,16 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				w.Unschedulable(train, "no room for more")
 				w.Scheduled(train)
 				w.expect("further pods do not fit", metav1.ConditionTrue, "Scheduled", "", 3)
+				next()
+				w.Incomplete(train, "1 of 2 pods are bound")
+				w.expect("it has lost a pod", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", 4)
+				next()
+				w.Scheduled(train)
+				w.Incomplete(train, "1 of 2 pods are bound")
+				w.expect("it loses another one at once", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", 4)
+				next()
+				w.Scheduled(train)
+				w.expect("it is complete", metav1.ConditionTrue, "Scheduled", "", 5)
 			})
 		})
 	}

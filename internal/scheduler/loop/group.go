@@ -150,6 +150,10 @@ func (g *groupCycle) fail(ctx context.Context) {
 	if g.Group.Topology.Required != "" {
 		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
+	placed, missing := g.loop.Groups.HalfPlaced(g.Group.Key)
+	if placed > 0 {
+		g.Why.Message = fmt.Sprintf("%d of %d pods are bound, the others wait for room: %s", placed, placed+missing, g.Why.Message)
+	}
 	g.explain()
 	for i, m := range g.members {
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
@@ -157,9 +161,12 @@ func (g *groupCycle) fail(ctx context.Context) {
 	if g.retry {
 		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.Group.Key)
 	}
-	if g.Why.Err != nil {
+	switch {
+	case g.Why.Err != nil:
 		g.loop.GroupConditions.Failed(g.Group.Key, g.Why.Err)
-	} else {
+	case placed > 0:
+		g.loop.GroupConditions.Incomplete(g.Group.Key, g.Why.Message)
+	default:
 		g.loop.GroupConditions.Unschedulable(g.Group.Key, g.Why.Message)
 	}
 }

@@ -5,9 +5,11 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -18,6 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -32,6 +38,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -43,6 +50,8 @@ type ledger struct {
 	refuse   map[string]*fwk.Status
 	// once means that a pod is refused only once.
 	once bool
+	// during is called when the first pod is reserved.
+	during func()
 }
 
 func (*ledger) Name() string { return "PluginOfTheTest" }
@@ -53,6 +62,9 @@ func (l *ledger) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _
 			delete(l.refuse, pod.Name)
 		}
 		return status
+	}
+	if l.during != nil && len(l.reserved) == 0 {
+		l.during()
 	}
 	l.reserved = append(l.reserved, pod.Name)
 	return nil
@@ -76,7 +88,9 @@ type groupWorld struct {
 	objects sidebyside.Objects
 	cluster *sidebyside.Livesched
 	loop    *Loop
-	ledger  *ledger
+	// plugin builds one more plugin of the profile: the ledger, if there is one.
+	plugin func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)
+	ledger *ledger
 	// reasons are the messages of the failed attempts, by pod.
 	reasons map[string]string
 }
@@ -92,18 +106,10 @@ func newGroupWorld(t testing.TB) *groupWorld {
 func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error)) *groupWorld {
 	metrics.Register()
 	w := &groupWorld{
-		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(), reasons: map[string]string{},
+		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(),
+		plugin: plugin, reasons: map[string]string{},
 	}
-	const name = "PluginOfTheTest"
-	var err error
-	w.cluster, err = sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
-		Profile: configv1.KubeSchedulerProfile{
-			SchedulerName: ptr.To("mine"),
-			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: name}}}},
-		},
-		Parallelism: 1,
-	}, sidebyside.FastPath, framework.Registry{name: plugin})
-	w.Expect(err).NotTo(HaveOccurred())
+	w.cluster = w.newCluster()
 	t.Cleanup(w.cluster.Close)
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	w.loop = &Loop{
@@ -113,6 +119,20 @@ func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Han
 		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
 	}
 	return w
+}
+
+// newCluster builds livesched with a profile that has the plugin.
+func (w *groupWorld) newCluster() *sidebyside.Livesched {
+	const name = "PluginOfTheTest"
+	cluster, err := sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
+		Profile: configv1.KubeSchedulerProfile{
+			SchedulerName: ptr.To("mine"),
+			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: name}}}},
+		},
+		Parallelism: 1,
+	}, sidebyside.FastPath, framework.Registry{name: w.plugin})
+	w.Expect(err).NotTo(HaveOccurred())
+	return cluster
 }
 
 // failures returns a handler that adds messages to the decisions of the loop.
@@ -661,5 +681,134 @@ func (w *groupWorld) compete(random *rand.Rand, cpus int) {
 func (w *groupWorld) scheduleAll() {
 	for c := w.cluster.Queue.Counts(); c.Active > 0; c = w.cluster.Queue.Counts() {
 		w.end(w.schedule())
+	}
+}
+
+// TestNewNumbersAreNotWrittenToAllMembers counts the patches after two attempts that fail
+// for one reason with other numbers.
+func TestNewNumbersAreNotWrittenToAllMembers(t *testing.T) {
+	const members = 1000
+	w := newGroupWorld(t)
+	w.addNode("n1", "2")
+	w.setMinMember(members)
+	for i := range members {
+		w.addPod(fmt.Sprintf("m%d", i), "1")
+	}
+	pods := w.objects.Core().V1().Pods().Lister()
+	var patches atomic.Int32
+	client := &fake.Clientset{}
+	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		patches.Add(1)
+		patch := action.(clienttesting.PatchAction)
+		old, err := pods.Pods(patch.GetNamespace()).Get(patch.GetName())
+		w.Expect(err).NotTo(HaveOccurred())
+		before, err := json.Marshal(old)
+		w.Expect(err).NotTo(HaveOccurred())
+		after, err := strategicpatch.StrategicMergePatch(before, patch.GetPatch(), old)
+		w.Expect(err).NotTo(HaveOccurred())
+		pod := &corev1.Pod{}
+		w.Expect(json.Unmarshal(after, pod)).To(Succeed())
+		return true, pod, w.objects.Put(pod)
+	})
+	attempt := func() int {
+		patches.Store(0)
+		statuses := failure.NewStatusWriter(client, pods, w.cluster.Cache, w.cluster.Queue)
+		w.loop.Failures = failure.NewHandler(w.cluster.Queue, pods, statuses, nil, nil, nil)
+		statuses.Start(w.ctx)
+		w.Expect(w.schedule()).To(BeEmpty())
+		statuses.Close(w.ctx)
+		return int(patches.Load())
+	}
+	w.Expect(attempt()).To(Equal(members))
+	before := w.reasons["m0"]
+	w.addNode("n2", "2")
+	w.retry()
+	w.Expect(attempt()).To(BeZero())
+	w.Expect(w.reasons["m0"]).NotTo(Equal(before))
+	w.setMinMember(2 * members)
+	for i := range members {
+		w.addPod(fmt.Sprintf("late%d", i), "1")
+	}
+	w.Expect(attempt()).To(Equal(members), "those that have no condition yet")
+}
+
+// TestAGroupThatLostAPod has a group that waits for room for one of its pods.
+func TestAGroupThatLostAPod(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "3")
+	w.setMinMember(4)
+	for i := range 3 {
+		w.cluster.Groups.SetAssigned(w.addRunning(fmt.Sprintf("m%d", i), "n1", "1", 0, objects.MemberOf(group.Name)))
+	}
+	w.addPod("m3", "1")
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons["m3"]).To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
+}
+
+// TestAReloadInTheMiddleOfAnAttempt changes or deletes the profile when the first pod of a group is
+// reserved. The attempt goes on with the old instance, which closes when the last pod releases it.
+func TestAReloadInTheMiddleOfAnAttempt(t *testing.T) {
+	for name, test := range map[string]struct{ deleted, fits bool }{
+		"the profile changes, and the group fits":            {fits: true},
+		"the profile changes, and the group does not fit":    {},
+		"the profile is deleted, and the group fits":         {deleted: true, fits: true},
+		"the profile is deleted, and the group does not fit": {deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			other, swap := w.newCluster(), func(profiles map[string]*profile.Instance) {
+				w.cluster.Store.Swap(logr.Discard(), profile.NewMap(profiles, ""), w.cluster.Queue)
+			}
+			defer other.Close()
+			defer swap(nil)
+			old, next := w.cluster.Profile, other.Profile
+			w.loop.Failures = failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(nil, nil),
+				func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, nil, nil)
+			w.addNode("n1", "4")
+			w.setMinMember(3)
+			w.addPod("a", "1")
+			w.addPod("b", "1")
+			w.addPod("c", "1", func(pod *corev1.Pod) {
+				if !test.fits {
+					pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+				}
+			})
+			w.ledger.during = func() {
+				w.ledger.during = nil
+				profiles := map[string]*profile.Instance{}
+				if !test.deleted {
+					next.Acquire() // its own cluster has another reference
+					profiles["mine"] = next
+				}
+				swap(profiles)
+			}
+			placed := w.schedule()
+			w.Expect(w.ledger.during).To(BeNil())
+			if test.fits {
+				w.Expect(placed).To(HaveLen(3))
+				for _, m := range placed {
+					w.Expect(m.profile).To(BeIdenticalTo(old))
+				}
+				w.Expect(old.Closed()).NotTo(BeClosed())
+				w.end(placed)
+				w.Eventually(old.Closed()).Should(BeClosed())
+				return
+			}
+			w.Expect(placed).To(BeEmpty())
+			w.Eventually(old.Closed()).Should(BeClosed())
+			if test.deleted {
+				w.expectNothingLeft(0)
+				return
+			}
+			w.expectNothingLeft(3)
+			w.retry()
+			popped := w.cluster.Queue.Pop(logr.Discard())
+			w.Expect(popped.Group.Others).To(HaveLen(2))
+			g := w.loop.newGroupCycle(&popped)
+			w.Expect(g.Profile).To(BeIdenticalTo(next))
+			for _, m := range g.members {
+				m.release(logr.Discard())
+			}
+		})
 	}
 }

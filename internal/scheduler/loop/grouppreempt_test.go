@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
@@ -339,6 +340,54 @@ func TestAGroupWaitsForItsVictims(t *testing.T) {
 	w.Expect(placed).To(HaveLen(2))
 	w.Expect(w.nominated()).To(BeEmpty())
 	w.end(placed)
+}
+
+// TestAVictimThatCannotEnd has two nodes whose victims are evicted. One of them does not end: the
+// group evicts another pod, and does not wait with the room of all members.
+func TestAVictimThatCannotEnd(t *testing.T) {
+	for name, stuck := range map[string]func(w *groupWorld){
+		"its node is lost": func(w *groupWorld) {
+			node := objects.NodeOf("n2")
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+			w.cluster.Cache.AddNode(logr.Discard(), node)
+		},
+		"it is overdue": func(w *groupWorld) {
+			w.terminate("low-n2", 2*time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			for _, n := range []string{"n1", "n2"} {
+				w.addNode(n, "1")
+				w.addRunning("low-"+n, n, "1", 10)
+			}
+			w.setMinMember(2)
+			w.addMembers(2)
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.evicted()).To(HaveLen(2))
+			w.gone("low-n1")
+			w.addNode("n3", "1")
+			w.addRunning("other", "n3", "1", 50)
+			w.terminate("low-n2", 30*time.Second)
+			w.retry()
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.reasons["m0"]).To(ContainSubstring("terminating pod"))
+
+			stuck(w)
+			w.retry()
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.evicted()).To(Equal([]string{"other"}))
+			w.Expect(w.nominated()).To(Equal(map[string]int{"n1": 1, "n3": 1}))
+		})
+	}
+}
+
+// terminate makes the grace period of a pod end some time ago.
+func (w *groupWorld) terminate(name string, ago time.Duration) {
+	old := w.cluster.Cache.PodOf(types.UID(name))
+	pod := old.DeepCopy()
+	pod.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-ago)}
+	w.Expect(w.cluster.Cache.UpdatePod(logr.Discard(), old, pod)).To(Succeed())
 }
 
 // A group may fit at its second try, because nodes of equal score are drawn, and because plugins

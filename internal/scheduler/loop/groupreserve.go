@@ -41,7 +41,8 @@ type askedForRoom struct {
 // tried again.
 func (g *groupCycle) reserve(ctx context.Context) {
 	after := g.Profile.Config.PodGroupReserveAfter
-	if after == 0 || len(g.On) > 0 && !g.loop.Groups.HalfPlaced(g.Group.Key) { // it runs, and could do with more pods
+	placed, _ := g.loop.Groups.HalfPlaced(g.Group.Key)
+	if after == 0 || len(g.On) > 0 && placed == 0 { // it runs, and could do with more pods
 		return
 	}
 	now := g.loop.Clock.Now()

@@ -219,6 +219,7 @@ func (c *cycle) fail(ctx context.Context, nominating *fwk.NominatingInfo, status
 		ProfileName: c.profile.SchedulerName(),
 		Recorder:    c.profile.Recorder(),
 		Pod:         c.pod,
+		InGroup:     c.inGroup,
 		Status:      status,
 		Nominating:  nominating,
 		Start:       c.start,

@@ -260,12 +260,15 @@ func (r *Registry) Needed(key Key) (needed int, known bool) {
 	return s.needed(), true
 }
 
-// HalfPlaced reports whether some pods of a group have a node, but fewer than it needs.
-func (r *Registry) HalfPlaced(key Key) bool {
+// HalfPlaced returns how many pods of a group have a node, and how many it lacks. Both are 0 if the
+// group has none with a node, or all that it needs.
+func (r *Registry) HalfPlaced(key Key) (placed, missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.groups[key]
-	return s != nil && s.group != nil && len(s.placed) > 0 && s.missing() > 0
+	if s := r.groups[key]; s != nil && s.group != nil && len(s.placed) > 0 && s.missing() > 0 {
+		return len(s.placed), s.missing()
+	}
+	return 0, 0
 }
 
 // Get returns a group, and the nodes of its pods that have one. known is false if the group has no

@@ -55,10 +55,10 @@ type Queue interface {
 // A preemptor that is tried again before its victims are gone must not preempt others. Upstream
 // recognises such victims by their status, and the node by the preemptor's status. The informers
 // may know neither yet, and a victim whose binding cycle was ended has no such status. The Evictor
-// therefore remembers the last preemption of each nominated pod; see awaitsVictims.
+// therefore remembers the last preemption of each nominated pod; see awaited.
 //
-// Its methods may be called by any goroutine, except for awaitsVictims and begin, which belong to
-// the goroutine of the scheduling loop, as the snapshot does.
+// Its methods may be called by any goroutine, except for awaited and begin, which belong to the
+// goroutine of the scheduling loop, as the snapshot does.
 type Evictor struct {
 	Config
 	ctx    context.Context // of the goroutines, until Close

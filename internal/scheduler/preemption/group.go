@@ -8,6 +8,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,23 +25,42 @@ import (
 const GroupDryRuns = 50_000
 
 // GroupMayPreempt reports whether pods of a group may preempt others for it. If not, message is the
-// reason: they may wait for the victims of an earlier preemption.
+// reason.
 //
 // No pod may have the preemption policy Never, and no extender may take part in preemption: it
 // does not see the pods of the group that have just been placed.
-func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bool, message string) {
+func (p *Plugin) GroupMayPreempt(pods []*corev1.Pod) (ok bool, message string) {
 	if slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return false, "preemption: not supported for groups with an extender that takes part in preemption"
 	}
 	if slices.ContainsFunc(pods, preemptsNever) {
 		return false, "preemption: not eligible due to preemptionPolicy=Never."
 	}
-	for _, pod := range pods {
-		if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible || p.evictor.awaitsVictims(p.finder.snapshot, pod, nil) {
-			return false, VictimsTerminating
+	return true, ""
+}
+
+// overdueAfter is how long after its grace period a victim counts as one that may never end: its
+// node may be lost, or it may have a finalizer.
+const overdueAfter = time.Minute
+
+// isOverdue reports whether a pod should have ended. Its deletion timestamp is the end of its grace
+// period.
+func isOverdue(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) > overdueAfter
+}
+
+// Awaited returns the victims that have to end before a pod of a group may preempt others again:
+// those of its last preemption, and those that another leader evicted. None of them is overdue.
+func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
+	victims := p.evictor.awaited(p.finder.snapshot, pod)
+	if node, err := p.finder.snapshot.Get(pod.Status.NominatedNodeName); err == nil {
+		for _, info := range node.GetPods() {
+			if IsVictim(info.GetPod()) {
+				victims = append(victims, info.GetPod())
+			}
 		}
 	}
-	return true, ""
+	return slices.DeleteFunc(victims, isOverdue)
 }
 
 // GroupTrial chooses victims for the pods of a group, one pod after the other. The caller takes the
@@ -129,10 +149,13 @@ func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	return choice, nil
 }
 
-// mayEvict reports whether a pod of a lower priority may be evicted: it is not of the same group,
-// and if its group is evicted as a whole, that has a lower priority, too. Dry runs call it
-// concurrently.
+// mayEvict reports whether a pod of a lower priority may be evicted: it is not overdue, nor of the
+// same group, and if its group is evicted as a whole, that has a lower priority, too. Dry runs call
+// it concurrently.
 func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
+	if isOverdue(victim) {
+		return false
+	}
 	key := podgroup.KeyOf(victim)
 	if key == (podgroup.Key{}) {
 		return true

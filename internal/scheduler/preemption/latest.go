@@ -4,40 +4,44 @@
 package preemption
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// awaitsVictims reports whether a pod has to wait for the victims of its last preemption: the pod
-// is still nominated for their node, the node may still fit once they are gone, and the snapshot
-// has some of them there. status returns the reason why a node does not fit; nil: it is not known.
-func (e *Evictor) awaitsVictims(snapshot *cache.Snapshot, pod *corev1.Pod, status func(node string) *fwk.Status) bool {
+// awaited returns the victims of a pod's last preemption that the snapshot still has on their
+// nodes. There are none if the pod is no longer nominated for its node, or if one of them could not
+// be evicted.
+func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []*corev1.Pod) {
 	if e == nil { // a fork evicts no pods
-		return false
+		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.latest[pod.UID]
 	if p == nil || !e.isNominated(p) {
-		return false
+		return nil
 	}
-	if status != nil && status(p.node).Code() == fwk.UnschedulableAndUnresolvable {
-		return false
-	}
-	waits := false
 	for _, v := range p.victims {
 		known := onNode(snapshot, v.pod)
 		switch {
 		case v.state == failed:
-			return false
+			return nil
 		// A rejected victim that is there as another object was assumed again.
 		case known == v.pod, known != nil && v.state != rejected:
-			waits = true
+			victims = append(victims, known)
 		}
 	}
-	return waits
+	return victims
+}
+
+// IsVictim reports whether a pod is ending because it was preempted, according to its condition.
+func IsVictim(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+	})
 }
 
 // onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -68,7 +69,9 @@ func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	defer schedmetrics.PreemptionAttempts.Inc()
-	if p.evictor.awaitsVictims(p.finder.snapshot, pod, statuses.Get) {
+	if slices.ContainsFunc(p.evictor.awaited(p.finder.snapshot, pod), func(victim *corev1.Pod) bool {
+		return statuses.Get(victim.Spec.NodeName).Code() != fwk.UnschedulableAndUnresolvable
+	}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, VictimsTerminating)
 	}
 	message, hopeless := p.noVictims.message(p.finder.snapshot, framework.ReadRefusals(state).Version, pod, statuses)

@@ -84,6 +84,9 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if !t.MayHelp(pod) {
 		return nil, nil
 	}
+	if ok, _ := t.evaluator.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
+		return nil, nil
+	}
 	if !t.allows(t.snapshot.NumNodes() / scanned) {
 		return nil, ErrTooManyDryRuns
 	}
@@ -92,9 +95,6 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 
 // choose is Choose for a pod that may preempt others.
 func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if ok, _ := t.evaluator.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
-		return nil, nil
-	}
 	s, err := t.newSearch(state, pod, statuses)
 	if err != nil {
 		return nil, err

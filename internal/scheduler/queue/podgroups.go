@@ -104,7 +104,8 @@ func (q *Queue) joinGroupLocked(e *entry) {
 // heaps: such a group is completed before others of its priority are placed. It must be called when
 // the number of its pods with a node may have changed.
 func (q *Queue) rankGroupLocked(m *members) {
-	half := q.groups.HalfPlaced(m.key)
+	placed, _ := q.groups.HalfPlaced(m.key)
+	half := placed > 0
 	if half == m.half {
 		return
 	}

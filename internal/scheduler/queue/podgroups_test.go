@@ -673,8 +673,8 @@ func (w *groupWorld) check() {
 	w.Expect(got).To(Equal(want))
 	for _, e := range w.Queue.pods {
 		if m := e.member.of; m != nil {
-			half := w.groups.HalfPlaced(m.key)
-			w.Expect(m.half == half && e.member.half == half).To(BeTrue(), "whether the group is half placed has changed")
+			placed, _ := w.groups.HalfPlaced(m.key)
+			w.Expect(m.half == (placed > 0) && e.member.half == m.half).To(BeTrue(), "whether the group is half placed has changed")
 		}
 	}
 	for _, h := range []*podHeap{&w.active, &w.Queue.backoff, &w.errorBackoff} {

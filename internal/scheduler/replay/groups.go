@@ -8,7 +8,7 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -37,14 +37,14 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 
 // Group returns the group that a pending pod is placed with, nil if it is decided by itself, or if
 // its PodGroup does not exist. Pods with scheduling gates are not among those that can be placed.
-func (s *State) Group(pod *corev1.Pod) *explain.Group {
+func (s *State) Group(pod *corev1.Pod) *fork.Group {
 	key := podgroup.KeyOf(pod)
 	group, nodes, known := s.groups.Get(key)
 	if !known || !s.groups.Applies(key) || group.OneByOne {
 		return nil
 	}
 	needed, _ := s.groups.Needed(key)
-	g := &explain.Group{Group: group, Nodes: nodes, Needed: needed}
+	g := &fork.Group{Group: group, On: nodes, Needed: needed}
 	for _, other := range s.snapshot.Pending {
 		if podgroup.KeyOf(other) == key && other.Spec.SchedulerName == pod.Spec.SchedulerName && len(other.Spec.SchedulingGates) == 0 {
 			g.Pods = append(g.Pods, other)

@@ -254,7 +254,7 @@ func TestPodsOfAGroupOnNodesCount(t *testing.T) {
 	pods[0].Spec.NodeName = "node-4"
 	snapshot.Pods, snapshot.Pending = pods[:1], pods[1:]
 	addGroup(snapshot, podgroup.SchedulerPlugins)
-	if g := w.state(snapshot).Group(pods[1]); g == nil || g.Needed != 2 || !g.Nodes.Equal(sets.New("node-4")) {
+	if g := w.state(snapshot).Group(pods[1]); g == nil || g.Needed != 2 || !g.On.Equal(sets.New("node-4")) {
 		t.Errorf("got %+v", g)
 	}
 }

@@ -132,7 +132,7 @@ func (c *counter) add(nodeName string) error {
 func (c *counter) countGroups(ctx context.Context) error {
 	size := c.Group.MinMember
 	for int(c.status.Pods)+size <= c.Limit {
-		g := &Gang{Group: *c.Group, Needed: size}
+		g := &fork.Group{Group: *c.Group, Needed: size}
 		for i := range size {
 			g.Pods = append(g.Pods, numbered(c.Pod, int(c.status.Pods)+i))
 		}
@@ -155,11 +155,9 @@ func (c *counter) countGroups(ctx context.Context) error {
 }
 
 // nextGroup explains a group that does not fit.
-func (c *counter) nextGroup(ctx context.Context, g *Gang, d *GangDecision) error {
+func (c *counter) nextGroup(ctx context.Context, g *fork.Group, d *GangDecision) error {
 	var err error
-	c.status.Next, err = c.next(ctx, explain.Pending{
-		Pod: g.Pods[0], Group: &explain.Group{Group: g.Group, Needed: g.Needed, Pods: g.Pods},
-	})
+	c.status.Next, err = c.next(ctx, explain.Pending{Pod: g.Pods[0], Group: g})
 	if err != nil {
 		return err
 	}

@@ -8,30 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/gang"
-	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// Gang is a group of pods that a Sequence places together. There is at least one pod, and all have
-// the same scheduler name.
-type Gang struct {
-	podgroup.Group
-	Pods []*corev1.Pod
-	// Needed is how many pods must get a node, and On are the nodes of pods of the group that have
-	// one already.
-	Needed int
-	On     sets.Set[string]
-}
-
-// GangDecision is the decision about a Gang.
+// GangDecision is the decision about a group.
 type GangDecision struct {
 	// Placed reports whether as many pods got a node as are needed. Otherwise none did.
 	Placed bool
@@ -58,18 +44,15 @@ func (d *GangDecision) Reason(i int) error {
 
 // PlaceGang decides the pods of a group, with the code of the scheduling loop: it places enough of
 // them or none. The error is that of a context that ended, or of a change of the fork that failed.
-func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *Gang) (*GangDecision, error) {
+func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *fork.Group) (*GangDecision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	members := s.fork.NewMembers(slices.Clone(g.Pods), func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
+	attempt, members := s.fork.NewAttempt(g, instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
 		return s.decideMember(ctx, instance, pod)
 	})
-	attempt := &gang.Attempt{
-		Group: g.Group, Needed: g.Needed, On: g.On, Profile: instance, Groups: s.fork.Groups(), IntN: rand.New(s.source).IntN,
-		Members: members.Infos(), Decider: members,
-	}
+	attempt.IntN = rand.New(s.source).IntN
 	d := &GangDecision{attempt: attempt, members: members}
 	return d, s.attempt(ctx, d)
 }

@@ -129,7 +129,7 @@ func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *co
 		}
 		return nil
 	}
-	d, err := sequence.PlaceGang(ctx, cfg, &Gang{Group: group.Group, Pods: group.pods, Needed: needed, On: on})
+	d, err := sequence.PlaceGang(ctx, cfg, &fork.Group{Group: group.Group, Pods: group.pods, Needed: needed, On: on})
 	if err == nil && !d.Placed {
 		err = sequence.PreemptForGang(ctx, d)
 	}
