@@ -11,8 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -51,8 +54,6 @@ func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bo
 type GroupTrial struct {
 	Trial
 	key podgroup.Key
-	// whole are the groups that are evicted as a whole.
-	whole map[podgroup.Key]*wholeGroup
 	// choices are those that are to be carried out.
 	choices []*Choice
 }
@@ -61,6 +62,8 @@ type GroupTrial struct {
 type wholeGroup struct {
 	priority int32
 	pods     []*corev1.Pod // those on nodes
+	// violating are those of them that no disruption budget allows to evict beside the others.
+	violating sets.Set[*corev1.Pod]
 }
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
@@ -71,10 +74,16 @@ func (p *Plugin) NewGroupTrial(
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
-	return &GroupTrial{
-		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: dryRuns, disruptions: disruptions{}},
-		key:   key, whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
+	t := &GroupTrial{key: key, Trial: Trial{
+		plugin: p, intN: func(n int) int { return first % n }, left: dryRuns, disruptions: disruptions{},
+		whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
+	}}
+	if budgets, err := p.Evaluator.PdbLister.List(labels.Everything()); err == nil { // else, Choose meets the error
+		for _, group := range t.whole {
+			group.violating = violating(group.pods, budgets)
+		}
 	}
+	return t
 }
 
 // wholeGroups finds the pods of groups. The priority of a group that has none of its own is the
@@ -128,7 +137,6 @@ func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, err
 	}
-	choice.Victims = t.withGroups(choice.Victims)
 	t.disruptions.add(choice.Victims, budgets)
 	t.choices = append(t.choices, choice)
 	return choice, nil
@@ -146,17 +154,37 @@ func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
-// withGroups adds to victims the other pods of their groups that are evicted as a whole.
-func (t *GroupTrial) withGroups(victims []*corev1.Pod) []*corev1.Pod {
-	all := slices.Clone(victims)
-	for _, victim := range victims {
-		if group := t.whole[podgroup.KeyOf(victim)]; group != nil {
+// withGroups returns candidates with all pods that would be evicted: victims that belong to groups
+// that are evicted as a whole draw in the other pods of these, on whatever nodes they are. The pod of
+// the highest priority stays the first.
+func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
+	if len(t.whole) == 0 {
+		return candidates
+	}
+	all := slices.Clone(candidates)
+	for i, c := range all {
+		victims, seen := *c.Victims(), sets.New[*wholeGroup]()
+		for _, victim := range c.Victims().Pods {
+			group := t.whole[podgroup.KeyOf(victim)]
+			if group == nil || seen.Has(group) {
+				continue
+			}
+			seen.Insert(group)
+			victims.Pods = slices.Clone(victims.Pods)
 			for _, pod := range group.pods {
-				if !slices.Contains(all, pod) {
-					all = append(all, pod)
+				if slices.Contains(c.Victims().Pods, pod) {
+					continue
+				}
+				victims.Pods = append(victims.Pods, pod)
+				if last := len(victims.Pods) - 1; corev1helpers.PodPriority(pod) > corev1helpers.PodPriority(victims.Pods[0]) {
+					victims.Pods[0], victims.Pods[last] = victims.Pods[last], victims.Pods[0]
+				}
+				if group.violating.Has(pod) {
+					victims.NumPDBViolations++
 				}
 			}
 		}
+		all[i] = candidate{c.Name(), &victims}
 	}
 	return all
 }
@@ -177,6 +205,26 @@ func (t *GroupTrial) Choices() []*Choice {
 
 // Keep replaces the choices that are to be carried out.
 func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
+
+// Compare compares what two trials for a group take away, as upstream compares nodes: by the number
+// of victims that no disruption budget allows, by the highest priority, by the sum of priorities and
+// by the number of victims. It is negative if this one takes less.
+func (t *GroupTrial) Compare(other *GroupTrial) int {
+	a, b := t.merit(), other.merit()
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.priorities, b.priorities), cmp.Compare(a.pods, b.pods),
+	)
+}
+
+func (t *GroupTrial) merit() merit {
+	var all extenderv1.Victims
+	for _, choice := range t.Choices() {
+		all.NumPDBViolations += choice.violations
+		all.Pods = append(all.Pods, choice.Victims...)
+	}
+	return meritOf(&all)
+}
 
 // Empty reports whether nobody has to be evicted.
 func (t *GroupTrial) Empty() bool { return len(t.choices) == 0 }

@@ -17,6 +17,7 @@ import (
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
@@ -35,6 +36,8 @@ type Trial struct {
 	left int
 	// disruptions are those that choices so far take from budgets.
 	disruptions disruptions
+	// whole are the groups that are evicted as a whole.
+	whole map[podgroup.Key]*wholeGroup
 }
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
@@ -108,7 +111,7 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	case len(candidates) == 0:
 		return nil, nil
 	default:
-		chosen := t.selectCandidate(ctx, candidates)
+		chosen := t.selectCandidate(ctx, t.withGroups(candidates))
 		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods, violations: chosen.Victims().NumPDBViolations}, nil
 	}
 }
@@ -142,11 +145,13 @@ type merit struct {
 }
 
 func meritOf(victims *extenderv1.Victims) merit {
-	pods := victims.Pods
-	m := merit{violations: victims.NumPDBViolations, highest: corev1helpers.PodPriority(pods[0]), pods: len(pods), started: math.MaxInt64}
-	for _, pod := range pods {
+	m := merit{violations: victims.NumPDBViolations, highest: math.MinInt32, pods: len(victims.Pods), started: math.MaxInt64}
+	for _, pod := range victims.Pods {
 		priority := corev1helpers.PodPriority(pod)
-		m.priorities += int64(priority)
+		m.priorities += int64(priority) - math.MinInt32 // never negative: more pods are more
+		if priority > m.highest {
+			m.highest, m.started = priority, math.MaxInt64
+		}
 		if priority == m.highest {
 			m.started = min(m.started, startOf(pod))
 		}
