@@ -86,8 +86,8 @@ type Attempt struct {
 	Outcomes []Outcome
 	// Why is the reason of an attempt that failed.
 	Why *Reason
-	// Unfinished means that Place or Preempt, whichever was called last, has failed because it was
-	// too much work to try all domains: the next attempt at the group goes on with the next one.
+	// Unfinished means that it was too much work to try all domains: Place goes on with the next one
+	// when it is called again.
 	Unfinished bool
 
 	// placed are the members that have a node, in the order in which they got it.
@@ -98,10 +98,8 @@ type Attempt struct {
 	wanted *podgroup.Wanted
 }
 
-// maxWork bounds the work of Place, of Preempt and of Reserve, each in members that are placed: no
-// domain is begun when so much was done. To begin one costs as much as a member for nodesPerWork
-// nodes, since the members look at other nodes than before. It is a number, not a time, so that the
-// same attempt does the same everywhere.
+// maxWork bounds the work of Place, of Preempt and of Reserve, in members that are placed: then no
+// other domain is begun. To begin one costs as much as a member for each nodesPerWork nodes.
 const (
 	maxWork      = 8192
 	nodesPerWork = 10
@@ -111,21 +109,22 @@ const (
 // of them got one. If not, none has one, and Why is set.
 func (a *Attempt) Place(ctx context.Context) bool {
 	a.Outcomes = make([]Outcome, len(a.Members))
-	at := a.memory().next[a.Group.Key]
-	all := a.domains()
-	domains := a.begin(all, at.place)
-	at.place = nil
-	defer func() { a.memory().setNext(a.Group.Key, at) }()
-	for i, domain := range domains {
-		if !a.mayBegin(i) {
-			a.Why.Message += fmt.Sprintf("; %d of %d domains were tried", len(all)-len(domains)+i, len(all))
-			a.Unfinished, at.place = true, domain.NotNil()
+	a.work, a.Unfinished = maxWork, false
+	domains := a.domains()
+	first := a.firstOf(domains)
+	for i := first; i < len(domains); i++ {
+		domain := domains[i]
+		if i > first && a.work <= 0 {
+			a.Why.Message += fmt.Sprintf("; %d of %d domains were tried", i, len(domains))
+			a.Unfinished = true
+			a.beginWith(domain)
 			return false
 		}
+		a.work -= a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		clear(a.Outcomes)
 		placed := a.PlaceIn(ctx, domain, a.Needed)
 		if placed >= a.Needed {
-			a.Why, at = nil, next{}
+			a.Why = nil
 			return true
 		}
 		a.noteReason(placed, domain)
@@ -137,21 +136,24 @@ func (a *Attempt) Place(ctx context.Context) bool {
 	return false
 }
 
-// begin allows the work of trying domains, and returns those from the one in which to go on.
-func (a *Attempt) begin(domains []podgroup.Domain, from podgroup.Domain) []podgroup.Domain {
-	a.work, a.Unfinished = maxWork, false
-	if from == nil {
-		return domains
+// firstOf returns the domain with which to begin: the first one, unless an attempt has named
+// another.
+func (a *Attempt) firstOf(domains []podgroup.Domain) int {
+	from, ok := a.memory().begin[a.Group.Key]
+	delete(a.memory().begin, a.Group.Key)
+	if !ok {
+		return 0
 	}
-	i := slices.IndexFunc(domains, func(d podgroup.Domain) bool { return slices.Equal(d, from) })
-	return domains[max(0, i):]
+	return max(0, slices.IndexFunc(domains, func(d podgroup.Domain) bool { return slices.Equal(d, from) }))
 }
 
-// mayBegin reports whether the i-th domain may be tried.
-func (a *Attempt) mayBegin(i int) bool {
-	ok := i == 0 || a.work > 0
-	a.work -= a.Overlay.Snapshot().NumNodes() / nodesPerWork
-	return ok
+// beginWith lets the next attempt at the group begin with a domain.
+func (a *Attempt) beginWith(domain podgroup.Domain) {
+	m := a.memory()
+	if m.begin == nil || len(m.begin) >= maxGroups { // most are gone
+		m.begin = map[podgroup.Key]podgroup.Domain{}
+	}
+	m.begin[a.Group.Key] = domain
 }
 
 func (a *Attempt) memory() *Memory {
@@ -291,7 +293,7 @@ func (a *Attempt) want() *podgroup.Wanted {
 	if a.wanted == nil {
 		a.wanted = &podgroup.Wanted{Needed: a.Needed, On: a.On}
 		if a.Profile.FitsResources() {
-			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile)
+			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits)
 		}
 	}
 	a.wanted.First = a.Nominated

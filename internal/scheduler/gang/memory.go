@@ -18,9 +18,8 @@ type Memory struct {
 	// freed has the nodes by slot as they would be without their pods of a lower priority than the
 	// key.
 	freed map[int32][]freedNode
-	// next has the domains in which to go on with groups whose latest attempt ended before all were
-	// tried.
-	next map[podgroup.Key]next
+	// begin has the domains with which the next attempts at groups begin.
+	begin map[podgroup.Key]podgroup.Domain
 }
 
 // freedNode is a node without some of its pods, made from a version of it.
@@ -29,9 +28,6 @@ type freedNode struct {
 	version uint64
 	without fwk.NodeInfo
 }
-
-// next are domains: where to place a group, and where to evict for it. nil: in the first one.
-type next struct{ place, evict podgroup.Domain }
 
 // maxPriorities and maxGroups bound the memory.
 const (
@@ -64,14 +60,4 @@ func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32) []fwk.Node
 	}
 	m.freed[priority] = known
 	return nodes
-}
-
-// setNext notes where to go on with a group, or that its next attempt begins anew.
-func (m *Memory) setNext(key podgroup.Key, to next) {
-	if m.next == nil || len(m.next) >= maxGroups {
-		m.next = map[podgroup.Key]next{} // most are about groups that are gone
-	}
-	if delete(m.next, key); to.place != nil || to.evict != nil {
-		m.next[key] = to
-	}
 }

@@ -41,24 +41,21 @@ func NewReason(message string) *Reason {
 // AddPlugin adds a plugin whose events may help the group.
 func (r *Reason) AddPlugin(name string) { r.fit.Diagnosis.UnschedulablePlugins.Insert(name) }
 
-// noteReason sets Why to the reason of a domain, unless more members fit in one before. What may
-// help the group are events of all plugins that refused a member in any of them, and those that let
-// it fit in a domain that was not tried, for lack of room.
+// noteReason sets Why to the reason of a domain, unless more members fit in one before. Events of
+// all plugins that refused a member in any of them may help the group, and those that may let it fit
+// in a domain that was not tried.
 func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
 	why, other := a.reason(placed, domain), a.Why
-	if other == nil {
-		other = NewReason("")
-		if len(domain) > 0 {
-			other.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable, names.TaintToleration)
-		}
-	} else if why.placed <= other.placed && why.Err == nil {
+	if other != nil && why.placed <= other.placed && why.Err == nil {
 		why, other = other, why
 	}
-	for name := range other.fit.Diagnosis.UnschedulablePlugins {
-		why.AddPlugin(name)
+	to := &why.fit.Diagnosis
+	if other != nil {
+		to.UnschedulablePlugins = to.UnschedulablePlugins.Union(other.fit.Diagnosis.UnschedulablePlugins)
+		to.PendingPlugins = to.PendingPlugins.Union(other.fit.Diagnosis.PendingPlugins)
 	}
-	for name := range other.fit.Diagnosis.PendingPlugins {
-		why.fit.Diagnosis.PendingPlugins.Insert(name)
+	if len(domain) > 0 {
+		to.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable, names.TaintToleration)
 	}
 	a.Why = why
 }

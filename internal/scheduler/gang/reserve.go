@@ -25,10 +25,8 @@ func (a *Attempt) Reserve(ctx context.Context) []string {
 	freed := a.memory().freedNodes(a.Overlay.Snapshot(), math.MaxInt32)
 	defer a.startOver(ctx, nil)
 	a.startOver(ctx, nil)
-	for i, domain := range a.begin(a.Group.Topology.CandidatesWithout(freed, a.want()), nil) {
-		if !a.mayBegin(i) {
-			break
-		}
+	a.work = maxWork
+	for _, domain := range a.Group.Topology.CandidatesWithout(freed, a.want()) {
 		waiting := a.leavingOrder(freed, domain) // before nodes change
 		a.placeRest(ctx, domain)
 		for _, node := range waiting {

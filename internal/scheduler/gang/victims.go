@@ -63,21 +63,16 @@ func (a *Attempt) pods() []*corev1.Pod {
 }
 
 // chooseVictims returns how the group gets nodes after evictions, nil if these do not help. Of the
-// domains that it may try, it takes the one with the least important victims.
+// domains that it has the time to compare, it takes the one with the least important victims.
 func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (best *Plan, err error) {
 	defer a.startOver(ctx, nil)
-	at := a.memory().next[a.Group.Key]
-	domains := a.begin(a.domainsWithout(a.highestPriority()), at.evict)
-	at.evict = nil
-	defer func() { a.memory().setNext(a.Group.Key, at) }()
-	for i, domain := range domains {
-		if !a.mayBegin(i) {
-			if best == nil {
-				a.Unfinished, at.evict = true, domain
-			}
+	a.work = maxWork
+	for _, domain := range a.domainsWithout(a.highestPriority()) {
+		if best != nil && a.work <= 0 {
 			break
 		}
-		a.startOver(ctx, nil)
+		begin := a.Overlay.Snapshot().NumNodes() / nodesPerWork
+		a.work, a.DryRuns = a.work-begin, a.DryRuns-begin
 		var plan *Plan
 		if plan, err = a.planIn(ctx, plugin, domain); err != nil {
 			break
@@ -86,7 +81,7 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 			best = plan
 		}
 		if best != nil && best.Trial.Empty() {
-			at.place = domain.NotNil() // the next attempt begins there
+			a.beginWith(domain)
 			return best, nil
 		}
 	}
@@ -100,9 +95,10 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 
 // planIn returns how enough members get nodes in a domain, nil if they do not.
 func (a *Attempt) planIn(ctx context.Context, plugin *preemption.Plugin, domain podgroup.Domain) (*Plan, error) {
+	a.startOver(ctx, nil)
 	trial := plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN, a.DryRuns)
 	plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
-	placed, err := a.placeEvicting(ctx, plan)
+	placed, err := a.placeEvicting(ctx, plan, a.Needed)
 	a.DryRuns = trial.DryRunsLeft()
 	if err != nil || placed < a.Needed {
 		return nil, err
@@ -136,29 +132,15 @@ func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 	plan.Trial.Keep(choices)
 }
 
-// evictForRest goes on with a plan: it chooses victims for the members that have no node, too, as
-// long as there may be dry runs.
+// evictForRest chooses victims for the members that have no node in a plan, too.
 func (a *Attempt) evictForRest(ctx context.Context, plan *Plan) {
 	if !slices.Contains(plan.Nodes, "") {
 		return
 	}
 	needed := plan.Trial.Choices()
 	a.startOver(ctx, needed)
-	a.PlaceIn(ctx, plan.Domain, 0)
-	var refused alikes
-	for i, info := range a.Members {
-		pod := info.GetPod()
-		if a.work <= 0 || a.Outcomes[i].Node != "" || refused.has(pod) {
-			continue
-		}
-		switch fits, err := a.placeMemberEvicting(ctx, plan, i); {
-		case err != nil:
-			a.work = 0
-		case !fits:
-			refused = append(refused, pod)
-		}
-	}
-	if len(a.placed) >= a.Needed {
+	// An error leaves the others to the next attempt.
+	if placed, _ := a.placeEvicting(ctx, plan, len(a.Members)); placed >= a.Needed {
 		plan.Nodes = a.Nodes()
 	} else { // other draws among nodes of equal score
 		plan.Trial.Keep(needed)
@@ -210,25 +192,31 @@ func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// placeEvicting places as many members as fit in the domain of a plan, and then, until enough have
+// placeEvicting places as many members as fit in the domain of a plan, and then, until so many have
 // a node, others for which it takes victims off the snapshot. It returns how many got a node.
-func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan) (placed int, err error) {
+func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan, wanted int) (placed int, err error) {
 	placed = a.PlaceIn(ctx, plan.Domain, 0)
 	missing := len(a.Members) - placed
-	for i := range a.Members {
-		if placed >= a.Needed || placed+missing < a.Needed {
+	var refused alikes // since victims were chosen
+	for i, info := range a.Members {
+		if placed >= wanted || placed+missing < a.Needed {
 			return placed, nil
 		}
 		if a.Outcomes[i].Node != "" {
+			continue
+		}
+		missing--
+		if refused.has(info.GetPod()) {
 			continue
 		}
 		switch fits, err := a.placeMemberEvicting(ctx, plan, i); {
 		case err != nil:
 			return placed, err
 		case fits:
-			placed++
+			placed, refused = placed+1, nil
+		default:
+			refused = append(refused, info.GetPod())
 		}
-		missing--
 	}
 	return placed, nil
 }

@@ -57,7 +57,6 @@ func (g *groupCycle) preempt(ctx context.Context) bool {
 		g.Why.Message += "; " + message
 		return message == preemption.VictimsTerminating
 	case plan == nil:
-		g.retry = g.Unfinished
 		return false
 	case plan.Trial.Empty():
 		g.retry = true // the next attempt begins in the domain where it fits

@@ -30,10 +30,8 @@ type class struct {
 	request fwk.Resource
 	// extended are the extended resources that count.
 	extended []extended
-	// admits reports whether the pods may be on a node, as far as filters go that do not look at
-	// resources or other pods.
-	admits func(node fwk.NodeInfo) bool
-	pods   int
+	admits   func(node fwk.NodeInfo) bool
+	pods     int
 }
 
 // extended is a request of an extended resource.
@@ -42,27 +40,21 @@ type extended struct {
 	want int64
 }
 
-// Filters are what a profile demands of nodes.
-type Filters interface {
-	// ChecksOnNodes reports whether the plugin NodeResourcesFit checks an extended resource on
-	// every node.
-	ChecksOnNodes(name corev1.ResourceName) bool
-	// Admits returns a function that reports whether a pod may be on a node, as far as filters go
-	// whose answers depend on the pod and the object of the node only.
-	Admits(pod *corev1.Pod) func(node fwk.NodeInfo) bool
-}
-
-// NewDemand returns the demand of pods.
-func NewDemand(pods []fwk.PodInfo, filters Filters) *Demand {
+// NewDemand returns the demand of pods. counts selects the extended resources that the plugin
+// NodeResourcesFit checks on every node. admits returns the nodes that a pod may be on, as far as
+// filters go that look at the object of a node only.
+func NewDemand(
+	pods []fwk.PodInfo, counts func(corev1.ResourceName) bool, admits func(*corev1.Pod) func(fwk.NodeInfo) bool,
+) *Demand {
 	d := &Demand{}
 	for _, pod := range pods {
 		d.add(pod)
 	}
 	for i := range d.classes {
 		c := &d.classes[i]
-		c.admits = filters.Admits(c.one)
+		c.admits = admits(c.one)
 		for name, want := range c.request.GetScalarResources() {
-			if want > 0 && filters.ChecksOnNodes(name) {
+			if want > 0 && counts(name) {
 				c.extended = append(c.extended, extended{name, want})
 			}
 		}

@@ -41,12 +41,9 @@ func podWith(t testing.TB, list corev1.ResourceList) *schedframework.PodInfo {
 	return info
 }
 
-// everyResource is the Filters of a profile that checks all resources, and has no other filters.
-type everyResource bool
+func everyResource(corev1.ResourceName) bool { return true }
 
-func (e everyResource) ChecksOnNodes(corev1.ResourceName) bool { return bool(e) }
-
-func (everyResource) Admits(*corev1.Pod) func(fwk.NodeInfo) bool {
+func everyNode(*corev1.Pod) func(fwk.NodeInfo) bool {
 	return func(fwk.NodeInfo) bool { return true }
 }
 
@@ -56,30 +53,30 @@ func TestRoom(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods   []corev1.ResourceList
 		nodes  []fwk.NodeInfo
-		counts everyResource
+		counts func(corev1.ResourceName) bool
 		want   int
 	}{
-		"no nodes":           {[]corev1.ResourceList{resources(1, 1, 0, 0)}, nil, true, 0},
-		"as many as fit":     {repeated(resources(1, 1, 0, 0), 9), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10)), nodeWith(resources(2, 8, 0, 10))}, true, 6},
-		"no more than there": {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, true, 3},
-		"pods on the node":   {repeated(resources(0, 0, 0, 0), 20), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, true, 10},
-		"a full node":        {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{full}, true, 0},
-		"memory":             {repeated(resources(1, 3, 0, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, true, 2},
-		"devices":            {repeated(resources(1, 1, 2, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 5, 10)), nodeWith(resources(4, 8, 0, 10))}, true, 2},
+		"no nodes":           {[]corev1.ResourceList{resources(1, 1, 0, 0)}, nil, everyResource, 0},
+		"as many as fit":     {repeated(resources(1, 1, 0, 0), 9), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10)), nodeWith(resources(2, 8, 0, 10))}, everyResource, 6},
+		"no more than there": {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 3},
+		"pods on the node":   {repeated(resources(0, 0, 0, 0), 20), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 10},
+		"a full node":        {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{full}, everyResource, 0},
+		"memory":             {repeated(resources(1, 3, 0, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 2},
+		"devices":            {repeated(resources(1, 1, 2, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 5, 10)), nodeWith(resources(4, 8, 0, 10))}, everyResource, 2},
 		"devices that do not count": {
 			repeated(resources(1, 1, 2, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))},
-			false, 4,
+			func(corev1.ResourceName) bool { return false }, 4,
 		},
 		"two classes": {
 			append(repeated(resources(1, 1, 0, 0), 3), repeated(resources(4, 1, 0, 0), 3)...),
-			[]fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, true, 4,
+			[]fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 4,
 		},
 	} {
 		var pods []fwk.PodInfo
 		for _, list := range test.pods {
 			pods = append(pods, podWith(t, list))
 		}
-		if got := NewDemand(pods, test.counts).Room(test.nodes); got != test.want {
+		if got := NewDemand(pods, test.counts, everyNode).Room(test.nodes); got != test.want {
 			t.Errorf("%s: there is room for %d, want %d", name, got, test.want)
 		}
 	}
@@ -105,9 +102,9 @@ func TestRoomIsNeverTooSmall(t *testing.T) {
 		for range 1 + random.IntN(8) {
 			nodes = append(nodes, nodeWith(resources(random.IntN(12), random.IntN(16), random.IntN(6), 1+random.IntN(10))))
 		}
-		room, placed := NewDemand(pods, everyResource(true)).Room(nodes), 0
+		room, placed := NewDemand(pods, everyResource, everyNode).Room(nodes), 0
 		for _, pod := range pods {
-			single := NewDemand([]fwk.PodInfo{pod}, everyResource(true))
+			single := NewDemand([]fwk.PodInfo{pod}, everyResource, everyNode)
 			for _, i := range random.Perm(len(nodes)) {
 				if single.Room(nodes[i:i+1]) == 1 {
 					nodes[i].(*schedframework.NodeInfo).AddPodInfo(pod)

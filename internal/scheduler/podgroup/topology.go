@@ -87,9 +87,6 @@ func (d Domain) String() string {
 	return strings.Join(labels, ",")
 }
 
-// NotNil returns the domain, which is not nil if it is all of the cluster either.
-func (d Domain) NotNil() Domain { return append(Domain{}, d...) }
-
 // Contains reports whether a node is in the domain.
 func (d Domain) Contains(node *corev1.Node) bool {
 	return !slices.ContainsFunc(d, func(l DomainLabel) bool {

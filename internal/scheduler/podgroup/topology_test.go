@@ -151,7 +151,7 @@ func TestCandidates(t *testing.T) {
 			pods = append(pods, podWith(t, resources(1, 1, 0, 0)))
 		}
 		domains, most := test.topology.Candidates(nodes, &Wanted{
-			Demand: NewDemand(pods, everyResource(true)), Needed: test.needed, On: sets.New(test.on...), First: sets.New(test.first...),
+			Demand: NewDemand(pods, everyResource, everyNode), Needed: test.needed, On: sets.New(test.on...), First: sets.New(test.first...),
 		})
 		var got []string
 		for _, domain := range domains {

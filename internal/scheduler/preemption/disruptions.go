@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 )
 
@@ -51,36 +50,17 @@ type disruptions map[types.UID]int32
 // add counts the eviction of pods.
 func (d disruptions) add(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) {
 	for _, budget := range budgets {
-		if counted := countedBy(budget, pods); len(counted) > 0 {
-			d[budget.UID] += int32(len(counted))
+		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+		if err != nil { // the API server refuses such a budget
+			continue
+		}
+		for _, pod := range pods {
+			_, disrupted := budget.Status.DisruptedPods[pod.Name]
+			if pod.Namespace == budget.Namespace && selector.Matches(labels.Set(pod.Labels)) && !disrupted {
+				d[budget.UID]++
+			}
 		}
 	}
-}
-
-// countedBy returns the pods whose evictions count against a budget.
-func countedBy(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (counted []*corev1.Pod) {
-	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-	if err != nil { // the API server refuses such a budget
-		return nil
-	}
-	for _, pod := range pods {
-		_, disrupted := budget.Status.DisruptedPods[pod.Name]
-		if pod.Namespace == budget.Namespace && selector.Matches(labels.Set(pod.Labels)) && !disrupted {
-			counted = append(counted, pod)
-		}
-	}
-	return counted
-}
-
-// violating returns those of the pods that the budgets do not allow to evict beside those before
-// them.
-func violating(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) sets.Set[*corev1.Pod] {
-	found := sets.New[*corev1.Pod]()
-	for _, budget := range budgets {
-		counted := countedBy(budget, pods)
-		found.Insert(counted[min(len(counted), max(0, int(budget.Status.DisruptionsAllowed))):]...)
-	}
-	return found
 }
 
 // remaining returns budgets that allow what the evictions leave of them.

@@ -62,8 +62,6 @@ type GroupTrial struct {
 type wholeGroup struct {
 	priority int32
 	pods     []*corev1.Pod // those on nodes
-	// violating are those of them that no disruption budget allows to evict beside the others.
-	violating sets.Set[*corev1.Pod]
 }
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
@@ -74,16 +72,10 @@ func (p *Plugin) NewGroupTrial(
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
-	t := &GroupTrial{key: key, Trial: Trial{
+	return &GroupTrial{key: key, Trial: Trial{
 		plugin: p, intN: func(n int) int { return first % n }, left: dryRuns, disruptions: disruptions{},
 		whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
 	}}
-	if budgets, err := p.Evaluator.PdbLister.List(labels.Everything()); err == nil { // else, Choose meets the error
-		for _, group := range t.whole {
-			group.violating = violating(group.pods, budgets)
-		}
-	}
-	return t
 }
 
 // wholeGroups finds the pods of groups. The priority of a group that has none of its own is the
@@ -154,37 +146,32 @@ func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
-// withGroups returns candidates with all pods that would be evicted: victims that belong to groups
-// that are evicted as a whole draw in the other pods of these, on whatever nodes they are. The pod of
-// the highest priority stays the first.
+// withGroups returns candidates with all pods that would be evicted: those of groups that are evicted
+// as a whole draw in the others, on whatever nodes they are. The most important pod is the first.
 func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
-	if len(t.whole) == 0 {
-		return candidates
-	}
 	all := slices.Clone(candidates)
-	for i, c := range all {
-		victims, seen := *c.Victims(), sets.New[*wholeGroup]()
-		for _, victim := range c.Victims().Pods {
+	for i, c := range candidates {
+		victims, seen := c.Victims().Pods, sets.New[*wholeGroup]()
+		pods := slices.Clone(victims)
+		for _, victim := range victims {
 			group := t.whole[podgroup.KeyOf(victim)]
 			if group == nil || seen.Has(group) {
 				continue
 			}
 			seen.Insert(group)
-			victims.Pods = slices.Clone(victims.Pods)
 			for _, pod := range group.pods {
-				if slices.Contains(c.Victims().Pods, pod) {
-					continue
-				}
-				victims.Pods = append(victims.Pods, pod)
-				if last := len(victims.Pods) - 1; corev1helpers.PodPriority(pod) > corev1helpers.PodPriority(victims.Pods[0]) {
-					victims.Pods[0], victims.Pods[last] = victims.Pods[last], victims.Pods[0]
-				}
-				if group.violating.Has(pod) {
-					victims.NumPDBViolations++
+				if !slices.Contains(victims, pod) {
+					pods = append(pods, pod)
 				}
 			}
 		}
-		all[i] = candidate{c.Name(), &victims}
+		if len(pods) > len(victims) {
+			first := slices.Index(pods, slices.MinFunc(pods, func(a, b *corev1.Pod) int {
+				return cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a))
+			}))
+			pods[0], pods[first] = pods[first], pods[0]
+			all[i] = candidate{c.Name(), &extenderv1.Victims{Pods: pods, NumPDBViolations: c.Victims().NumPDBViolations}}
+		}
 	}
 	return all
 }

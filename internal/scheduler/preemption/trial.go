@@ -111,7 +111,10 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	case len(candidates) == 0:
 		return nil, nil
 	default:
-		chosen := t.selectCandidate(ctx, t.withGroups(candidates))
+		if len(t.whole) > 0 {
+			candidates = t.withGroups(candidates)
+		}
+		chosen := t.selectCandidate(ctx, candidates)
 		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods, violations: chosen.Victims().NumPDBViolations}, nil
 	}
 }

@@ -115,9 +115,6 @@ func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 		return err
 	}
 	plan, message, err := attempt.Preempt(ctx)
-	for attempt.Unfinished {
-		plan, message, err = attempt.Preempt(ctx)
-	}
 	attempt.End(ctx)
 	s.groupDryRuns -= before - attempt.DryRuns
 	switch {
