@@ -86,8 +86,8 @@ type Attempt struct {
 	Outcomes []Outcome
 	// Why is the reason of an attempt that failed.
 	Why *Reason
-	// Unfinished means that it was too much work to try all domains: Place goes on with the next one
-	// when it is called again.
+	// Unfinished means that it was too much work to try all domains: Place goes on with the next
+	// one when it is called again.
 	Unfinished bool
 
 	// placed are the members that have a node, in the order in which they got it.

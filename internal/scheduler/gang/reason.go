@@ -42,8 +42,8 @@ func NewReason(message string) *Reason {
 func (r *Reason) AddPlugin(name string) { r.fit.Diagnosis.UnschedulablePlugins.Insert(name) }
 
 // noteReason sets Why to the reason of a domain, unless more members fit in one before. Events of
-// all plugins that refused a member in any of them may help the group, and those that may let it fit
-// in a domain that was not tried.
+// all plugins that refused a member in any of them may help the group, and those that may let it
+// fit in a domain that was not tried.
 func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
 	why, other := a.reason(placed, domain), a.Why
 	if other != nil && why.placed <= other.placed && why.Err == nil {

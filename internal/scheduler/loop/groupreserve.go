@@ -111,8 +111,8 @@ func (k *keeping) end(key podgroup.Key, now time.Time) {
 	}
 }
 
-// waitingSince returns when a member was tried for the first time, also if another process did: since
-// the condition of the pods says so, but not before the latest of them was there.
+// waitingSince returns when a member was tried for the first time. Another process may have done
+// so: the condition of the pods says since when, but not before the latest of them was there.
 func (g *groupCycle) waitingSince() time.Time {
 	first, created := g.members[0].start, time.Time{}
 	earlier := first

@@ -146,8 +146,8 @@ func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
-// withGroups returns candidates with all pods that would be evicted: those of groups that are evicted
-// as a whole draw in the others, on whatever nodes they are. The most important pod is the first.
+// withGroups returns candidates with all pods that would be evicted: those of groups that are
+// evicted as a whole draw in the others, on whatever nodes. The most important pod is the first.
 func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
 	all := slices.Clone(candidates)
 	for i, c := range candidates {
@@ -194,8 +194,8 @@ func (t *GroupTrial) Choices() []*Choice {
 func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
 
 // Compare compares what two trials for a group take away, as upstream compares nodes: by the number
-// of victims that no disruption budget allows, by the highest priority, by the sum of priorities and
-// by the number of victims. It is negative if this one takes less.
+// of victims that no disruption budget allows, by the highest priority, by the sum of priorities
+// and by the number of victims. It is negative if this one takes less.
 func (t *GroupTrial) Compare(other *GroupTrial) int {
 	a, b := t.merit(), other.merit()
 	return cmp.Or(
