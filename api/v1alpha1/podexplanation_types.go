@@ -286,10 +286,9 @@ type PodGroupFit struct {
 	// not list nodes.
 	// +optional
 	Domain string `json:"domain,omitempty"`
-	// tried are the domains in which the group was placed, in this order. At most
-	// 8 values of each topology key are tried, those with the most room. Without a
-	// topology, there is one: the whole cluster. It is unset if you may not list
-	// nodes.
+	// tried are the domains in which the group was placed, in this order: the first
+	// 8, those with the most room, or 7 of them and the best one. Without a topology,
+	// there is one: the whole cluster. It is unset if you may not list nodes.
 	// +optional
 	Tried []DomainFit `json:"tried,omitempty"`
 	// incomplete means that the time was up before all of them were tried.

@@ -6,7 +6,6 @@ package explain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -52,14 +51,15 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 	if g.Problem != "" {
 		return fit, nil
 	}
-	domains, err := e.domains(pods)
+	attempt, err := e.attempt(pods)
 	if err != nil {
 		return nil, err
 	}
+	defer attempt.End(ctx)
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	for _, domain := range domains {
-		placed, err := e.placeIn(limited, domain, pods)
+	for _, domain := range attempt.DomainsWithRoom(1) {
+		placed, err := placeIn(limited, attempt, domain)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -67,9 +67,15 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		if err != nil && !fit.Incomplete {
 			return nil, err
 		}
-		fit.Tried = append(fit.Tried, v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)})
-		if int32(placed) > fit.Fit || len(fit.Tried) == 1 {
+		better := int32(placed) > fit.Fit || len(fit.Tried) == 0
+		if better {
 			fit.Fit, fit.Domain, e.trial.best = int32(placed), domain.String(), domain
+		}
+		tried := v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)}
+		if len(fit.Tried) < maxTried {
+			fit.Tried = append(fit.Tried, tried)
+		} else if better {
+			fit.Tried[maxTried-1] = tried
 		}
 		if placed == len(pods) || fit.Incomplete {
 			break
@@ -78,24 +84,13 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 	return fit, nil
 }
 
-// domains returns the domains in which to place the pods: also those with room for too few.
-func (e *explainer) domains(pods []*corev1.Pod) ([]podgroup.Domain, error) {
-	attempt, err := e.attempt(pods)
-	if err != nil {
-		return nil, err
-	}
-	return attempt.DomainsWithRoom(1), attempt.Overlay.Close()
-}
+// maxTried limits the domains that are listed.
+const maxTried = 8
 
-// placeIn places pods on the nodes of a domain, each on the cluster with those before it, and takes
-// all of them back. It returns how many got a node. The error is that of a pod for which a plugin
-// failed.
-func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []*corev1.Pod) (placed int, err error) {
-	attempt, err := e.attempt(pods)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, attempt.Overlay.Close()) }()
+// placeIn places the pods of an attempt on the nodes of a domain, each on the cluster with those
+// before it, and takes all of them back. It returns how many got a node. The error is that of a pod
+// for which a plugin failed.
+func placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain) (placed int, err error) {
 	placed = attempt.PlaceIn(ctx, domain, 0)
 	defer attempt.TakeBack(ctx)
 	if ctx.Err() != nil {
@@ -103,13 +98,13 @@ func (e *explainer) placeIn(ctx context.Context, domain podgroup.Domain, pods []
 	}
 	for i := range attempt.Outcomes {
 		if status := attempt.Outcomes[i].Status; !status.IsSuccess() && !status.IsRejected() {
-			return placed, fmt.Errorf("deciding the pod %s of the group: %w", pods[i].Name, status.AsError())
+			return placed, fmt.Errorf("deciding the pod %s of the group: %w", attempt.Members[i].GetPod().Name, status.AsError())
 		}
 	}
 	return placed, nil
 }
 
-// attempt begins an attempt at pods of the group, whose overlay the caller must close.
+// attempt begins an attempt at pods of the group, which the caller must end.
 func (e *explainer) attempt(pods []*corev1.Pod) (attempt *gang.Attempt, err error) {
 	g := *e.trial.Group
 	g.Pods = pods

@@ -72,12 +72,13 @@ func alike(a, b *corev1.Pod) bool {
 
 // groupFits reports whether enough of the pods fit together in some domain.
 func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, error) {
-	domains, err := e.domains(pods)
+	attempt, err := e.attempt(pods)
 	if err != nil {
 		return false, err
 	}
-	for _, domain := range domains {
-		if placed, err := e.placeIn(ctx, domain, pods); err != nil || placed >= e.trial.Needed {
+	defer attempt.End(ctx)
+	for _, domain := range attempt.DomainsWithRoom(1) {
+		if placed, err := placeIn(ctx, attempt, domain); err != nil || placed >= e.trial.Needed {
 			return err == nil, err
 		}
 	}
@@ -158,6 +159,11 @@ func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (pl
 		}
 		added = node
 	}
-	placed, err = e.placeIn(ctx, e.trial.best, e.trial.pods)
+	attempt, err := e.attempt(e.trial.pods)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer attempt.End(ctx)
+	placed, err = placeIn(ctx, attempt, e.trial.best)
 	return placed, added, err
 }

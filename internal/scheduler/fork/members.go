@@ -66,14 +66,8 @@ func (k *Fork) NewAttempt(
 // Decide implements gang.Decider.
 func (m *Members) Decide(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
 	d, err := m.decide(ctx, within.Restrict(m.pods[i]))
-	var fitError *schedframework.FitError
-	switch {
-	case errors.Is(err, algorithm.ErrNoNodesAvailable):
-		return gang.Outcome{Status: fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err), State: d.State}
-	case errors.As(err, &fitError):
-		return gang.Outcome{Status: fwk.NewStatus(fwk.Unschedulable).WithError(err), State: d.State}
-	case err != nil:
-		return gang.Outcome{Status: fwk.AsStatus(err)}
+	if err != nil {
+		return gang.Outcome{Status: StatusOf(err), State: d.State}
 	}
 	d.Pod = m.pods[i]
 	a, class := m.fork.assumed(d)
@@ -83,6 +77,19 @@ func (m *Members) Decide(ctx context.Context, i int, within podgroup.Domain) gan
 	}
 	m.reserved[i] = a
 	return gang.Outcome{Node: d.SuggestedHost, Pod: &schedframework.PodInfo{Pod: a.pod}, Class: class}
+}
+
+// StatusOf returns the error of a decision as a status, which is a rejection if the pod fits no
+// node.
+func StatusOf(err error) *fwk.Status {
+	var fitError *schedframework.FitError
+	switch {
+	case errors.Is(err, algorithm.ErrNoNodesAvailable):
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
+	case errors.As(err, &fitError):
+		return fwk.NewStatus(fwk.Unschedulable).WithError(err)
+	}
+	return fwk.AsStatus(err)
 }
 
 // Unreserve implements gang.Decider.

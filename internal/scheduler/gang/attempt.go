@@ -5,6 +5,8 @@
 //
 //	attempt.go  one member after the other, in one domain of the topology after the other
 //	victims.go  the same without pods of a lower priority
+//	reserve.go  the same without pods that may end
+//	memory.go   what attempts leave to later ones
 //	reason.go   why a group got no nodes
 //
 // The scheduling loop makes attempts on its snapshot. Explanations and simulations make them on
@@ -62,6 +64,8 @@ type Attempt struct {
 	Needed int
 	// On are the nodes of pods of the group that have one already.
 	On sets.Set[string]
+	// Nominated are the nodes that members are nominated for. Their domains come first.
+	Nominated sets.Set[string]
 	// Profile decides, and Members are what it decides. There is at least one.
 	Profile *profile.Instance
 	Members []fwk.PodInfo
@@ -71,6 +75,8 @@ type Attempt struct {
 	IntN func(n int) int
 	// DryRuns is how many dry runs of preemptions are left.
 	DryRuns int
+	// Memory is what other attempts have left. nil: nothing.
+	Memory *Memory
 	// Overlay is on the snapshot on which Decider decides. The caller opens it, and closes it in
 	// the end. It is empty at first.
 	Overlay *cache.Overlay
@@ -80,31 +86,95 @@ type Attempt struct {
 	Outcomes []Outcome
 	// Why is the reason of an attempt that failed.
 	Why *Reason
+	// Unfinished means that it was too much work to try all domains: Place goes on with the next
+	// one when it is called again.
+	Unfinished bool
 
 	// placed are the members that have a node, in the order in which they got it.
 	placed []int
+	// work is how much may still be done, in members that are placed; see maxWork.
+	work int
+	// wanted is known once a domain was looked for.
+	wanted *podgroup.Wanted
 }
+
+// maxWork bounds the work of Place, of Preempt and of Reserve, in members that are placed: then no
+// other domain is begun. To begin one costs as much as a member for each nodesPerWork nodes.
+const (
+	maxWork      = 8192
+	nodesPerWork = 10
+)
 
 // Place looks for nodes for the members, in one domain after the other. It reports whether enough
 // of them got one. If not, none has one, and Why is set.
 func (a *Attempt) Place(ctx context.Context) bool {
 	a.Outcomes = make([]Outcome, len(a.Members))
-	for _, domain := range a.domains() {
+	a.work, a.Unfinished = maxWork, false
+	domains := a.domains()
+	first := a.firstOf(domains)
+	for i := first; i < len(domains); i++ {
+		domain := domains[i]
+		if i > first && a.work <= 0 {
+			a.Why.Message += fmt.Sprintf("; %d of %d domains were tried", i, len(domains))
+			a.Unfinished = true
+			a.beginWith(domain)
+			return false
+		}
+		a.work -= a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		clear(a.Outcomes)
 		placed := a.PlaceIn(ctx, domain, a.Needed)
 		if placed >= a.Needed {
 			a.Why = nil
 			return true
 		}
-		if why := a.reason(placed, domain); a.Why == nil || why.placed > a.Why.placed || why.Err != nil {
-			a.Why = why
-		}
+		a.noteReason(placed, domain)
 		a.TakeBack(ctx)
 		if a.Why.Err != nil {
 			return false
 		}
 	}
 	return false
+}
+
+// firstOf returns the domain with which to begin: the first one, unless an attempt has named
+// another.
+func (a *Attempt) firstOf(domains []podgroup.Domain) int {
+	from, ok := a.memory().begin[a.Group.Key]
+	delete(a.memory().begin, a.Group.Key)
+	if !ok {
+		return 0
+	}
+	return max(0, slices.IndexFunc(domains, func(d podgroup.Domain) bool { return slices.Equal(d, from) }))
+}
+
+// beginWith lets the next attempt at the group begin with a domain.
+func (a *Attempt) beginWith(domain podgroup.Domain) {
+	m := a.memory()
+	if m.begin == nil || len(m.begin) >= maxGroups { // most are gone
+		m.begin = map[podgroup.Key]podgroup.Domain{}
+	}
+	m.begin[a.Group.Key] = domain
+}
+
+func (a *Attempt) memory() *Memory {
+	if a.Memory == nil {
+		a.Memory = &Memory{}
+	}
+	return a.Memory
+}
+
+// End closes the overlay, if there is one, and takes back what is in it.
+func (a *Attempt) End(ctx context.Context) {
+	if a.Overlay != nil {
+		a.logRepair(ctx, a.Overlay.Close())
+	}
+}
+
+// logRepair logs an error of the overlay.
+func (a *Attempt) logRepair(ctx context.Context, err error) {
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", a.Group.Key)
+	}
 }
 
 // TakeBack takes back the members that got a node, the latest first, and puts pods that were hidden
@@ -115,9 +185,7 @@ func (a *Attempt) TakeBack(ctx context.Context) {
 		a.Outcomes[member] = Outcome{}
 	}
 	a.placed = a.placed[:0]
-	if err := a.Overlay.Rollback(); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", a.Group.Key)
-	}
+	a.logRepair(ctx, a.Overlay.Rollback())
 }
 
 // Drop gives back what was reserved for a member that got a node, after the overlay was committed.
@@ -155,6 +223,7 @@ func (a *Attempt) PlaceIn(ctx context.Context, domain podgroup.Domain, needed in
 
 // place looks for a node for a member, and reports whether there is one.
 func (a *Attempt) place(ctx context.Context, member int, domain podgroup.Domain) bool {
+	a.work--
 	outcome := a.Decider.Decide(ctx, member, domain)
 	if outcome.Node != "" {
 		if err := a.Overlay.Place(outcome.Pod, outcome.Class); err != nil {
@@ -189,14 +258,14 @@ func (a *Attempt) domains() []podgroup.Domain {
 		a.Why.AddPlugin(names.NodeAffinity) // for new nodes; the caller adds the plugin for changes of the label
 		return nil
 	}
-	demand := a.demand()
-	if demand != nil && a.Needed > 1 {
-		if room := demand.Room(nodes); room < a.Needed {
+	wanted := a.want()
+	if wanted.Demand != nil && a.Needed > 1 {
+		if room := wanted.Demand.Room(nodes); room < a.Needed {
 			a.Why = a.tooLarge(len(nodes), room, "")
 			return nil
 		}
 	}
-	domains, most := a.Group.Topology.Candidates(nodes, demand, a.Needed, a.On)
+	domains, most := a.Group.Topology.Candidates(nodes, wanted)
 	if len(domains) == 0 {
 		a.Why = a.tooLarge(len(nodes), most, " in one "+a.Group.Topology.Required)
 		// A new node may have the label, whatever resources are left on it.
@@ -208,7 +277,9 @@ func (a *Attempt) domains() []podgroup.Domain {
 // DomainsWithRoom returns the domains to try, in order, where there may be room for as many
 // members.
 func (a *Attempt) DomainsWithRoom(members int) []podgroup.Domain {
-	domains, _ := a.Group.Topology.Candidates(a.nodes(), a.demand(), members, a.On)
+	wanted := *a.want()
+	wanted.Needed = members
+	domains, _ := a.Group.Topology.Candidates(a.nodes(), &wanted)
 	return domains
 }
 
@@ -217,10 +288,14 @@ func (a *Attempt) nodes() []fwk.NodeInfo {
 	return nodes
 }
 
-// demand returns what the members request, nil if the profile does not compare that with the nodes.
-func (a *Attempt) demand() *podgroup.Demand {
-	if !a.Profile.FitsResources() {
-		return nil
+// want returns what the group wants of a domain.
+func (a *Attempt) want() *podgroup.Wanted {
+	if a.wanted == nil {
+		a.wanted = &podgroup.Wanted{Needed: a.Needed, On: a.On}
+		if a.Profile.FitsResources() {
+			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits)
+		}
 	}
-	return podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes)
+	a.wanted.First = a.Nominated
+	return a.wanted
 }

@@ -41,6 +41,25 @@ func NewReason(message string) *Reason {
 // AddPlugin adds a plugin whose events may help the group.
 func (r *Reason) AddPlugin(name string) { r.fit.Diagnosis.UnschedulablePlugins.Insert(name) }
 
+// noteReason sets Why to the reason of a domain, unless more members fit in one before. Events of
+// all plugins that refused a member in any of them may help the group, and those that may let it
+// fit in a domain that was not tried.
+func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
+	why, other := a.reason(placed, domain), a.Why
+	if other != nil && why.placed <= other.placed && why.Err == nil {
+		why, other = other, why
+	}
+	to := &why.fit.Diagnosis
+	if other != nil {
+		to.UnschedulablePlugins = to.UnschedulablePlugins.Union(other.fit.Diagnosis.UnschedulablePlugins)
+		to.PendingPlugins = to.PendingPlugins.Union(other.fit.Diagnosis.PendingPlugins)
+	}
+	if len(domain) > 0 {
+		to.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable, names.TaintToleration)
+	}
+	a.Why = why
+}
+
 // reason returns why fewer members fit on the nodes of a domain than are needed.
 func (a *Attempt) reason(placed int, domain podgroup.Domain) *Reason {
 	in := ""

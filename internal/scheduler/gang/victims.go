@@ -94,47 +94,90 @@ func (a *Attempt) pods() []*corev1.Pod {
 	return pods
 }
 
-// chooseVictims returns how the group gets nodes after evictions, nil if these do not help.
-func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (*Plan, error) {
+// chooseVictims returns how the group gets nodes after evictions, nil if these do not help. Of the
+// domains that it has the time to compare, it takes the one with the least important victims.
+func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (best *Plan, err error) {
 	defer a.startOver(ctx, nil)
+	a.work = maxWork
 	for _, domain := range a.domainsWithout(a.highestPriority()) {
-		a.startOver(ctx, nil)
-		trial := plugin.NewGroupTrial(a.Group.Key, a.Groups, a.IntN, a.DryRuns)
-		plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
-		placed, err := a.placeEvicting(ctx, plan)
-		a.DryRuns = trial.DryRunsLeft()
-		if err != nil {
-			return nil, err
+		if best != nil && a.work <= 0 {
+			break
 		}
-		if placed >= a.Needed {
-			plan.Nodes = a.Nodes()
-			a.reprieve(ctx, plan)
-			return plan, nil
+		begin := a.Overlay.Snapshot().NumNodes() / nodesPerWork
+		a.work, a.DryRuns = a.work-begin, a.DryRuns-begin
+		var plan *Plan
+		if plan, err = a.planIn(ctx, plugin, domain); err != nil {
+			break
+		}
+		if plan != nil && (best == nil || plan.Trial.Compare(best.Trial) < 0) {
+			best = plan
+		}
+		if best != nil && best.Trial.Empty() {
+			a.beginWith(domain)
+			return best, nil
 		}
 	}
-	return nil, nil
+	if best == nil {
+		return nil, err
+	}
+	a.reprieve(ctx, best)
+	a.evictForRest(ctx, best)
+	return best, nil
+}
+
+// planIn returns how enough members get nodes in a domain, nil if they do not.
+func (a *Attempt) planIn(ctx context.Context, plugin *preemption.Plugin, domain podgroup.Domain) (*Plan, error) {
+	a.startOver(ctx, nil)
+	trial := plugin.NewGroupTrial(a.Group.Key, a.Groups, a.IntN, a.DryRuns)
+	plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
+	placed, err := a.placeEvicting(ctx, plan, a.Needed)
+	a.DryRuns = trial.DryRunsLeft()
+	if err != nil || placed < a.Needed {
+		return nil, err
+	}
+	plan.Nodes = a.Nodes()
+	return plan, nil
 }
 
 // maxReprieves bounds the work of reprieve, in members that are placed.
 const maxReprieves = 4096
 
 // reprieve lets victims stay without whom enough members get a node, too, the most important ones
-// first. A member that came later may have made more room than it needed itself.
+// first. A member that came later may have made more room than it needed itself. It tries many
+// victims at once, then parts of them, and of a large group no parts that are too small to try all.
 func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 	choices := plan.Trial.Choices()
-	if len(choices) < 2 || len(choices)*len(a.Members) > maxReprieves {
-		return
-	}
-	for i := 0; i < len(choices); {
-		rest := slices.Delete(slices.Clone(choices), i, i+1)
+	least := (len(choices)*len(a.Members) + maxReprieves - 1) / maxReprieves
+	for i, n := 0, len(choices)/2; i < len(choices) && len(choices) > 1; {
+		n = min(max(n, least), len(choices)-i)
+		rest := slices.Delete(slices.Clone(choices), i, i+n)
 		a.startOver(ctx, rest)
-		if a.PlaceIn(ctx, plan.Domain, a.Needed) >= a.Needed {
+		switch {
+		case a.PlaceIn(ctx, plan.Domain, a.Needed) >= a.Needed:
 			choices, plan.Nodes = rest, a.Nodes()
-			continue
+		case n > least:
+			n /= 2
+		default:
+			i += n
 		}
-		i++
 	}
 	plan.Trial.Keep(choices)
+}
+
+// evictForRest chooses victims for the members that have no node in a plan, too.
+func (a *Attempt) evictForRest(ctx context.Context, plan *Plan) {
+	if !slices.Contains(plan.Nodes, "") {
+		return
+	}
+	needed := plan.Trial.Choices()
+	a.startOver(ctx, needed)
+	// An error leaves the others to the next attempt.
+	if placed, _ := a.placeEvicting(ctx, plan, len(a.Members)); placed >= a.Needed {
+		plan.Nodes = a.Nodes()
+	} else { // other draws among nodes of equal score
+		plan.Trial.Keep(needed)
+	}
+	a.DryRuns = plan.Trial.DryRunsLeft()
 }
 
 // startOver takes all members back, and only the victims of some choices off the snapshot.
@@ -156,10 +199,11 @@ func (a *Attempt) hide(ctx context.Context, pods ...*corev1.Pod) {
 // domainsWithout returns the domains in which the group may fit without the pods of a lower
 // priority.
 func (a *Attempt) domainsWithout(priority int32) []podgroup.Domain {
-	if !a.Overlay.Snapshot().HasPodsBelow(priority) {
+	snapshot := a.Overlay.Snapshot()
+	if !snapshot.HasPodsBelow(priority) {
 		return nil
 	}
-	return a.Group.Topology.CandidatesWithout(priority, a.nodes(), a.demand(), a.Needed, a.On)
+	return a.Group.Topology.CandidatesWithout(a.memory().freedNodes(snapshot, priority), a.want())
 }
 
 // highestPriority returns the highest priority that counts for a member.
@@ -180,25 +224,31 @@ func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// placeEvicting places as many members as fit in the domain of a plan, and then, until enough have
+// placeEvicting places as many members as fit in the domain of a plan, and then, until so many have
 // a node, others for which it takes victims off the snapshot. It returns how many got a node.
-func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan) (placed int, err error) {
+func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan, wanted int) (placed int, err error) {
 	placed = a.PlaceIn(ctx, plan.Domain, 0)
 	missing := len(a.Members) - placed
-	for i := range a.Members {
-		if placed >= a.Needed || placed+missing < a.Needed {
+	var refused alikes // since victims were chosen
+	for i, info := range a.Members {
+		if placed >= wanted || placed+missing < a.Needed {
 			return placed, nil
 		}
 		if a.Outcomes[i].Node != "" {
+			continue
+		}
+		missing--
+		if refused.has(info.GetPod()) {
 			continue
 		}
 		switch fits, err := a.placeMemberEvicting(ctx, plan, i); {
 		case err != nil:
 			return placed, err
 		case fits:
-			placed++
+			placed, refused = placed+1, nil
+		default:
+			refused = append(refused, info.GetPod())
 		}
-		missing--
 	}
 	return placed, nil
 }

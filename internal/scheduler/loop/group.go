@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -48,6 +47,7 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
 	g := &groupCycle{loop: l, Attempt: gang.Attempt{
 		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN, DryRuns: preemption.GroupDryRuns,
+		Memory: &l.memory,
 	}}
 	g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
@@ -86,7 +86,7 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 	}
 	g.observe(began)
 	if !fits || !g.assume(ctx) {
-		g.close(ctx)
+		g.End(ctx)
 		g.fail(ctx)
 		return nil
 	}
@@ -102,16 +102,6 @@ func (g *groupCycle) attempt(ctx context.Context) (fits bool) {
 		return false
 	}
 	return g.Place(ctx)
-}
-
-// close ends the overlay.
-func (g *groupCycle) close(ctx context.Context) {
-	if g.Overlay == nil {
-		return
-	}
-	if err := g.Overlay.Close(); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", g.Group.Key)
-	}
 }
 
 // observe measures the attempt, which has just been decided.
@@ -141,6 +131,7 @@ func (g *groupCycle) skip(ctx context.Context) {
 		g.Members[i] = m.pod.PodInfo
 	}
 	g.Decider = g.members
+	g.Nominated = g.nominated()
 }
 
 // fail gives all members back to the queue. They have one reason: that of the first one that got no

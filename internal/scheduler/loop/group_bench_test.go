@@ -63,7 +63,7 @@ func BenchmarkGroup(b *testing.B) {
 					b.Fatalf("the group is placed: %v", placed)
 				}
 				g.TakeBack(w.ctx)
-				g.close(w.ctx)
+				g.End(w.ctx)
 				for _, m := range g.members {
 					w.cluster.Queue.Done(m.pod.Pod.UID)
 					m.profile.Release(logr.Discard())
@@ -107,7 +107,7 @@ func BenchmarkGroupPreempts(b *testing.B) {
 				if plan == nil || err != nil {
 					b.Fatalf("no victims: %v", err)
 				}
-				g.close(w.ctx)
+				g.End(w.ctx)
 				for _, m := range g.members {
 					w.cluster.Queue.Done(m.pod.Pod.UID)
 					m.profile.Release(logr.Discard())

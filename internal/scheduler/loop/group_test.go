@@ -434,6 +434,28 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"r0"}))
 		w.end(placed)
 	})
+	t.Run("one whose nodes admit the pods, of many", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(1, 1, 1, 1, 1, 1, 1, 1, 1)
+		w.addNode("batch", "64", "rack", "batch", "pool", "batch")
+		w.setTopology(2, required)
+		w.addPod("a", "1", objects.Selecting("pool", "batch"))
+		w.addPod("b", "1", objects.Selecting("pool", "batch"))
+		placed := w.schedule()
+		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"batch"}))
+		w.end(placed)
+	})
+	t.Run("none whose nodes admit too few", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(3)
+		w.setTopology(2, required)
+		w.addPod("a", "1")
+		b := w.addPod("b", "1", objects.Selecting("pool", "batch"))
+		w.Expect(w.schedule()).To(BeEmpty())
+		w.Expect(w.reasons["a"]).To(ContainSubstring("1 of 2 pods that must be placed together fit in rack=r0; b: 0/3 nodes are available: "))
+		state, _ := w.cluster.Queue.Get(b.UID)
+		w.Expect(state.UnschedulablePlugins).To(ContainElements("NodeAffinity", "NodeResourcesFit"), "pods may leave another rack")
+	})
 	t.Run("or not at all", func(t *testing.T) {
 		w := newGroupWorld(t)
 		w.addRacks(4, 2, 3)
@@ -468,6 +490,30 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"r0"}))
 		w.end(placed)
 	})
+}
+
+// TestAGroupGoesOnWithTheNextRack has so many racks in which all pods but one fit that one attempt
+// does not try them all. The group evicts nobody before it has tried all.
+func TestAGroupGoesOnWithTheNextRack(t *testing.T) {
+	w := newGroupWorld(t)
+	const racks, pods = 90, 100
+	for i := range racks {
+		name := fmt.Sprint("r", i)
+		w.addNode(name, fmt.Sprint(pods+1), "rack", name)
+		if i < racks-1 {
+			w.addRunning("on-"+name, name, "1", 10, objects.HostPort(80))
+		}
+	}
+	w.setTopology(pods, podgroup.Topology{Required: "rack"})
+	w.addMembers(pods-1, withPriority(100))
+	w.addPod("with-port", "1", withPriority(50), objects.HostPort(80))
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons["m0"]).To(MatchRegexp("99 of 100 pods .* fit in rack=r.*; [78][0-9] of 90 domains were tried$"))
+	counts := w.cluster.Queue.Counts()
+	w.Expect(counts.Active+counts.Backoff).To(Equal(pods), "no event comes: %+v", counts)
+	placed := w.schedule()
+	w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{fmt.Sprint("r", racks-1)}))
+	w.end(placed)
 }
 
 func TestAGroupIsRetriedWhenARackGrows(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/failure"
@@ -17,6 +18,10 @@ import (
 func (g *groupCycle) makeRoom(ctx context.Context) {
 	if g.Group.Problem != "" || g.Why.Err != nil {
 		g.clearNominations()
+		return
+	}
+	if g.Unfinished { // it may fit without evictions in a domain that was not tried
+		g.retry = true
 		return
 	}
 	for _, m := range g.members {
@@ -54,12 +59,26 @@ func (g *groupCycle) preempt(ctx context.Context) bool {
 	case plan == nil:
 		return false
 	case plan.Trial.Empty():
-		g.retry = true // other draws among nodes of equal score have let it fit
+		g.retry = true // the next attempt begins in the domain where it fits
 	default:
 		g.nominate(plan.Nodes)
 		g.Why.Message += fmt.Sprintf("; preemption: evicting %d pods", plan.Trial.Preempt(plan.Preemptor))
 	}
 	return true
+}
+
+// nominated returns the nodes that members are nominated for.
+func (g *groupCycle) nominated() sets.Set[string] {
+	nodes, nominator := sets.New[string](), g.loop.Queue.Nominator()
+	if nominator.Empty() {
+		return nodes
+	}
+	for _, m := range g.members {
+		if node := nominator.NodeOf(m.pod.Pod.UID); node != "" {
+			nodes.Insert(node)
+		}
+	}
+	return nodes
 }
 
 // nominate nominates the members for nodes, those that have one.

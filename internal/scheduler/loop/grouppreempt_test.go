@@ -161,15 +161,16 @@ func TestAGroupPreempts(t *testing.T) {
 			members: 2, needed: 2,
 			evicted: []string{"victim-n3"}, nominated: map[string]int{"n3": 2},
 		},
-		"no more pods than needed": {
+		"more pods than needed": {
 			cluster: func(w *groupWorld) {
 				w.addNode("n1", "4")
-				for i := range 4 {
+				for i := range 3 {
 					w.addRunning(fmt.Sprint("low-", i), "n1", "1", int32(10+i))
 				}
+				w.addRunning("high", "n1", "1", 100)
 			},
-			members: 4, needed: 2,
-			evicted: []string{"low-0", "low-1"}, nominated: map[string]int{"n1": 2},
+			members: 4, needed: 1,
+			evicted: []string{"low-0", "low-1", "low-2"}, nominated: map[string]int{"n1": 3},
 		},
 		"it would not fit in any case": {
 			cluster: func(w *groupWorld) {
@@ -246,6 +247,21 @@ func TestAGroupPreempts(t *testing.T) {
 			},
 			members: 1, needed: 1,
 			evicted: []string{"v-n1", "v-n2"},
+		},
+		"other pods than a group that is evicted as a whole": {
+			cluster: func(w *groupWorld) {
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 3, EvictedWhole: true})
+				for _, n := range []string{"n1", "n2", "n3", "n4"} {
+					w.addNode(n, "1")
+				}
+				for _, n := range []string{"n1", "n2", "n3"} {
+					w.addRunning("v-"+n, n, "1", 10, objects.MemberOf("victims"))
+				}
+				w.addRunning("other-1", "n4", "500m", 10)
+				w.addRunning("other-2", "n4", "500m", 10)
+			},
+			members: 1, needed: 1,
+			evicted: []string{"other-", "other-"}, nominated: map[string]int{"n4": 1},
 		},
 		"a group that is evicted as a whole has a pod of a high priority": {
 			cluster: func(w *groupWorld) {
@@ -406,36 +422,63 @@ func TestAGroupThatFitsWithoutEvictionsIsRetried(t *testing.T) {
 	w.Expect(counts.Active+counts.Backoff).To(Equal(1), "%+v", counts)
 }
 
-func TestAGroupPreemptsInOneRack(t *testing.T) {
-	w := newGroupWorld(t)
-	for _, n := range []string{"a1", "a2", "b1", "b2"} {
-		w.addNode(n, "2", "rack", n[:1])
+func TestAGroupPreemptsInARack(t *testing.T) {
+	for name, test := range map[string]struct {
+		topology podgroup.Topology
+		running  map[string]int32 // by node, with its priority: it uses all of it
+		evicted  []string
+	}{
+		"the one with the most room": {
+			podgroup.Topology{Required: "rack"}, map[string]int32{"a1": 10, "a2": 10, "b1": 10}, []string{"low-b1"},
+		},
+		"the one with the least important pods": {
+			podgroup.Topology{Required: "rack"}, map[string]int32{"a1": 10, "a2": 10, "b1": 90}, []string{"low-a1", "low-a2"},
+		},
+		"a preference evicts nobody": {
+			podgroup.Topology{Preferred: []string{"rack"}}, map[string]int32{"a1": 10, "a2": 0, "b1": 10}, []string{"low-a2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			for _, n := range []string{"a1", "a2", "b1", "b2"} {
+				w.addNode(n, "2", "rack", n[:1])
+			}
+			for node, priority := range test.running {
+				w.addRunning("low-"+node, node, "2", priority)
+			}
+			w.setTopology(4, test.topology)
+			w.addMembers(4)
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.evicted()).To(ConsistOf(test.evicted))
+		})
 	}
-	w.addRunning("a1-low", "a1", "2", 10)
-	w.addRunning("a2-low", "a2", "2", 10)
-	w.addRunning("b1-low", "b1", "2", 10)
-	w.setTopology(4, podgroup.Topology{Required: "rack"})
-	w.addMembers(4)
-	w.Expect(w.schedule()).To(BeEmpty())
-	w.Expect(w.evicted()).To(Equal([]string{"b1-low"}), "the rack with the most room needs the fewest evictions")
-	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 2, "b2": 2}))
 }
 
-// TestAMemberThatIsLeftOverPreempts has a group that is placed without one of its pods, although
-// that one would fit in the place of a less important pod.
-func TestAMemberThatIsLeftOverPreempts(t *testing.T) {
+// TestALargeGroupEvictsNoMoreThanItNeeds has a group for which the least important pods do not
+// suffice: once a larger one is evicted, half of them may stay.
+func TestALargeGroupEvictsNoMoreThanItNeeds(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("large", "40")
+	w.addRunning("large", "large", "40", 10)
+	for i := range 60 {
+		name := fmt.Sprint("small-", i)
+		w.addNode(name, "1")
+		w.addRunning(name, name, "1", 5)
+	}
+	w.setMinMember(70)
+	w.addMembers(70)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.evicted()).To(HaveLen(31))
+}
+
+// TestALeftOverMemberPreempts has a group that is placed without one of its pods, although that one
+// would fit in the place of a less important pod.
+func TestALeftOverMemberPreempts(t *testing.T) {
 	w := newGroupWorld(t)
 	w.addNode("n1", "4")
-	for i := range 4 {
-		w.addRunning(fmt.Sprint("low-", i), "n1", "1", 10)
-	}
+	w.addRunning("low", "n1", "1", 10)
 	w.setMinMember(3)
 	w.addMembers(4)
-	w.Expect(w.schedule()).To(BeEmpty())
-	first := w.evicted()
-	w.Expect(first).To(HaveLen(3))
-	w.gone(first...)
-	w.retry()
 	placed := w.schedule()
 	w.Expect(placed).To(HaveLen(3))
 	w.end(placed)

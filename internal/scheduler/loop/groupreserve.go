@@ -9,8 +9,10 @@ import (
 	"maps"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
@@ -53,7 +55,10 @@ func (g *groupCycle) reserve(ctx context.Context) {
 	if !turn || g.othersKeepRoom() {
 		return
 	}
-	nodes := g.Reserve(ctx, g.endNominations())
+	for _, m := range g.members { // they are given back with new nominations, or none
+		g.loop.Queue.Nominator().DeleteNominatedPodIfExists(m.pod.Pod)
+	}
+	nodes := g.Reserve(ctx)
 	if nodes == nil {
 		return
 	}
@@ -107,28 +112,30 @@ func (k *keeping) end(key podgroup.Key, now time.Time) {
 	}
 }
 
-// waitingSince returns when a member was tried for the first time.
+// waitingSince returns when a member was tried for the first time. Another process may have done
+// so: the condition of the pods says since when, but not before the latest of them was there.
 func (g *groupCycle) waitingSince() time.Time {
-	first := g.members[0].start
+	first, created := g.members[0].start, time.Time{}
+	earlier := first
 	for _, m := range g.members {
 		if at := m.pod.InitialAttemptTimestamp; at != nil && at.Before(first) {
 			first = *at
 		}
-	}
-	return first
-}
-
-// endNominations ends the nominations of the members, and returns their nodes. The members are
-// given back with new ones, or none.
-func (g *groupCycle) endNominations() sets.Set[string] {
-	nodes, nominator := sets.New[string](), g.loop.Queue.Nominator()
-	for _, m := range g.members {
-		if node := nominator.NodeOf(m.pod.Pod.UID); node != "" {
-			nodes.Insert(node)
-			nominator.DeleteNominatedPodIfExists(m.pod.Pod)
+		if at := m.pod.Pod.CreationTimestamp.Time; at.After(created) {
+			created = at
+		}
+		_, c := podutil.GetPodCondition(&m.pod.Pod.Status, corev1.PodScheduled)
+		if c != nil && c.Reason == corev1.PodReasonUnschedulable && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Time.Before(earlier) {
+			earlier = c.LastTransitionTime.Time
 		}
 	}
-	return nodes
+	if earlier.Before(created) {
+		earlier = created
+	}
+	if earlier.Before(first) {
+		return earlier
+	}
+	return first
 }
 
 // othersKeepRoom reports whether pods of another group are nominated that are as important: each

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -82,6 +84,42 @@ func TestAGroupKeepsRoom(t *testing.T) {
 	w.gone("on-n1")
 	w.Expect(w.tryAgain()).To(HaveLen(4))
 	w.Expect(w.nominated()).To(BeEmpty())
+}
+
+// TestTheWaitOutlivesTheScheduler has a group that another replica has tried before.
+func TestTheWaitOutlivesTheScheduler(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	w.addBusyNodes(2)
+	w.setMinMember(4)
+	w.addMembers(4, func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			LastTransitionTime: metav1.NewTime(clock.Now().Add(-70 * time.Second)),
+		}}
+		pod.CreationTimestamp = metav1.NewTime(clock.Now().Add(-80 * time.Second))
+		if pod.Name == "m3" { // the group was not complete before
+			pod.CreationTimestamp = metav1.NewTime(clock.Now().Add(-65 * time.Second))
+		}
+	})
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.nominated()).To(HaveLen(2))
+}
+
+// TestAGroupKeepsRoomForAllKindsOfPods has members that request the same, but may be on different
+// nodes.
+func TestAGroupKeepsRoomForAllKindsOfPods(t *testing.T) {
+	w, clock := newReservingWorld(t)
+	for i := range 2 {
+		name := fmt.Sprint("n", i+1)
+		w.addNode(name, "1", "only", fmt.Sprint("m", i+1)) // there is none for m0
+		w.addRunning("on-"+name, name, "1", 100)
+	}
+	w.setMinMember(2)
+	w.addMembers(3, func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"only": pod.Name} })
+	w.Expect(w.schedule()).To(BeEmpty())
+	clock.Step(70 * time.Second)
+	w.Expect(w.tryAgain()).To(BeEmpty())
+	w.Expect(w.nominated()).To(HaveLen(2))
 }
 
 func TestAGroupKeepsNoRoom(t *testing.T) {

@@ -39,6 +39,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -90,6 +91,7 @@ type Loop struct {
 	// belong to the goroutine of Run.
 	barriers map[podgroup.Key]*binding.Barrier
 	keeping  keeping
+	memory   gang.Memory
 	// sampled is the number of cycles to come in which every plugin call is measured, because one
 	// was slow. It belongs to the goroutine of Run.
 	sampled int

@@ -115,19 +115,19 @@ func TestAGroupThatIsRefusedAsAWholeIsRecorded(t *testing.T) {
 
 func TestDecisionsAboutPodsOfAGroupHaveItsReason(t *testing.T) {
 	const reason = "pod group default/g: 2 of 3 pods that must be placed together fit in rack=r0; " +
-		"p2: 0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+		"p2: 0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) didn't match Pod's node affinity/selector."
 	const otherRack = "pod group default/g: too few pods fit in this domain"
 	for name, test := range map[string]struct {
-		disk string // of the second rack; the third pod needs an SSD
+		used bool // the port in the second rack that the third pod needs
 		want []string
 	}{
-		"that fits nowhere": {"hdd", []string{
+		"that fits nowhere": {true, []string{
 			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + reason, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + reason,
 			`p2 of default/g in rack=r0: "" Unschedulable, ` + reason,
 			`p0 of default/g in rack=r1: "r1" Unschedulable, ` + reason, `p1 of default/g in rack=r1: "r1" Unschedulable, ` + reason,
 			`p2 of default/g in rack=r1: "" Unschedulable, ` + reason,
 		}},
-		"that fits in the second rack": {"ssd", []string{
+		"that fits in the second rack": {false, []string{
 			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack,
 			`p2 of default/g in rack=r0: "" Unschedulable, ` + otherRack,
 			`p0 of default/g in rack=r1: "r1" Binding, `, `p1 of default/g in rack=r1: "r1" Binding, `, `p2 of default/g in rack=r1: "r1" Binding, `,
@@ -137,11 +137,15 @@ func TestDecisionsAboutPodsOfAGroupHaveItsReason(t *testing.T) {
 			w := newGroupWorld(t)
 			w.loop.Decisions = decisionlog.New(100)
 			w.loop.Failures = w.failures()
-			w.addNode("r0", "2", "rack", "r0", "disk", "hdd")
-			w.addNode("r1", "4", "rack", "r1", "disk", test.disk)
+			w.addNode("r0", "2", "rack", "r0")
+			w.addNode("r1", "4", "rack", "r1")
+			w.addRunning("on-r0", "r0", "0", 0, objects.HostPort(80))
+			if test.used {
+				w.addRunning("on-r1", "r1", "0", 0, objects.HostPort(80))
+			}
 			w.setTopology(3, podgroup.Topology{Required: "rack"})
 			w.addPods(2)
-			w.addPod("p2", "0", objects.Selecting("disk", "ssd"))
+			w.addPod("p2", "0", objects.HostPort(80))
 			w.end(w.schedule())
 			if diff := cmp.Diff(test.want, recorded(w.loop.Decisions)); diff != "" {
 				t.Error(diff)

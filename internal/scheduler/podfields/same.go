@@ -97,6 +97,29 @@ func SameRequests(a, b *corev1.Pod) bool {
 	}) && sameQuantities(a.Spec.Overhead, b.Spec.Overhead) && samePodRequests(a.Spec.Resources, b.Spec.Resources)
 }
 
+// SameNodes reports whether two pods may be on the same nodes, as far as the names, labels and
+// taints of nodes go.
+func SameNodes(a, b *corev1.Pod) bool {
+	return a.Spec.NodeName == b.Spec.NodeName && maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
+		reflect.DeepEqual(requiredOfNodes(a), requiredOfNodes(b)) &&
+		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, func(x, y corev1.Toleration) bool { return x.MatchToleration(&y) })
+}
+
+func requiredOfNodes(pod *corev1.Pod) *corev1.NodeSelector {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	return pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+// SameConstraints reports whether two pods of a namespace request the same of nodes and of what is
+// on them: whether they differ at most in labels, and in what no filter reads.
+func SameConstraints(a, b *corev1.Pod) bool {
+	return SameRequests(a, b) && SameNodes(a, b) && SameForOthers(a, b) &&
+		reflect.DeepEqual(a.Spec.TopologySpreadConstraints, b.Spec.TopologySpreadConstraints) &&
+		reflect.DeepEqual(a.Spec.ResourceClaims, b.Spec.ResourceClaims)
+}
+
 // sameContainers compares the containers of two pods in pairs. A container is large to copy.
 func sameContainers(a, b *corev1.Pod, same func(x, y *corev1.Container) bool) bool {
 	of, other := containersOf(a), containersOf(b)

@@ -22,17 +22,9 @@ func (f *freed) GetRequested() fwk.Resource { return f.requested }
 // GetPods returns the pods that stay.
 func (f *freed) GetPods() []fwk.PodInfo { return f.pods }
 
-// Freed returns nodes as they would be without their pods of a lower priority. Only their resources
-// and pods are different.
-func Freed(nodes []fwk.NodeInfo, priority int32) []fwk.NodeInfo {
-	all := make([]fwk.NodeInfo, len(nodes))
-	for i, node := range nodes {
-		all[i] = freedOf(node, priority)
-	}
-	return all
-}
-
-func freedOf(node fwk.NodeInfo, priority int32) fwk.NodeInfo {
+// Freed returns a node as it would be without its pods of a lower priority. Only its resources and
+// pods are different.
+func Freed(node fwk.NodeInfo, priority int32) fwk.NodeInfo {
 	var requested *schedframework.Resource
 	pods := node.GetPods()
 	stay := 0
@@ -67,14 +59,10 @@ func subtract(from *schedframework.Resource, r fwk.Resource) {
 	}
 }
 
-// current returns nodes as they are with all their pods.
-func current(nodes []fwk.NodeInfo) []fwk.NodeInfo {
-	all := make([]fwk.NodeInfo, len(nodes))
-	for i, node := range nodes {
-		all[i] = node
-		if f, ok := node.(*freed); ok {
-			all[i] = f.NodeInfo
-		}
+// Current returns a node as it is with all its pods.
+func Current(node fwk.NodeInfo) fwk.NodeInfo {
+	if f, ok := node.(*freed); ok {
+		return f.NodeInfo
 	}
-	return all
+	return node
 }

@@ -16,19 +16,21 @@ import (
 // there was room for all.
 const maxClasses = 32
 
-// Demand is what the pods of a group request, by classes of pods that request the same.
+// Demand is what the pods of a group request, by classes of pods that request the same and may be
+// on the same nodes.
 type Demand struct {
 	classes []class
 	// others is the number of pods of further classes.
 	others int
 }
 
-// class is pods that request the same as one of them.
+// class is pods that are like one of them.
 type class struct {
 	one     *corev1.Pod
 	request fwk.Resource
 	// extended are the extended resources that count.
 	extended []extended
+	admits   func(node fwk.NodeInfo) bool
 	pods     int
 }
 
@@ -39,14 +41,18 @@ type extended struct {
 }
 
 // NewDemand returns the demand of pods. counts selects the extended resources that the plugin
-// NodeResourcesFit checks on every node.
-func NewDemand(pods []fwk.PodInfo, counts func(corev1.ResourceName) bool) *Demand {
+// NodeResourcesFit checks on every node. admits returns the nodes that a pod may be on, as far as
+// filters go that look at the object of a node only.
+func NewDemand(
+	pods []fwk.PodInfo, counts func(corev1.ResourceName) bool, admits func(*corev1.Pod) func(fwk.NodeInfo) bool,
+) *Demand {
 	d := &Demand{}
 	for _, pod := range pods {
 		d.add(pod)
 	}
 	for i := range d.classes {
 		c := &d.classes[i]
+		c.admits = admits(c.one)
 		for name, want := range c.request.GetScalarResources() {
 			if want > 0 && counts(name) {
 				c.extended = append(c.extended, extended{name, want})
@@ -59,7 +65,7 @@ func NewDemand(pods []fwk.PodInfo, counts func(corev1.ResourceName) bool) *Deman
 func (d *Demand) add(info fwk.PodInfo) {
 	pod := info.GetPod()
 	for i := range d.classes {
-		if podfields.SameRequests(d.classes[i].one, pod) {
+		if one := d.classes[i].one; podfields.SameRequests(one, pod) && podfields.SameNodes(one, pod) {
 			d.classes[i].pods++
 			return
 		}
@@ -76,31 +82,50 @@ func (d *Demand) add(info fwk.PodInfo) {
 func (d *Demand) Room(nodes []fwk.NodeInfo) int {
 	room := d.others
 	for i := range d.classes {
-		c := &d.classes[i]
-		room += c.room(nodes, c.pods)
+		room += d.classes[i].room(nodes)
 	}
 	return room
 }
 
-// measure returns the Room on nodes, and the capacity: how many pods like these have room there if
-// there were more of them. The capacity tells which nodes have more room than others.
-func (d *Demand) measure(nodes []fwk.NodeInfo) (room, capacity int) {
-	room = d.others
-	for i := range d.classes {
-		c := &d.classes[i]
-		of := c.room(nodes, math.MaxInt)
-		room += min(of, c.pods)
-		capacity += of
-	}
-	return room, capacity
+// measured is the room on nodes.
+type measured struct {
+	// fits is the Room, and room is for how many pods there is room on nodes that admit them.
+	fits, room int
+	// capacity is how many pods like these have room there if there were more of them. It tells
+	// which nodes have more room than others.
+	capacity int
 }
 
-// room returns for how many pods of the class there is room, and limit at most.
-func (c *class) room(nodes []fwk.NodeInfo, limit int) int {
+// measure returns the room on nodes.
+func (d *Demand) measure(nodes []fwk.NodeInfo) measured {
+	m := measured{fits: d.others, room: d.others}
+	for i := range d.classes {
+		c := &d.classes[i]
+		fits, room := 0, 0
+		for _, node := range nodes {
+			if on := c.roomOn(node); on > 0 {
+				fits += on
+				if c.admits(node) {
+					room += on
+				}
+			}
+		}
+		m.fits += min(fits, c.pods)
+		m.room += min(room, c.pods)
+		m.capacity += room
+	}
+	return m
+}
+
+// On returns the room of a node for pods like these, if it admits them.
+func (d *Demand) On(node fwk.NodeInfo) int { return d.measure([]fwk.NodeInfo{node}).capacity }
+
+// room returns for how many pods of the class there is room.
+func (c *class) room(nodes []fwk.NodeInfo) int {
 	room := 0
 	for _, node := range nodes {
-		if room += c.roomOn(node); room >= limit {
-			return limit
+		if room += c.roomOn(node); room >= c.pods {
+			return c.pods
 		}
 	}
 	return room

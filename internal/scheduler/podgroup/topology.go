@@ -25,12 +25,8 @@ const (
 	AnnotationPreferred = "livesched.io/preferred-topology"
 )
 
-// maxPreferred is how many keys an annotation may have, and maxCandidates for how many values of a
-// key it is tried to place a group.
-const (
-	maxPreferred  = 4
-	maxCandidates = 8
-)
+// maxPreferred is how many keys an annotation may have.
+const maxPreferred = 4
 
 // Topology is how near to each other the pods of a group have to be.
 type Topology struct {
@@ -139,62 +135,86 @@ func (d Domain) and(selector *corev1.NodeSelector) *corev1.NodeSelector {
 	return both
 }
 
+// Wanted is what a group wants of a domain.
+type Wanted struct {
+	// Demand is what the pods request. nil: resources do not count.
+	Demand *Demand
+	// Needed is how many pods must be placed.
+	Needed int
+	// On are the nodes of pods of the group that have one: only their domains count, if there are
+	// any. The domains of the nodes in First come first.
+	On, First sets.Set[string]
+}
+
 // Candidates returns the domains in which a group may be placed, in the order in which to try them:
 // the nearest ones first, among these the ones that have room for the most pods of the group, and
-// then those with the least room, so that large ones stay free for large groups. needed is how many
-// pods must be placed, and on are the nodes of pods of the group that have one. demand is nil if
-// resources do not count.
+// then those with the least room, so that large ones stay free for large groups. If the resources
+// suffice somewhere, but only on nodes that do not admit the pods, that is the domain with the most
+// room: there, the pods find out why they do not fit.
 //
 // most is the most room that a domain has if none has enough.
-func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) (domains []Domain, most int) {
-	return t.candidates(nodes, demand, needed, on, func(p *part) int { return p.capacity })
-}
-
-// CandidatesWithout is Candidates for a group for which pods of a lower priority than this may be
-// evicted. The domains with the most room as they are come first, since they need the fewest
-// evictions.
-func (t *Topology) CandidatesWithout(priority int32, nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) []Domain {
-	nodes = Freed(nodes, priority)
-	if demand != nil && demand.Room(nodes) < needed {
-		return nil
-	}
-	domains, _ := t.candidates(nodes, demand, needed, on, func(p *part) int {
-		if demand == nil {
-			return 0
-		}
-		_, capacity := demand.measure(current(p.nodes))
-		return -capacity
-	})
-	return domains
-}
-
-// candidates returns the domains of each level by rank, the lowest first.
-func (t *Topology) candidates(
-	nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string], rank func(*part) int,
-) (domains []Domain, most int) {
+func (t *Topology) Candidates(nodes []fwk.NodeInfo, w *Wanted) (domains []Domain, most int) {
+	var closest *part
 	for _, keys := range t.levels() {
 		if len(keys) == 0 {
 			return append(domains, nil), 0
 		}
 		var level []part
-		for _, p := range partsOf(nodes, keys, on) {
-			if demand != nil {
-				p.room, p.capacity = demand.measure(p.nodes)
-				if most = max(most, p.room); p.room < needed {
-					continue
-				}
+		for _, p := range w.partsOf(nodes, keys) {
+			switch {
+			case p.fits < w.Needed:
+				most = max(most, p.fits)
+			case p.room >= w.Needed:
+				level = append(level, p)
+			case closest == nil || p.room > closest.room:
+				closest = &p
 			}
-			p.rank = rank(&p)
-			level = append(level, p)
 		}
-		slices.SortFunc(level, func(a, b part) int {
-			return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.rank, b.rank), cmp.Compare(a.domain.String(), b.domain.String()))
-		})
-		for i := range level[:min(len(level), maxCandidates)] {
-			domains = append(domains, level[i].domain)
-		}
+		domains = append(domains, ordered(level)...)
+	}
+	if len(domains) == 0 && closest != nil {
+		domains = append(domains, closest.domain)
 	}
 	return domains, most
+}
+
+// CandidatesWithout is Candidates for a group for which other pods may leave: nodes are Freed. The
+// domains with the most room as they are come first, since they need the fewest evictions. Nobody
+// leaves for a topology that is only preferred.
+func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
+	if w.Demand != nil && w.Demand.measure(nodes).room < w.Needed {
+		return nil
+	}
+	if t.Required == "" {
+		return []Domain{nil}
+	}
+	var level []part
+	for _, p := range w.partsOf(nodes, []string{t.Required}) {
+		if p.room < w.Needed {
+			continue
+		}
+		if w.Demand != nil {
+			for i, node := range p.nodes {
+				p.nodes[i] = Current(node)
+			}
+			p.capacity = -w.Demand.measure(p.nodes).capacity
+		}
+		level = append(level, p)
+	}
+	return ordered(level)
+}
+
+// ordered returns the domains of parts in the order in which to try them.
+func ordered(parts []part) []Domain {
+	slices.SortFunc(parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(b.first, a.first), cmp.Compare(b.room, a.room),
+			cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+	})
+	domains := make([]Domain, len(parts))
+	for i := range parts {
+		domains[i] = parts[i].domain
+	}
+	return domains
 }
 
 // levels returns the keys by which to divide the cluster, the nearest level first. The empty one is
@@ -216,18 +236,19 @@ func (t *Topology) levels() (levels [][]string) {
 type part struct {
 	domain Domain
 	nodes  []fwk.NodeInfo
-	// room is for how many pods of the group there is room, and capacity for how many like them.
-	room, capacity int
-	// rank orders parts with the same room, the lowest first.
-	rank int
+	measured
+	// taken means that pods of the group are there, and first is on how many nodes it has to come
+	// first.
+	taken bool
+	first int
 }
 
-// partsOf divides the nodes that have all labels by their values. If there are nodes in on, only
-// the parts that have one of them count.
-func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
+// partsOf divides the nodes that have all labels by their values, and measures the parts. If there
+// are nodes in On, only the parts that have one of them count.
+func (w *Wanted) partsOf(nodes []fwk.NodeInfo, keys []string) []part {
 	index := map[[MaxKeys]string]int{}
 	var parts []part
-	taken := sets.New[int]()
+	taken := false
 	for _, info := range nodes {
 		values, has := valuesOf(info.Node(), keys)
 		if !has {
@@ -237,23 +258,25 @@ func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
 		if !known {
 			i = len(parts)
 			index[values] = i
-			parts = append(parts, part{domain: domainOf(keys, values)})
+			parts = append(parts, part{domain: domainOf(keys, values), measured: measured{fits: w.Needed, room: w.Needed}})
 		}
 		parts[i].nodes = append(parts[i].nodes, info)
-		if on.Has(info.Node().Name) {
-			taken.Insert(i)
+		if w.On.Has(info.Node().Name) {
+			taken, parts[i].taken = true, true
+		}
+		if w.First.Has(info.Node().Name) {
+			parts[i].first++
 		}
 	}
-	if taken.Len() == 0 {
-		return parts
+	if taken {
+		parts = slices.DeleteFunc(parts, func(p part) bool { return !p.taken })
 	}
-	var left []part
 	for i := range parts {
-		if taken.Has(i) {
-			left = append(left, parts[i])
+		if w.Demand != nil {
+			parts[i].measured = w.Demand.measure(parts[i].nodes)
 		}
 	}
-	return left
+	return parts
 }
 
 // MaxKeys is how many keys a level has at most: the required one, and one that is preferred.

@@ -12,8 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -72,8 +75,6 @@ type GroupTrial struct {
 	Trial
 	plugin *Plugin
 	key    podgroup.Key
-	// whole are the groups that are evicted as a whole.
-	whole map[podgroup.Key]*wholeGroup
 	// choices are those that are to be carried out.
 	choices []*Choice
 }
@@ -87,10 +88,13 @@ type wholeGroup struct {
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
 // evicted. intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
 func (p *Plugin) NewGroupTrial(key podgroup.Key, groups *podgroup.Registry, intN func(n int) int, dryRuns int) *GroupTrial {
-	t := &GroupTrial{plugin: p, key: key, whole: wholeGroups(p.finder.snapshot, groups.EvictedWhole())}
+	t := &GroupTrial{plugin: p, key: key}
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
-	t.Trial = Trial{p.trialFinder(func(n int) int { return first % n }, dryRuns, t.mayEvict)}
+	t.Trial = Trial{
+		finder: p.trialFinder(func(n int) int { return first % n }, dryRuns, t.mayEvict),
+		whole:  wholeGroups(p.finder.snapshot, groups.EvictedWhole()),
+	}
 	return t
 }
 
@@ -143,7 +147,6 @@ func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	if err != nil {
 		return nil, err
 	}
-	choice.Victims = t.withGroups(choice.Victims)
 	t.disruptions.add(choice.Victims, budgets)
 	t.choices = append(t.choices, choice)
 	return choice, nil
@@ -164,16 +167,31 @@ func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
-// withGroups adds to victims the other pods of their groups that are evicted as a whole.
-func (t *GroupTrial) withGroups(victims []*corev1.Pod) []*corev1.Pod {
-	all := slices.Clone(victims)
-	for _, victim := range victims {
-		if group := t.whole[podgroup.KeyOf(victim)]; group != nil {
+// withGroups returns candidates with all pods that would be evicted: those of groups that are
+// evicted as a whole draw in the others, on whatever nodes. The most important pod is the first.
+func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
+	all := slices.Clone(candidates)
+	for i, c := range candidates {
+		victims, seen := c.Victims().Pods, sets.New[*wholeGroup]()
+		pods := slices.Clone(victims)
+		for _, victim := range victims {
+			group := t.whole[podgroup.KeyOf(victim)]
+			if group == nil || seen.Has(group) {
+				continue
+			}
+			seen.Insert(group)
 			for _, pod := range group.pods {
-				if !slices.Contains(all, pod) {
-					all = append(all, pod)
+				if !slices.Contains(victims, pod) {
+					pods = append(pods, pod)
 				}
 			}
+		}
+		if len(pods) > len(victims) {
+			first := slices.Index(pods, slices.MinFunc(pods, func(a, b *corev1.Pod) int {
+				return cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a))
+			}))
+			pods[0], pods[first] = pods[first], pods[0]
+			all[i] = candidate{c.Name(), &extenderv1.Victims{Pods: pods, NumPDBViolations: c.Victims().NumPDBViolations}}
 		}
 	}
 	return all
@@ -195,6 +213,26 @@ func (t *GroupTrial) Choices() []*Choice {
 
 // Keep replaces the choices that are to be carried out.
 func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
+
+// Compare compares what two trials for a group take away, as upstream compares nodes: by the number
+// of victims that no disruption budget allows, by the highest priority, by the sum of priorities
+// and by the number of victims. It is negative if this one takes less.
+func (t *GroupTrial) Compare(other *GroupTrial) int {
+	a, b := t.merit(), other.merit()
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest),
+		cmp.Compare(a.priorities, b.priorities), cmp.Compare(a.pods, b.pods),
+	)
+}
+
+func (t *GroupTrial) merit() merit {
+	var all extenderv1.Victims
+	for _, choice := range t.Choices() {
+		all.NumPDBViolations += choice.violations
+		all.Pods = append(all.Pods, choice.Victims...)
+	}
+	return meritOf(&all)
+}
 
 // Empty reports whether nobody has to be evicted.
 func (t *GroupTrial) Empty() bool { return len(t.choices) == 0 }

@@ -15,6 +15,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
@@ -26,7 +28,11 @@ import (
 // nodes and the UIDs of pods. So with the same draws, two Trials choose the same in the same state.
 //
 // It has dry runs of its own: their classes are of one fast path, which the Plugin may outlive.
-type Trial struct{ finder }
+type Trial struct {
+	finder
+	// whole are the groups that are evicted as a whole.
+	whole map[podgroup.Key]*wholeGroup
+}
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
 // at all nodes for each pod that fits nowhere.
@@ -35,7 +41,7 @@ const scanned = 50
 // NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs,
 // or other work that takes as long, Choose fails.
 func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
-	return &Trial{p.trialFinder(intN, dryRuns, nil)}
+	return &Trial{finder: p.trialFinder(intN, dryRuns, nil)}
 }
 
 // trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
@@ -113,6 +119,9 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	case len(candidates) == 0:
 		return nil, nil
 	default:
+		if len(t.whole) > 0 {
+			candidates = t.withGroups(candidates)
+		}
 		chosen := t.selectCandidate(ctx, candidates)
 		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods, violations: chosen.Victims().NumPDBViolations}, nil
 	}
@@ -141,11 +150,13 @@ type merit struct {
 }
 
 func meritOf(victims *extenderv1.Victims) merit {
-	pods := victims.Pods
-	m := merit{violations: victims.NumPDBViolations, highest: corev1helpers.PodPriority(pods[0]), pods: len(pods), started: math.MaxInt64}
-	for _, pod := range pods {
+	m := merit{violations: victims.NumPDBViolations, highest: math.MinInt32, pods: len(victims.Pods), started: math.MaxInt64}
+	for _, pod := range victims.Pods {
 		priority := corev1helpers.PodPriority(pod)
-		m.priorities += int64(priority)
+		m.priorities += int64(priority) - math.MinInt32 // never negative: more pods are more
+		if priority > m.highest {
+			m.highest, m.started = priority, math.MaxInt64
+		}
 		if priority == m.highest {
 			m.started = min(m.started, startOf(pod))
 		}

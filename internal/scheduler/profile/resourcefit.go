@@ -4,12 +4,14 @@
 package profile
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -32,4 +34,28 @@ func (p *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
 	}
 	devices := p.handle.SharedDRAManager()
 	return devices == nil || devices.DeviceClassResolver().GetDeviceClass(name) == nil
+}
+
+// ofNodes are the plugins whose answers depend on the pod and the object of the node only.
+var ofNodes = []string{names.NodeName, names.NodeUnschedulable, names.NodeAffinity, names.TaintToleration}
+
+// Admits returns a function that reports whether those filters of the profile let a pod on a node
+// that look at the pod and the object of the node only.
+func (p *Instance) Admits(pod *corev1.Pod) func(node fwk.NodeInfo) bool {
+	ctx, state := context.Background(), schedframework.NewCycleState()
+	var filters []fwk.FilterPlugin
+	for _, filter := range p.plugins.Filter {
+		if !slices.Contains(ofNodes, filter.Name()) {
+			continue
+		}
+		if pre, ok := filter.(fwk.PreFilterPlugin); ok {
+			if _, status := pre.PreFilter(ctx, state, pod, nil); status.IsSkip() {
+				continue
+			}
+		}
+		filters = append(filters, filter)
+	}
+	return func(node fwk.NodeInfo) bool {
+		return !slices.ContainsFunc(filters, func(f fwk.FilterPlugin) bool { return !f.Filter(ctx, state, pod, node).IsSuccess() })
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
@@ -62,8 +63,11 @@ func (s *Sequence) attempt(ctx context.Context, d *GangDecision) (err error) {
 	if d.attempt.Overlay, err = s.fork.BeginOverlay(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.attempt.Overlay.Close()) }()
+	defer d.attempt.End(ctx)
 	d.Placed = d.attempt.Place(ctx)
+	for d.attempt.Unfinished {
+		d.Placed = d.attempt.Place(ctx)
+	}
 	d.Nodes = d.attempt.Nodes()
 	if d.Placed {
 		if err := d.attempt.Overlay.Commit(); err != nil {
@@ -95,9 +99,7 @@ func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 		return err
 	}
 	plan, message, err := attempt.Preempt(ctx)
-	if err := attempt.Overlay.Close(); err != nil {
-		return err
-	}
+	attempt.End(ctx)
 	s.groupDryRuns -= before - attempt.DryRuns
 	switch {
 	case ctx.Err() != nil:
@@ -124,5 +126,6 @@ func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 		d.Preempted, d.Preemptors = append(d.Preempted, preempted), append(d.Preemptors, preemptor)
 	}
 	d.members.Nominate(plan.Nodes)
+	attempt.Nominated = sets.New(plan.Nodes...)
 	return s.attempt(ctx, d)
 }

@@ -12,9 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -133,8 +131,7 @@ func (s *Sequence) Reasons(ctx context.Context, cfg *config.Profile, pod *corev1
 
 // Refused reports whether the error of a decision means that the pod fits no node.
 func Refused(err error) bool {
-	var fitError *schedframework.FitError
-	return errors.As(err, &fitError) || errors.Is(err, algorithm.ErrNoNodesAvailable)
+	return fork.StatusOf(err).IsRejected()
 }
 
 func hashOf(pod *corev1.Pod) uint64 {

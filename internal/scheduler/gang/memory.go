@@ -1,0 +1,63 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// Memory is what attempts on a snapshot leave to later ones. It belongs to the goroutine that owns
+// the snapshot. An Attempt without one forgets.
+type Memory struct {
+	// freed has the nodes by slot as they would be without their pods of a lower priority than the
+	// key.
+	freed map[int32][]freedNode
+	// begin has the domains with which the next attempts at groups begin.
+	begin map[podgroup.Key]podgroup.Domain
+}
+
+// freedNode is a node without some of its pods, made from a version of it.
+type freedNode struct {
+	of      fwk.NodeInfo
+	version uint64
+	without fwk.NodeInfo
+}
+
+// maxPriorities and maxGroups bound the memory.
+const (
+	maxPriorities = 4
+	maxGroups     = 1024
+)
+
+// freedNodes returns the nodes of a snapshot as they would be without their pods of a lower
+// priority. Only nodes that have changed are looked at anew.
+func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32) []fwk.NodeInfo {
+	if _, known := m.freed[priority]; !known && len(m.freed) >= maxPriorities {
+		clear(m.freed)
+	}
+	known := m.freed[priority]
+	known = slices.Grow(known, max(0, snapshot.Slots()-len(known)))[:snapshot.Slots()]
+	nodes := make([]fwk.NodeInfo, 0, snapshot.NumNodes())
+	for i := range known {
+		slot := cache.Slot(i)
+		if !snapshot.Alive(slot) {
+			known[i] = freedNode{}
+			continue
+		}
+		if node, version := snapshot.Info(slot), snapshot.Version(slot); known[i].of != node || known[i].version != version {
+			known[i] = freedNode{of: node, version: version, without: podgroup.Freed(node, priority)}
+		}
+		nodes = append(nodes, known[i].without)
+	}
+	if m.freed == nil {
+		m.freed = map[int32][]freedNode{}
+	}
+	m.freed[priority] = known
+	return nodes
+}
