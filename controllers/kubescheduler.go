@@ -56,17 +56,12 @@ func (w *kubeSchedulerWatch) unwatch() {
 
 // lookForKubeScheduler watches the Lease of kube-scheduler while a profile has its scheduler name.
 func (r *ProfileReconciler) lookForKubeScheduler(ctx context.Context, p *pass) {
-	if !servesDefault(p.resolution) {
+	if p.resolution.Profiles[corev1.DefaultSchedulerName] == nil {
 		r.kubeScheduler.unwatch()
 		p.kubeScheduler = lease.Sighting{Known: true}
 		return
 	}
 	p.kubeScheduler = r.kubeScheduler.look(ctx)
-}
-
-// servesDefault reports whether a profile that is to run has the scheduler name of kube-scheduler.
-func servesDefault(resolution *config.Resolution) bool {
-	return resolution.Profiles[corev1.DefaultSchedulerName] != nil
 }
 
 // reserved returns the scheduler name of kube-scheduler if the profile with this name must not run

@@ -176,15 +176,20 @@ func goodProfiles(stored []history.Revision, ran []config.GoodProfile, policies 
 		}
 		all = append(all, good)
 	}
+	return latestFirst(all, ran, func(a, b *config.GoodProfile) bool { return a.UID == b.UID && laterProfile(a, b) })
+}
+
+// latestFirst returns the stored specs, after the one that ran last if that is later.
+func latestFirst[T any](stored, ran []T, later func(ran, stored *T) bool) []T {
 	switch {
 	case len(ran) == 0:
-		return all
-	case len(all) == 0:
+		return stored
+	case len(stored) == 0:
 		return ran
-	case ran[0].UID == all[0].UID && laterProfile(&ran[0], &all[0]):
-		return append(ran[:1:1], all...)
+	case later(&ran[0], &stored[0]):
+		return append(ran[:1:1], stored...)
 	default:
-		return all
+		return stored
 	}
 }
 
@@ -203,16 +208,7 @@ func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.G
 			all = append(all, goodPolicy(stored[i].Policy, ran))
 		}
 	}
-	switch {
-	case len(ran) == 0:
-		return all
-	case len(all) == 0:
-		return ran
-	case ran[0].UID == all[0].UID && ran[0].Generation > all[0].Generation:
-		return append(ran[:1:1], all...)
-	default:
-		return all
-	}
+	return latestFirst(all, ran, func(a, b *config.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
 }
 
 // goodPolicy returns a stored policy. Its Secrets are not stored: they are those of the first of

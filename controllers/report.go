@@ -99,15 +99,6 @@ func (r *report) goodPolicy(object *v1alpha1.SchedulingPolicy) *config.GoodPolic
 	return nil
 }
 
-// runningOf returns the profile that runs for an object, nil if none does.
-func (r *report) runningOf(object *v1alpha1.SchedulerProfile) *running {
-	running := r.running[r.resolution.ProfileResults[object.Name].SchedulerName]
-	if running == nil || running.config.UID != object.UID {
-		return nil
-	}
-	return running
-}
-
 // outlook holds everything that the report of one object depends on, except the present time: equal
 // outlooks have the same revision and status.
 type outlook struct {

@@ -65,9 +65,9 @@ func (s *state) policyStatus(object *v1alpha1.SchedulingPolicy, now time.Time) *
 
 // activeProfile returns the revision of the object that runs, nil if none does.
 func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.ActiveProfile {
-	running := s.running[s.resolution.ProfileResults[object.Name].SchedulerName]
-	if running == nil || running.config.UID != object.UID {
-		return nil // nothing runs, or the scheduler name belongs to another object
+	running := s.runningOf(object)
+	if running == nil {
+		return nil
 	}
 	cfg := running.config
 	active := &v1alpha1.ActiveProfile{
@@ -86,6 +86,16 @@ func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.Activ
 		active.Since = before.Since // also after a restart
 	}
 	return active
+}
+
+// runningOf returns the profile that runs for an object, nil if none does, or if the scheduler name
+// belongs to another object.
+func (s *state) runningOf(object *v1alpha1.SchedulerProfile) *running {
+	running := s.running[s.resolution.ProfileResults[object.Name].SchedulerName]
+	if running == nil || running.config.UID != object.UID {
+		return nil
+	}
+	return running
 }
 
 func acceptedCondition(result config.Result) metav1.Condition {
@@ -137,21 +147,29 @@ func missingKinds(kinds []schema.GroupVersionKind) string {
 
 // failureOf returns why the object's profile could not be built, nil if it was built or not tried.
 func (s *state) failureOf(object *v1alpha1.SchedulerProfile) error {
-	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
-	if cfg == nil || cfg.UID != object.UID {
-		return nil // the scheduler name belongs to another object
+	if cfg := s.resolved(object); cfg != nil {
+		return s.failed[cfg.SchedulerName]
 	}
-	return s.failed[cfg.SchedulerName]
+	return nil
 }
 
 // pendingOf returns the generation of the object that runs as soon as it is built, and the reason
 // why it does not run yet, "" if there is none.
 func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, reason string) {
+	if cfg := s.resolved(object); cfg != nil {
+		return cfg.Generation, s.pending[cfg.SchedulerName]
+	}
+	return 0, ""
+}
+
+// resolved returns the profile of an object that is to run, nil if there is none, or if its
+// scheduler name belongs to another object.
+func (s *state) resolved(object *v1alpha1.SchedulerProfile) *config.Profile {
 	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
-		return 0, ""
+		return nil
 	}
-	return cfg.Generation, s.pending[cfg.SchedulerName]
+	return cfg
 }
 
 // isReserved reports whether kube-scheduler's use of its scheduler name keeps the object's profile
@@ -165,13 +183,8 @@ func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
 }
 
 // reservedIn returns the profiles of a policy that do not run for this reason.
-func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) (reserved []string) {
-	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
-		if s.reserved != "" && s.resolution.ProfileResults[name].SchedulerName == s.reserved {
-			reserved = append(reserved, name)
-		}
-	}
-	return reserved
+func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) []string {
+	return s.profilesIn(object, func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
 }
 
 // nameInUse says why a profile with the scheduler name of kube-scheduler does not run, and what the
@@ -183,23 +196,23 @@ func (s *state) nameInUse() string {
 }
 
 // pendingIn returns the profiles of a policy that are still being built.
-func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) (pending []string) {
-	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
-		if s.pending[s.resolution.ProfileResults[name].SchedulerName] != "" {
-			pending = append(pending, name)
-		}
-	}
-	return pending
+func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) []string {
+	return s.profilesIn(object, func(schedulerName string) bool { return s.pending[schedulerName] != "" })
 }
 
 // failedIn returns the profiles of a policy that could not be built.
-func (s *state) failedIn(object *v1alpha1.SchedulingPolicy) (failed []string) {
+func (s *state) failedIn(object *v1alpha1.SchedulingPolicy) []string {
+	return s.profilesIn(object, func(schedulerName string) bool { return s.failed[schedulerName] != nil })
+}
+
+// profilesIn returns the accepted profiles of a policy whose scheduler names are selected.
+func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy, selects func(schedulerName string) bool) (names []string) {
 	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
-		if s.failed[s.resolution.ProfileResults[name].SchedulerName] != nil {
-			failed = append(failed, name)
+		if selects(s.resolution.ProfileResults[name].SchedulerName) {
+			names = append(names, name)
 		}
 	}
-	return failed
+	return names
 }
 
 // runsInstead describes what runs where the current generation of an object does not.

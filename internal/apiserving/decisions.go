@@ -4,14 +4,12 @@
 package apiserving
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,18 +62,11 @@ func (h *Handler) decisions(r *http.Request, answers Answers, namespace string) 
 		return nil, err
 	}
 	query.Namespace = namespace
-	ctx, leave, err := h.beginExplaining(r.Context())
+	ctx, leave, seesNodes, err := h.beginExplaining(r.Context(), query.Node)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	seesNodes, err := h.seesNodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if query.Node != "" && !seesNodes {
-		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), query.Node, errors.New("you may not list nodes, so you may not ask about one"))
-	}
 	items, latest, err := answers.Decisions(ctx, query)
 	if err != nil {
 		return nil, err

@@ -172,35 +172,19 @@ func served(info *request.RequestInfo) bool {
 	return info.Namespace != "" || info.Resource == Simulations || info.Resource == Decisions
 }
 
-// seesNodes reports whether the user of a request may list nodes.
-func (h *Handler) seesNodes(ctx context.Context) (bool, error) {
-	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{
-		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "nodes",
-	})
-}
-
-// seesPods reports whether the user of a request may list the pods of all namespaces.
-func (h *Handler) seesPods(ctx context.Context) (bool, error) {
-	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{
-		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "pods",
-	})
+// sees reports whether the user of a request may list nodes, or the pods of all namespaces.
+func (h *Handler) sees(ctx context.Context, resource string) (bool, error) {
+	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: resource})
 }
 
 // explain returns an explanation that the user of the request may read.
 func (h *Handler) explain(r *http.Request, answers Answers, namespace, name string) (*v1alpha1.PodExplanation, error) {
 	node := r.URL.Query().Get(NodeParameter)
-	ctx, leave, err := h.beginExplaining(r.Context())
+	ctx, leave, seesNodes, err := h.beginExplaining(r.Context(), node)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	seesNodes, err := h.seesNodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if node != "" && !seesNodes {
-		return nil, apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("you may not list nodes, so you may not ask about one"))
-	}
 	explanation, err := answers.Explain(ctx, namespace, name, node)
 	if err != nil {
 		return nil, err
@@ -213,7 +197,7 @@ func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesN
 	if !seesNodes {
 		e = withoutNodeNames(e)
 	}
-	seesPods, err := h.seesPods(ctx)
+	seesPods, err := h.sees(ctx, "pods")
 	if err != nil || seesPods {
 		return e, err
 	}
@@ -221,15 +205,24 @@ func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesN
 }
 
 // beginExplaining limits the explanations and lists that are made at the same time, and the time of
-// each. If it returns no error, leave must be called.
-func (h *Handler) beginExplaining(ctx context.Context) (_ context.Context, leave func(), err error) {
+// each, and asks whether the user may list nodes. Who may not cannot ask about a node either, unless
+// that is "". If it returns no error, leave must be called.
+func (h *Handler) beginExplaining(ctx context.Context, node string) (_ context.Context, leave func(), seesNodes bool, err error) {
 	select {
 	case h.explaining <- struct{}{}:
 	default:
-		return nil, nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
+		return nil, nil, false, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	return ctx, func() { cancel(); <-h.explaining }, nil
+	leave = func() { cancel(); <-h.explaining }
+	if seesNodes, err = h.sees(ctx, "nodes"); err == nil && node != "" && !seesNodes {
+		err = apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("you may not list nodes, so you may not ask about one"))
+	}
+	if err != nil {
+		leave()
+		return nil, nil, false, err
+	}
+	return ctx, leave, seesNodes, nil
 }
 
 // notServed is the error of a resource that livesched does not have.

@@ -102,7 +102,7 @@ func (h *Handler) begin(ctx context.Context, nodes *v1alpha1.NodeChanges) (_ con
 			cancel()
 		}
 	}()
-	if seesNodes, err = h.seesNodes(ctx); err != nil {
+	if seesNodes, err = h.sees(ctx, "nodes"); err != nil {
 		return nil, nil, false, err
 	}
 	if !seesNodes && !reflect.ValueOf(*nodes).IsZero() {

@@ -157,13 +157,7 @@ func list(ctx context.Context, reader client.Reader, namespace string, labels cl
 
 // Of returns the revisions of the object with a UID, in the same order.
 func Of(revisions []Revision, uid types.UID) []Revision {
-	var of []Revision
-	for _, r := range revisions {
-		if r.UID == uid {
-			of = append(of, r)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(revisions), func(r Revision) bool { return r.UID != uid })
 }
 
 // Sort sorts revisions by number. Numbers are unique unless another client changed them. Of two

@@ -18,24 +18,14 @@ type indexer struct {
 
 var _ toolscache.Indexer = indexer{}
 
-// Add returns an error: only the informer writes to its store.
-func (indexer) Add(any) error { return errShared }
+// Only the informer writes to its store: the methods that do return an error, or do nothing.
 
-// Update returns an error: only the informer writes to its store.
-func (indexer) Update(any) error { return errShared }
-
-// Delete returns an error: only the informer writes to its store.
-func (indexer) Delete(any) error { return errShared }
-
-// Replace returns an error: only the informer writes to its store.
+func (indexer) Add(any) error               { return errShared }
+func (indexer) Update(any) error            { return errShared }
+func (indexer) Delete(any) error            { return errShared }
 func (indexer) Replace([]any, string) error { return errShared }
-
-// Resync returns an error: only the informer writes to its store.
-func (indexer) Resync() error { return errShared }
-
-// Bookmark does nothing, because it cannot return an error: only the informer sets the resource
-// version of its store.
-func (indexer) Bookmark(string) {}
+func (indexer) Resync() error               { return errShared }
+func (indexer) Bookmark(string)             {}
 
 // AddIndexers adds the indexers that the store does not have: see Source.addIndexers.
 func (i indexer) AddIndexers(indexers toolscache.Indexers) error {

@@ -112,19 +112,12 @@ func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 	return i.scope.source.addIndexers(i.SharedIndexInformer.GetIndexer(), i.SharedIndexInformer.AddIndexers, indexers)
 }
 
-// Run does nothing: the manager runs its informers.
-func (i *informer) Run(<-chan struct{}) {}
+// The manager runs its informers, which nobody else changes.
 
-// RunWithContext does nothing: the manager runs its informers.
-func (i *informer) RunWithContext(context.Context) {}
-
-// SetTransform returns an error.
-func (i *informer) SetTransform(toolscache.TransformFunc) error { return errShared }
-
-// SetWatchErrorHandler returns an error.
+func (i *informer) Run(<-chan struct{})                                     {}
+func (i *informer) RunWithContext(context.Context)                          {}
+func (i *informer) SetTransform(toolscache.TransformFunc) error             { return errShared }
 func (i *informer) SetWatchErrorHandler(toolscache.WatchErrorHandler) error { return errShared }
-
-// SetWatchErrorHandlerWithContext returns an error.
 func (i *informer) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
 	return errShared
 }

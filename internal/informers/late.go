@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -89,12 +90,7 @@ func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventH
 	if r.current != nil {
 		return l.current().RemoveEventHandler(r.current)
 	}
-	for i := range l.waiting {
-		if l.waiting[i] == r {
-			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
-			return nil
-		}
-	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(waiting *lateRegistration) bool { return waiting == r })
 	return nil
 }
 

@@ -76,13 +76,10 @@ func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.Wat
 	})
 }
 
-// lastWatchError returns the last error of the informer's list or watch, nil if there was none.
-func (i *watchedInformer) lastWatchError() error { return ptr.Deref(i.lastErr.Load(), nil) }
-
 // lastWatchError returns the last error of an informer's list or watch, nil if there is none.
 func lastWatchError(i toolscache.SharedIndexInformer) error {
 	if watched, ok := i.(*watchedInformer); ok {
-		return watched.lastWatchError()
+		return ptr.Deref(watched.lastErr.Load(), nil)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ package informers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -212,9 +213,5 @@ func addMissingIndexers(to toolscache.Indexer, add func(toolscache.Indexers) err
 func (s *Source) getIndexers(from toolscache.Indexer) toolscache.Indexers {
 	s.indexers.Lock()
 	defer s.indexers.Unlock()
-	indexers := toolscache.Indexers{}
-	for name, function := range from.GetIndexers() {
-		indexers[name] = function
-	}
-	return indexers
+	return maps.Clone(from.GetIndexers())
 }

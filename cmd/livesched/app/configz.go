@@ -5,6 +5,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -107,12 +108,6 @@ func (o *Options) componentConfig() (*schedconfig.KubeSchedulerConfiguration, er
 
 // leaseNamespace returns the namespace of the Lease, empty if it is not known.
 func (o *Options) leaseNamespace() string {
-	if o.LeaderElectionNamespace != "" {
-		return o.LeaderElectionNamespace
-	}
-	namespace, err := podNamespace()
-	if err != nil {
-		return ""
-	}
-	return namespace
+	namespace, _ := podNamespace() // see requireLeaseNamespace
+	return cmp.Or(o.LeaderElectionNamespace, namespace)
 }

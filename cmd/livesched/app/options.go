@@ -260,22 +260,12 @@ func (o *Options) lease() types.NamespacedName {
 	if !o.LeaderElect {
 		return types.NamespacedName{}
 	}
-	name := types.NamespacedName{Namespace: o.LeaderElectionNamespace, Name: o.LeaderElectionName}
-	if name.Namespace == "" {
-		name.Namespace, _ = podNamespace() // checked at the start: see requireLeaseNamespace
-	}
-	return name
+	return types.NamespacedName{Namespace: o.leaseNamespace(), Name: o.LeaderElectionName}
 }
 
 // revisionNamespace returns the namespace of the ControllerRevisions.
 func (o *Options) revisionNamespace() string {
-	if namespace := cmp.Or(o.RevisionNamespace, o.LeaderElectionNamespace); namespace != "" {
-		return namespace
-	}
-	if namespace, err := podNamespace(); err == nil {
-		return namespace
-	}
-	return metav1.NamespaceDefault
+	return cmp.Or(o.RevisionNamespace, o.leaseNamespace(), metav1.NamespaceDefault)
 }
 
 // throttled returns a copy of a client configuration with the rate limits of the options.

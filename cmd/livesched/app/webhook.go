@@ -73,7 +73,7 @@ func (o *WebhookOptions) validate() (errs []error) {
 		}
 		return errs
 	}
-	if _, _, err := o.hostPort(); err != nil {
+	if err := o.checkAddress(); err != nil {
 		errs = append(errs, fmt.Errorf("--webhook-bind-address=%s: %w", o.BindAddress, err))
 	}
 	if o.CertDir != "" {
@@ -89,15 +89,15 @@ func (o *WebhookOptions) validate() (errs []error) {
 	return errs
 }
 
-func (o *WebhookOptions) hostPort() (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(o.BindAddress)
+func (o *WebhookOptions) checkAddress() error {
+	_, text, err := net.SplitHostPort(o.BindAddress)
 	if err != nil {
-		return "", 0, err
+		return err
 	}
-	if port, err = strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
-		return "", 0, fmt.Errorf("port %q is not a number from 1 to 65535", text)
+	if port, err := strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
+		return fmt.Errorf("port %q is not a number from 1 to 65535", text)
 	}
-	return host, port, nil
+	return nil
 }
 
 // namespace returns the namespace of livesched's own objects.
@@ -119,7 +119,7 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 	if !o.Enabled {
 		return nil, nil
 	}
-	if _, _, err := o.hostPort(); err != nil {
+	if err := o.checkAddress(); err != nil {
 		return nil, err
 	}
 	if o.CertDir == "" {

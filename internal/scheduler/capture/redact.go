@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -109,23 +110,8 @@ func (r *redactor) fieldsOf(t reflect.Type) []int {
 	return fields
 }
 
-// corrected are the types that correct knows.
-var corrected = map[reflect.Type]bool{
-	reflect.TypeFor[metav1.ObjectMeta]():        true,
-	reflect.TypeFor[corev1.Container]():         true,
-	reflect.TypeFor[corev1.ImageVolumeSource](): true,
-	reflect.TypeFor[corev1.ContainerImage]():    true,
-	reflect.TypeFor[v1alpha1.Extender]():        true,
-	reflect.TypeFor[runtime.RawExtension]():     true,
-	reflect.TypeFor[intstr.IntOrString]():       true,
-	reflect.TypeFor[Header]():                   true,
-}
-
 // correct sets the fields that are not what they stand for as a whole.
 func (r *redactor) correct(in, out reflect.Value) {
-	if !corrected[in.Type()] {
-		return
-	}
 	switch o := out.Addr().Interface().(type) {
 	case *metav1.ObjectMeta:
 		original := in.Interface().(metav1.ObjectMeta)
@@ -157,11 +143,11 @@ func (r *redactor) correctAnnotations(in, out map[string]string) {
 		out[corev1.PreferAvoidPodsAnnotationKey] = string(r.json([]byte(value)))
 	}
 	if value, ok := in[migratedPlugins]; ok {
-		var plugins [][]byte
-		for _, plugin := range bytes.Split([]byte(value), []byte(",")) {
-			plugins = append(plugins, []byte(r.of(string(plugin))))
+		plugins := strings.Split(value, ",")
+		for i, plugin := range plugins {
+			plugins[i] = r.of(plugin)
 		}
-		out[migratedPlugins] = string(bytes.Join(plugins, []byte(",")))
+		out[migratedPlugins] = strings.Join(plugins, ",")
 	}
 	r.correctTopology(in, out)
 }

@@ -90,7 +90,11 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		return nil
 	}
 	if err != nil {
-		for _, err := range decodingErrors(err) {
+		errs := []error{err}
+		if strict, ok := runtime.AsStrictDecodingError(err); ok {
+			errs = strict.Errors()
+		}
+		for _, err := range errs {
 			found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
 		}
 		return nil
@@ -113,14 +117,6 @@ func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
 		}
 		found.add(reason, path, "%v", err)
 	}
-}
-
-// decodingErrors returns the errors of a strict decoding error, which is a list.
-func decodingErrors(err error) []error {
-	if strict, ok := runtime.AsStrictDecodingError(err); ok {
-		return strict.Errors()
-	}
-	return []error{err}
 }
 
 // completeArgs gives versioned arguments kube-scheduler's defaults and translates them to the
@@ -159,10 +155,7 @@ func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin strin
 	}}
 	validated := field.NewPath("profiles").Index(0).Child("pluginConfig").Index(0).Child("args")
 
-	var errs []error
-	if aggregate := validation.ValidateKubeSchedulerConfiguration(&configuration); aggregate != nil {
-		errs = append(errs, aggregate)
-	}
+	errs := []error{validation.ValidateKubeSchedulerConfiguration(&configuration)}
 	// kube-scheduler does not validate these, by an oversight: it looks for them under the name
 	// "NodeResourcesFitArgs".
 	if fit, ok := args.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit {

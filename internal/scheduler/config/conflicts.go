@@ -154,11 +154,17 @@ func (s *winners) present(c *candidate) (*Profile, problems) {
 	if c.current == nil {
 		return nil, nil
 	}
+	var conflict problems
 	if holder := s.holders[c.current.SchedulerName]; holder != nil {
-		return nil, schedulerNameConflict(c, holder)
+		conflict.add(v1alpha1.ReasonSchedulerNameConflict, schedulerNamePath(&c.object.Spec),
+			"the older SchedulerProfile %q has the scheduler name %q", holder.Name, holder.SchedulerName)
+		return nil, conflict
 	}
 	if s.sorter != nil && s.sorter.QueueSort != c.current.QueueSort {
-		return nil, queueSortConflict(c, s.sorter)
+		conflict.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, s.sorter.QueueSort.Name),
+			"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and cannot be sorted by %s",
+			s.sorter.QueueSort, s.sorter.Name, c.current.QueueSort)
+		return nil, conflict
 	}
 	return c.current, nil
 }
@@ -181,14 +187,6 @@ func (s *winners) add(p *Profile) {
 	}
 }
 
-func queueSortConflict(c *candidate, winner *Profile) problems {
-	var found problems
-	found.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, winner.QueueSort.Name),
-		"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and cannot be sorted by %s",
-		winner.QueueSort, winner.Name, c.current.QueueSort)
-	return found
-}
-
 // queueSortPath returns the field that makes a profile's queue sort differ from the winner's.
 func queueSortPath(spec *v1alpha1.SchedulerProfileSpec, plugin, winners string) *field.Path {
 	path := field.NewPath("spec")
@@ -201,11 +199,4 @@ func queueSortPath(spec *v1alpha1.SchedulerProfileSpec, plugin, winners string) 
 		return path.Child("plugins", "queueSort")
 	}
 	return path.Child("policyRef", "name")
-}
-
-func schedulerNameConflict(c *candidate, winner *Profile) problems {
-	var found problems
-	found.add(v1alpha1.ReasonSchedulerNameConflict, schedulerNamePath(&c.object.Spec),
-		"the older SchedulerProfile %q has the scheduler name %q", winner.Name, winner.SchedulerName)
-	return found
 }

@@ -37,7 +37,7 @@ func Describe(p *Profile) (*Description, error) {
 		PercentageOfNodesToScore: p.PercentageOfNodesToScore, Parallelism: p.Parallelism,
 		PodInitialBackoff: p.PodInitialBackoff.String(), PodMaxBackoff: p.PodMaxBackoff.String(),
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods.String(),
-		Plugins:                   map[string][]string{}, Args: map[string]json.RawMessage{}, Extenders: p.Extenders,
+		Plugins:                   map[string][]string{}, Extenders: p.Extenders,
 	}
 	if p.PodGroupReserveAfter > 0 {
 		d.PodGroupReserveAfter = p.PodGroupReserveAfter.String()
@@ -47,18 +47,9 @@ func Describe(p *Profile) (*Description, error) {
 			d.Plugins[point.name] = list
 		}
 	}
-	enabled := enabledNames(p.Config.Plugins)
-	for _, config := range p.Config.PluginConfig {
-		if !enabled.Has(config.Name) || config.Args == nil {
-			continue
-		}
-		args, err := canonicalArgs(config.Args)
-		if err != nil {
-			return nil, fmt.Errorf("args of plugin %q: %w", config.Name, err)
-		}
-		d.Args[config.Name] = args
-	}
-	return d, nil
+	var err error
+	d.Args, err = enabledArgs(p.Config)
+	return d, err
 }
 
 // namedAt lists the plugins of a merged set at an extension point: those that it overrides, the

@@ -67,20 +67,13 @@ type ExtenderTLS struct {
 // policies whose Secrets have not been read yet.
 func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[types.NamespacedName] {
 	refs := sets.New[types.NamespacedName]()
-	insert := func(spec *v1alpha1.SchedulingPolicySpec) {
-		for i := range spec.Extenders {
-			if ref := secretRef(&spec.Extenders[i]); ref != nil {
-				refs.Insert(secretName(ref))
-			}
-		}
-	}
 	insertGood := func(good *GoodPolicy) {
 		if good != nil && good.Secrets == nil {
-			insert(&good.Spec)
+			refs.Insert(secretNames(&good.Spec)...)
 		}
 	}
 	for i := range policies {
-		insert(&policies[i].Spec)
+		refs.Insert(secretNames(&policies[i].Spec)...)
 	}
 	for _, all := range last.Policies {
 		for i := range all {
@@ -104,11 +97,14 @@ func assumedSecrets(policies []v1alpha1.SchedulingPolicy, last LastGood) map[typ
 	return secrets
 }
 
-func secretRef(spec *v1alpha1.Extender) *v1alpha1.SecretReference {
-	if spec.TLSConfig == nil {
-		return nil
+// secretNames returns the names of the Secrets that a policy names.
+func secretNames(spec *v1alpha1.SchedulingPolicySpec) (names []types.NamespacedName) {
+	for i := range spec.Extenders {
+		if tls := spec.Extenders[i].TLSConfig; tls != nil && tls.SecretRef != nil {
+			names = append(names, secretName(tls.SecretRef))
+		}
 	}
-	return spec.TLSConfig.SecretRef
+	return names
 }
 
 func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
@@ -119,15 +115,11 @@ func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
 // deleted.
 func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
 	var named map[types.NamespacedName]Secret
-	for i := range spec.Extenders {
-		ref := secretRef(&spec.Extenders[i])
-		if ref == nil {
-			continue
-		}
+	for _, name := range secretNames(spec) {
 		if named == nil {
 			named = map[types.NamespacedName]Secret{}
 		}
-		named[secretName(ref)] = all[secretName(ref)]
+		named[name] = all[name]
 	}
 	return named
 }

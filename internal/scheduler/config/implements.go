@@ -93,12 +93,7 @@ func anyAt(merged *schedconfig.Plugins, at point) presence {
 }
 
 func named(list []schedconfig.Plugin, plugin string) bool {
-	for _, p := range list {
-		if p.Name == plugin {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(p schedconfig.Plugin) bool { return p.Name == plugin })
 }
 
 // pointNamed returns the extension point with the name, which must exist.

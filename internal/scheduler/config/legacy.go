@@ -309,13 +309,7 @@ func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, p
 	if argument != "" {
 		return &table[slices.IndexFunc(table, func(entry LegacyName) bool { return entry.Name == "" && entry.Argument == argument })]
 	}
-	var known []string
-	for _, entry := range table {
-		if entry.Name != "" {
-			known = append(known, entry.Name)
-		}
-	}
-	slices.Sort(known)
+	known := slices.Sorted(slices.Values(namesIn(table)))
 	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"), "unknown %s %q; without an argument the name must be one of %s", kind, name, strings.Join(known, ", "))
 	return nil
 }

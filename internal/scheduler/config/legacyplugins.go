@@ -22,19 +22,21 @@ func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugi
 	}
 	out := &schedconfig.Plugins{}
 	for _, plugin := range l.decidingPlugins(policy, defaults) {
-		enable(out, legacyPoints[plugin].deciding, schedconfig.Plugin{Name: plugin})
+		deciding, _ := legacyPoints(plugin)
+		enable(out, deciding, schedconfig.Plugin{Name: plugin})
 	}
 	for _, plugin := range l.scoringPlugins(policy, defaults) {
-		enable(out, legacyPoints[plugin.Name].scoring, plugin)
+		_, scoring := legacyPoints(plugin.Name)
+		enable(out, scoring, plugin)
 	}
-	servesPredicates := predicatePlugins(legacyPredicates)
 	for _, plugin := range defaults.MultiPoint.Enabled {
-		of, known := legacyPoints[plugin.Name]
 		switch {
-		case !known:
+		case inMultiPoint.Has(plugin.Name):
 			out.MultiPoint.Enabled = append(out.MultiPoint.Enabled, plugin)
 		case !servesPredicates.Has(plugin.Name):
-			enable(out, of.deciding, schedconfig.Plugin{Name: plugin.Name})
+			// It never belonged to a predicate, but without it today's pods would be placed wrongly.
+			deciding, _ := legacyPoints(plugin.Name)
+			enable(out, deciding, schedconfig.Plugin{Name: plugin.Name})
 		}
 	}
 	return out
@@ -43,7 +45,6 @@ func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugi
 // decidingPlugins returns the plugins of the predicates, including the mandatory ones, in the order
 // of the table; or DefaultProvider's, in its order, if the policy sets no predicates.
 func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []string {
-	servesPredicates := predicatePlugins(legacyPredicates)
 	var plugins []string
 	if policy.Predicates == nil {
 		for _, plugin := range defaults.MultiPoint.Enabled {
@@ -74,7 +75,7 @@ func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *s
 	var plugins []schedconfig.Plugin
 	if policy.Priorities == nil {
 		for _, plugin := range defaults.MultiPoint.Enabled {
-			if len(legacyPoints[plugin.Name].scoring) > 0 {
+			if _, scoring := legacyPoints(plugin.Name); len(scoring) > 0 {
 				plugins = append(plugins, plugin)
 			}
 		}
@@ -107,10 +108,11 @@ func enable(plugins *schedconfig.Plugins, at []string, plugin schedconfig.Plugin
 	}
 }
 
-func predicatePlugins(table []LegacyName) sets.Set[string] {
+// servesPredicates holds the plugins of all predicates.
+var servesPredicates = func() sets.Set[string] {
 	plugins := sets.New[string]()
-	for _, entry := range table {
+	for _, entry := range legacyPredicates {
 		plugins.Insert(entry.Plugins...)
 	}
 	return plugins
-}
+}()

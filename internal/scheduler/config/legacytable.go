@@ -4,6 +4,9 @@
 package config
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
@@ -112,56 +115,47 @@ var legacyPriorities = []LegacyName{
 	{Name: "ResourceLimitsPriority", Versions: "1.10-1.18", Plugins: []string{noderesources.LimitsName}, Difference: "No feature gate is needed"},
 }
 
-// pluginPoints are the extension points at which a plugin serves a predicate, and whether it also
-// scores.
-type pluginPoints struct {
-	// deciding are all but preScore and score.
-	deciding []string
-	// scoring are preScore and score, as many as the plugin has.
-	scoring []string
+// ownPoints are the extension points of livesched's own plugins: see inTreePoints for the others.
+var ownPoints = map[string][]string{
+	nodelabel.Name:                             {"filter", "score"},
+	nodepreferavoidpods.Name:                   {"score"},
+	noderesources.LeastAllocatedName:           {"preScore", "score"},
+	noderesources.LimitsName:                   {"score"},
+	noderesources.MostAllocatedName:            {"preScore", "score"},
+	noderesources.RequestedToCapacityRatioName: {"preScore", "score"},
+	selectorspread.Name:                        {"preScore", "score"},
+	serviceaffinity.Name:                       {"preFilter", "filter", "preScore", "score"},
 }
 
-// legacyPoints are the extension points of the plugins that legacy policies are made of: today's,
-// which are more than in kube-scheduler 1.22. A filter needs its preFilter, and most scores need
-// their preScore.
-var legacyPoints = map[string]pluginPoints{
-	names.NodeUnschedulable:                    {deciding: []string{"filter"}},
-	names.NodeName:                             {deciding: []string{"filter"}},
-	names.NodePorts:                            {deciding: []string{"preFilter", "filter"}},
-	names.NodeResourcesFit:                     {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	names.NodeAffinity:                         {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	names.TaintToleration:                      {deciding: []string{"filter"}, scoring: []string{"preScore", "score"}},
-	names.VolumeRestrictions:                   {deciding: []string{"preFilter", "filter"}},
-	names.NodeVolumeLimits:                     {deciding: []string{"preFilter", "filter"}},
-	names.VolumeBinding:                        {deciding: []string{"preFilter", "filter", "reserve", "preBind"}, scoring: []string{"preScore", "score"}},
-	names.VolumeZone:                           {deciding: []string{"preFilter", "filter"}},
-	names.PodTopologySpread:                    {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	names.InterPodAffinity:                     {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	names.NodeResourcesBalancedAllocation:      {scoring: []string{"preScore", "score"}},
-	names.ImageLocality:                        {scoring: []string{"score"}},
-	nodelabel.Name:                             {deciding: []string{"filter"}, scoring: []string{"score"}},
-	nodepreferavoidpods.Name:                   {scoring: []string{"score"}},
-	noderesources.LeastAllocatedName:           {scoring: []string{"preScore", "score"}},
-	noderesources.LimitsName:                   {scoring: []string{"score"}},
-	noderesources.MostAllocatedName:            {scoring: []string{"preScore", "score"}},
-	noderesources.RequestedToCapacityRatioName: {scoring: []string{"preScore", "score"}},
-	selectorspread.Name:                        {scoring: []string{"preScore", "score"}},
-	serviceaffinity.Name:                       {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	// Plugins that never belonged to a predicate, but without which today's pods would be placed
-	// wrongly. They run in every policy, after the predicates. Other plugins that kube-scheduler
-	// enables by default stay in multiPoint.
-	names.DynamicResources:     {deciding: []string{"preEnqueue", "preFilter", "filter", "postFilter", "reserve", "preBind"}, scoring: []string{"score"}},
-	names.NodeDeclaredFeatures: {deciding: []string{"preFilter", "filter"}},
-	names.DefaultPreemption:    {deciding: []string{"preEnqueue", "postFilter"}},
+// inMultiPoint are kube-scheduler's plugins that neither serve predicates and priorities nor run in
+// every policy after them. They stay in multiPoint.
+var inMultiPoint = gated.Union(sets.New(names.DefaultBinder, names.PrioritySort, names.SchedulingGates))
+
+// legacyPoints returns the extension points of a plugin in a legacy policy: today's, which are more
+// than in kube-scheduler 1.22. A filter needs its preFilter, and most scores need their preScore.
+// scoring are preScore and score, and deciding all others.
+func legacyPoints(plugin string) (deciding, scoring []string) {
+	for _, point := range slices.Concat(inTreePoints[plugin], ownPoints[plugin]) {
+		switch point {
+		case "preScore", "score":
+			scoring = append(scoring, point)
+		case "placementScore": // livesched calls no plugin there
+		default:
+			deciding = append(deciding, point)
+		}
+	}
+	return deciding, scoring
 }
 
 // LegacyNames returns the names of all predicates and priorities that have one.
-func LegacyNames() (names []string) {
-	for _, table := range [...][]LegacyName{legacyPredicates, legacyPriorities} {
-		for i := range table {
-			if table[i].Name != "" {
-				names = append(names, table[i].Name)
-			}
+func LegacyNames() []string {
+	return append(namesIn(legacyPredicates), namesIn(legacyPriorities)...)
+}
+
+func namesIn(table []LegacyName) (names []string) {
+	for i := range table {
+		if table[i].Name != "" {
+			names = append(names, table[i].Name)
 		}
 	}
 	return names

@@ -5,6 +5,7 @@ package config
 
 import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -53,11 +54,7 @@ func internalPlugins(plugins *v1alpha1.Plugins) *schedconfig.Plugins {
 func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
 	var out []schedconfig.Plugin
 	for _, plugin := range plugins {
-		weight := int32(0)
-		if plugin.Weight != nil {
-			weight = *plugin.Weight
-		}
-		out = append(out, schedconfig.Plugin{Name: plugin.Name, Weight: weight})
+		out = append(out, schedconfig.Plugin{Name: plugin.Name, Weight: ptr.Deref(plugin.Weight, 0)})
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/suggest"
@@ -78,8 +79,8 @@ func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpe
 		podInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
 		podMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
 		podMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
-		percentageOfNodesToScore:  defaultPercentageOfNodesToScore,
-		parallelism:               defaultParallelism,
+		percentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, defaultPercentageOfNodesToScore),
+		parallelism:               ptr.Deref(spec.Parallelism, defaultParallelism),
 	}
 	if b.podMaxBackoff < b.podInitialBackoff {
 		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.podInitialBackoff, b.podMaxBackoff)
@@ -90,15 +91,9 @@ func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpe
 			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v", minPodGroupReserveAfter, b.podGroupReserveAfter)
 		}
 	}
-	if spec.PercentageOfNodesToScore != nil {
-		b.percentageOfNodesToScore = *spec.PercentageOfNodesToScore
-		checkPercentage(b.percentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
-	}
-	if spec.Parallelism != nil {
-		b.parallelism = *spec.Parallelism
-		if b.parallelism < 1 {
-			found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
-		}
+	checkPercentage(b.percentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	if b.parallelism < 1 {
+		found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
 	}
 	b.extenders, b.ignoredResources = r.resolveExtenders(name, spec.Extenders, secrets, path.Child("extenders"), &found)
 	if spec.QueueSort != nil {
@@ -165,8 +160,8 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
-// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched places
-// groups of pods without them.
+// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched takes their
+// place: it places groups of pods by itself.
 var gated = sets.New(names.GangScheduling, names.PodGroupPodsCount, names.TopologyPlacementGenerator)
 
 // PluginNames returns the names of registered plugins that a profile may use, sorted: those that do
@@ -177,9 +172,9 @@ func PluginNames(registered sets.Set[string]) []string {
 
 // checkRegistered reports whether a plugin is registered, and adds a problem if not.
 func (r *resolver) checkRegistered(plugin string, path *field.Path, found *problems) bool {
-	if r.registered.Has(plugin) {
+	if r.input.Registered.Has(plugin) {
 		return true
 	}
-	found.add(v1alpha1.ReasonUnknownPlugin, path, "unknown plugin %q%s", plugin, suggest.DidYouMean(plugin, PluginNames(r.registered)))
+	found.add(v1alpha1.ReasonUnknownPlugin, path, "unknown plugin %q%s", plugin, suggest.DidYouMean(plugin, PluginNames(r.input.Registered)))
 	return false
 }

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -31,18 +33,12 @@ func SchedulerName(profile *v1alpha1.SchedulerProfile) string {
 }
 
 func schedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec) string {
-	if spec.SchedulerName != "" {
-		return spec.SchedulerName
-	}
-	return objectName
+	return cmp.Or(spec.SchedulerName, objectName)
 }
 
 // policyName returns the name of the policy that a profile builds on.
 func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
-	if spec.PolicyRef.Name != "" {
-		return spec.PolicyRef.Name
-	}
-	return DefaultPolicyName
+	return cmp.Or(spec.PolicyRef.Name, DefaultPolicyName)
 }
 
 // resolveProfile checks the spec of a profile and merges it over its policy. The profile is nil if
@@ -77,13 +73,10 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 		PodMaxBackoff:             b.podMaxBackoff,
 		PodMaxInUnschedulablePods: b.podMaxInUnschedulablePods,
 		PodGroupReserveAfter:      b.podGroupReserveAfter,
-		PercentageOfNodesToScore:  b.percentageOfNodesToScore,
+		PercentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, b.percentageOfNodesToScore),
 		Parallelism:               b.parallelism,
 		CheckAllFilters:           b.checkAllFilters,
 		Extenders:                 b.extenders,
-	}
-	if spec.PercentageOfNodesToScore != nil {
-		p.PercentageOfNodesToScore = *spec.PercentageOfNodesToScore
 	}
 	if err := p.identify(sortedBy); err != nil {
 		found.add(v1alpha1.ReasonInvalidArgs, path.Child("pluginConfig"), "%v", err)

@@ -137,8 +137,7 @@ type Result struct {
 
 // resolver is the state of one call of Resolve.
 type resolver struct {
-	input      Input
-	registered sets.Set[string]
+	input Input
 	// defaults is kube-scheduler's default configuration, with the default set of plugins.
 	defaults *schedconfig.KubeSchedulerConfiguration
 	policies map[string]*policy
@@ -162,7 +161,6 @@ type policy struct {
 func Resolve(in Input) *Resolution {
 	r := &resolver{
 		input:      in,
-		registered: in.Registered,
 		policies:   map[string]*policy{},
 		candidates: map[string]*candidate{},
 		out: &Resolution{

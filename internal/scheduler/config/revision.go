@@ -53,10 +53,14 @@ type canonicalPlugin struct {
 
 // revision returns a hash of everything that the behaviour of a profile depends on.
 func revision(p *Profile) (string, error) {
+	args, err := enabledArgs(p.Config)
+	if err != nil {
+		return "", err
+	}
 	canonical := canonicalProfile{
 		SchedulerName:             p.SchedulerName,
 		Plugins:                   canonicalSets(p.Config.Plugins),
-		Args:                      map[string]json.RawMessage{},
+		Args:                      args,
 		PodInitialBackoff:         p.PodInitialBackoff,
 		PodMaxBackoff:             p.PodMaxBackoff,
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
@@ -65,17 +69,6 @@ func revision(p *Profile) (string, error) {
 		Parallelism:               p.Parallelism,
 		CheckAllFilters:           p.CheckAllFilters,
 		Extenders:                 p.Extenders,
-	}
-	enabled := enabledNames(p.Config.Plugins)
-	for _, config := range p.Config.PluginConfig {
-		if !enabled.Has(config.Name) || config.Args == nil {
-			continue // no plugin gets these
-		}
-		args, err := canonicalArgs(config.Args)
-		if err != nil {
-			return "", fmt.Errorf("args of plugin %q: %w", config.Name, err)
-		}
-		canonical.Args[config.Name] = args
 	}
 	text, err := json.Marshal(canonical)
 	if err != nil {
@@ -87,6 +80,22 @@ func revision(p *Profile) (string, error) {
 		encoded[i] = revisionAlphabet[int(sum[i])%len(revisionAlphabet)]
 	}
 	return string(encoded), nil
+}
+
+// enabledArgs returns the arguments of the enabled plugins: no plugin gets the others.
+func enabledArgs(profile *schedconfig.KubeSchedulerProfile) (map[string]json.RawMessage, error) {
+	enabled, all := enabledNames(profile.Plugins), map[string]json.RawMessage{}
+	for _, config := range profile.PluginConfig {
+		if !enabled.Has(config.Name) || config.Args == nil {
+			continue
+		}
+		args, err := canonicalArgs(config.Args)
+		if err != nil {
+			return nil, fmt.Errorf("args of plugin %q: %w", config.Name, err)
+		}
+		all[config.Name] = args
+	}
+	return all, nil
 }
 
 // canonicalSets returns a merged plugin set without the parts that have no effect: weights where

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -141,9 +140,6 @@ func neverScores(plugin string) bool {
 	return known && !nodes && !placements
 }
 
-// ofGroups holds the plugins whose place livesched itself takes.
-var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
-
 // warnNeverCalled reports plugins that are enabled and never called.
 func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
 	for _, point := range points {
@@ -152,7 +148,7 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 			switch {
 			case point.name == "placementGenerate" || point.name == "placementScore":
 				found.warn(path.Index(i), "has no effect: livesched places groups of pods by itself and calls no plugin at %s", point.name)
-			case ofGroups.Has(plugin.Name):
+			case gated.Has(plugin.Name):
 				found.warn(path.Index(i), "has no effect: livesched schedules groups of pods by itself and does not call plugin %q", plugin.Name)
 			}
 		}

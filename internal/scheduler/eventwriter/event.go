@@ -4,6 +4,7 @@
 package eventwriter
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -82,10 +83,7 @@ func (e *event) key() eventKey {
 // namespace returns the namespace of the Event: that of its object, or default for an object
 // without one.
 func (e *event) namespace() string {
-	if e.regarding.Namespace == "" {
-		return metav1.NamespaceDefault
-	}
-	return e.regarding.Namespace
+	return cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault)
 }
 
 // object returns the API object. count and last are those of the task.

@@ -234,28 +234,20 @@ func latest(pods []boundPod, n int) []boundPod {
 
 // byScheduling orders bound pods by the time at which they were scheduled.
 func byScheduling(a, b boundPod) int {
-	if a.at != b.at {
-		return cmp.Compare(a.at, b.at)
-	}
-	return byName(a.pod, b.pod)
+	return cmp.Or(cmp.Compare(a.at, b.at), byName(a.pod, b.pod))
 }
 
 // byTurn orders pending pods as the queue sort PrioritySort does.
 func byTurn(a, b subject) int {
-	if before := cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)); before != 0 {
-		return before
-	}
-	if before := a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time); before != 0 {
-		return before
-	}
-	return byName(a.pod, b.pod)
+	return cmp.Or(
+		cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)),
+		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time),
+		byName(a.pod, b.pod),
+	)
 }
 
 func byName(a, b *corev1.Pod) int {
-	if before := cmp.Compare(a.Namespace, b.Namespace); before != 0 {
-		return before
-	}
-	return cmp.Compare(a.Name, b.Name)
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 func scheduled(pod *corev1.Pod) int64 {

@@ -32,23 +32,19 @@ type Reason string
 
 // The reasons, in the order in which they are checked.
 const (
-	// PodGone: the pod has been deleted.
-	PodGone Reason = "PodGone"
-	// DecisionFailed: a plugin or an extender returned an error.
+	PodGone        Reason = "PodGone"
 	DecisionFailed Reason = "DecisionFailed"
 	// OtherProfile: the profile runs at another revision, or the snapshot does not resolve to it,
 	// or it has plugins that this program does not have.
 	OtherProfile Reason = "OtherProfile"
-	// Extenders: extenders, which are not called, took part.
-	Extenders Reason = "Extenders"
+	Extenders    Reason = "Extenders"
 	// Sampled: not all nodes were filtered, and which ones is not recorded.
 	Sampled Reason = "Sampled"
 	// Nominated: there were nominated pods, and which ones is not recorded.
 	Nominated Reason = "Nominated"
 	// InDomain: the pod was placed in a domain of the topology of its group, and which one was not
 	// recorded by that version of livesched.
-	InDomain Reason = "InDomain"
-	// NoDevices: the pod uses devices, which a redacted snapshot leaves out.
+	InDomain  Reason = "InDomain"
 	NoDevices Reason = "NoDevices"
 	// Changed: nodes or pods have changed, other than by the decisions that follow.
 	Changed Reason = "Changed"
