@@ -83,8 +83,6 @@ func nodeOf(node *corev1.Node) Node {
 }
 
 func podOf(pod *corev1.Pod) Pod {
-	requests := &schedframework.Resource{}
-	add(requests, &schedframework.PodInfo{Pod: pod})
 	return Pod{
 		Namespace:         pod.Namespace,
 		Name:              pod.Name,
@@ -92,7 +90,7 @@ func podOf(pod *corev1.Pod) Pod {
 		NodeName:          pod.Spec.NodeName,
 		NominatedNodeName: pod.Status.NominatedNodeName,
 		Deleting:          pod.DeletionTimestamp != nil,
-		Requests:          requests,
+		Requests:          requestsOf(&schedframework.PodInfo{Pod: pod}),
 	}
 }
 

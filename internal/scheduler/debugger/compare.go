@@ -124,12 +124,10 @@ func (c *comparison) collect() {
 					"the cache has it on two nodes, %s and %s", before.node, name)
 				continue
 			}
-			requests := &schedframework.Resource{}
-			add(requests, p)
 			c.placed[pod.UID] = placement{
 				pod:      Pod{Namespace: pod.Namespace, Name: pod.Name},
 				node:     name,
-				requests: requests,
+				requests: requestsOf(p),
 				assumed:  c.state.Cache.AssumedPods.Has(pod.UID),
 			}
 		}
@@ -214,7 +212,7 @@ func (c *comparison) requests() {
 		if sums[node] == nil {
 			sums[node] = &schedframework.Resource{}
 		}
-		sum(sums[node], pod.Requests)
+		add(sums[node], pod.Requests)
 	}
 	for name, info := range c.state.Cache.Nodes {
 		want := sums[name]
@@ -266,7 +264,7 @@ func (c *comparison) nominations() {
 		case pod.NodeName != "":
 			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server has it on node %s", n.Node, pod.NodeName)
 		case pod.NominatedNodeName != n.Node:
-			c.differ(NominationDiffers, object, n.Pod.UID, "it is promised node %s, its status names %s", n.Node, orNone(pod.NominatedNodeName))
+			c.differ(NominationDiffers, object, n.Pod.UID, "it is promised node %s, its status names %s", n.Node, cmp.Or(pod.NominatedNodeName, "none"))
 		}
 	}
 	for uid, place := range c.queued {
@@ -278,11 +276,4 @@ func (c *comparison) nominations() {
 			c.differ(NominationDiffers, pod.String(), uid, "its status names node %s, nothing is held free for it", pod.NominatedNodeName)
 		}
 	}
-}
-
-func orNone(name string) string {
-	if name == "" {
-		return "none"
-	}
-	return name
 }

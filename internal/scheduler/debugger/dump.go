@@ -140,9 +140,7 @@ func dumpNominations(logger klog.Logger, state *State) {
 	l := lines{logger: logger, what: "Nominated pod"}
 	defer l.end()
 	for _, n := range state.Nominations {
-		requests := &schedframework.Resource{}
-		add(requests, &schedframework.PodInfo{Pod: n.Pod})
-		l.write("pod", klog.KObj(n.Pod), "uid", n.Pod.UID, "node", n.Node, "requests", format(requests))
+		l.write("pod", klog.KObj(n.Pod), "uid", n.Pod.UID, "node", n.Node, "requests", format(requestsOf(&schedframework.PodInfo{Pod: n.Pod})))
 	}
 }
 

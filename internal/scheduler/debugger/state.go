@@ -5,6 +5,7 @@ package debugger
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,23 +30,19 @@ type State struct {
 	Served sets.Set[string]
 }
 
-// add adds the resources that a pod takes up on its node.
-func add(to *schedframework.Resource, pod fwk.PodInfo) {
-	r := pod.CalculateResource().Resource
+// requestsOf returns the resources that a pod takes up on its node.
+func requestsOf(pod fwk.PodInfo) *schedframework.Resource {
+	requests := &schedframework.Resource{}
+	add(requests, pod.CalculateResource().Resource)
+	return requests
+}
+
+// add adds up requests.
+func add(to *schedframework.Resource, r fwk.Resource) {
 	to.MilliCPU += r.GetMilliCPU()
 	to.Memory += r.GetMemory()
 	to.EphemeralStorage += r.GetEphemeralStorage()
 	for name, quantity := range r.GetScalarResources() {
-		to.AddScalar(name, quantity)
-	}
-}
-
-// sum adds up requests.
-func sum(to, r *schedframework.Resource) {
-	to.MilliCPU += r.MilliCPU
-	to.Memory += r.Memory
-	to.EphemeralStorage += r.EphemeralStorage
-	for name, quantity := range r.ScalarResources {
 		to.AddScalar(name, quantity)
 	}
 }
@@ -80,12 +77,7 @@ func format(r *schedframework.Resource) string {
 	put(corev1.ResourceCPU, resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI))
 	put(corev1.ResourceMemory, resource.NewQuantity(r.Memory, resource.BinarySI))
 	put(corev1.ResourceEphemeralStorage, resource.NewQuantity(r.EphemeralStorage, resource.BinarySI))
-	names := make([]corev1.ResourceName, 0, len(r.ScalarResources))
-	for name := range r.ScalarResources {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(r.ScalarResources)) {
 		put(name, resource.NewQuantity(r.ScalarResources[name], resource.DecimalSI))
 	}
 	if len(parts) == 0 {

@@ -98,13 +98,14 @@ func (m *move) runTurn() (more bool) {
 		m.beginLocked()
 	}
 	if !m.sorted {
-		inTurn(m.maxPods, m.lookLocked)
+		m.groups = processSome(m.groups, m.maxPods, m.lookAtLocked)
 		if len(m.groups) > 0 || len(m.candidates) > m.maxPods {
 			return true
 		}
 		m.sort()
 	}
-	return inTurn(m.maxPods, m.considerNextLocked)
+	m.candidates = processSome(m.candidates, m.maxPods, m.considerLocked)
+	return len(m.candidates) > 0
 }
 
 // sort sorts the candidates by priority. The order of the queue would need its lock for as long as
@@ -138,28 +139,6 @@ func (m *move) beginLocked() {
 			m.groups = append(m.groups, k.groups...)
 		}
 	}
-}
-
-// lookLocked looks at one group. It returns false if none is left.
-func (m *move) lookLocked() bool {
-	if len(m.groups) == 0 {
-		return false
-	}
-	g := m.groups[0]
-	m.groups = m.groups[1:]
-	m.lookAtLocked(g)
-	return true
-}
-
-// considerNextLocked considers one candidate. It returns false if none is left.
-func (m *move) considerNextLocked() bool {
-	if len(m.candidates) == 0 {
-		return false
-	}
-	c := m.candidates[0]
-	m.candidates = m.candidates[1:]
-	m.considerLocked(c)
-	return true
 }
 
 // lookAtLocked collects the pods of a group, unless the event helps none of them.
