@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -263,10 +264,8 @@ func (s *sandbox) explain(w workload) error {
 			continue
 		}
 		waiting++
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-				why = condition.Message
-			}
+		if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+			why = c.Message
 		}
 	}
 	return fmt.Errorf("%d of %d pods exist, %d of them wait: %s", len(pods), w.replicas, waiting, why)

@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/test/controlplane"
@@ -75,10 +76,8 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 	}
 	message := ""
 	err = await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(&pods[0]), func(p *corev1.Pod) (bool, error) {
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-				message = c.Message
-			}
+		if _, c := podutil.GetPodCondition(&p.Status, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+			message = c.Message
 		}
 		return message != "", nil
 	})

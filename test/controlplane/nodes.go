@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	nodeutil "k8s.io/component-helpers/node/util"
 )
 
 // kubeletVersion is the version that the nodes report: the version of the control plane, as a test
@@ -116,13 +117,6 @@ func waitForNodes(ctx context.Context, client kubernetes.Interface, n int) error
 }
 
 func takesPods(node *corev1.Node) bool {
-	if len(node.Spec.Taints) > 0 {
-		return false
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	_, ready := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return len(node.Spec.Taints) == 0 && ready != nil && ready.Status == corev1.ConditionTrue
 }

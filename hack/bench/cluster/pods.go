@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/test/workload"
 )
@@ -101,13 +102,8 @@ func (p *Pods) observe(more int, pod *corev1.Pod) {
 }
 
 func fitsNowhere(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		c := &pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return true
-		}
-	}
-	return false
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 }
 
 func (p *Pods) gone(obj any) {

@@ -4,12 +4,10 @@
 package cluster
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"regexp"
-	"strconv"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Usage is the resource usage of a running process so far.
@@ -19,56 +17,23 @@ type Usage struct {
 	PeakRSS int64
 }
 
-// UsageOf reads the usage of a process from /proc, which only Linux has.
+// UsageOf reads the usage of a process from /proc, which only Linux has. The CPU time is that of
+// all threads, user and system.
 func UsageOf(pid int) (Usage, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return Usage{}, err
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	stat, err := process.Stat()
 	if err != nil {
 		return Usage{}, err
 	}
-	cpu, err := cpuOf(stat)
+	status, err := process.NewStatus()
 	if err != nil {
-		return Usage{}, fmt.Errorf("process %d: %w", pid, err)
+		return Usage{}, err
 	}
-	peak, err := peakOf(status)
-	if err != nil {
-		return Usage{}, fmt.Errorf("process %d: %w", pid, err)
+	if status.VmHWM == 0 {
+		return Usage{}, fmt.Errorf("process %d has no peak memory: it has ended", pid)
 	}
-	return Usage{CPU: cpu, PeakRSS: peak}, nil
-}
-
-// cpuOf reads the user and system CPU time of all threads from /proc/PID/stat.
-func cpuOf(stat []byte) (time.Duration, error) {
-	const ticksPerSecond = 100 // USER_HZ, which is 100 on every Linux that Go runs on
-	// The fields after the command's name, which is in parentheses and may contain spaces. utime
-	// and stime are fields 14 and 15.
-	end := bytes.LastIndexByte(stat, ')')
-	fields := bytes.Fields(stat[end+1:])
-	if end < 0 || len(fields) < 13 {
-		return 0, fmt.Errorf("stat is %q", stat)
-	}
-	var ticks int
-	for _, field := range fields[11:13] {
-		n, err := strconv.Atoi(string(field))
-		if err != nil {
-			return 0, fmt.Errorf("stat is %q: %w", stat, err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
-}
-
-var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s*(\d+) kB$`)
-
-// peakOf reads the peak memory in bytes from /proc/PID/status.
-func peakOf(status []byte) (int64, error) {
-	found := peakLine.FindSubmatch(status)
-	if found == nil {
-		return 0, fmt.Errorf("status has no VmHWM: %q", status)
-	}
-	kib, err := strconv.ParseInt(string(found[1]), 10, 64)
-	return kib << 10, err
+	return Usage{CPU: time.Duration(stat.CPUTime() * float64(time.Second)), PeakRSS: int64(status.VmHWM)}, nil
 }

@@ -218,7 +218,7 @@ func (f *fixture) unschedulable(name string) {
 // refuse requeues a popped pod as rejected by the rejector.
 func (f *fixture) refuse(popped *schedframework.QueuedPodInfo) {
 	popped.UnschedulablePlugins = sets.New(rejector)
-	if _, err := f.Queue.Requeue(logr.Discard(), popped); err != nil {
+	if _, err := f.Queue.Requeue(logr.Discard(), popped, nil); err != nil {
 		f.t.Error(err)
 	}
 }
@@ -239,7 +239,7 @@ func (f *fixture) Handle(_ context.Context, a failure.Attempt) {
 		return
 	}
 	a.Pod.UnschedulablePlugins = nil
-	if _, err := f.Queue.Requeue(logr.Discard(), a.Pod); err != nil {
+	if _, err := f.Queue.Requeue(logr.Discard(), a.Pod, nil); err != nil {
 		f.t.Error(err)
 	}
 }

@@ -96,7 +96,7 @@ func (w *world) fly(name string) *schedframework.QueuedPodInfo {
 
 // fail ends an attempt at a pod with an error.
 func (w *world) fail(name string) {
-	_, err := w.queue.Requeue(quiet, w.fly(name))
+	_, err := w.queue.Requeue(quiet, w.fly(name), nil)
 	w.must(err)
 }
 

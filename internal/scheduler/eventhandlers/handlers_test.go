@@ -178,7 +178,7 @@ func TestPodEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		assumed.UnschedulablePlugins = sets.New("Rejector")
-		if _, err := s.queue.Requeue(logr.Discard(), assumed); err != nil {
+		if _, err := s.queue.Requeue(logr.Discard(), assumed, nil); err != nil {
 			t.Fatal(err)
 		}
 		if p := s.places("a"); p[0] != queue.Active {
@@ -276,7 +276,7 @@ func TestEndsOfNominations(t *testing.T) {
 				s.podAdded(pod)
 				popped := s.queue.Pop(logr.Discard()).Pod
 				popped.UnschedulablePlugins = sets.New("Rejector")
-				if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
+				if _, err := s.queue.Requeue(logr.Discard(), popped, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

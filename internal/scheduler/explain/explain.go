@@ -27,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -112,10 +113,8 @@ func newExplanation(in Pending) *v1alpha1.PodExplanation {
 		SchedulerName: pod.Spec.SchedulerName,
 		Pending:       &v1alpha1.PendingExplanation{Since: pod.CreationTimestamp, NominatedNode: in.NominatedNode},
 	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status != corev1.ConditionTrue {
-			x.Pending.Reason, x.Pending.Message = condition.Reason, condition.Message
-		}
+	if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); c != nil && c.Status != corev1.ConditionTrue {
+		x.Pending.Reason, x.Pending.Message = c.Reason, c.Message
 	}
 	if w := in.Wait; w != nil {
 		p := x.Pending

@@ -105,7 +105,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	if h.overtaken(&a) {
 		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod), "reason", a.Status.Message())
 		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
-		kept, err := h.queue.RequeueNominated(logger, a.Pod, nil)
+		kept, err := h.queue.Requeue(logger, a.Pod, nil)
 		h.requeued(logger, pod, kept, err)
 		return
 	}
@@ -120,7 +120,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
 	// whose nomination must not be overwritten.
-	kept, err := h.queue.RequeueNominated(logger, a.Pod, a.Nominating)
+	kept, err := h.queue.Requeue(logger, a.Pod, a.Nominating)
 	if !h.requeued(logger, pod, kept, err) {
 		return
 	}

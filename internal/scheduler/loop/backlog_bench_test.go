@@ -99,7 +99,7 @@ func refuse(b *testing.B, q *queue.Queue) {
 	}
 	for _, info := range pods {
 		info.UnschedulablePlugins = sets.New("NodeResourcesFit")
-		if _, err := q.Requeue(logr.Discard(), info); err != nil {
+		if _, err := q.Requeue(logr.Discard(), info, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

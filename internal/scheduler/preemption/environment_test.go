@@ -283,7 +283,7 @@ func (p *environment) attempt(popped *schedframework.QueuedPodInfo) *fwk.Status 
 	if result != nil {
 		nominating = result.NominatingInfo
 	}
-	if kept, err := p.queue.RequeueNominated(logr.Discard(), popped, nominating); !kept || err != nil {
+	if kept, err := p.queue.Requeue(logr.Discard(), popped, nominating); !kept || err != nil {
 		p.t.Fatalf("giving the pod back: kept %v, %v", kept, err)
 	}
 	return status

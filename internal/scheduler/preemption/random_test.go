@@ -56,7 +56,7 @@ func TestRandomPreemptorsAreNeverStuck(t *testing.T) {
 			p.ended()
 		}
 		popped.UnschedulablePlugins.Insert(names.NodeResourcesFit)
-		if _, err := p.queue.RequeueNominated(logr.Discard(), popped, nil); err != nil {
+		if _, err := p.queue.Requeue(logr.Discard(), popped, nil); err != nil {
 			t.Fatal(err)
 		}
 		going.Wait()

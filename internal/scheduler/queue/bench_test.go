@@ -86,7 +86,7 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 			pop:  func() *schedframework.QueuedPodInfo { p := q.Pop(logger).Pod; return p },
 			done: q.Done,
 			requeue: func(p *schedframework.QueuedPodInfo) error {
-				_, err := q.Requeue(logger, p)
+				_, err := q.Requeue(logger, p, nil)
 				return err
 			},
 			move: func(event fwk.ClusterEvent) { q.Move(logger, event, nil, nil, nil) },

@@ -173,7 +173,7 @@ func (w *chaos) schedule() {
 			p.UnschedulablePlugins = sets.New("B")
 		}
 		w.cycling.Delete(uid)
-		if _, err := w.queue.RequeueNominated(logger, p, nominate("n")); err != nil {
+		if _, err := w.queue.Requeue(logger, p, nominate("n")); err != nil {
 			w.t.Errorf("requeueing: %v", err)
 		}
 	}

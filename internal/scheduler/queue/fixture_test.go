@@ -118,7 +118,7 @@ func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pendi
 	p.ClearRejectorPlugins()
 	p.UnschedulablePlugins, p.PendingPlugins = sets.New(unschedulable...), sets.New(pending...)
 	pod := p.Pod
-	kept, err := f.Requeue(logger, p)
+	kept, err := f.Requeue(logger, p, nil)
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(kept).To(BeTrue())
 	return pod

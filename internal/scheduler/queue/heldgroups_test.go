@@ -29,7 +29,7 @@ func (f *fixture) nominateGroup() (key podgroup.Key, a, b *corev1.Pod) {
 	popped, _ := f.popGroup()
 	for _, info := range append(popped.Group.Others, popped.Pod) {
 		info.UnschedulablePlugins.Insert("A")
-		_, err := f.RequeueNominated(logger, info, nominateTo("n-"+info.Pod.Name))
+		_, err := f.Requeue(logger, info, nominateTo("n-"+info.Pod.Name))
 		f.Expect(err).NotTo(HaveOccurred())
 	}
 	return key, a, b

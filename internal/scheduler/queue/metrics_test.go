@@ -140,7 +140,7 @@ func TestPendingPodsOfProfiles(t *testing.T) {
 	f.Reconfigure(logger, f.settings, sets.New("other"))
 	f.Expect(families()).To(Equal(series-4), "a profile that is gone leaves no series")
 	p.UnschedulablePlugins = sets.New("A")
-	f.Expect(f.Requeue(logger, p)).To(BeFalse())
+	f.Expect(f.Requeue(logger, p, nil)).To(BeFalse())
 	f.Expect(families()).To(Equal(series-4), "nor does its last pod make any")
 	f.settings.Profiles["other"] = profileOf()
 	f.Reconfigure(logger, f.settings, nil)

@@ -149,7 +149,7 @@ func TestNominator(t *testing.T) {
 				f.Add(logger, newPod("a", nominated("old")))
 				p := f.pop()
 				f.AddNominatedPod(logger, p.PodInfo, nominate("n1"))
-				f.Expect(f.RequeueNominated(logger, p, nil)).To(BeTrue())
+				f.Expect(f.Requeue(logger, p, nil)).To(BeTrue())
 			},
 			want: map[string][]string{"n1": {"a"}},
 		},

@@ -629,10 +629,10 @@ func (w *groupWorld) land() {
 			w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod.UID == info.Pod.UID })
 		case 1:
 			info.UnschedulablePlugins, info.PendingPlugins = sets.New("A"), nil
-			_, _ = w.RequeueNominated(logger, info, nominateTo("n0"))
+			_, _ = w.Requeue(logger, info, nominateTo("n0"))
 		case 2:
 			info.ClearRejectorPlugins()
-			_, _ = w.Requeue(logger, info)
+			_, _ = w.Requeue(logger, info, nil)
 		}
 	}
 	w.flying = nil

@@ -291,7 +291,7 @@ func TestRecreatedPods(t *testing.T) {
 				f.Update(logger, older, newer)
 				f.Expect(f.place(newer)).To(Equal(Active))
 				if p != nil {
-					kept, err := f.Requeue(logger, p)
+					kept, err := f.Requeue(logger, p, nil)
 					f.Expect(kept).To(BeFalse())
 					f.Expect(errors.Is(err, ErrGone)).To(BeTrue())
 				}

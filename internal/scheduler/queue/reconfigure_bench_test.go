@@ -50,7 +50,7 @@ func (r *reloadBench) fill() {
 		if r.place == Backoff {
 			r.queue.Move(logger, fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, nil, nil)
 		}
-		if _, err := r.queue.Requeue(logger, p); err != nil {
+		if _, err := r.queue.Requeue(logger, p, nil); err != nil {
 			r.b.Fatal(err)
 		}
 	}

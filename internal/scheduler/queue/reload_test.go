@@ -124,7 +124,7 @@ func TestClosedQueueRunsNoPlugins(t *testing.T) {
 	gate.asked = nil
 
 	p.UnschedulablePlugins = sets.New("A")
-	f.Expect(f.Requeue(logger, p)).To(BeTrue(), "its profile is not gone")
+	f.Expect(f.Requeue(logger, p, nil)).To(BeTrue(), "its profile is not gone")
 	f.event(nodeAdded)
 	f.Update(logger, gated, changed(gated, label("x", "y")))
 	f.Add(logger, newPod("late"))
@@ -236,7 +236,7 @@ func TestPodInFlightThatChangesWithoutItsProfileIsNotTreatedAsDeleted(t *testing
 				f.Reconfigure(logger, f.with(profileOf()), nil)
 			}
 			p.UnschedulablePlugins = sets.New("A")
-			kept, err := f.Requeue(logger, p)
+			kept, err := f.Requeue(logger, p, nil)
 			f.Expect(err).NotTo(HaveOccurred())
 			f.Expect(kept).To(Equal(back))
 		})

@@ -23,19 +23,13 @@ import (
 // kept reports whether the pod waits in the queue. If kept is false and err is nil, no profile has
 // its scheduler name any more. Otherwise err wraps ErrGone, or ErrAlreadyQueued with kept set.
 //
-// The nomination of a pod that is kept does not change. A closed queue takes no pod, but reports it
-// as kept: the next leader has it in its own queue.
-func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.requeueLocked(logger, p)
-}
-
-// RequeueNominated is Requeue followed by AddNominatedPod with nominating, if the pod is kept, in
-// one critical section: no other goroutine can pop the pod in between, and the nomination cannot
-// outlive the attempt that made it. If nominating is nil or of ModeNoop, the nomination does not
-// change, unless the pod's status names another node since it was popped.
-func (q *Queue) RequeueNominated(
+// If the pod is kept, nominating takes effect as in AddNominatedPod, in the same critical section:
+// no other goroutine can pop the pod in between, and the nomination cannot outlive the attempt that
+// made it. If nominating is nil or of ModeNoop, the nomination does not change, unless the pod's
+// status names another node since it was popped.
+//
+// A closed queue takes no pod, but reports it as kept: the next leader has it in its own queue.
+func (q *Queue) Requeue(
 	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
 ) (kept bool, err error) {
 	q.mu.Lock()

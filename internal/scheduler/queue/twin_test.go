@@ -489,7 +489,7 @@ func (w *twinWorld) requeue() {
 	info.UnschedulablePlugins, info.PendingPlugins = sets.New(refusedBy...), sets.New(pendingBy...)
 	nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n1")}[w.r.IntN(3)]
 	before := info.Pod.Status.NominatedNodeName
-	kept, err := w.queue.RequeueNominated(logger, info, nominating)
+	kept, err := w.queue.Requeue(logger, info, nominating)
 	w.note("requeue: kept %v, %v", kept, errors.Unwrap(err))
 	if want := w.model.requeue(p.was, refusedBy, pendingBy); kept != want {
 		w.fatalf("requeueing %s: kept %v, want %v (%v)", p.info.Pod.UID, kept, want, err)

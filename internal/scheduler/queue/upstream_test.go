@@ -354,7 +354,7 @@ func (w *upstreamWorld) requeue() {
 	p.theirs.PodInfo, _ = schedframework.NewPodInfo(obj.(*corev1.Pod))
 	theirErr := w.theirs.AddUnschedulableIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
 	w.theirs.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
-	_, ourErr := w.ours.RequeueNominated(logger, p.ours, nominating)
+	_, ourErr := w.ours.Requeue(logger, p.ours, nominating)
 	if ourErr != nil || nominating == nil {
 		w.ours.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -251,12 +252,8 @@ func byName(a, b *corev1.Pod) int {
 }
 
 func scheduled(pod *corev1.Pod) int64 {
-	at := pod.CreationTimestamp
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			at = c.LastTransitionTime
-			break
-		}
+	if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		return c.LastTransitionTime.UnixNano()
 	}
-	return at.UnixNano()
+	return pod.CreationTimestamp.UnixNano()
 }

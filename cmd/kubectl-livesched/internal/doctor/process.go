@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,7 +41,7 @@ func (e *examination) replicas(ctx context.Context) {
 		for _, container := range pod.Spec.Containers {
 			images.Insert(container.Image)
 		}
-		if isReady(pod) {
+		if podutil.IsPodReady(pod) {
 			ready++
 		} else {
 			e.add(Failed, fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name), "the replica %s is not ready", pod.Name)
@@ -58,15 +59,6 @@ func (e *examination) replicas(ctx context.Context) {
 	if images.Len() > 1 {
 		e.add(Warning, "finish the update: kubectl -n "+e.Namespace+" rollout status deployment/livesched", "the replicas run different images: %s", strings.Join(sets.List(images), ", "))
 	}
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // leader checks that a replica holds the Lease and renews it.

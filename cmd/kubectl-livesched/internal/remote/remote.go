@@ -14,6 +14,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func (l *Livesched) ask(ctx context.Context, q question, order order) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(replicas, order)
+	slices.SortStableFunc(replicas, func(a, b replica) int { return cmp.Compare(order(a), order(b)) })
 	var failures []error
 	for _, r := range replicas {
 		text, err := l.askReplica(ctx, r, q)

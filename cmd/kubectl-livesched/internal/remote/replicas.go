@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/internal/servingcert"
 )
@@ -38,19 +39,31 @@ type replica struct {
 	unverified  error
 }
 
-// order compares two replicas by which one is asked first.
-type order func(a, b replica) int
+// order returns the rank of a replica: that of the lowest rank is asked first.
+type order func(r replica) int
 
 // leaderFirst asks the leader first: only it knows the attempts to schedule a pod. Then come those
 // that are ready.
-func leaderFirst(a, b replica) int {
-	return cmp.Or(compareBools(b.leader, a.leader), compareBools(b.ready, a.ready))
+func leaderFirst(r replica) (rank int) {
+	if !r.leader {
+		rank += 2
+	}
+	if !r.ready {
+		rank++
+	}
+	return rank
 }
 
 // followersFirst asks those first that are ready and do not lead, and the leader before those that
 // are not ready.
-func followersFirst(a, b replica) int {
-	return cmp.Or(compareBools(b.ready, a.ready), compareBools(a.leader, b.leader))
+func followersFirst(r replica) (rank int) {
+	if !r.ready {
+		rank += 2
+	}
+	if r.leader {
+		rank++
+	}
+	return rank
 }
 
 // replicas returns the replicas that run.
@@ -77,7 +90,7 @@ func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		r := replica{pod: pod.Name, port: securePort(pod), leader: hostName(pod) == leader, ready: isReady(pod)}
+		r := replica{pod: pod.Name, port: securePort(pod), leader: hostName(pod) == leader, ready: podutil.IsPodReady(pod)}
 		if publishedErr != nil {
 			r.unverified = fmt.Errorf("there is no ConfigMap %s/%s: apply config/rbac of this version", l.Namespace, servingcert.PublishedConfigMap)
 		} else {
@@ -142,24 +155,4 @@ func securePort(pod *corev1.Pod) int32 {
 		}
 	}
 	return defaultPort
-}
-
-func isReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	default:
-		return -1
-	}
 }
