@@ -23,19 +23,19 @@ func newEmptyInformer(k kind) *emptyInformer {
 	return &emptyInformer{
 		store: toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc,
 			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
-		done: alreadyDone("empty informer of " + k.String()),
+		done: AlreadyDone("empty informer of " + k.String()),
 	}
 }
 
-// emptyRegistration is the registration of a handler that is never called. Each is a distinct
+// EmptyRegistration is the registration of a handler that is never called. Each is a distinct
 // pointer.
-type emptyRegistration struct{ done toolscache.DoneChecker }
+type EmptyRegistration struct{ Done toolscache.DoneChecker }
 
-func (*emptyRegistration) HasSynced() bool                            { return true }
-func (r *emptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.done }
+func (*EmptyRegistration) HasSynced() bool                            { return true }
+func (r *EmptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.Done }
 
-// alreadyDone is a checker that is always done. The string is its name.
-type alreadyDone string
+// AlreadyDone is a checker that is always done. The string is its name.
+type AlreadyDone string
 
 var closedChannel = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -43,11 +43,11 @@ var closedChannel = func() <-chan struct{} {
 	return c
 }()
 
-func (d alreadyDone) Name() string        { return string(d) }
-func (alreadyDone) Done() <-chan struct{} { return closedChannel }
+func (d AlreadyDone) Name() string        { return string(d) }
+func (AlreadyDone) Done() <-chan struct{} { return closedChannel }
 
 func (e *emptyInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &emptyRegistration{done: e.done}, nil
+	return &EmptyRegistration{Done: e.done}, nil
 }
 
 func (e *emptyInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {

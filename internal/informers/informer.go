@@ -64,7 +64,7 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 		return nil, ErrClosed
 	}
 	if i.scope.deaf {
-		return &emptyRegistration{done: alreadyDone("ignored handler of " + i.kind.String())}, nil
+		return &EmptyRegistration{Done: AlreadyDone("ignored handler of " + i.kind.String())}, nil
 	}
 	if options.Logger == nil {
 		options.Logger = &i.scope.source.logger

@@ -31,7 +31,7 @@ func newLateInformer(k kind) *lateInformer { return &lateInformer{emptyInformer:
 // lateRegistration is a handler that was added before there was a shared informer. It counts as
 // synced: there was nothing to report.
 type lateRegistration struct {
-	emptyRegistration
+	EmptyRegistration
 	handler toolscache.ResourceEventHandler
 	options toolscache.HandlerOptions
 	// current is the registration at the shared informer, nil until there is one.
@@ -69,7 +69,7 @@ func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEve
 	if !l.isEmpty() {
 		return l.current().AddEventHandlerWithOptions(handler, options)
 	}
-	r := &lateRegistration{emptyRegistration: emptyRegistration{done: l.done}, handler: handler, options: options}
+	r := &lateRegistration{EmptyRegistration: EmptyRegistration{Done: l.done}, handler: handler, options: options}
 	l.waiting = append(l.waiting, r)
 	return r, nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/informers/fixed"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
@@ -71,7 +72,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
-	source := informers.NewSource(managerCache{objects: objects}, everyKind(), scheme.Scheme, logr.Discard())
+	source := informers.NewSource(managerCache{objects: objects}, fixed.Kinds(), scheme.Scheme, logr.Discard())
 	l.Informers, l.scope = source, source.NewScope()
 	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister(), Groups: l.Groups})
 	decisions := algorithm.Config{Snapshot: l.Snapshot}

@@ -5,7 +5,6 @@ package sidebyside
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/informers"
 )
 
 // Objects holds the stores of informers that never run. kube-scheduler reads them through
@@ -36,65 +37,32 @@ type managerCache struct {
 }
 
 func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
-	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
-	if err != nil {
-		return nil, err
-	}
-	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
-	generic, err := c.objects.ForResource(resource)
-	if err != nil {
-		return nil, err
-	}
-	return filled{generic.Informer()}, nil
+	informer, err := c.objects.informer(obj)
+	return filled{informer}, err
 }
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }
 
-// everyKind returns the mapper of an API server that serves every kind.
-var everyKind = sync.OnceValue(func() meta.RESTMapper {
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind := range scheme.Scheme.AllKnownTypes() {
-		mapper.Add(kind, meta.RESTScopeNamespace)
-	}
-	return mapper
-})
+const done informers.AlreadyDone = "filled by hand"
 
 // filled is an informer that counts as synced, because its store is complete. It never calls its
 // handlers.
 type filled struct{ toolscache.SharedIndexInformer }
 
 func (filled) HasSynced() bool                                                      { return true }
-func (filled) HasSyncedChecker() toolscache.DoneChecker                             { return done{} }
+func (filled) HasSyncedChecker() toolscache.DoneChecker                             { return done }
 func (filled) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 func (filled) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &registration{}, nil
+	return &informers.EmptyRegistration{Done: done}, nil
 }
 
 func (filled) AddEventHandlerWithResyncPeriod(toolscache.ResourceEventHandler, time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &registration{}, nil
+	return &informers.EmptyRegistration{Done: done}, nil
 }
 
 func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler, toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &registration{}, nil
+	return &informers.EmptyRegistration{Done: done}, nil
 }
-
-// registration is the registration of a handler that has seen everything. Each is a distinct
-// pointer.
-type registration struct{ _ byte }
-
-func (*registration) HasSynced() bool                          { return true }
-func (*registration) HasSyncedChecker() toolscache.DoneChecker { return done{} }
-
-type done struct{}
-
-var closed = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-func (done) Name() string          { return "filled by hand" }
-func (done) Done() <-chan struct{} { return closed }
 
 // Put adds objects, or newer versions of them.
 func (a Objects) Put(objects ...runtime.Object) error {
@@ -120,6 +88,14 @@ func (a Objects) Remove(obj runtime.Object) error {
 }
 
 func (a Objects) store(obj runtime.Object) (toolscache.Indexer, error) {
+	informer, err := a.informer(obj)
+	if err != nil {
+		return nil, err
+	}
+	return informer.GetIndexer(), nil
+}
+
+func (a Objects) informer(obj runtime.Object) (toolscache.SharedIndexInformer, error) {
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, err
@@ -129,5 +105,5 @@ func (a Objects) store(obj runtime.Object) (toolscache.Indexer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return generic.Informer().GetIndexer(), nil
+	return generic.Informer(), nil
 }

@@ -63,15 +63,19 @@ func latencies(r *report.Report, pending []string) report.Table {
 		rows := r.Rows.Where("pending", kind)
 		cells := []string{kind, fmt.Sprint(len(rows[0].Values[decision]))}
 		for _, value := range []string{decision, request, build, standstill, checkedAgain} {
-			var quantiles []string
-			for _, share := range []float64{0.5, 0.99, 1} {
-				quantiles = append(quantiles, report.Number(rows.Quantile(value, share)))
-			}
-			cells = append(cells, strings.Join(quantiles, " / "))
+			cells = append(cells, quantiles(rows, value, 0.5, 0.99, 1))
 		}
 		t.Add(cells...)
 	}
 	return t
+}
+
+func quantiles(rows report.Rows, value string, shares ...float64) string {
+	var cells []string
+	for _, share := range shares {
+		cells = append(cells, report.Number(rows.Quantile(value, share)))
+	}
+	return strings.Join(cells, " / ")
 }
 
 func untilReported(r *report.Report, all []string) report.Table {
@@ -84,11 +88,7 @@ func untilReported(r *report.Report, all []string) report.Table {
 		rows := r.Rows.Where("while", while)
 		cells := []string{while, fmt.Sprint(len(rows[0].Values[statusReported]))}
 		for _, value := range []string{swappedIn, statusReported, request} {
-			var quantiles []string
-			for _, share := range []float64{0.5, 0.95, 0.99, 1} {
-				quantiles = append(quantiles, report.Number(rows.Quantile(value, share)))
-			}
-			cells = append(cells, strings.Join(quantiles, " / "))
+			cells = append(cells, quantiles(rows, value, 0.5, 0.95, 0.99, 1))
 		}
 		t.Add(append(cells, report.Number(rows.Median(allWritten)), report.Number(rows.Median(allProgrammed)))...)
 	}

@@ -36,11 +36,11 @@ func NewSource(objects []client.Object) (*informers.Source, error) {
 			return nil, fmt.Errorf("adding %s %s: %w", object.GetNamespace(), object.GetName(), err)
 		}
 	}
-	return informers.NewSource(c, kinds(), scheme.Scheme, logr.Discard()), nil
+	return informers.NewSource(c, Kinds(), scheme.Scheme, logr.Discard()), nil
 }
 
-// kinds returns the mapper of an API server that serves the kinds of client-go.
-var kinds = sync.OnceValue(func() meta.RESTMapper {
+// Kinds returns the mapper of an API server that serves the kinds of client-go.
+var Kinds = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range scheme.Scheme.AllKnownTypes() {
 		mapper.Add(kind, meta.RESTScopeNamespace)
@@ -76,12 +76,14 @@ func (c *cache) informerOf(object client.Object) (*informer, error) {
 	return c.informers[kind], nil
 }
 
+const unchanged informers.AlreadyDone = "objects that do not change"
+
 // informer is an informer that never runs. Its store is complete when a handler is added, which
 // gets the objects at once.
 type informer struct{ toolscache.SharedIndexInformer }
 
 func (*informer) HasSynced() bool                          { return true }
-func (*informer) HasSyncedChecker() toolscache.DoneChecker { return alreadyDone }
+func (*informer) HasSyncedChecker() toolscache.DoneChecker { return unchanged }
 
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	r := &registration{done: make(chan struct{})}
@@ -122,11 +124,5 @@ func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return checke
 // checker reports that a channel is closed.
 type checker struct{ done <-chan struct{} }
 
-func (checker) Name() string            { return "objects that do not change" }
+func (checker) Name() string            { return string(unchanged) }
 func (c checker) Done() <-chan struct{} { return c.done }
-
-var alreadyDone = func() checker {
-	done := make(chan struct{})
-	close(done)
-	return checker{done}
-}()
