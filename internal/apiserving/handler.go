@@ -205,8 +205,8 @@ func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesN
 }
 
 // beginExplaining limits the explanations and lists that are made at the same time, and the time of
-// each, and asks whether the user may list nodes. Who may not cannot ask about a node either, unless
-// that is "". If it returns no error, leave must be called.
+// each, and asks whether the user may list nodes. A user who may not cannot ask about a node
+// either: node must be "" then. If it returns no error, leave must be called.
 func (h *Handler) beginExplaining(ctx context.Context, node string) (_ context.Context, leave func(), seesNodes bool, err error) {
 	select {
 	case h.explaining <- struct{}{}:

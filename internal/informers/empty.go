@@ -31,7 +31,10 @@ func newEmptyInformer(k kind) *emptyInformer {
 // pointer.
 type EmptyRegistration struct{ Done toolscache.DoneChecker }
 
-func (*EmptyRegistration) HasSynced() bool                            { return true }
+// HasSynced implements ResourceEventHandlerRegistration.
+func (*EmptyRegistration) HasSynced() bool { return true }
+
+// HasSyncedChecker implements ResourceEventHandlerRegistration.
 func (r *EmptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.Done }
 
 // AlreadyDone is a checker that is always done. The string is its name.
@@ -43,7 +46,10 @@ var closedChannel = func() <-chan struct{} {
 	return c
 }()
 
-func (d AlreadyDone) Name() string        { return string(d) }
+// Name implements DoneChecker.
+func (d AlreadyDone) Name() string { return string(d) }
+
+// Done implements DoneChecker.
 func (AlreadyDone) Done() <-chan struct{} { return closedChannel }
 
 func (e *emptyInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {

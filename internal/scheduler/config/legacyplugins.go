@@ -34,7 +34,7 @@ func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugi
 		case inMultiPoint.Has(plugin.Name):
 			out.MultiPoint.Enabled = append(out.MultiPoint.Enabled, plugin)
 		case !servesPredicates.Has(plugin.Name):
-			// It never belonged to a predicate, but without it today's pods would be placed wrongly.
+			// It never belonged to a predicate. Without it, today's pods would be placed wrongly.
 			deciding, _ := legacyPoints(plugin.Name)
 			enable(out, deciding, schedconfig.Plugin{Name: plugin.Name})
 		}

@@ -160,8 +160,8 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
-// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched takes their
-// place: it places groups of pods by itself.
+// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched takes
+// their place: it places groups of pods by itself.
 var gated = sets.New(names.GangScheduling, names.PodGroupPodsCount, names.TopologyPlacementGenerator)
 
 // PluginNames returns the names of registered plugins that a profile may use, sorted: those that do

@@ -76,6 +76,7 @@ var (
 	// thousands of pods.
 	ReloadStandstill = newHistogram("livesched_reload_standstill_duration_seconds", 0.00001,
 		"Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, so that no pod could be taken from it.")
+	// Profiles is the number of active profiles.
 	Profiles = newGauge("livesched_profiles",
 		"Number of scheduler profiles that pods are being scheduled with.")
 
@@ -145,6 +146,7 @@ const (
 )
 
 var (
+	// FastPathMemory and FastPathMemoryLimit are in bytes.
 	FastPathMemory = newGauge("livesched_fast_path_memory_bytes",
 		"Memory of the answers of plugins that the fast path keeps, estimated.")
 	FastPathMemoryLimit = newGauge("livesched_fast_path_memory_limit_bytes",
@@ -164,6 +166,7 @@ var (
 	// failed, otherwise 0. Package extender deletes the series of extenders that no profile has.
 	ExtenderCircuitOpen = newGaugeVec("livesched_extender_circuit_open",
 		"1 while a verb of an extender is not called because its last calls failed, otherwise 0. Pods that need the extender fail during that time, unless it is ignorable.", "policy", "extender", "verb")
+	// ExtenderFailures counts the calls that got no valid answer.
 	ExtenderFailures = newCounterVec("livesched_extender_failures_total",
 		"Number of calls of extenders that failed: no valid answer in time. An error that an extender reports in a valid answer is not counted.", "policy", "extender", "verb")
 )
