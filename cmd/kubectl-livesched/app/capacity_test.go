@@ -123,7 +123,7 @@ func TestPrintTheGroupThatThePodNames(t *testing.T) {
 		named *v1alpha1.NamedPodGroup
 		want  []string
 	}{
-		{&v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupTogether, MinMember: 64}, []string{"Room for 2 more groups of 64 pods", "is that of the PodGroup train in the cluster."}},
+		{&v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupTogether, MinMember: 64}, []string{"Room for 2 more groups of 64 pods", "comes from the PodGroup train in the cluster."}},
 		{&v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupOneByOne}, []string{"Room for 9 more pods", "schedule them one by one"}},
 		{&v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupLeftToPlugin}, []string{"Room for 9 more pods", "a plugin of the profile"}},
 		{&v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupNotFound}, []string{"Room for 9 more pods", "neither in the cluster nor in a file", "as if they were in no group"}},
