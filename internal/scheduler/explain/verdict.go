@@ -296,8 +296,8 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 }
 
 // mayFitOnEmptied returns the nodes on which the pod might fit if they had no pods, and some of
-// them, of each group. InterPodAffinity reports required affinity as unresolvable. A pod that matches
-// its own affinity can still be placed if no other pod matches.
+// them, of each group. InterPodAffinity reports required affinity as unresolvable. A pod that
+// matches its own affinity can still be placed if no other pod matches.
 func (e *explainer) mayFitOnEmptied() (all, some []string) {
 	if slices.ContainsFunc(e.everywhere, isUnresolvable) {
 		return nil, nil

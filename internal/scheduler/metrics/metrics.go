@@ -110,6 +110,7 @@ var (
 	// lack bindings or allocated devices of the last leader.
 	CatchingUp = newGauge("livesched_takeover_catching_up",
 		"1 while a new leader waits until its cache has the bindings and resource claims of the last leader, otherwise 0. No pods are scheduled during that time.")
+	// EventsLost counts the Events that were not written.
 	EventsLost = newCounterVec("livesched_events_lost_total",
 		"Number of Events that were not written: 'full' because too many waited, 'refused' by the API server or after minutes without an answer, 'stopped' because the process ended.", "reason")
 )
@@ -149,14 +150,19 @@ var (
 	// FastPathMemory and FastPathMemoryLimit are in bytes.
 	FastPathMemory = newGauge("livesched_fast_path_memory_bytes",
 		"Memory of the answers of plugins that the fast path keeps, estimated.")
+	// FastPathMemoryLimit is the limit of FastPathMemory.
 	FastPathMemoryLimit = newGauge("livesched_fast_path_memory_limit_bytes",
 		"Limit of livesched_fast_path_memory_bytes (--fast-path-memory-limit).")
+	// FastPathClasses is the number of classes of pods that the fast path knows.
 	FastPathClasses = newGauge("livesched_fast_path_classes",
 		"Number of classes of pods for which the fast path keeps answers of plugins.")
+	// FastPathLabelKeys is the number of label keys that tell classes apart.
 	FastPathLabelKeys = newGauge("livesched_fast_path_label_keys",
 		"Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods. Above 256, all labels do.")
+	// ClassLookups counts the searches for the class of a pod.
 	ClassLookups = newCounterVec("livesched_fast_path_class_lookups_total",
 		"Number of lookups of pods' classes, by result: 'hit', 'new', or 'evicted' if the class was evicted not long ago because of the memory limit.", "result")
+	// FastPathEvictions counts what the fast path forgot for want of memory.
 	FastPathEvictions = newCounter("livesched_fast_path_evictions_total",
 		"Number of classes of pods that the fast path has evicted because of its memory limit.")
 )
