@@ -92,7 +92,7 @@ func (w *world) start(name string) *replica {
 func (w *world) isCut() bool {
 	stalled := w.stall.Load()
 	for w.stall.Load() {
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // of the bubble
 	}
 	return stalled || w.cut.Load()
 }

@@ -179,8 +179,8 @@ func (t *Topology) Candidates(nodes []fwk.NodeInfo, w *Wanted) (domains []Domain
 }
 
 // CandidatesWithout is Candidates for a group for which other pods may leave: nodes are Freed. The
-// domains with the most room as they are come first, since they need the fewest evictions. Nobody
-// leaves for a topology that is only preferred.
+// domains with the most room as they are come first, since they need the fewest evictions. No pod
+// is evicted for a topology that is only preferred.
 func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
 	if w.Demand != nil && w.Demand.measure(nodes).room < w.Needed {
 		return nil
