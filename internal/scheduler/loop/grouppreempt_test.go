@@ -330,7 +330,9 @@ func (w *groupWorld) state() map[string][]string {
 	return state
 }
 
-func TestAGroupWaitsForItsVictims(t *testing.T) {
+// newWorldOfVictims returns a world with a group of two, for which low-n1 and low-n2 were evicted.
+// low-n1 is gone, and there is another node n3.
+func newWorldOfVictims(t *testing.T) *groupWorld {
 	w := newGroupWorld(t)
 	for _, n := range []string{"n1", "n2"} {
 		w.addNode(n, "1")
@@ -342,8 +344,12 @@ func TestAGroupWaitsForItsVictims(t *testing.T) {
 	w.Expect(w.evicted()).To(HaveLen(2))
 	w.gone("low-n1")
 	w.addNode("n3", "1")
-	w.addRunning("other", "n3", "1", 10)
+	return w
+}
 
+func TestAGroupWaitsForItsVictims(t *testing.T) {
+	w := newWorldOfVictims(t)
+	w.addRunning("other", "n3", "1", 10)
 	w.retry()
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.Expect(w.reasons["m0"]).To(ContainSubstring("terminating pod"))
@@ -372,17 +378,7 @@ func TestAVictimThatCannotEnd(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newGroupWorld(t)
-			for _, n := range []string{"n1", "n2"} {
-				w.addNode(n, "1")
-				w.addRunning("low-"+n, n, "1", 10)
-			}
-			w.setMinMember(2)
-			w.addMembers(2)
-			w.Expect(w.schedule()).To(BeEmpty())
-			w.Expect(w.evicted()).To(HaveLen(2))
-			w.gone("low-n1")
-			w.addNode("n3", "1")
+			w := newWorldOfVictims(t)
 			w.addRunning("other", "n3", "1", 50)
 			w.terminate("low-n2", 30*time.Second)
 			w.retry()
