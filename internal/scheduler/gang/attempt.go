@@ -293,7 +293,7 @@ func (a *Attempt) want() *podgroup.Wanted {
 	if a.wanted == nil {
 		a.wanted = &podgroup.Wanted{Needed: a.Needed, On: a.On}
 		if a.Profile.FitsResources() {
-			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits)
+			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits, a.Profile.ScoredResources())
 		}
 	}
 	a.wanted.First = a.Nominated

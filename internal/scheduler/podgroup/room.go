@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
@@ -22,12 +24,13 @@ type Demand struct {
 	classes []class
 	// others is the number of pods of further classes.
 	others int
+	scored []schedconfig.ResourceSpec
 }
 
 // class is pods that are like one of them.
 type class struct {
 	one     *corev1.Pod
-	request fwk.Resource
+	request fwk.PodResource
 	// extended are the extended resources that count.
 	extended []extended
 	admits   func(node fwk.NodeInfo) bool
@@ -42,18 +45,20 @@ type extended struct {
 
 // NewDemand returns the demand of pods. counts selects the extended resources that the plugin
 // NodeResourcesFit checks on every node. admits returns the nodes that a pod may be on, as far as
-// filters go that look at the object of a node only.
+// filters go that look at the object of a node only. scored are the resources whose allocated share
+// ranks domains.
 func NewDemand(
 	pods []fwk.PodInfo, counts func(corev1.ResourceName) bool, admits func(*corev1.Pod) func(fwk.NodeInfo) bool,
+	scored []schedconfig.ResourceSpec,
 ) *Demand {
-	d := &Demand{}
+	d := &Demand{scored: scored}
 	for _, pod := range pods {
 		d.add(pod)
 	}
 	for i := range d.classes {
 		c := &d.classes[i]
 		c.admits = admits(c.one)
-		for name, want := range c.request.GetScalarResources() {
+		for name, want := range c.request.Resource.GetScalarResources() {
 			if want > 0 && counts(name) {
 				c.extended = append(c.extended, extended{name, want})
 			}
@@ -74,7 +79,7 @@ func (d *Demand) add(info fwk.PodInfo) {
 		d.others++
 		return
 	}
-	d.classes = append(d.classes, class{one: pod, request: info.CalculateResource().Resource, pods: 1})
+	d.classes = append(d.classes, class{one: pod, request: info.CalculateResource(), pods: 1})
 }
 
 // Room returns how many of the pods have room on nodes at most, as far as resources go: no way to
@@ -94,11 +99,14 @@ type measured struct {
 	// capacity is how many pods like these have room there if there were more of them. It tells
 	// which nodes have more room than others.
 	capacity int
+	// allocated is the share of the scored resources that is allocated after the pods are placed.
+	allocated int64
 }
 
 // measure returns the room on nodes.
 func (d *Demand) measure(nodes []fwk.NodeInfo) measured {
 	m := measured{fits: d.others, room: d.others}
+	placed := make([]int, len(d.classes))
 	for i := range d.classes {
 		c := &d.classes[i]
 		fits, room := 0, 0
@@ -110,11 +118,58 @@ func (d *Demand) measure(nodes []fwk.NodeInfo) measured {
 				}
 			}
 		}
+		placed[i] = min(room, c.pods)
 		m.fits += min(fits, c.pods)
-		m.room += min(room, c.pods)
+		m.room += placed[i]
 		m.capacity += room
 	}
+	m.allocated = d.allocated(nodes, placed)
 	return m
+}
+
+// allocated returns the share of the scored resources of nodes that is allocated after the given
+// number of pods of each class is placed there, in percent. It is the score of kube-scheduler's
+// plugin NodeResourcesFit for a placement (noderesources/resource_allocation.go, scorePlacement):
+// the mean of the resources by their weight, without resources that no node has, and extended ones
+// that no pod requests.
+func (d *Demand) allocated(nodes []fwk.NodeInfo, placed []int) int64 {
+	var sum, weights int64
+	for _, r := range d.scored {
+		name := corev1.ResourceName(r.Name)
+		var used, total int64
+		for i := range d.classes {
+			request := &d.classes[i].request
+			used += int64(placed[i]) * amount(name, request.Resource, request.Non0CPU, request.Non0Mem)
+		}
+		if used == 0 && schedutil.IsScalarResourceName(name) {
+			continue
+		}
+		for _, node := range nodes {
+			allocatable, least := node.GetAllocatable(), node.GetNonZeroRequested()
+			if has := amount(name, allocatable, allocatable.GetMilliCPU(), allocatable.GetMemory()); has > 0 {
+				total += has
+				used += amount(name, node.GetRequested(), least.GetMilliCPU(), least.GetMemory())
+			}
+		}
+		if total > 0 {
+			sum += min(used, total) * fwk.MaxNodeScore / total * r.Weight
+			weights += r.Weight
+		}
+	}
+	return sum / max(weights, 1)
+}
+
+// amount returns how much of a resource there is, where CPU and memory are known.
+func amount(name corev1.ResourceName, of fwk.Resource, cpu, memory int64) int64 {
+	switch name {
+	case corev1.ResourceCPU:
+		return cpu
+	case corev1.ResourceMemory:
+		return memory
+	case corev1.ResourceEphemeralStorage:
+		return of.GetEphemeralStorage()
+	}
+	return of.GetScalarResources()[name]
 }
 
 // On returns the room of a node for pods like these, if it admits them.
@@ -136,16 +191,17 @@ func (c *class) room(nodes []fwk.NodeInfo) int {
 func (c *class) roomOn(node fwk.NodeInfo) int {
 	allocatable, requested := node.GetAllocatable(), node.GetRequested()
 	room := int64(math.MaxInt32)
+	want := c.request.Resource
 	// restrict reports whether there is room, as far as it knows.
-	restrict := func(want, total, used int64) bool {
-		if want > 0 {
-			room = min(room, (total-used)/want)
+	restrict := func(each, total, used int64) bool {
+		if each > 0 {
+			room = min(room, (total-used)/each)
 		}
 		return room > 0
 	}
-	if !restrict(c.request.GetMilliCPU(), allocatable.GetMilliCPU(), requested.GetMilliCPU()) ||
-		!restrict(c.request.GetMemory(), allocatable.GetMemory(), requested.GetMemory()) ||
-		!restrict(c.request.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), requested.GetEphemeralStorage()) {
+	if !restrict(want.GetMilliCPU(), allocatable.GetMilliCPU(), requested.GetMilliCPU()) ||
+		!restrict(want.GetMemory(), allocatable.GetMemory(), requested.GetMemory()) ||
+		!restrict(want.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), requested.GetEphemeralStorage()) {
 		return 0
 	}
 	for _, x := range c.extended {

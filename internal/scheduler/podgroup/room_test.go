@@ -76,7 +76,7 @@ func TestRoom(t *testing.T) {
 		for _, list := range test.pods {
 			pods = append(pods, podWith(t, list))
 		}
-		if got := NewDemand(pods, test.counts, everyNode).Room(test.nodes); got != test.want {
+		if got := NewDemand(pods, test.counts, everyNode, cpuAndMemory).Room(test.nodes); got != test.want {
 			t.Errorf("%s: there is room for %d, want %d", name, got, test.want)
 		}
 	}
@@ -102,9 +102,9 @@ func TestRoomIsNeverTooSmall(t *testing.T) {
 		for range 1 + random.IntN(8) {
 			nodes = append(nodes, nodeWith(resources(random.IntN(12), random.IntN(16), random.IntN(6), 1+random.IntN(10))))
 		}
-		room, placed := NewDemand(pods, everyResource, everyNode).Room(nodes), 0
+		room, placed := NewDemand(pods, everyResource, everyNode, cpuAndMemory).Room(nodes), 0
 		for _, pod := range pods {
-			single := NewDemand([]fwk.PodInfo{pod}, everyResource, everyNode)
+			single := NewDemand([]fwk.PodInfo{pod}, everyResource, everyNode, cpuAndMemory)
 			for _, i := range random.Perm(len(nodes)) {
 				if single.Room(nodes[i:i+1]) == 1 {
 					nodes[i].(*schedframework.NodeInfo).AddPodInfo(pod)

@@ -147,9 +147,10 @@ type Wanted struct {
 }
 
 // Candidates returns the domains in which a group may be placed, in the order in which to try them:
-// the nearest ones first, among these the ones that have room for the most pods of the group, and
-// then those with the least room, so that large ones stay free for large groups. If the resources
-// suffice somewhere, but only on nodes that do not admit the pods, that is the domain with the most
+// the nearest ones first, among these the ones that have room for the most pods of the group, then
+// those of which the largest share is allocated, and then those with the least room, so that large
+// ones stay free for large groups. kube-scheduler's plugins PodGroupPodsCount and NodeResourcesFit
+// score placements by the first two; it adds the scores up. If the resources suffice somewhere, but only on nodes that do not admit the pods, that is the domain with the most
 // room: there, the pods find out why they do not fit.
 //
 // most is the most room that a domain has if none has enough.
@@ -197,7 +198,7 @@ func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
 			for i, node := range p.nodes {
 				p.nodes[i] = Current(node)
 			}
-			p.capacity = -w.Demand.measure(p.nodes).capacity
+			p.capacity, p.allocated = -w.Demand.measure(p.nodes).capacity, 0
 		}
 		level = append(level, p)
 	}
@@ -208,7 +209,7 @@ func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
 func ordered(parts []part) []Domain {
 	slices.SortFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(b.first, a.first), cmp.Compare(b.room, a.room),
-			cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+			cmp.Compare(b.allocated, a.allocated), cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
 	})
 	domains := make([]Domain, len(parts))
 	for i := range parts {

@@ -135,7 +135,7 @@ func TestCandidates(t *testing.T) {
 		most     int
 	}{
 		"none":                           {Topology{}, 3, nil, nil, "*", 0},
-		"the smallest first":             {Topology{Required: "rack"}, 3, nil, nil, "rack=c rack=a", 6},
+		"the most allocated first":       {Topology{Required: "rack"}, 3, nil, nil, "rack=c rack=a", 6},
 		"one with room for all first":    {Topology{Required: "rack"}, 2, nil, nil, "rack=c rack=a rack=b", 6},
 		"no rack is large enough":        {Topology{Required: "rack"}, 9, nil, nil, "", 5},
 		"where others are":               {Topology{Required: "rack"}, 2, []string{"b1"}, nil, "rack=b", 2},
@@ -151,7 +151,7 @@ func TestCandidates(t *testing.T) {
 			pods = append(pods, podWith(t, resources(1, 1, 0, 0)))
 		}
 		domains, most := test.topology.Candidates(nodes, &Wanted{
-			Demand: NewDemand(pods, everyResource, everyNode), Needed: test.needed, On: sets.New(test.on...), First: sets.New(test.first...),
+			Demand: NewDemand(pods, everyResource, everyNode, cpuAndMemory), Needed: test.needed, On: sets.New(test.on...), First: sets.New(test.first...),
 		})
 		var got []string
 		for _, domain := range domains {

@@ -27,13 +27,30 @@ func (p *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
 	if !v1helper.IsExtendedResourceName(name) {
 		return true
 	}
-	for _, c := range p.Config.Config.PluginConfig {
-		if args, ok := c.Args.(*schedconfig.NodeResourcesFitArgs); ok && len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
-			return false // which of them is for the plugin to know
-		}
+	if args := p.fitArgs(); len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
+		return false // only the plugin knows which of them
 	}
 	devices := p.handle.SharedDRAManager()
 	return devices == nil || devices.DeviceClassResolver().GetDeviceClass(name) == nil
+}
+
+// ScoredResources returns the resources by which the plugin NodeResourcesFit scores placements of
+// groups.
+func (p *Instance) ScoredResources() []schedconfig.ResourceSpec {
+	if strategy := p.fitArgs().ScoringStrategy; strategy != nil {
+		return strategy.Resources
+	}
+	return nil
+}
+
+// fitArgs returns the arguments of the plugin NodeResourcesFit, which are empty without it.
+func (p *Instance) fitArgs() *schedconfig.NodeResourcesFitArgs {
+	for _, c := range p.Config.Config.PluginConfig {
+		if args, ok := c.Args.(*schedconfig.NodeResourcesFitArgs); ok {
+			return args
+		}
+	}
+	return &schedconfig.NodeResourcesFitArgs{}
 }
 
 // ofNodes are the plugins whose answers depend on the pod and the object of the node only.

@@ -11,8 +11,6 @@ import (
 
 // The entries have the names of kube-scheduler's own cases, in
 // test/integration/scheduler/podgroup/topology_aware_scheduling/tas_test.go of Kubernetes 1.36.
-// "MostAllocated" in comments is how kube-scheduler scores racks: by the share that is taken.
-// livesched takes the rack with the least free room. Where the two differ, a comment says so.
 var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordered, func() {
 	inGroups()
 
@@ -35,13 +33,11 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6"),
 			gang("pg1", 3, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3")),
-		// Racks 1 and 2 have the same free room. kube-scheduler takes rack 2, of which more is
-		// taken. To livesched they are equal, and better than rack 3, which has more free room.
 		Entry("gang schedules on a single rack, choosing placement with highest allocation percentage (default placement scoring algorithm) with pre-existing pods in cluster",
 			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6", "n7", "n8"), rack("2", "4", "n9"),
 			taken("existing1", "n3", "2"), taken("existing2", "n8", "1"),
 			gang("pg1", 3, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
-			boundIn("rack", "1", "p1", "p2", "p3")),
+			boundIn("rack", "2", "p1", "p2", "p3")),
 		Entry("two gangs schedule consecutively, each on a separate rack",
 			rack("1", "1", "n1", "n2", "n3"), rack("1", "2", "n4", "n5"),
 			gang("pg1", 3, "rack"), pods("pg1", "2", "p1", "p2", "p3"),
