@@ -27,7 +27,7 @@ var exceptions = []exception{
 	except(`verify-release|release`, `^(git|sha256sum|base64) `, "needs a release: make test-release signs and verifies one"),
 	except(`quickstart`, `^source |^kubectl `, "uses the cluster of a quickstart"),
 	except(`README`, `^source |^kubectl livesched (explain|simulate) `, "make test-tutorials gives the tour, which runs it"),
-	except(`recipes`, ``, "test/e2e/recipes applies each recipe, and looks where its pods are"),
+	except(`recipes`, ``, "test/e2e/profiles applies each recipe, and looks where its pods are"),
 	except(`helm`, ``, "make test-chart installs, upgrades, rolls back and removes the chart"),
 	except(`reference/kubectl`, ``, "shows one state of a cluster: the tests of each command make such states"),
 	except(`pod-groups`, `^kubectl get pg `, "shows the status of a group: test/e2e/podgroups tests it"),

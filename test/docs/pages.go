@@ -14,7 +14,7 @@
 //	layers_test.go     imports go downwards, in the order of internal/layers.txt
 //	names_test.go      reasons, verdicts, metrics, flags and packages exist, and are all described
 //
-// The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/recipes
+// The suite of kubectl livesched takes all other steps, on a real API server. test/e2e/profiles
 // applies the recipes, and test/tutorials follows the tutorials.
 package docs
 

@@ -6,8 +6,27 @@ package objects
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
+
+// Stored returns a pod as the API server stores it: its UID is its name.
+func Stored(namespace, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}}
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
+
+// Edited returns a copy of a pod with changes.
+func Edited(pod *corev1.Pod, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod = pod.DeepCopy()
+	for _, change := range changes {
+		change(pod)
+	}
+	return pod
+}
 
 // PodOf returns a small pod of the namespace default with a scheduler name. It ends immediately
 // when it is deleted.

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // The benchmarks run the same operations on this cache and on kube-scheduler's, one after the other
@@ -146,7 +148,7 @@ func measured(b *testing.B, n int, run func()) {
 func pending(template *corev1.Pod, n int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
-		pods[i] = edited(template, func(p *corev1.Pod) { p.UID = newPod(fmt.Sprintf("p%d", i), "").UID })
+		pods[i] = objects.Edited(template, func(p *corev1.Pod) { p.UID = newPod(fmt.Sprintf("p%d", i), "").UID })
 	}
 	return pods
 }
@@ -175,8 +177,8 @@ func BenchmarkLife(b *testing.B) {
 		pods := pending(template, n)
 		confirmed, ran := make([]*corev1.Pod, n), make([]*corev1.Pod, n)
 		for i := range pods {
-			confirmed[i] = edited(pods[i], onNode(fmt.Sprintf("n%d", i%nodes)))
-			ran[i] = edited(confirmed[i], reported)
+			confirmed[i] = objects.Edited(pods[i], onNode(fmt.Sprintf("n%d", i%nodes)))
+			ran[i] = objects.Edited(confirmed[i], reported)
 		}
 		measured(b, b.N, func() {
 			for i := range pods {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // newFramework builds kube-scheduler's plugins that read NodeInfos and lists, on a snapshot.
@@ -170,7 +172,7 @@ func (c *cluster) reportPods() {
 			continue
 		}
 		edits := []func(*corev1.Pod){running, reported, labelled("a"), labelled("b"), terminating}
-		updated := edited(c.reported[i], edits[random.IntN(len(edits))])
+		updated := objects.Edited(c.reported[i], edits[random.IntN(len(edits))])
 		updated.Status.Conditions = updated.Status.Conditions[:min(1, len(updated.Status.Conditions))]
 		must(c.UpdatePod(quiet, c.reported[i], updated))
 		c.reported[i] = updated
@@ -233,7 +235,7 @@ func (c *cluster) schedule(framework schedframework.Framework, i int) {
 			}
 			return
 		}
-		c.bound <- edited(&assumed)
+		c.bound <- objects.Edited(&assumed)
 	})
 }
 

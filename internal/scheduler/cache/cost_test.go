@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/internal/selfcheck"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // filled returns a cache of that many nodes in three zones with a pod on each, and its snapshot,
@@ -35,7 +36,7 @@ func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 // of this kind of pod when the first one is removed.
 func addAnother(tb testing.TB, c *Cache, pod *corev1.Pod) {
 	tb.Helper()
-	another := edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })
+	another := objects.Edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })
 	if err := c.AddPod(quiet, another); err != nil {
 		tb.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestCost(t *testing.T) {
 		}},
 		{"two status updates and a refresh", 2, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
-			updates := []*corev1.Pod{edited(pod), edited(pod)}
+			updates := []*corev1.Pod{objects.Edited(pod), objects.Edited(pod)}
 			if err := c.AddPod(quiet, updates[1]); err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +181,7 @@ func TestNothingIsRetained(t *testing.T) {
 				}
 				continue
 			}
-			confirmed := edited(pod, running)
+			confirmed := objects.Edited(pod, running)
 			if err := c.AddPod(quiet, confirmed); err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func (w *twin) clone() *twin {
@@ -102,7 +104,7 @@ func TestForkIsOneMoment(t *testing.T) {
 					return
 				default:
 				}
-				pod := edited(old, onNode(fmt.Sprintf("n%d", random.IntN(nodes))))
+				pod := objects.Edited(old, onNode(fmt.Sprintf("n%d", random.IntN(nodes))))
 				if err := c.UpdatePod(quiet, old, pod); err != nil {
 					t.Error(err)
 				}

@@ -17,23 +17,17 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 var quiet = klog.Logger{}
 
 // newPod returns a pod of 100m and 64Mi, named like its UID, changed by edits.
 func newPod(uid, nodeName string, edits ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)},
-		Spec: corev1.PodSpec{
-			NodeName:   nodeName,
-			Containers: []corev1.Container{{Name: "c", Resources: requests("100m", "64Mi")}},
-		},
-	}
-	for _, edit := range edits {
-		edit(pod)
-	}
-	return pod
+	pod := objects.Stored("ns", uid, onNode(nodeName))
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: requests("100m", "64Mi")}}
+	return objects.Edited(pod, edits...)
 }
 
 func requests(cpu, memory string) corev1.ResourceRequirements {
@@ -42,14 +36,6 @@ func requests(cpu, memory string) corev1.ResourceRequirements {
 	}}
 }
 
-// edited returns a changed copy, as an informer delivers an update.
-func edited(pod *corev1.Pod, edits ...func(*corev1.Pod)) *corev1.Pod {
-	pod = pod.DeepCopy()
-	for _, edit := range edits {
-		edit(pod)
-	}
-	return pod
-}
 
 func onNode(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
 

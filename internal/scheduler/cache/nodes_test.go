@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestNodesAndTheirPods(t *testing.T) {
@@ -55,7 +57,7 @@ func TestNodesAndTheirPods(t *testing.T) {
 		if placeholder := f.Dump().Nodes["a"]; placeholder == nil || placeholder.Node() != nil || len(placeholder.Pods) != 2 {
 			t.Errorf("the placeholder: got %v", placeholder)
 		}
-		f.must(f.UpdatePod(quiet, pod, edited(pod, terminating)))
+		f.must(f.UpdatePod(quiet, pod, objects.Edited(pod, terminating)))
 		f.must(f.RemovePod(quiet, pod))
 		f.expectCounts(1, 1, 0)
 		f.must(f.RemovePod(quiet, other))

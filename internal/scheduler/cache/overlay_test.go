@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // overlay opens an overlay, does random things with it while the cluster changes, and commits it or
@@ -134,7 +136,7 @@ func TestCommitOfAnOverlayAssumesAllOrNone(t *testing.T) {
 	f.must(err)
 	f.must(o.Place(infoOf(a), Class{}))
 	f.must(o.Place(infoOf(b), Class{}))
-	f.must(f.AddPod(quiet, edited(b, onNode("m"))))
+	f.must(f.AddPod(quiet, objects.Edited(b, onNode("m"))))
 	if err := o.Commit(); !errors.Is(err, ErrKnownPod) {
 		t.Errorf("the commit: got %v", err)
 	}

@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/interning"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/workload"
 )
 
 func TestAssumedPods(t *testing.T) {
 	queued := newPod("p", "")
-	assumed := edited(queued, onNode("a"))
+	assumed := objects.Edited(queued, onNode("a"))
 
 	t.Run("an assumed pod counts towards its node", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
@@ -37,7 +38,7 @@ func TestAssumedPods(t *testing.T) {
 	t.Run("a pod is assumed once", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.assume(assumed)
-		for _, again := range []*corev1.Pod{assumed, edited(queued, onNode("b"))} {
+		for _, again := range []*corev1.Pod{assumed, objects.Edited(queued, onNode("b"))} {
 			if err := f.AssumePod(quiet, infoOf(again)); !errors.Is(err, ErrKnownPod) {
 				t.Errorf("assuming it again on %s: got %v", again.Spec.NodeName, err)
 			}
@@ -57,7 +58,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectLog("PodRemoved a")
 		f.expectPods("a")
 		f.expectCounts(2, 0, 0)
-		f.assume(edited(queued, onNode("b")))
+		f.assume(objects.Edited(queued, onNode("b")))
 		f.expectLog("PodAdded b")
 	})
 
@@ -72,7 +73,7 @@ func TestAssumedPods(t *testing.T) {
 	t.Run("a pod is forgotten only where it was assumed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
-		if err := f.ForgetPod(quiet, edited(queued, onNode("b"))); !errors.Is(err, ErrNotAssumed) {
+		if err := f.ForgetPod(quiet, objects.Edited(queued, onNode("b"))); !errors.Is(err, ErrNotAssumed) {
 			t.Errorf("got %v", err)
 		}
 		f.expectCounts(1, 1, 1)
@@ -81,7 +82,7 @@ func TestAssumedPods(t *testing.T) {
 	t.Run("a pod that was bound though the bind call failed is not forgotten", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
-		f.must(f.AddPod(quiet, edited(assumed)))
+		f.must(f.AddPod(quiet, objects.Edited(assumed)))
 		if err := f.ForgetPod(quiet, assumed); !errors.Is(err, ErrNotAssumed) {
 			t.Errorf("got %v", err)
 		}
@@ -140,10 +141,10 @@ func TestAssumedPods(t *testing.T) {
 		f.must(f.AssumePodOfClass(quiet, assumed, class))
 		f.expectLog("PodAdded a class7")
 		f.expectPods("a", assumed)
-		confirmed := edited(assumed)
+		confirmed := objects.Edited(assumed)
 		f.must(f.AddPod(quiet, confirmed))
 		f.expectLog()
-		relabelled := edited(confirmed, labelled("x"))
+		relabelled := objects.Edited(confirmed, labelled("x"))
 		f.must(f.UpdatePod(quiet, confirmed, relabelled))
 		f.expectLog("PodRemoved a class7", "PodAdded a")
 		f.must(f.RemovePod(quiet, relabelled))
@@ -158,7 +159,7 @@ func TestConfirmation(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		f.refresh()
-		confirmed := edited(assumed, running)
+		confirmed := objects.Edited(assumed, running)
 		f.must(f.AddPod(quiet, confirmed))
 		generation := f.snapshot.Info(0).Generation
 		f.expectLog()
@@ -192,7 +193,7 @@ func TestConfirmation(t *testing.T) {
 	t.Run("an update confirms as well as an addition", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
-		confirmed := edited(assumed)
+		confirmed := objects.Edited(assumed)
 		f.must(f.UpdatePod(quiet, assumed, confirmed))
 		f.expectCounts(1, 1, 0)
 	})
@@ -201,7 +202,7 @@ func TestConfirmation(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.assume(assumed)
 		f.refresh()
-		elsewhere := edited(assumed, onNode("b"))
+		elsewhere := objects.Edited(assumed, onNode("b"))
 		f.must(f.AddPod(quiet, elsewhere))
 		f.expectLog("PodRemoved a", "PodAdded b")
 		f.expectPods("a")
@@ -218,7 +219,7 @@ func TestConfirmation(t *testing.T) {
 				f := newFixture(t, newNode("a", ""), newNode("b", ""))
 				f.must(f.AssumePodOfClass(quiet, assumed, Class{ID: 7, Like: infoOf(assumed)}))
 				f.refresh()
-				f.must(f.AddPod(quiet, edited(assumed, onNode("b"), tt.change)))
+				f.must(f.AddPod(quiet, objects.Edited(assumed, onNode("b"), tt.change)))
 				f.expectLog("PodRemoved a class7", tt.want)
 			})
 		}
@@ -226,7 +227,7 @@ func TestConfirmation(t *testing.T) {
 
 	t.Run("a pod that is assumed while its object from the informer is compared is confirmed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
-		confirmed := edited(assumed, labelled("x"))
+		confirmed := objects.Edited(assumed, labelled("x"))
 		next, like := f.nextPodInfo(quiet, nil, confirmed)
 		f.assume(assumed)
 		f.storePod(quiet, confirmed, podState{}, next, like)
@@ -239,7 +240,7 @@ func TestConfirmation(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
-		confirmed := edited(assumed)
+		confirmed := objects.Edited(assumed)
 		next, like := f.nextPodInfo(quiet, known.info, confirmed)
 		f.must(f.ForgetPod(quiet, assumed))
 		f.storePod(quiet, confirmed, known, next, like)
@@ -252,9 +253,9 @@ func TestConfirmation(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
-		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
+		f.must(f.AddPod(quiet, objects.Edited(assumed, labelled("x"))))
 		f.refresh()
-		latest := edited(assumed)
+		latest := objects.Edited(assumed)
 		next, like := f.nextPodInfo(quiet, known.info, latest) // the same as the known pod, but not as the current one
 		f.storePod(quiet, latest, known, next, like)
 		f.expectLog("PodRemoved a", "PodAdded a")
@@ -265,7 +266,7 @@ func TestConfirmation(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		f.refresh()
-		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
+		f.must(f.AddPod(quiet, objects.Edited(assumed, labelled("x"))))
 		f.expectLog("PodRemoved a", "PodAdded a")
 	})
 
@@ -289,7 +290,7 @@ func TestConfirmation(t *testing.T) {
 				f := newFixture(t, newNode("a", ""))
 				f.must(f.AssumePodOfClass(quiet, assumed, Class{ID: 7, Like: infoOf(assumed)}))
 				f.refresh()
-				confirmed := edited(assumed, tt.change)
+				confirmed := objects.Edited(assumed, tt.change)
 				f.must(f.AddPod(quiet, confirmed))
 				f.expectLog("PodRemoved a class7", "PodAdded a"+tt.class)
 				f.expectPods("a", confirmed)
@@ -361,7 +362,7 @@ func TestPodUpdates(t *testing.T) {
 			f := newFixture(t, newNode("a", ""))
 			f.must(f.AddPod(quiet, base))
 			f.refresh()
-			updated := edited(base, tt.change)
+			updated := objects.Edited(base, tt.change)
 			f.must(f.UpdatePod(quiet, base, updated))
 			if tt.changed {
 				f.expectLog("PodRemoved a", "PodAdded a")
@@ -379,7 +380,7 @@ func TestPodUpdates(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.must(f.AddPod(quiet, base))
 		f.refresh()
-		moved := edited(base, onNode("b"))
+		moved := objects.Edited(base, onNode("b"))
 		f.must(f.UpdatePod(quiet, base, moved))
 		f.expectLog("PodRemoved a", "PodAdded b")
 		f.expectPods("a")
@@ -388,14 +389,14 @@ func TestPodUpdates(t *testing.T) {
 
 	t.Run("an update of a pod that was never added adds it", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
-		f.must(f.UpdatePod(quiet, base, edited(base)))
+		f.must(f.UpdatePod(quiet, base, objects.Edited(base)))
 		f.expectLog("PodAdded a")
 		f.expectCounts(1, 1, 0)
 	})
 
 	t.Run("a pod that is added twice is there once", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
-		again := edited(base)
+		again := objects.Edited(base)
 		f.must(f.AddPod(quiet, base))
 		f.must(f.AddPod(quiet, again))
 		f.refresh()
@@ -405,7 +406,7 @@ func TestPodUpdates(t *testing.T) {
 	t.Run("a pod recreated under the same name is another pod", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.must(f.AddPod(quiet, base))
-		recreated := edited(base, func(p *corev1.Pod) { p.UID = "p2" })
+		recreated := objects.Edited(base, func(p *corev1.Pod) { p.UID = "p2" })
 		f.must(f.AddPod(quiet, recreated)) // before the deletion of the old one arrives
 		f.refresh()
 		f.expectPods("a", base, recreated)
@@ -417,7 +418,7 @@ func TestPodUpdates(t *testing.T) {
 	t.Run("an update to another UID replaces the pod", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.must(f.AddPod(quiet, base))
-		recreated := edited(base, onNode("b"), func(p *corev1.Pod) { p.UID = "p2" })
+		recreated := objects.Edited(base, onNode("b"), func(p *corev1.Pod) { p.UID = "p2" })
 		f.must(f.UpdatePod(quiet, base, recreated))
 		f.refresh()
 		f.expectPods("a")
@@ -428,7 +429,7 @@ func TestPodUpdates(t *testing.T) {
 	t.Run("an update to another UID that waits for a node leaves neither", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.must(f.AddPod(quiet, base))
-		waiting := edited(base, onNode(""), func(p *corev1.Pod) { p.UID = "p2" })
+		waiting := objects.Edited(base, onNode(""), func(p *corev1.Pod) { p.UID = "p2" })
 		if err := f.UpdatePod(quiet, base, waiting); !errors.Is(err, ErrIncompletePod) {
 			t.Errorf("got %v", err)
 		}
@@ -439,10 +440,10 @@ func TestPodUpdates(t *testing.T) {
 func TestPodRemoval(t *testing.T) {
 	pod := newPod("p", "a")
 	for name, object := range map[string]*corev1.Pod{
-		"with the last state":               edited(pod, running),
-		"with a stale object without node":  edited(pod, onNode("")),
-		"with an object on another node":    edited(pod, onNode("b")),
-		"with an object of earlier request": edited(pod, requesting("1")),
+		"with the last state":               objects.Edited(pod, running),
+		"with a stale object without node":  objects.Edited(pod, onNode("")),
+		"with an object on another node":    objects.Edited(pod, onNode("b")),
+		"with an object of earlier request": objects.Edited(pod, requesting("1")),
 	} {
 		t.Run("a pod is removed "+name, func(t *testing.T) {
 			f := newFixture(t, newNode("a", ""), newNode("b", ""))

@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // signedView is the state at the last check: the signature of each number, in words.
@@ -121,7 +123,7 @@ func TestPodsWithTheSameEffectOnOthersShareASignature(t *testing.T) {
 		f := newFixture(t, newNode("n", ""))
 		f.snapshot.Signatures()
 		f.must(f.AddPod(quiet, base()))
-		f.must(f.AddPod(quiet, edited(base(), test.edit, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" })))
+		f.must(f.AddPod(quiet, objects.Edited(base(), test.edit, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" })))
 		f.refresh()
 		on := f.snapshot.Signatures().On(0)
 		if len(on) != 2 || (on[0] == on[1]) != test.same {
@@ -158,7 +160,7 @@ func TestNewerObjectOfAPodReplacesTheOlder(t *testing.T) {
 	pod := newPod("p", "n", labelled("a"))
 	f.assume(pod)
 	f.refresh()
-	confirmed := edited(pod, running)
+	confirmed := objects.Edited(pod, running)
 	f.must(f.AddPod(quiet, confirmed))
 	f.refresh()
 	if of := x.Of(x.On(0)[0]); reflect.ValueOf(of.Labels).Pointer() != reflect.ValueOf(confirmed.Labels).Pointer() {

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func nodeNames(t *testing.T, list func() ([]fwk.NodeInfo, error)) []string {
@@ -334,7 +336,7 @@ func TestJournal(t *testing.T) {
 		f.must(f.AddPod(quiet, pod))
 		f.refresh()
 		f.must(f.snapshot.Info(0).RemovePod(quiet, pod)) // no caller may do that
-		f.must(f.UpdatePod(quiet, pod, edited(pod, running)))
+		f.must(f.UpdatePod(quiet, pod, objects.Edited(pod, running)))
 		if err := f.UpdateSnapshot(quiet, f.snapshot); err == nil || !strings.Contains(err.Error(), "\"a\"") {
 			t.Errorf("got %v", err)
 		}

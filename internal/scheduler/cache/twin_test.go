@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnode "k8s.io/component-helpers/node/topology"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // twin is the cluster as a few maps and lists that are searched from end to end. After every
@@ -342,7 +344,7 @@ func (tt *twinTest) stepConfirm() {
 	if p == nil {
 		return
 	}
-	confirmed := edited(p.pod, running)
+	confirmed := objects.Edited(p.pod, running)
 	if tt.random.IntN(5) == 0 {
 		confirmed.Spec.NodeName = tt.nodeName()
 		tt.hits["confirmed elsewhere"]++
@@ -364,7 +366,7 @@ func (tt *twinTest) stepAdd() {
 // update reports a change of a pod that was added.
 func (tt *twinTest) update(what string, edits ...func(*corev1.Pod)) {
 	if p := tt.anyPod(func(p *twinPod) bool { return !p.assumed }); p != nil {
-		updated := edited(p.pod, edits...)
+		updated := objects.Edited(p.pod, edits...)
 		tt.did("%s %s", what, p.pod.Name)
 		tt.must(tt.cache.UpdatePod(quiet, p.pod, updated))
 		p.pod = updated
@@ -390,7 +392,7 @@ func (tt *twinTest) stepRemove() {
 	if p := tt.anyPod(func(*twinPod) bool { return true }); p != nil {
 		object := p.pod
 		if tt.random.IntN(3) == 0 {
-			object = edited(object, onNode(tt.pick("", "n0")))
+			object = objects.Edited(object, onNode(tt.pick("", "n0")))
 			tt.hits["stale removal"]++
 		}
 		tt.did("remove %s", object.Name)

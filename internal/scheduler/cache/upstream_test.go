@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // TestAgainstUpstream runs the same operations on kube-scheduler's cache and on this one, within
@@ -136,7 +138,7 @@ func (u *upstreamTest) step() {
 		u.pods[string(pod.UID)], u.assumed[string(pod.UID)] = pod, true
 	case 6:
 		if pod := u.somePod(true); pod != nil {
-			wrong := edited(pod, onNode("elsewhere"))
+			wrong := objects.Edited(pod, onNode("elsewhere"))
 			u.both("forget elsewhere "+pod.Name, u.ours.ForgetPod(quiet, wrong), u.theirs.ForgetPod(quiet, wrong))
 			u.both("forget "+pod.Name, u.ours.ForgetPod(quiet, pod), u.theirs.ForgetPod(quiet, pod))
 			u.drop(pod)
@@ -144,7 +146,7 @@ func (u *upstreamTest) step() {
 		}
 	case 7, 8:
 		if pod := u.somePod(true); pod != nil {
-			confirmed := edited(pod, running)
+			confirmed := objects.Edited(pod, running)
 			if u.random.IntN(4) == 0 {
 				confirmed.Spec.NodeName = u.nodeName()
 			}
@@ -160,7 +162,7 @@ func (u *upstreamTest) step() {
 	case 10, 11:
 		if pod := u.somePod(false); pod != nil {
 			edits := []func(*corev1.Pod){running, reported, terminating, labelled("b"), requesting("300m")}
-			updated := edited(pod, edits[u.random.IntN(len(edits))])
+			updated := objects.Edited(pod, edits[u.random.IntN(len(edits))])
 			u.both("update "+pod.Name, u.ours.UpdatePod(quiet, pod, updated), u.theirs.UpdatePod(quiet, pod, updated))
 			u.pods[string(pod.UID)] = updated
 		}
@@ -168,7 +170,7 @@ func (u *upstreamTest) step() {
 		if pod := u.somePod(u.random.IntN(3) == 0); pod != nil {
 			object := pod
 			if u.random.IntN(3) == 0 {
-				object = edited(pod, onNode(""))
+				object = objects.Edited(pod, onNode(""))
 			}
 			u.both("remove "+pod.Name, u.ours.RemovePod(quiet, object), u.theirs.RemovePod(quiet, object))
 			u.drop(pod)

@@ -28,6 +28,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestMain(m *testing.M) {
@@ -77,10 +78,7 @@ func inFixture(t *testing.T, test func(f *fixture)) {
 
 // bound returns a bound pod.
 func bound(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "50"},
-		Spec:       corev1.PodSpec{NodeName: "n"},
-	}
+	return objects.Stored(metav1.NamespaceDefault, name, func(p *corev1.Pod) { p.ResourceVersion, p.Spec.NodeName = "50", "n" })
 }
 
 // serve makes the API server have bound pods.

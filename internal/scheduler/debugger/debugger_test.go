@@ -26,6 +26,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // debugged is a debugger of a world.
@@ -248,7 +249,7 @@ func TestReportIsWrittenWithoutAStuckQueue(t *testing.T) {
 	stuck := make(chan struct{})
 	go func() {
 		defer close(stuck)
-		d.world.queue.Add(quiet, edited(newPod("hangs", ""), func(p *corev1.Pod) {
+		d.world.queue.Add(quiet, objects.Edited(newPod("hangs", ""), func(p *corev1.Pod) {
 			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "hang"}}
 		}))
 	}()

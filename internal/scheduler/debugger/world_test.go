@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var quiet = klog.Logger{}
@@ -55,14 +55,14 @@ func newWorld(t *testing.T) *world {
 	w.fly("flying")
 	w.fail("failed")
 	w.enqueue(newPod("waiting", ""))
-	w.enqueue(edited(newPod("nominated", ""), nominated("n1")))
-	w.enqueue(edited(newPod("gated", ""), func(p *corev1.Pod) {
+	w.enqueue(objects.Edited(newPod("nominated", ""), nominated("n1")))
+	w.enqueue(objects.Edited(newPod("gated", ""), func(p *corev1.Pod) {
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "shut"}}
 		p.Status.NominatedNodeName = "n1" // does not count yet
 	}))
-	w.exists(edited(newPod("other-scheduler", ""), func(p *corev1.Pod) { p.Spec.SchedulerName = "others" }))
-	w.exists(edited(newPod("deleting", ""), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
-	w.exists(edited(newPod("ended", "n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+	w.exists(objects.Edited(newPod("other-scheduler", ""), func(p *corev1.Pod) { p.Spec.SchedulerName = "others" }))
+	w.exists(objects.Edited(newPod("deleting", ""), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
+	w.exists(objects.Edited(newPod("ended", "n1"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
 	return w
 }
 
@@ -73,7 +73,7 @@ func (w *world) exists(pod *corev1.Pod) *corev1.Pod {
 
 // change changes the API server's object.
 func (w *world) change(name string, edit func(*corev1.Pod)) {
-	w.pods[name] = edited(w.pods[name], edit)
+	w.pods[name] = objects.Edited(w.pods[name], edit)
 }
 
 func (w *world) bind(name, node string) {
@@ -152,23 +152,9 @@ func newNode(name string) *corev1.Node {
 
 // newPod returns a pod of 100m and 1Gi whose UID is its name.
 func newPod(name, node string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{
-			SchedulerName: served,
-			NodeName:      node,
-			Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
-			}}}},
-		},
-	}
-}
-
-func edited(pod *corev1.Pod, edits ...func(*corev1.Pod)) *corev1.Pod {
-	pod = pod.DeepCopy()
-	for _, edit := range edits {
-		edit(pod)
-	}
+	pod := objects.Stored("ns", name, on(node))
+	pod.Spec.SchedulerName = served
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: objects.Requests("100m", "1Gi")}}
 	return pod
 }
 

@@ -16,13 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestMain(m *testing.M) {
@@ -139,7 +138,7 @@ func (f *fixture) end() {
 }
 
 func pod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7"}}
+	return objects.Stored("ns", name, func(p *corev1.Pod) { p.ResourceVersion = "7" })
 }
 
 // fails records that a pod was not scheduled.

@@ -31,6 +31,7 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestMain(m *testing.M) {
@@ -172,10 +173,9 @@ func says(pod *corev1.Pod) string {
 }
 
 func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}},
-	}
+	pod := objects.Stored("ns", name)
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	return pod
 }
 
 func because(message string) *corev1.PodCondition {

@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // TestConcurrency runs all callers of the queue concurrently: informer handlers, cycles that fail
@@ -182,7 +184,7 @@ func (w *chaos) schedule() {
 func (w *chaos) bind(pod *corev1.Pod) {
 	w.handlers.Lock()
 	defer w.handlers.Unlock()
-	w.store.set(changed(pod, onNode("n")))
+	w.store.set(objects.Edited(pod, onNode("n")))
 	w.cycling.Delete(pod.UID)
 	w.queue.Done(pod.UID)
 	w.queue.Delete(logger, pod)
@@ -215,7 +217,7 @@ func (w *chaos) meddle(r *rand.Rand) {
 	}
 	switch r.IntN(4) {
 	case 0:
-		newer := changed(pod, label("x", fmt.Sprint(r.IntN(5))))
+		newer := objects.Edited(pod, label("x", fmt.Sprint(r.IntN(5))))
 		w.store.set(newer)
 		w.queue.Update(logger, pod, newer)
 	case 1:

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestDumpListsAllPodsByPlaceAndAge(t *testing.T) {
@@ -79,7 +81,7 @@ func TestDumpOfTheNominatorNamesPodsAndNodes(t *testing.T) {
 	f.Expect(err).NotTo(HaveOccurred())
 	f.AddNominatedPod(logger, info, nil)
 	f.Expect(f.Nominator().Dump()).To(Equal([]Nomination{{Pod: b, Node: "n1"}}))
-	info, err = schedframework.NewPodInfo(changed(a, nominated("n2")))
+	info, err = schedframework.NewPodInfo(objects.Edited(a, nominated("n2")))
 	f.Expect(err).NotTo(HaveOccurred())
 	f.AddNominatedPod(logger, info, nil)
 	f.Expect(f.Nominator().Dump()).To(Equal([]Nomination{{Pod: info.Pod, Node: "n2"}, {Pod: b, Node: "n1"}}))

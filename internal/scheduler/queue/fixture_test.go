@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,6 +23,7 @@ import (
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestMain(m *testing.M) {
@@ -137,14 +137,7 @@ func (f *fixture) flushNow() { f.flushUnschedulable(logger) }
 func (f *fixture) event(event fwk.ClusterEvent) { f.Move(logger, event, nil, nil, nil) }
 
 func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
-		Spec:       corev1.PodSpec{SchedulerName: "default"},
-	}
-	for _, f := range change {
-		f(pod)
-	}
-	return pod
+	return objects.Stored("ns", name, append([]func(*corev1.Pod){scheduler("default")}, change...)...)
 }
 
 func priority(p int32) func(*corev1.Pod) {
@@ -171,14 +164,6 @@ func gates(g ...string) func(*corev1.Pod) {
 }
 
 // changed is a newer version of a pod.
-func changed(pod *corev1.Pod, change ...func(*corev1.Pod)) *corev1.Pod {
-	pod = pod.DeepCopy()
-	for _, f := range change {
-		f(pod)
-	}
-	return pod
-}
-
 // preEnqueuer is a PreEnqueue plugin whose result the test sets.
 type preEnqueuer struct {
 	name   string

@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // reports returns what the queue reports of the pods that are held, by their names.
@@ -112,7 +113,7 @@ func TestHeldPods(t *testing.T) {
 		f.Add(logger, gated)
 		f.step(time.Hour)
 		f.Expect(f.reports()).To(BeEmpty())
-		f.Update(logger, gated, changed(gated, gates()))
+		f.Update(logger, gated, objects.Edited(gated, gates()))
 		f.step(holdDelay)
 		f.Expect(f.reports()).To(HaveLen(1), "A still holds it")
 	})

@@ -19,6 +19,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // gathered returns the values, other than 0, of the metrics that begin with one of the prefixes, by
@@ -110,7 +111,7 @@ func TestPendingGauges(t *testing.T) {
 			f.event(nodeAdded)
 			f.Delete(logger, pod)
 		case "updated away":
-			f.Update(logger, pod, changed(pod, scheduler("other")))
+			f.Update(logger, pod, objects.Edited(pod, scheduler("other")))
 		}
 	}
 	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})

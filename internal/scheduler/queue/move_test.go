@@ -14,6 +14,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func hintOf(plugin string, result fwk.QueueingHint, err error) Hint {
@@ -263,8 +265,8 @@ func TestMove(t *testing.T) {
 		f.Add(logger, newPod("b"))
 		b := f.reject("Labelled")
 		other := newPod("other", onNode("n"))
-		for _, event := range schedframework.PodSchedulingPropertiesChange(changed(other, label("x", "y")), other) {
-			f.Move(logger, event, other, changed(other, label("x", "y")), nil)
+		for _, event := range schedframework.PodSchedulingPropertiesChange(objects.Edited(other, label("x", "y")), other) {
+			f.Move(logger, event, other, objects.Edited(other, label("x", "y")), nil)
 		}
 		f.Expect(f.place(b)).To(Equal(Backoff))
 	})

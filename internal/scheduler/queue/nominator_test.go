@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func info(pod *corev1.Pod) *schedframework.PodInfo {
@@ -132,7 +134,7 @@ func TestNominator(t *testing.T) {
 			do: func(f *fixture, n *Nominator) {
 				pod := newPod("a", nominated("n1"))
 				n.AddNominatedPod(logger, info(pod), nil)
-				n.UpdateNominatedPod(logger, pod, info(changed(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
+				n.UpdateNominatedPod(logger, pod, info(objects.Edited(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
 			},
 		},
 		{
@@ -192,7 +194,7 @@ func TestNominator(t *testing.T) {
 					if name == "unschedulable" {
 						f.popOf(newPod("active"))
 						f.reject("A")
-						f.Done("uid-active")
+						f.Done("active")
 						f.Add(logger, newPod("active"))
 					}
 				}
@@ -238,10 +240,10 @@ func TestNominator(t *testing.T) {
 
 func TestNominatorReadsTheLister(t *testing.T) {
 	fine, deleted, recreated, bound := newPod("fine"), newPod("deleted"), newPod("recreated"), newPod("bound")
-	f := newFixtureOf(t, newStore(fine, newPod("recreated", uid("2")), changed(bound, onNode("n"))).lister())
+	f := newFixtureOf(t, newStore(fine, newPod("recreated", uid("2")), objects.Edited(bound, onNode("n"))).lister())
 	for _, pod := range []*corev1.Pod{fine, deleted, recreated, bound} {
 		f.AddNominatedPod(logger, info(pod), nominate("n1"))
-		f.UpdateNominatedPod(logger, pod, info(changed(pod, nominated("n1"))))
+		f.UpdateNominatedPod(logger, pod, info(objects.Edited(pod, nominated("n1"))))
 	}
 	f.Expect(nominatedTo(f, "n1")).To(Equal([]string{"fine"}))
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/livesched/livesched/internal/mapkey"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // withGroups gives a new fixture pod groups.
@@ -308,7 +309,7 @@ func TestAPodThatTerminatesIsNotReady(t *testing.T) {
 	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("g"))
 	f.Add(logger, a)
 	f.Add(logger, b)
-	terminating := changed(a, func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} })
+	terminating := objects.Edited(a, func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} })
 	f.Update(logger, a, terminating)
 	f.Add(logger, newPod("c", memberOf("g")))
 	f.Expect(f.place(b)).To(Equal(Gated))
@@ -325,14 +326,14 @@ func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
 	f.Add(logger, a)
 	f.Add(logger, b)
 	f.Expect(f.Counts().Gated).To(Equal(2))
-	f.Update(logger, a, changed(a, memberOf("h")))
+	f.Update(logger, a, objects.Edited(a, memberOf("h")))
 	_, names := f.popGroup()
 	f.Expect(names).To(ConsistOf("a", "b"))
 
 	c := newPod("c", memberOf("g"))
 	f.Add(logger, c)
 	f.Expect(f.place(c)).To(Equal(Gated))
-	f.Update(logger, c, changed(c, func(pod *corev1.Pod) { delete(pod.Labels, podgroup.Label) }))
+	f.Update(logger, c, objects.Edited(c, func(pod *corev1.Pod) { delete(pod.Labels, podgroup.Label) }))
 	popped, names := f.popGroup()
 	f.Expect(names).To(Equal([]string{"c"}))
 	f.Expect(popped.Group).To(BeNil())
@@ -581,7 +582,7 @@ func (w *groupWorld) act() {
 		w.someone(func(i int) {
 			was := w.pods[i]
 			w.GroupChanged(logger, w.groups.Forget(was))
-			w.pods[i] = changed(was, memberOf(group))
+			w.pods[i] = objects.Edited(was, memberOf(group))
 			w.Update(logger, was, w.pods[i])
 		})
 	case 11:

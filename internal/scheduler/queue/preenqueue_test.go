@@ -16,6 +16,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/schedulinggates"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestGatedPods(t *testing.T) {
@@ -102,10 +104,10 @@ func TestGatedPods(t *testing.T) {
 		two := newPod("a", gates("x", "y"), nominated("n"))
 		f.Add(logger, two)
 		f.Expect(f.place(two)).To(Equal(Gated))
-		one := changed(two, gates("x"))
+		one := objects.Edited(two, gates("x"))
 		f.Update(logger, two, one)
 		f.Expect(f.place(two)).To(Equal(Gated))
-		f.Update(logger, one, changed(one, gates()))
+		f.Update(logger, one, objects.Edited(one, gates()))
 		f.Expect(f.place(two)).To(Equal(Active))
 		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
 	})

@@ -15,6 +15,8 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestOrder(t *testing.T) {
@@ -51,8 +53,8 @@ func TestOrder(t *testing.T) {
 		for _, pod := range []*corev1.Pod{a, b, c} {
 			f.Add(logger, pod)
 		}
-		f.Update(logger, c, changed(c, label("order", "0")))
-		f.Update(logger, a, changed(a, label("order", "9")))
+		f.Update(logger, c, objects.Edited(c, label("order", "0")))
+		f.Update(logger, a, objects.Edited(a, label("order", "9")))
 		for _, name := range []string{"c", "b", "a"} {
 			f.Expect(f.pop().Pod.Name).To(Equal(name))
 		}
@@ -188,7 +190,7 @@ func TestAdd(t *testing.T) {
 	})
 	t.Run("a pod that is gone from the informers is not queued", func(t *testing.T) {
 		deleted, recreated, bound, fine := newPod("deleted"), newPod("recreated"), newPod("bound"), newPod("fine")
-		f := newFixtureOf(t, newStore(newPod("recreated", uid("2")), changed(bound, onNode("n")), fine).lister())
+		f := newFixtureOf(t, newStore(newPod("recreated", uid("2")), objects.Edited(bound, onNode("n")), fine).lister())
 		for _, pod := range []*corev1.Pod{deleted, recreated, bound, fine} {
 			f.Add(logger, pod)
 		}
@@ -208,9 +210,9 @@ func TestUpdate(t *testing.T) {
 	t.Run("an update of a pod that is not known queues it", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
-		f.Update(logger, pod, changed(pod, label("x", "y")))
+		f.Update(logger, pod, objects.Edited(pod, label("x", "y")))
 		f.Expect(f.place(pod)).To(Equal(Active))
-		f.Update(logger, nil, changed(pod, label("x", "z")))
+		f.Update(logger, nil, objects.Edited(pod, label("x", "z")))
 		f.Expect(f.pop().Pod.Labels).To(HaveKeyWithValue("x", "z"))
 	})
 	t.Run("an update of an assumed pod is kept for its return, and queues none that was released", func(t *testing.T) {
@@ -219,12 +221,12 @@ func TestUpdate(t *testing.T) {
 		pod := newPod("a")
 		f.Add(logger, pod)
 		p := f.pop()
-		f.UpdateAssumed(logger, pod, changed(pod, label("k", "v")))
+		f.UpdateAssumed(logger, pod, objects.Edited(pod, label("k", "v")))
 		f.giveBack(p, []string{"A"}, nil)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 
 		f.Done(f.pop().Pod.UID)
-		f.UpdateAssumed(logger, pod, changed(pod))
+		f.UpdateAssumed(logger, pod, objects.Edited(pod))
 		f.Expect(f.Has(pod.UID)).To(BeFalse())
 	})
 	t.Run("a waiting pod is the newest version of itself when it is popped", func(t *testing.T) {
@@ -232,11 +234,11 @@ func TestUpdate(t *testing.T) {
 		pod := newPod("a")
 		f.Add(logger, pod)
 		f.reject("A")
-		newer := changed(pod, label("x", "y"))
+		newer := objects.Edited(pod, label("x", "y"))
 		f.Update(logger, pod, newer)
 		f.Expect(f.place(pod)).To(Equal(Unschedulable), "the update helps nobody")
 		f.event(nodeAdded)
-		newest := changed(newer, label("x", "z"))
+		newest := objects.Edited(newer, label("x", "z"))
 		f.Update(logger, newer, newest)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		f.Expect(f.pop().Pod).To(BeIdenticalTo(newest))
@@ -248,7 +250,7 @@ func TestUpdate(t *testing.T) {
 		f.Add(logger, pod)
 		f.reject("A")
 		f.step(time.Minute)
-		f.Update(logger, pod, changed(pod, label("x", "y")))
+		f.Update(logger, pod, objects.Edited(pod, label("x", "y")))
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
 	t.Run("a pod leaves if its new scheduler name has no profile, and is queued anew if it has", func(t *testing.T) {
@@ -258,10 +260,10 @@ func TestUpdate(t *testing.T) {
 		pod := newPod("a")
 		f.Add(logger, pod)
 		f.reject("A")
-		second := changed(pod, scheduler("second"))
+		second := objects.Edited(pod, scheduler("second"))
 		f.Update(logger, pod, second)
 		f.Expect(f.place(pod)).To(Equal(Active))
-		f.Update(logger, second, changed(pod, scheduler("other")))
+		f.Update(logger, second, objects.Edited(pod, scheduler("other")))
 		f.Expect(f.place(pod)).To(Equal(nowhere))
 	})
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // notes is a PreEnqueue plugin that records the pods it was called for.
@@ -126,7 +128,7 @@ func TestClosedQueueRunsNoPlugins(t *testing.T) {
 	p.UnschedulablePlugins = sets.New("A")
 	f.Expect(f.Requeue(logger, p, nil)).To(BeTrue(), "its profile is not gone")
 	f.event(nodeAdded)
-	f.Update(logger, gated, changed(gated, label("x", "y")))
+	f.Update(logger, gated, objects.Edited(gated, label("x", "y")))
 	f.Add(logger, newPod("late"))
 	f.Activate(logger, map[string]*corev1.Pod{"": gated})
 	f.Expect(f.end(r)).To(BeEmpty())
@@ -197,8 +199,8 @@ func TestBetweenTheStepsOfAReload(t *testing.T) {
 		r.replaceRules()
 		f.Activate(logger, map[string]*corev1.Pod{"": pods["activated"]})
 		f.Delete(logger, pods["deleted"])
-		f.Update(logger, pods["updated"], changed(pods["updated"], label("x", "y")))
-		f.Update(logger, pods["renamed"], changed(pods["renamed"], scheduler("other")))
+		f.Update(logger, pods["updated"], objects.Edited(pods["updated"], label("x", "y")))
+		f.Update(logger, pods["renamed"], objects.Edited(pods["renamed"], scheduler("other")))
 		f.event(nodeAdded)
 		f.Expect(f.pop().Pod.Name).To(Equal("renamed"), "it is another profile's now")
 		f.Expect(f.pop().Pod.Name).To(Equal("stays"))
@@ -231,7 +233,7 @@ func TestPodInFlightThatChangesWithoutItsProfileIsNotTreatedAsDeleted(t *testing
 			f.Add(logger, pod)
 			p := f.pop()
 			f.Reconfigure(logger, &Settings{}, nil)
-			f.Update(logger, pod, changed(pod, label("x", "y")))
+			f.Update(logger, pod, objects.Edited(pod, label("x", "y")))
 			if back {
 				f.Reconfigure(logger, f.with(profileOf()), nil)
 			}

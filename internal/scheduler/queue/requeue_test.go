@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestRequeue(t *testing.T) {
@@ -107,7 +109,7 @@ func TestRequeue(t *testing.T) {
 		{
 			name:          "events are not kept for a pod that was released, which is retried after its back-off",
 			unschedulable: []string{"A"},
-			during:        func(f *fixture) { f.Done("uid-a") },
+			during:        func(f *fixture) { f.Done("a") },
 			want:          Backoff,
 		},
 	}
@@ -156,7 +158,7 @@ func TestRequeueReleases(t *testing.T) {
 			"deleted, by the handler":   func(f *fixture, _ *store) { f.Delete(logger, pod) },
 			"deleted, by the lister":    func(_ *fixture, s *store) { s.unset(pod) },
 			"re-created, by the lister": func(_ *fixture, s *store) { s.set(newPod("a", uid("2"))) },
-			"bound, by the lister":      func(_ *fixture, s *store) { s.set(changed(pod, onNode("n"))) },
+			"bound, by the lister":      func(_ *fixture, s *store) { s.set(objects.Edited(pod, onNode("n"))) },
 		} {
 			t.Run(reason, func(t *testing.T) {
 				s := newStore(pod)
@@ -178,7 +180,7 @@ func TestRequeueReleases(t *testing.T) {
 	t.Run("a pod that was deleted by mistake comes back", func(t *testing.T) {
 		for name, back := range map[string]func(*fixture, *corev1.Pod){
 			"added":   func(f *fixture, pod *corev1.Pod) { f.Add(logger, pod) },
-			"updated": func(f *fixture, pod *corev1.Pod) { f.Update(logger, pod, changed(pod, label("x", "y"))) },
+			"updated": func(f *fixture, pod *corev1.Pod) { f.Update(logger, pod, objects.Edited(pod, label("x", "y"))) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t)
@@ -247,7 +249,7 @@ func TestRequeueRefreshesThePod(t *testing.T) {
 			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 		})
 		for _, withLister := range []bool{false, true} {
-			newer := changed(pod, label("x", "y"), func(p *corev1.Pod) {
+			newer := objects.Edited(pod, label("x", "y"), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("1")
 			})
 			s := newStore(pod)
@@ -274,7 +276,7 @@ func TestRequeueRefreshesThePod(t *testing.T) {
 		f.Add(logger, pod)
 		p := f.pop()
 		f.AddNominatedPod(logger, p.PodInfo, nominate("n"))
-		newer := changed(pod, label("x", "y"))
+		newer := objects.Edited(pod, label("x", "y"))
 		f.Update(logger, pod, newer)
 		f.giveBack(p, []string{"A"}, nil)
 		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))

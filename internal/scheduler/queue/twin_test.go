@@ -27,6 +27,7 @@ import (
 
 	"github.com/livesched/livesched/internal/mapkey"
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var twinSeed = flag.Uint64("twin-seed", 0, "seed of TestTwin; 0 picks ten at random")
@@ -341,7 +342,7 @@ func (w *twinWorld) update() {
 	if !ok {
 		return
 	}
-	newer := changed(pod, w.randomize)
+	newer := objects.Edited(pod, w.randomize)
 	if w.r.IntN(2) == 0 {
 		gates()(newer)
 	}
@@ -393,7 +394,7 @@ func (w *twinWorld) bindElsewhere() {
 	if !ok {
 		return
 	}
-	bound := changed(pod, onNode("n"))
+	bound := objects.Edited(pod, onNode("n"))
 	w.store.set(bound)
 	w.handler(func() { w.deleted(pod) })
 	w.handler(func() { w.store.unset(bound) })

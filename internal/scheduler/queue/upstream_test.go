@@ -26,6 +26,8 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 picks some at random")
@@ -248,7 +250,7 @@ func (w *upstreamWorld) update() {
 	if !ok {
 		return
 	}
-	newer := changed(pod, w.randomize)
+	newer := objects.Edited(pod, w.randomize)
 	if w.r.IntN(2) == 0 {
 		gates()(newer)
 	}
@@ -442,7 +444,7 @@ func (w *upstreamWorld) nominate() {
 		w.ours.AddNominatedPod(logger, info(pod), nominating)
 		w.theirs.AddNominatedPod(logger, info(pod), nominating)
 	case 1:
-		older := changed(pod, w.randomize)
+		older := objects.Edited(pod, w.randomize)
 		w.ours.UpdateNominatedPod(logger, older, info(pod))
 		w.theirs.UpdateNominatedPod(logger, older, info(pod))
 		w.backToStatus(older, pod)

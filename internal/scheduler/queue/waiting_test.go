@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/mapkey"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // askedHint is a hint of plugin A for added nodes. It counts its calls and reads the label "kind".
@@ -84,7 +85,7 @@ func TestAPodWhoseKeyChangesIsAskedAboutAsWhatItIsNow(t *testing.T) {
 	h := &askedHint{queues: map[string]bool{"b": true}}
 	f := newFixture(t, h.settings)
 	pods := f.waitFor(3, "a", "A")
-	changed := changed(pods[1], label("kind", "b"))
+	changed := objects.Edited(pods[1], label("kind", "b"))
 	f.Update(logger, pods[1], changed)
 	f.event(nodeAdded)
 	f.Expect(f.place(pods[0])).To(Equal(Unschedulable))
@@ -136,7 +137,7 @@ func TestPodsThatChangeDuringAMoveAreMovedByWhatTheyAreThen(t *testing.T) {
 	f.Expect(m.runTurn()).To(BeTrue(), "the hint has been called, no pod has moved")
 	f.Expect(f.Counts().Unschedulable).To(Equal(4))
 
-	other := changed(pods[1], label("kind", "b"))
+	other := objects.Edited(pods[1], label("kind", "b"))
 	f.Update(logger, pods[1], other)
 	f.Delete(logger, pods[2])
 	// One pod is scheduled and refused again, after the event.

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package serviceaffinity_test
+package plugins_test
 
 import (
 	"fmt"
@@ -23,17 +23,17 @@ import (
 
 // world is the part of a cluster that the plugin reads: three nodes in two racks, one of them
 // without a rack, some pods, and services by selectors.
-type world struct {
+type serviceWorld struct {
 	fwk.Handle // the plugin uses nothing else of it than the fields below
 	snapshot   *schedcache.Snapshot
 	informers  informers.SharedInformerFactory
 	infos      []fwk.NodeInfo
 }
 
-func (w *world) SnapshotSharedLister() fwk.SharedLister                 { return w.snapshot }
-func (w *world) SharedInformerFactory() informers.SharedInformerFactory { return w.informers }
+func (w *serviceWorld) SnapshotSharedLister() fwk.SharedLister                 { return w.snapshot }
+func (w *serviceWorld) SharedInformerFactory() informers.SharedInformerFactory { return w.informers }
 
-func newWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]string) *world {
+func newServiceWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]string) *serviceWorld {
 	t.Helper()
 	nodes := []*corev1.Node{
 		{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"rack": "r1", "row": "a"}}},
@@ -41,7 +41,7 @@ func newWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]string) 
 		{ObjectMeta: metav1.ObjectMeta{Name: "n3", Labels: map[string]string{"rack": "r2", "row": "b"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "n4"}},
 	}
-	w := &world{snapshot: schedcache.NewSnapshot(pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
+	w := &serviceWorld{snapshot: schedcache.NewSnapshot(pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
 	for i, selector := range selectors {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("service-", i)},
@@ -61,7 +61,7 @@ func newWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]string) 
 	return w
 }
 
-func pod(name, node string, labels ...string) *corev1.Pod {
+func servicePod(name, node string, labels ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{}},
 		Spec:       corev1.PodSpec{NodeName: node},
@@ -77,7 +77,7 @@ func selecting(p *corev1.Pod, rack string) *corev1.Pod {
 	return p
 }
 
-func plugin(t *testing.T, w *world, args string) *serviceaffinity.ServiceAffinity {
+func newServiceAffinity(t *testing.T, w *serviceWorld, args string) *serviceaffinity.ServiceAffinity {
 	t.Helper()
 	pl, err := serviceaffinity.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, w)
 	if err != nil {
@@ -87,7 +87,7 @@ func plugin(t *testing.T, w *world, args string) *serviceaffinity.ServiceAffinit
 }
 
 // fitting returns the names of the nodes that pass.
-func fitting(t *testing.T, w *world, pl *serviceaffinity.ServiceAffinity, state fwk.CycleState, p *corev1.Pod) string {
+func fitting(t *testing.T, w *serviceWorld, pl *serviceaffinity.ServiceAffinity, state fwk.CycleState, p *corev1.Pod) string {
 	t.Helper()
 	var names []string
 	for _, info := range w.infos {
@@ -104,47 +104,47 @@ func fitting(t *testing.T, w *world, pl *serviceaffinity.ServiceAffinity, state 
 
 var web = map[string]string{"web": "yes"}
 
-func TestFilter(t *testing.T) {
-	elsewhere := pod("mate", "n3", "web")
+func TestServiceAffinityFilter(t *testing.T) {
+	elsewhere := servicePod("mate", "n3", "web")
 	elsewhere.Namespace = "other"
 	for name, c := range map[string]struct {
-		labels   string
-		pods     []*corev1.Pod
-		services []map[string]string
-		pod      *corev1.Pod
-		want     string
+		labels     string
+		pods       []*corev1.Pod
+		services   []map[string]string
+		servicePod *corev1.Pod
+		want       string
 	}{
-		"the first pod of a service may go anywhere":                      {`["rack"]`, nil, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"the next ones go where the first one is":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2"},
-		"each label counts":                                               {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1"},
-		"a label that the mate's node has not may have any value":         {`["rack"]`, []*corev1.Pod{pod("mate", "n4", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"a pod without a service may go anywhere":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, nil, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"a mate has all labels of the pod":                                {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web", "blue"), "n1 n2 n3 n4"},
-		"a mate may have more":                                            {`["rack"]`, []*corev1.Pod{pod("mate", "n3", "web", "blue")}, []map[string]string{web}, pod("p", "", "web"), "n3"},
-		"a mate is of the same namespace":                                 {`["rack"]`, []*corev1.Pod{elsewhere}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"what the pod selects itself comes first":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
-		"and holds without a service":                                     {`["rack"]`, nil, nil, selecting(pod("p", ""), "r2"), "n3"},
-		"the labels that it does not select are those of the mate's node": {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n2", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
+		"the first pod of a service may go anywhere":                      {`["rack"]`, nil, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"the next ones go where the first one is":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2"},
+		"each label counts":                                               {`["rack", "row"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1"},
+		"a label that the mate's node has not may have any value":         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n4", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"a pod without a service may go anywhere":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, nil, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"a mate has all labels of the pod":                                {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web", "blue"), "n1 n2 n3 n4"},
+		"a mate may have more":                                            {`["rack"]`, []*corev1.Pod{servicePod("mate", "n3", "web", "blue")}, []map[string]string{web}, servicePod("p", "", "web"), "n3"},
+		"a mate is of the same namespace":                                 {`["rack"]`, []*corev1.Pod{elsewhere}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"what the pod selects itself comes first":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, selecting(servicePod("p", "", "web"), "r2"), "n3"},
+		"and holds without a service":                                     {`["rack"]`, nil, nil, selecting(servicePod("p", ""), "r2"), "n3"},
+		"the labels that it does not select are those of the mate's node": {`["rack", "row"]`, []*corev1.Pod{servicePod("mate", "n2", "web")}, []map[string]string{web}, selecting(servicePod("p", "", "web"), "r2"), "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, c.pods, c.services...)
-			pl := plugin(t, w, `{"affinityLabels": `+c.labels+`}`)
+			w := newServiceWorld(t, c.pods, c.services...)
+			pl := newServiceAffinity(t, w, `{"affinityLabels": `+c.labels+`}`)
 			state := schedframework.NewCycleState()
-			if _, status := pl.PreFilter(t.Context(), state, c.pod, w.infos); !status.IsSuccess() {
+			if _, status := pl.PreFilter(t.Context(), state, c.servicePod, w.infos); !status.IsSuccess() {
 				t.Fatal(status)
 			}
-			if got := fitting(t, w, pl, state, c.pod); got != c.want {
+			if got := fitting(t, w, pl, state, c.servicePod); got != c.want {
 				t.Errorf("it fits %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-func TestFilterFollowsAddedAndRemovedPods(t *testing.T) {
-	mate := pod("mate", "n1", "web")
-	w := newWorld(t, []*corev1.Pod{mate}, web)
-	pl := plugin(t, w, `{"affinityLabels": ["rack"]}`)
-	p := pod("p", "", "web")
+func TestServiceAffinityFollowsPods(t *testing.T) {
+	mate := servicePod("mate", "n1", "web")
+	w := newServiceWorld(t, []*corev1.Pod{mate}, web)
+	pl := newServiceAffinity(t, w, `{"affinityLabels": ["rack"]}`)
+	p := servicePod("p", "", "web")
 	state := schedframework.NewCycleState()
 	if _, status := pl.PreFilter(t.Context(), state, p, w.infos); !status.IsSuccess() {
 		t.Fatal(status)
@@ -164,13 +164,13 @@ func TestFilterFollowsAddedAndRemovedPods(t *testing.T) {
 		t.Errorf("without its mate it fits %q, want every node", got)
 	}
 	// A nominated pod names no node yet.
-	if status := pl.AddPod(t.Context(), tried, p, info(pod("nominated", "", "web")), w.infos[2]); !status.IsSuccess() {
+	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("nominated", "", "web")), w.infos[2]); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if got := fitting(t, w, pl, tried, p); got != "n3" {
 		t.Errorf("with a mate on n3 it fits %q, want n3", got)
 	}
-	if status := pl.AddPod(t.Context(), tried, p, info(pod("stranger", "", "db")), w.infos[0]); !status.IsSuccess() {
+	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("stranger", "", "db")), w.infos[0]); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if got := fitting(t, w, pl, tried, p); got != "n3" {
@@ -181,8 +181,8 @@ func TestFilterFollowsAddedAndRemovedPods(t *testing.T) {
 	}
 }
 
-func TestScore(t *testing.T) {
-	leaving := pod("leaving", "n3", "web")
+func TestServiceAffinityScore(t *testing.T) {
+	leaving := servicePod("leaving", "n3", "web")
 	leaving.DeletionTimestamp = &metav1.Time{}
 	for name, c := range map[string]struct {
 		labels   string
@@ -192,19 +192,19 @@ func TestScore(t *testing.T) {
 	}{
 		"all nodes with the label are equal for the first pod": {`["rack"]`, nil, []map[string]string{web}, []int64{100, 100, 100, 0}},
 		"a value is worth the share of the pods that are elsewhere": {`["rack"]`,
-			[]*corev1.Pod{pod("a", "n1", "web"), pod("b", "n2", "web"), pod("c", "n3", "web")}, []map[string]string{web}, []int64{33, 33, 66, 0}},
+			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n2", "web"), servicePod("c", "n3", "web")}, []map[string]string{web}, []int64{33, 33, 66, 0}},
 		"labels count the same": {`["rack", "row"]`,
-			[]*corev1.Pod{pod("a", "n1", "web")}, []map[string]string{web}, []int64{0, 50, 100, 0}},
+			[]*corev1.Pod{servicePod("a", "n1", "web")}, []map[string]string{web}, []int64{0, 50, 100, 0}},
 		"pods that leave do not count":          {`["rack"]`, []*corev1.Pod{leaving}, []map[string]string{web}, []int64{100, 100, 100, 0}},
-		"pods of other services do not count":   {`["rack"]`, []*corev1.Pod{pod("a", "n1", "db")}, []map[string]string{web}, []int64{100, 100, 100, 0}},
-		"a pod without a service is not spread": {`["rack"]`, []*corev1.Pod{pod("a", "n1", "web")}, nil, []int64{100, 100, 100, 0}},
+		"pods of other services do not count":   {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "db")}, []map[string]string{web}, []int64{100, 100, 100, 0}},
+		"a pod without a service is not spread": {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "web")}, nil, []int64{100, 100, 100, 0}},
 		"pods on nodes without the label count, too": {`["rack"]`,
-			[]*corev1.Pod{pod("a", "n1", "web"), pod("b", "n4", "web")}, []map[string]string{web}, []int64{50, 50, 100, 0}},
+			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n4", "web")}, []map[string]string{web}, []int64{50, 50, 100, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, c.pods, c.services...)
-			pl := plugin(t, w, `{"antiAffinityLabelsPreference": `+c.labels+`}`)
-			p := pod("p", "", "web")
+			w := newServiceWorld(t, c.pods, c.services...)
+			pl := newServiceAffinity(t, w, `{"antiAffinityLabelsPreference": `+c.labels+`}`)
+			p := servicePod("p", "", "web")
 			state := schedframework.NewCycleState()
 			if status := pl.PreScore(t.Context(), state, p, w.infos); !status.IsSuccess() {
 				t.Fatal(status)
@@ -231,14 +231,14 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestWithoutLabelsThePluginIsSkipped(t *testing.T) {
-	w := newWorld(t, nil)
-	pl := plugin(t, w, `{}`)
+func TestServiceAffinityWithoutLabels(t *testing.T) {
+	w := newServiceWorld(t, nil)
+	pl := newServiceAffinity(t, w, `{}`)
 	state := schedframework.NewCycleState()
-	if _, status := pl.PreFilter(t.Context(), state, pod("p", ""), w.infos); !status.IsSkip() {
+	if _, status := pl.PreFilter(t.Context(), state, servicePod("p", ""), w.infos); !status.IsSkip() {
 		t.Errorf("PreFilter: got %v, want a skip", status)
 	}
-	if status := pl.PreScore(t.Context(), state, pod("p", ""), w.infos); !status.IsSkip() {
+	if status := pl.PreScore(t.Context(), state, servicePod("p", ""), w.infos); !status.IsSkip() {
 		t.Errorf("PreScore: got %v, want a skip", status)
 	}
 	if events, err := pl.EventsToRegister(t.Context()); err != nil || len(events) != 0 {
@@ -246,9 +246,9 @@ func TestWithoutLabelsThePluginIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAnEmptyLabelIsRefused(t *testing.T) {
+func TestServiceAffinityRefusesAnEmptyLabel(t *testing.T) {
 	for _, args := range []string{`{"affinityLabels": [""]}`, `{"antiAffinityLabelsPreference": ["a", ""]}`} {
-		if _, err := serviceaffinity.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, newWorld(t, nil)); err == nil {
+		if _, err := serviceaffinity.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, newServiceWorld(t, nil)); err == nil {
 			t.Errorf("%s was accepted", args)
 		}
 	}

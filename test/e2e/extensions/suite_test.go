@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package extenders
+package extensions
 
 import (
 	"os"
@@ -21,4 +21,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestExtenders(t *testing.T) { framework.Run(t, "Extenders, on a real API server") }
+func TestExtensions(t *testing.T) {
+	framework.Run(t, "Extenders and out-of-tree plugins, on a real API server")
+}

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodepreferavoidpods_test
+package plugins_test
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func ownedBy(kind, uid string) *corev1.Pod {
 	}}}
 }
 
-func TestScore(t *testing.T) {
+func TestNodePreferAvoidPodsScore(t *testing.T) {
 	const annotation = `{"preferAvoidPods": [
 		{"podSignature": {}},
 		{"podSignature": {"podController": {"kind": "ReplicaSet", "name": "owner", "uid": "one", "controller": true}}},
@@ -55,7 +55,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestItTakesNoArguments(t *testing.T) {
+func TestNodePreferAvoidPodsTakesNoArguments(t *testing.T) {
 	if _, err := nodepreferavoidpods.New(t.Context(), &runtime.Unknown{Raw: []byte(`{"weight": 1}`)}, nil); err == nil {
 		t.Error("an argument was accepted")
 	}

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package selectorspread_test
+package plugins_test
 
 import (
 	"testing"
@@ -21,16 +21,16 @@ import (
 )
 
 // world is the part of a cluster that the plugin reads.
-type world struct {
+type spreadWorld struct {
 	fwk.Handle // the plugin uses nothing else of it than the fields below
 	snapshot   *schedcache.Snapshot
 	informers  informers.SharedInformerFactory
 }
 
-func (w *world) SnapshotSharedLister() fwk.SharedLister                 { return w.snapshot }
-func (w *world) SharedInformerFactory() informers.SharedInformerFactory { return w.informers }
+func (w *spreadWorld) SnapshotSharedLister() fwk.SharedLister                 { return w.snapshot }
+func (w *spreadWorld) SharedInformerFactory() informers.SharedInformerFactory { return w.informers }
 
-func pod(name, node, app string) *corev1.Pod {
+func spreadPod(name, node, app string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}},
 		Spec:       corev1.PodSpec{NodeName: node},
@@ -58,45 +58,45 @@ func elsewhere(p *corev1.Pod) *corev1.Pod {
 }
 
 // Two nodes share a zone, one is alone in a zone, and one has none.
-func TestScores(t *testing.T) {
+func TestSelectorSpreadScores(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	for name, c := range map[string]struct {
-		object runtime.Object
-		pods   []*corev1.Pod
-		pod    *corev1.Pod
-		want   [4]int64 // z1 z1 z2 -; all 0 if it is skipped
+		object    runtime.Object
+		pods      []*corev1.Pod
+		spreadPod *corev1.Pod
+		want      [4]int64 // z1 z1 z2 -; all 0 if it is skipped
 	}{
 		"a service spreads its pods over nodes and zones": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}},
-			[]*corev1.Pod{pod("a", "n1", "web"), pod("b", "n1", "web"), pod("c", "n3", "web"), pod("d", "n4", "web")}, pod("p", "", "web"),
+			[]*corev1.Pod{spreadPod("a", "n1", "web"), spreadPod("b", "n1", "web"), spreadPod("c", "n3", "web"), spreadPod("d", "n4", "web")}, spreadPod("p", "", "web"),
 			[4]int64{0, 33, 50, 50},
 		},
 		"pods that leave, of another namespace or of another app do not count": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}},
-			[]*corev1.Pod{pod("a", "n1", "web"), leaving(pod("b", "n2", "web")), elsewhere(pod("c", "n3", "web")), pod("d", "n4", "db")}, pod("p", "", "web"),
+			[]*corev1.Pod{spreadPod("a", "n1", "web"), leaving(spreadPod("b", "n2", "web")), elsewhere(spreadPod("c", "n3", "web")), spreadPod("d", "n4", "db")}, spreadPod("p", "", "web"),
 			[4]int64{0, 33, 100, 100},
 		},
 		"a service without pods leaves all nodes equal": {
-			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}}, nil, pod("p", "", "web"),
+			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}}, nil, spreadPod("p", "", "web"),
 			[4]int64{100, 100, 100, 100},
 		},
 		"a ReplicaSet spreads its pods": {
 			&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Selector: selector}},
-			[]*corev1.Pod{pod("a", "n4", "web")}, owned(pod("p", "", "web"), "ReplicaSet"),
+			[]*corev1.Pod{spreadPod("a", "n4", "web")}, owned(spreadPod("p", "", "web"), "ReplicaSet"),
 			[4]int64{100, 100, 100, 0},
 		},
 		"a StatefulSet spreads its pods": {
 			&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Selector: selector}},
-			[]*corev1.Pod{pod("a", "n4", "web")}, owned(pod("p", "", "web"), "StatefulSet"),
+			[]*corev1.Pod{spreadPod("a", "n4", "web")}, owned(spreadPod("p", "", "web"), "StatefulSet"),
 			[4]int64{100, 100, 100, 0},
 		},
 		"a pod that nothing selects is left alone": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "db"}}},
-			[]*corev1.Pod{pod("a", "n4", "web")}, pod("p", "", "web"), [4]int64{},
+			[]*corev1.Pod{spreadPod("a", "n4", "web")}, spreadPod("p", "", "web"), [4]int64{},
 		},
 		"a pod with topology spread constraints is left alone": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}},
-			[]*corev1.Pod{pod("a", "n4", "web")}, constrained(pod("p", "", "web")), [4]int64{},
+			[]*corev1.Pod{spreadPod("a", "n4", "web")}, constrained(spreadPod("p", "", "web")), [4]int64{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,16 +108,16 @@ func TestScores(t *testing.T) {
 				}
 				nodes = append(nodes, node)
 			}
-			w := &world{snapshot: schedcache.NewSnapshot(c.pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
+			w := &spreadWorld{snapshot: schedcache.NewSnapshot(c.pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
 			w.add(t, c.object)
-			if got := w.scores(t, c.pod); got != c.want {
+			if got := w.scores(t, c.spreadPod); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}
 }
 
-func (w *world) add(t *testing.T, object runtime.Object) {
+func (w *spreadWorld) add(t *testing.T, object runtime.Object) {
 	t.Helper()
 	core, apps := w.informers.Core().V1(), w.informers.Apps().V1()
 	var err error
@@ -137,7 +137,7 @@ func (w *world) add(t *testing.T, object runtime.Object) {
 	}
 }
 
-func (w *world) scores(t *testing.T, p *corev1.Pod) (scores [4]int64) {
+func (w *spreadWorld) scores(t *testing.T, p *corev1.Pod) (scores [4]int64) {
 	t.Helper()
 	made, err := selectorspread.New(t.Context(), nil, w)
 	if err != nil {
@@ -168,15 +168,15 @@ func (w *world) scores(t *testing.T, p *corev1.Pod) (scores [4]int64) {
 	return scores
 }
 
-func TestItTakesNoArguments(t *testing.T) {
+func TestSelectorSpreadTakesNoArguments(t *testing.T) {
 	if _, err := selectorspread.New(t.Context(), &runtime.Unknown{Raw: []byte(`{"weight": 1}`)}, nil); err == nil {
 		t.Error("an argument was accepted")
 	}
 }
 
-func TestAScoreWithoutAStateIsAnError(t *testing.T) {
+func TestSelectorSpreadWithoutAState(t *testing.T) {
 	pl := &selectorspread.SelectorSpread{}
-	if _, status := pl.Score(t.Context(), schedframework.NewCycleState(), pod("p", "", "web"), schedframework.NewNodeInfo()); status.Code() != fwk.Error {
+	if _, status := pl.Score(t.Context(), schedframework.NewCycleState(), spreadPod("p", "", "web"), schedframework.NewNodeInfo()); status.Code() != fwk.Error {
 		t.Errorf("got status %v", status)
 	}
 }
