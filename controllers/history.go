@@ -18,7 +18,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/truncate"
 )
 
@@ -82,7 +82,7 @@ func (w *write) activation(object *v1alpha1.SchedulerProfile, want *history.Revi
 	return history.ActivationOf(object, time.Time{})
 }
 
-func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
+func policyRevision(good *resolve.GoodPolicy) (*history.Revision, error) {
 	hash, err := history.Hash(&good.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("hashing the spec of SchedulingPolicy %q: %w", good.Name, err)
@@ -93,7 +93,7 @@ func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
 	}, nil
 }
 
-func (w *write) profileRevision(cfg *config.Profile) *history.Revision {
+func (w *write) profileRevision(cfg *resolve.Profile) *history.Revision {
 	revision := &history.Revision{
 		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision, Profile: &cfg.Source.Spec,
 	}

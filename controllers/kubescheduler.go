@@ -14,7 +14,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. Only the
@@ -87,10 +87,10 @@ func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 }
 
 // hasRun reports whether an object has been active before, by its status or its revisions.
-func (r *ProfileReconciler) hasRun(p *pass, cfg *config.Profile) bool {
+func (r *ProfileReconciler) hasRun(p *pass, cfg *resolve.Profile) bool {
 	return slices.ContainsFunc(p.objects.profiles, func(object v1alpha1.SchedulerProfile) bool {
 		return object.UID == cfg.UID && object.Status.Active != nil
-	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name], func(good config.GoodProfile) bool { return good.UID == cfg.UID })
+	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name], func(good resolve.GoodProfile) bool { return good.UID == cfg.UID })
 }
 
 // kubeSchedulerWarning is the end of the message of a condition that warns.

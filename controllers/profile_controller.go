@@ -44,8 +44,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Scheduler runs profiles.
@@ -55,7 +55,7 @@ type Scheduler interface {
 	// Store holds the profiles that schedule pods.
 	Store() *profile.Store
 	// StartBuild begins to build a profile: see profile.Builder.
-	StartBuild(context.Context, *config.Profile) *profile.Build
+	StartBuild(context.Context, *resolve.Profile) *profile.Build
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]
@@ -89,7 +89,7 @@ type Config struct {
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that extenders may be at.
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// Clock stamps conditions, and times builds and their retries.
 	Clock clock.Clock
 }
@@ -125,11 +125,11 @@ type ProfileReconciler struct {
 // last holds the results of one pass that the next pass needs.
 type last struct {
 	active     active
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// scheduled reports whether this replica led, and so has scheduled with the active profiles.
 	scheduled bool
 	// good holds the specs that ran, as fallbacks.
-	good       config.LastGood
+	good       resolve.LastGood
 	rejections rejections
 }
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/namedwatch"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // firstLook is how long a reconcile waits for the first read of a Secret. After that, profiles run
@@ -42,7 +42,7 @@ type secretWatches struct {
 }
 
 // read returns the named Secrets that exist, and stops watching all others. Watches end with ctx.
-func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]config.Secret {
+func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]resolve.Secret {
 	if w.watches == nil {
 		w.watches = map[types.NamespacedName]*secretWatch{}
 	}
@@ -57,7 +57,7 @@ func (w *secretWatches) read(ctx context.Context, named sets.Set[types.Namespace
 			w.watches[name] = w.start(ctx, name)
 		}
 	}
-	secrets := map[types.NamespacedName]config.Secret{}
+	secrets := map[types.NamespacedName]resolve.Secret{}
 	for name, watched := range w.watches {
 		if secret, exists := watched.read(ctx); exists {
 			secrets[name] = secret
@@ -125,7 +125,7 @@ func onlyTLS(object any) (any, error) {
 		return kept, nil // no policy may use it
 	}
 	kept.Labels = map[string]string{v1alpha1.LabelSchedulingPolicy: policy}
-	for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
+	for _, key := range []string{resolve.SecretCA, resolve.SecretCertificate, resolve.SecretKey} {
 		if value, ok := secret.Data[key]; ok {
 			kept.Data[key] = value
 		}
@@ -144,7 +144,7 @@ func (s *secretWatch) refused() bool {
 }
 
 // read returns the last known state of the Secret, and whether it exists.
-func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bool) {
+func (s *secretWatch) read(ctx context.Context) (secret resolve.Secret, exists bool) {
 	ctx, cancel := context.WithDeadline(ctx, s.deadline)
 	defer cancel()
 	select {
@@ -157,16 +157,16 @@ func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bo
 			why = *last
 		}
 		if s.refused() {
-			return config.UnreadableSecret(why), true
+			return resolve.UnreadableSecret(why), true
 		}
-		return config.UnansweredSecret(why), true
+		return resolve.UnansweredSecret(why), true
 	}
 	object, exists, err := s.informer.GetStore().GetByKey(s.name.String())
 	if err != nil {
-		return config.UnreadableSecret(err), true
+		return resolve.UnreadableSecret(err), true
 	}
 	if !exists {
-		return config.Secret{}, false
+		return resolve.Secret{}, false
 	}
-	return config.NewSecret(object.(*corev1.Secret)), true
+	return resolve.NewSecret(object.(*corev1.Secret)), true
 }

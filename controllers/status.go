@@ -15,14 +15,14 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/truncate"
 )
 
 // state holds what the status of all objects reports.
 type state struct {
 	// resolution holds the profiles that are to run.
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// running holds the profiles that run, by scheduler name.
 	running map[string]*running
 	// failed and pending hold the reasons why other profiles do not run: see plan.
@@ -74,7 +74,7 @@ func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.Activ
 		Generation: cfg.Generation,
 		Revision:   cfg.Revision,
 		Since:      metav1.NewTime(running.built).Rfc3339Copy(),
-		Plugins:    config.ActivePlugins(running.plugins),
+		Plugins:    resolve.ActivePlugins(running.plugins),
 	}
 	// Plugins can be configured at these points, but nothing calls them: groups of pods are not
 	// placed together.
@@ -98,7 +98,7 @@ func (s *state) runningOf(object *v1alpha1.SchedulerProfile) *running {
 	return running
 }
 
-func acceptedCondition(result config.Result) metav1.Condition {
+func acceptedCondition(result resolve.Result) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
 	if result.Accepted {
 		condition.Status = metav1.ConditionTrue
@@ -164,7 +164,7 @@ func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, 
 
 // resolved returns the profile of an object that is to run, nil if there is none, or if its
 // scheduler name belongs to another object.
-func (s *state) resolved(object *v1alpha1.SchedulerProfile) *config.Profile {
+func (s *state) resolved(object *v1alpha1.SchedulerProfile) *resolve.Profile {
 	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
 		return nil

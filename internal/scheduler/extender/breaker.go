@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // A circuit breaker keeps an extender that fails from holding up all other pods: it opens after
@@ -79,7 +79,7 @@ type sharedCircuits struct {
 }
 
 // acquire returns the circuits of an extender, to be given back with release.
-func (b *Breakers) acquire(policy Policy, name string, cfg *config.Extender) (key string, circuits map[string]*circuit, err error) {
+func (b *Breakers) acquire(policy Policy, name string, cfg *resolve.Extender) (key string, circuits map[string]*circuit, err error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return "", nil, err

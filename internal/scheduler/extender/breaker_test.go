@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // fixture is one circuit, with a clock of its own.
@@ -95,7 +95,7 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 
 // Whatever the timeout, callers wait for the first calls only: trials are not theirs.
 func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
-	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, config.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, resolve.MaxHTTPTimeout} {
 		f := newFixture(t)
 		start, waited, trials := f.now, time.Duration(0), 0
 		for f.now.Sub(start) < time.Hour {
@@ -122,7 +122,7 @@ func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
 // An extender whose calls work from time to time, and one that answers trials only, hold up callers
 // no longer than a fifth of the time, after the first two minutes.
 func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
-	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, config.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, resolve.MaxHTTPTimeout} {
 		for _, good := range []int{0, 1, 10} { // calls that work between those that fail
 			for _, bad := range []int{1, maxFailures - 1} {
 				f := newFixture(t)
@@ -227,10 +227,10 @@ func TestExtendersOfOneConfigurationShareTheirCircuits(t *testing.T) {
 	before := testutil.CollectAndCount(metrics.ExtenderCircuitOpen)
 	b := NewBreakers(nil)
 	policy := Policy{Name: "q", UID: "u"}
-	cfg := config.Extender{URLPrefix: "https://a", FilterVerb: "filter", Timeout: time.Second}
+	cfg := resolve.Extender{URLPrefix: "https://a", FilterVerb: "filter", Timeout: time.Second}
 	other := cfg
 	other.Timeout = 2 * time.Second
-	made := func(cfg config.Extender, policy Policy) *Extender {
+	made := func(cfg resolve.Extender, policy Policy) *Extender {
 		e, err := New(&cfg, policy, b)
 		if err != nil {
 			t.Fatal(err)

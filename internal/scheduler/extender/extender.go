@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // idleConnections is the number of idle connections kept per extender. Pods are bound in parallel.
@@ -36,7 +36,7 @@ var _ fwk.Extender = Extender{}
 
 // service is the part that Extenders of different contexts share. It is immutable, except closed.
 type service struct {
-	cfg     config.Extender
+	cfg     resolve.Extender
 	name    string
 	prefix  string // without a slash at its end
 	managed sets.Set[string]
@@ -51,7 +51,7 @@ type service struct {
 }
 
 // New returns an extender of a policy. It connects on the first call. The caller must close it.
-func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
+func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
 		return nil, errors.New("the URL of an extender cannot be parsed") // url.Parse's error would quote a password in it
@@ -88,7 +88,7 @@ func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, er
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newTLSConfig returns nil, which means Go's defaults, if nothing is configured.
-func newTLSConfig(cfg *config.ExtenderTLS) (*tls.Config, error) {
+func newTLSConfig(cfg *resolve.ExtenderTLS) (*tls.Config, error) {
 	if !cfg.Insecure && cfg.ServerName == "" && cfg.Secret == nil {
 		return nil, nil
 	}

@@ -16,12 +16,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // opened returns an extender of which the circuit of a verb is open, and may be tried now. Requests
 // of the verb arrive in the channel, and get no answer until release is closed.
-func opened(t *testing.T, cfg config.Extender, verb string) (e *Extender, arrived chan string, release chan struct{}) {
+func opened(t *testing.T, cfg resolve.Extender, verb string) (e *Extender, arrived chan string, release chan struct{}) {
 	t.Helper()
 	arrived, release = make(chan string, 10), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func TestNobodyWaitsForATrial(t *testing.T) {
 		},
 	} {
 		t.Run(verb, func(t *testing.T) {
-			e, arrived, release := opened(t, config.Extender{FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt"}, verb)
+			e, arrived, release := opened(t, resolve.Extender{FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt"}, verb)
 			for range 2 { // the second one does not try again, as the first has not ended
 				if err := call(e); err == nil || !strings.Contains(err.Error(), "not called, since its last calls failed") {
 					t.Errorf("the error is %v", err)
@@ -103,7 +103,7 @@ func TestNobodyWaitsForATrial(t *testing.T) {
 }
 
 func TestBindingIsItsOwnTrial(t *testing.T) {
-	e, arrived, release := opened(t, config.Extender{BindVerb: "bind"}, "bind")
+	e, arrived, release := opened(t, resolve.Extender{BindVerb: "bind"}, "bind")
 	close(release)
 	if err := e.Bind(&corev1.Binding{}); err != nil {
 		t.Error(err)
@@ -114,7 +114,7 @@ func TestBindingIsItsOwnTrial(t *testing.T) {
 }
 
 func TestCloseEndsTrials(t *testing.T) {
-	e, arrived, _ := opened(t, config.Extender{FilterVerb: "filter"}, "filter")
+	e, arrived, _ := opened(t, resolve.Extender{FilterVerb: "filter"}, "filter")
 	if _, _, _, err := e.Filter(&corev1.Pod{}, nodesOf("n")); err == nil {
 		t.Error("no error")
 	}
@@ -131,7 +131,7 @@ func TestCloseEndsTrials(t *testing.T) {
 func TestATrialThatFailsDoublesThePause(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	e, err := New(&config.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute}, Policy{Name: t.Name()}, NewBreakers(nil))
+	e, err := New(&resolve.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute}, Policy{Name: t.Name()}, NewBreakers(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // DefaultBuildTimeout bounds one build, including the first list of informers that no profile
@@ -55,7 +55,7 @@ func NewBuilder(env *Environment, timeout time.Duration, clock clock.WithDelayed
 // Goroutines: each build has one, which calls the plugins and closes the parts of a failed build.
 // All methods are safe for concurrent use.
 type Build struct {
-	cfg     *config.Profile
+	cfg     *resolve.Profile
 	builder *Builder
 	begun   time.Time
 	// lifetime ends when the build is cancelled or taken. It is a field because the instance is
@@ -80,7 +80,7 @@ type Build struct {
 // Start begins a build. ctx bounds it until Take, and its values, such as the logger, are passed to
 // the plugins. The instance lives until its last holder has released it. While builds of the same
 // revision hang, the build fails immediately, except for a few retries: see hangingBuilds.
-func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
+func (b *Builder) Start(ctx context.Context, cfg *resolve.Profile) *Build {
 	u := b.newBuild(ctx, cfg)
 	if err := b.hanging.check(cfg, b.clock.Now()); err != nil {
 		u.end(nil, err)
@@ -101,14 +101,14 @@ func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
 	return u
 }
 
-func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
+func (b *Builder) newBuild(ctx context.Context, cfg *resolve.Profile) *Build {
 	u := &Build{cfg: cfg, builder: b, begun: b.clock.Now(), done: make(chan struct{})}
 	u.lifetime, u.cancel = context.WithCancelCause(ctx)
 	return u
 }
 
 // Build makes an instance and waits for it: see Start.
-func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, error) {
+func (b *Builder) Build(ctx context.Context, cfg *resolve.Profile) (*Instance, error) {
 	u := b.Start(ctx, cfg)
 	<-u.done
 	if u.err != nil {

@@ -3,7 +3,7 @@
 
 // Package profile builds scheduler profiles and swaps them under running scheduling cycles.
 //
-//	config.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> queue, current map
+//	resolve.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> queue, current map
 //
 // An Instance is a profile as built from one revision: plugin instances, extenders, queue settings
 // and the informer handlers they registered. It is immutable once built. The queue acquires it for
@@ -52,12 +52,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Instance is a profile as built from one revision.
@@ -65,7 +65,7 @@ import (
 // The build sets all fields before other goroutines see the Instance. Only refs changes afterwards.
 type Instance struct {
 	// Config is the configuration that the instance was built from. Read-only.
-	Config *config.Profile
+	Config *resolve.Profile
 	// Framework runs the plugins.
 	Framework *framework.Framework
 	// Queue holds the settings of the scheduling queue for this instance, which is their Holder.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -52,7 +52,7 @@ var errUnwanted = errors.New("the profile was changed again or deleted")
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
-	start   func(context.Context, *config.Profile) *Build
+	start   func(context.Context, *resolve.Profile) *Build
 	clock   clock.Clock
 	changed func()
 
@@ -112,7 +112,7 @@ func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 // NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls changed,
 // from any goroutine, when Build has to be called again: a build that was set aside has ended, or
 // some builds have not begun. changed must not block.
-func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
+func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
 	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
 	retries.Clock = clock
 	// A failure is forgotten when its profile is built, changed or gone, however long a try takes.
@@ -127,7 +127,7 @@ func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock cl
 // briefly for each build, and returns the outcome of each. The builds go on after the call with
 // ctx, and with its logger. When ctx ends, running builds are cut off, and instances that were not
 // taken are discarded.
-func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
+func (s *Supervisor) Build(ctx context.Context, wanted map[string]*resolve.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
 	patience, turnEnds, waiting := buildPatience, s.clock.Now().Add(buildTurn), false
 	outcomes := make(map[string]Outcome, len(wanted))
@@ -152,7 +152,7 @@ func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profil
 
 // latestFirst returns the scheduler names of profiles: those whose revision is wanted since the
 // latest call first.
-func (s *Supervisor) latestFirst(wanted map[string]*config.Profile) []string {
+func (s *Supervisor) latestFirst(wanted map[string]*resolve.Profile) []string {
 	s.calls++
 	for name, cfg := range wanted {
 		if s.since[name].revision != cfg.Revision {
@@ -165,7 +165,7 @@ func (s *Supervisor) latestFirst(wanted map[string]*config.Profile) []string {
 }
 
 // mustBegin reports whether a build is to be begun: it is neither running nor failed too recently.
-func (s *Supervisor) mustBegin(cfg *config.Profile) bool {
+func (s *Supervisor) mustBegin(cfg *resolve.Profile) bool {
 	last, failed := s.failures[cfg.SchedulerName]
 	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(cfg.SchedulerName))
 	return s.underWay[cfg.SchedulerName] == nil && !tooEarly
@@ -173,7 +173,7 @@ func (s *Supervisor) mustBegin(cfg *config.Profile) bool {
 
 // giveUpOthers ends the builds of revisions that are not wanted, and forgets the failures of
 // profiles that are not.
-func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
+func (s *Supervisor) giveUpOthers(wanted map[string]*resolve.Profile) {
 	for name, b := range s.underWay {
 		if cfg := wanted[name]; cfg == nil || cfg.Revision != b.cfg.Revision || b.released() {
 			b.Cancel(errUnwanted)
@@ -190,7 +190,7 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
 
 // build begins the build of a profile unless it is running or failed too recently, and waits for
 // it. timedOut reports whether it has used up the patience.
-func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
+func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
 	name := cfg.SchedulerName
 	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation)
 	_, failed := s.failures[name]
@@ -249,7 +249,7 @@ func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Dur
 }
 
 // noteFailure records that a build failed, and when it is tried again.
-func (s *Supervisor) noteFailure(cfg *config.Profile, err error) {
+func (s *Supervisor) noteFailure(cfg *resolve.Profile, err error) {
 	name, now := cfg.SchedulerName, s.clock.Now()
 	if s.failures[name].revision != cfg.Revision {
 		s.retries.Reset(name)
