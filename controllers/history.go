@@ -69,12 +69,7 @@ func (w *write) activation(object *v1alpha1.SchedulerProfile, want *history.Revi
 		if want.Policy == nil {
 			return history.Activation{}
 		}
-		for _, of := range w.archive.Revisions(want.Policy.UID) {
-			if of.Generation == want.Policy.Generation {
-				return of.Activation
-			}
-		}
-		return history.Activation{}
+		return w.stored(want.Policy.UID, want.Policy.Generation).Activation
 	}
 	if object.Generation != want.Generation {
 		return history.Activation{}
@@ -98,14 +93,22 @@ func (w *write) profileRevision(cfg *resolve.Profile) *history.Revision {
 		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision, Profile: &cfg.Source.Spec,
 	}
 	if good := cfg.Source.Policy; good != nil {
-		revision.Policy = &history.Policy{Name: good.Name, UID: good.UID, Generation: good.Generation, Spec: good.Spec}
-		for _, of := range w.archive.Revisions(good.UID) {
-			if of.Generation == good.Generation {
-				revision.Policy.Revision = of.Name
-			}
+		revision.Policy = &history.Policy{
+			Name: good.Name, UID: good.UID, Generation: good.Generation, Spec: good.Spec,
+			Revision: w.stored(good.UID, good.Generation).Name,
 		}
 	}
 	return revision
+}
+
+// stored returns the stored revision of a generation of an object, the zero value if there is none.
+func (w *write) stored(uid types.UID, generation int64) history.Revision {
+	for _, r := range w.archive.Revisions(uid) {
+		if r.Generation == generation {
+			return r
+		}
+	}
+	return history.Revision{}
 }
 
 // store stores one revision. It records an Event if the object has gone back to an older spec.

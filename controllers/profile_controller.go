@@ -139,9 +139,7 @@ func New(cfg Config) *ProfileReconciler {
 	r.wanted = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.standIns = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
-	r.memory = newMemory(cfg.Clock)
 	r.secrets = secretWatches{client: cfg.Kubernetes, changed: r.requestPass}
-	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too
 	return r
 }
@@ -236,9 +234,8 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if p.leading {
 		r.reporter.report(r.report(p))
 	}
-	now := r.Clock.Now()
-	p.recallRetry = r.memory.retryAfter(now)
-	return reconcile.Result{RequeueAfter: p.requeueAfter(now)}, nil
+	p.recallRetry = r.memory.retryAfter()
+	return reconcile.Result{RequeueAfter: p.requeueAfter(r.Clock.Now())}, nil
 }
 
 // leading reports whether this replica leads.

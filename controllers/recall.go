@@ -10,8 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -45,29 +43,19 @@ type memory struct {
 	since  time.Time
 	// reading is the read under way, nil if there is none.
 	reading *revisionsRead
-	// retries times the retries of reading, under the key revisions.
-	retries *flowcontrol.Backoff
+	// failures counts the passes in a row after which the revisions are not read.
+	failures int
 }
 
-// revisions is the key of the retries.
-const revisions = "revisions"
-
-func newMemory(clock clock.Clock) memory {
-	m := memory{retries: flowcontrol.NewBackOff(firstRetry, lastRetry)}
-	m.retries.Clock = clock
-	// A failure is forgotten when the revisions are read.
-	m.retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
-	return m
-}
-
-// retryAfter returns how long to wait until the revisions are read again, 0 if they were read.
-func (m *memory) retryAfter(now time.Time) time.Duration {
+// retryAfter returns how long to wait until the revisions are read again, 0 if they were read. It
+// is called once after each pass.
+func (m *memory) retryAfter() time.Duration {
 	if m.failed == nil {
-		m.retries.Reset(revisions)
-	} else {
-		m.retries.Next(revisions, now)
+		m.failures = 0
+		return 0
 	}
-	return m.retries.Get(revisions)
+	m.failures++
+	return min(firstRetry<<min(m.failures-1, 10), lastRetry)
 }
 
 // recall reads the stored revisions if that is due. Profiles fall back on them if the current specs

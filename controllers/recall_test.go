@@ -141,7 +141,7 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 		}).Build()}
 		ctx, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer end()
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
 		took := func(p *pass) (time.Duration, error) {
 			start := time.Now()
 			err := r.recall(ctx, p)
@@ -181,7 +181,7 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 			},
 		}).Build()}
 		ctx := logr.NewContext(t.Context(), logr.Discard())
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
 		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {
 			t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
 		}
@@ -201,20 +201,18 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 }
 
 func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {
-	m, now := newMemory(clock.RealClock{}), time.Now()
-	m.failed = errReading
+	m := memory{failed: errReading}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if got := m.retryAfter(now); got != want*time.Second {
+		if got := m.retryAfter(); got != want*time.Second {
 			t.Errorf("after %d failures: %v", i+1, got)
 		}
-		now = now.Add(time.Hour)
 	}
 	m.failed = nil
-	if got := m.retryAfter(now); got != 0 {
+	if got := m.retryAfter(); got != 0 {
 		t.Errorf("nothing has failed, and is tried again after %v", got)
 	}
 	m.failed = errReading
-	if got := m.retryAfter(now); got != time.Second {
+	if got := m.retryAfter(); got != time.Second {
 		t.Errorf("after another failure: %v", got)
 	}
 }

@@ -35,7 +35,7 @@ func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
 			<-readable
 			return false, nil, nil
 		})
-		r := &ProfileReconciler{kubeScheduler: kubeSchedulerWatch{client: client, changed: func() {}}}
+		r := &ProfileReconciler{Config: Config{Kubernetes: client}}
 		look := func(schedulerName string) lease.Sighting {
 			p := &pass{resolution: &resolve.Resolution{Profiles: map[string]*resolve.Profile{schedulerName: {}}}}
 			r.lookForKubeScheduler(ctx, p)
@@ -54,7 +54,7 @@ func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
 				t.Errorf("without a watch, the sighting is %+v", seen)
 			}
 		}
-		r.kubeScheduler.own = lease.KubeScheduler
+		r.OwnLease = lease.KubeScheduler
 		if seen := look(corev1.DefaultSchedulerName); seen != (lease.Sighting{Known: true}) {
 			t.Errorf("with the Lease of kube-scheduler, the sighting is %+v", seen)
 		}

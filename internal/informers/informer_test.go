@@ -199,11 +199,11 @@ func TestEventsQueuedBeforeCloseAreNotDelivered(t *testing.T) {
 
 func TestEmptyInformer(t *testing.T) {
 	empty := newEmptyInformer(budgetKind)
-	first, err := empty.AddEventHandler(&recorder{})
+	first, err := empty.AddEventHandlerWithOptions(&recorder{}, toolscache.HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := empty.AddEventHandlerWithResyncPeriod(&recorder{}, time.Minute)
+	second, err := empty.AddEventHandlerWithOptions(&recorder{}, toolscache.HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

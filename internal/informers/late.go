@@ -6,7 +6,6 @@ package informers
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -51,7 +50,7 @@ func (l *lateInformer) isEmpty() bool { return l.shared.Load() == nil }
 
 // become makes shared, which has synced, answer from now on.
 func (l *lateInformer) become(shared toolscache.SharedIndexInformer, source *Source) error {
-	if err := source.moveIndexers(l.store, shared, func() { l.shared.Store(&shared) }); err != nil {
+	if err := source.moveIndexers(l.emptyInformer.GetIndexer(), shared, func() { l.shared.Store(&shared) }); err != nil {
 		return err
 	}
 	for _, r := range l.waiting {
@@ -74,14 +73,6 @@ func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEve
 	return r, nil
 }
 
-func (l *lateInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
-}
-
-func (l *lateInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &period})
-}
-
 func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error {
 	r, late := registration.(*lateRegistration)
 	if !late {
@@ -94,8 +85,10 @@ func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventH
 	return nil
 }
 
-func (l *lateInformer) GetStore() toolscache.Store     { return l.GetIndexer() }
-func (l *lateInformer) GetIndexer() toolscache.Indexer { return lateStore{l.store, l} }
+func (l *lateInformer) GetStore() toolscache.Store { return l.GetIndexer() }
+func (l *lateInformer) GetIndexer() toolscache.Indexer {
+	return lateStore{l.emptyInformer.GetIndexer(), l}
+}
 func (l *lateInformer) AddIndexers(indexers toolscache.Indexers) error {
 	return l.current().AddIndexers(indexers)
 }
@@ -108,7 +101,7 @@ func (l *lateInformer) LastSyncResourceVersion() string { return l.current().Las
 func (l *lateInformer) IsStopped() bool                 { return l.current().IsStopped() }
 
 // lateStore is the store of a late informer: listers keep it, and it reads from the informer that
-// answers at the time. Nobody writes to it: see indexer.
+// answers at the time. It is for reading: see indexer.
 type lateStore struct {
 	toolscache.Indexer // of the empty informer
 	of                 *lateInformer

@@ -142,10 +142,11 @@ func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) toolscache.Sync
 		result.Err = context.Cause(ctx)
 	}
 	for _, i := range used {
-		objectType := i.kind.objectType(s.source.scheme)
-		if objectType == nil {
+		object, err := i.kind.newObject(s.source.scheme)
+		if err != nil {
 			continue // not an API object: Err reports it
 		}
+		objectType := reflect.TypeOf(object)
 		synced, seen := result.Synced[objectType]
 		result.Synced[objectType] = i.HasSynced() && (synced || !seen)
 	}

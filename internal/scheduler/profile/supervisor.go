@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -63,10 +62,9 @@ type Supervisor struct {
 	// wanted profile, by scheduler name.
 	calls int
 	since map[string]want
-	// failures holds the builds whose last attempt failed, by scheduler name. retries holds the
-	// delays until they are tried again.
+	// failures holds the builds whose last attempt failed, by scheduler name. A failure is forgotten
+	// when the profile is built or gone.
 	failures map[string]failure
-	retries  *flowcontrol.Backoff
 }
 
 // supervised is a build of the Supervisor.
@@ -82,11 +80,13 @@ type want struct {
 	call     int
 }
 
-// failure is a build that failed.
+// failure is a build that failed, once or several times in a row.
 type failure struct {
 	revision string
+	times    int
 	err      error
-	at       time.Time
+	// retryAt is when it is tried again.
+	retryAt time.Time
 }
 
 // Outcome is the state or the result of the build of one profile.
@@ -113,13 +113,9 @@ func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 // from any goroutine, when Build has to be called again: a build that was set aside has ended, or
 // some builds have not begun. changed must not block.
 func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
-	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
-	retries.Clock = clock
-	// A failure is forgotten when its profile is built, changed or gone, however long a try takes.
-	retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
 	return &Supervisor{
 		start: start, clock: clock, changed: changed,
-		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{}, retries: retries,
+		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{},
 	}
 }
 
@@ -167,7 +163,7 @@ func (s *Supervisor) latestFirst(wanted map[string]*resolve.Profile) []string {
 // mustBegin reports whether a build is to be begun: it is neither running nor failed too recently.
 func (s *Supervisor) mustBegin(cfg *resolve.Profile) bool {
 	last, failed := s.failures[cfg.SchedulerName]
-	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(cfg.SchedulerName))
+	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(last.retryAt)
 	return s.underWay[cfg.SchedulerName] == nil && !tooEarly
 }
 
@@ -180,11 +176,7 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*resolve.Profile) {
 			delete(s.underWay, name)
 		}
 	}
-	for name := range s.failures {
-		if wanted[name] == nil {
-			s.forgetFailure(name)
-		}
-	}
+	maps.DeleteFunc(s.failures, func(name string, _ failure) bool { return wanted[name] == nil })
 	maps.DeleteFunc(s.since, func(name string, _ want) bool { return wanted[name] == nil })
 }
 
@@ -218,7 +210,7 @@ func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile, patience t
 		}
 		return s.failed(name), false
 	default:
-		s.forgetFailure(name)
+		delete(s.failures, name)
 		return Outcome{Built: b.Build}, false
 	}
 }
@@ -250,25 +242,15 @@ func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Dur
 
 // noteFailure records that a build failed, and when it is tried again.
 func (s *Supervisor) noteFailure(cfg *resolve.Profile, err error) {
-	name, now := cfg.SchedulerName, s.clock.Now()
-	if s.failures[name].revision != cfg.Revision {
-		s.retries.Reset(name)
+	last := s.failures[cfg.SchedulerName]
+	if last.revision != cfg.Revision {
+		last.times = 0
 	}
-	s.retries.Next(name, now)
-	s.failures[name] = failure{revision: cfg.Revision, err: err, at: now}
-}
-
-func (s *Supervisor) forgetFailure(name string) {
-	delete(s.failures, name)
-	s.retries.Reset(name)
-}
-
-// retryAt returns when a build that failed is tried again.
-func (s *Supervisor) retryAt(name string) time.Time {
-	return s.failures[name].at.Add(s.retries.Get(name))
+	delay := min(firstRetry<<min(last.times, 10), lastRetry)
+	s.failures[cfg.SchedulerName] = failure{revision: cfg.Revision, times: last.times + 1, err: err, retryAt: s.clock.Now().Add(delay)}
 }
 
 // failed returns the outcome of a build that failed and is not running.
 func (s *Supervisor) failed(name string) Outcome {
-	return Outcome{Err: s.failures[name].err, RetryAt: s.retryAt(name), Failed: true}
+	return Outcome{Err: s.failures[name].err, RetryAt: s.failures[name].retryAt, Failed: true}
 }

@@ -73,7 +73,7 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		args := &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
 		if check := checkOwnArgs[plugin]; check != nil {
 			if err := check(args); err != nil {
-				addOwnArgs(v1alpha1.ReasonInvalidArgs, err, path, found)
+				found.addArgs(v1alpha1.ReasonInvalidArgs, path, err)
 				return nil
 			}
 		}
@@ -94,28 +94,28 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		if strict, ok := runtime.AsStrictDecodingError(err); ok {
 			errs = strict.Errors()
 		}
-		for _, err := range errs {
-			found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
-		}
+		found.addArgs(v1alpha1.ReasonInvalidArgs, path, errs...)
 		return nil
 	}
 	return obj
 }
 
-// addOwnArgs reports an error in the arguments of one of livesched's own plugins, at the field that
-// the error names, if any.
-func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
-	errs := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		errs = joined.Unwrap()
-	}
+// validatedArgs is the field of the arguments in the configuration that validateArgs validates.
+var validatedArgs = field.NewPath("profiles").Index(0).Child("pluginConfig").Index(0).Child("args")
+
+// addArgs adds errors in the arguments of a plugin, each at the field that it names, if any.
+func (p *problems) addArgs(reason string, path *field.Path, errs ...error) {
 	for _, err := range errs {
 		var invalid *field.Error
-		if errors.As(err, &invalid) {
-			*found = append(*found, Problem{Reason: reason, Path: path.String() + "." + invalid.Field, Detail: invalid.ErrorBody()})
-			continue
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			p.addArgs(reason, path, joined.Unwrap()...)
+		} else if !errors.As(err, &invalid) {
+			p.add(reason, path, "%v", err)
+		} else {
+			within := strings.TrimPrefix(strings.TrimPrefix(invalid.Field, validatedArgs.String()), ".")
+			at := strings.TrimSuffix(path.String()+"."+within, ".") // within is empty for the arguments as a whole
+			*p = append(*p, Problem{Reason: reason, Path: at, Detail: invalid.ErrorBody()})
 		}
-		found.add(reason, path, "%v", err)
 	}
 }
 
@@ -147,34 +147,20 @@ func newArgs(plugin string) (runtime.Object, error) {
 
 // validateArgs runs kube-scheduler's own validation over the arguments of one plugin, in their
 // internal form.
-func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin string, args runtime.Object, path *field.Path, found *problems) {
+func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin string, args runtime.Object) []error {
 	configuration := *defaults
 	configuration.Profiles = []schedconfig.KubeSchedulerProfile{{
 		SchedulerName: "validated",
 		PluginConfig:  []schedconfig.PluginConfig{{Name: plugin, Args: args}},
 	}}
-	validated := field.NewPath("profiles").Index(0).Child("pluginConfig").Index(0).Child("args")
-
 	errs := []error{validation.ValidateKubeSchedulerConfiguration(&configuration)}
 	// kube-scheduler does not validate these, by an oversight: it looks for them under the name
 	// "NodeResourcesFitArgs".
 	if fit, ok := args.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit {
-		errs = append(errs, validation.ValidateNodeResourcesFitArgs(validated, fit))
+		errs = append(errs, validation.ValidateNodeResourcesFitArgs(validatedArgs, fit))
 	}
-	aggregate := utilerrors.Flatten(utilerrors.NewAggregate(errs))
-	if aggregate == nil {
-		return
+	if all := utilerrors.Flatten(utilerrors.NewAggregate(errs)); all != nil {
+		return all.Errors()
 	}
-	for _, err := range aggregate.Errors() {
-		var invalid *field.Error
-		if !errors.As(err, &invalid) {
-			found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
-			continue
-		}
-		*found = append(*found, Problem{
-			Reason: v1alpha1.ReasonInvalidArgs,
-			Path:   path.String() + strings.TrimPrefix(invalid.Field, validated.String()),
-			Detail: invalid.ErrorBody(),
-		})
-	}
+	return nil
 }

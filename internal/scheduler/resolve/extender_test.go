@@ -139,7 +139,7 @@ func tlsSecret(t *testing.T, n int) resolve.Secret {
 
 func TestSecretContentsAreNeverShown(t *testing.T) {
 	secret := tlsSecret(t, 1)
-	profile := &resolve.Profile{Extenders: []resolve.Extender{{TLS: resolve.ExtenderTLS{Secret: &secret}}}}
+	profile := &resolve.Profile{Settings: resolve.Settings{Extenders: []resolve.Extender{{TLS: resolve.ExtenderTLS{Secret: &secret}}}}}
 	good := resolve.GoodPolicy{Secrets: map[types.NamespacedName]resolve.Secret{{Name: "a"}: secret}}
 	var logged bytes.Buffer
 	logger := funcr.NewJSON(func(line string) { logged.WriteString(line) }, funcr.Options{})

@@ -211,7 +211,7 @@ func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.P
 	l.weigh(name, priority.Weight, path)
 	l.setArgs(name, args)
 	if err := checkOwnArgs[name](l.ownArgs[name]); err != nil {
-		addOwnArgs(v1alpha1.ReasonInvalid, err, at, l.found)
+		l.found.addArgs(v1alpha1.ReasonInvalid, at, err)
 	}
 }
 

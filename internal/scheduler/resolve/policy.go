@@ -54,17 +54,9 @@ type algorithm struct {
 // base is a resolved policy that profiles build on.
 type base struct {
 	algorithm
+	Settings
 	// queueSort is nil if the policy has none.
 	queueSort *queueSort
-
-	podInitialBackoff         time.Duration
-	podMaxBackoff             time.Duration
-	podMaxInUnschedulablePods time.Duration
-	podGroupReserveAfter      time.Duration
-	percentageOfNodesToScore  int32
-	parallelism               int32
-
-	extenders []Extender
 	// ignoredResources are left to extenders: NodeResourcesFit ignores them.
 	ignoredResources []string
 }
@@ -74,28 +66,29 @@ type base struct {
 func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
-	b := &base{
-		algorithm:                 r.resolveSource(spec.AlgorithmSource, path.Child("algorithmSource"), &found),
-		podInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
-		podMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
-		podMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
-		percentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, defaultPercentageOfNodesToScore),
-		parallelism:               ptr.Deref(spec.Parallelism, defaultParallelism),
+	b := &base{algorithm: r.resolveSource(spec.AlgorithmSource, path.Child("algorithmSource"), &found)}
+	b.Settings = Settings{
+		PodInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
+		PodMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
+		PodMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
+		PercentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, defaultPercentageOfNodesToScore),
+		Parallelism:               ptr.Deref(spec.Parallelism, defaultParallelism),
+		CheckAllFilters:           b.checkAllFilters,
 	}
-	if b.podMaxBackoff < b.podInitialBackoff {
-		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.podInitialBackoff, b.podMaxBackoff)
+	if b.PodMaxBackoff < b.PodInitialBackoff {
+		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.PodInitialBackoff, b.PodMaxBackoff)
 	}
 	if spec.PodGroupReserveAfter != nil {
-		b.podGroupReserveAfter = spec.PodGroupReserveAfter.Duration
-		if b.podGroupReserveAfter < minPodGroupReserveAfter {
-			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v", minPodGroupReserveAfter, b.podGroupReserveAfter)
+		b.PodGroupReserveAfter = spec.PodGroupReserveAfter.Duration
+		if b.PodGroupReserveAfter < minPodGroupReserveAfter {
+			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v", minPodGroupReserveAfter, b.PodGroupReserveAfter)
 		}
 	}
-	checkPercentage(b.percentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
-	if b.parallelism < 1 {
-		found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
+	checkPercentage(b.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	if b.Parallelism < 1 {
+		found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.Parallelism)
 	}
-	b.extenders, b.ignoredResources = r.resolveExtenders(name, spec.Extenders, secrets, path.Child("extenders"), &found)
+	b.Extenders, b.ignoredResources = r.resolveExtenders(name, spec.Extenders, secrets, path.Child("extenders"), &found)
 	if spec.QueueSort != nil {
 		b.queueSort = r.policyQueueSort(spec.QueueSort, path.Child("queueSort"), &found)
 	}

@@ -69,15 +69,9 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 			Plugins:                  merged,
 			PluginConfig:             args,
 		},
-		PodInitialBackoff:         b.podInitialBackoff,
-		PodMaxBackoff:             b.podMaxBackoff,
-		PodMaxInUnschedulablePods: b.podMaxInUnschedulablePods,
-		PodGroupReserveAfter:      b.podGroupReserveAfter,
-		PercentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, b.percentageOfNodesToScore),
-		Parallelism:               b.parallelism,
-		CheckAllFilters:           b.checkAllFilters,
-		Extenders:                 b.extenders,
+		Settings: b.Settings,
 	}
+	p.PercentageOfNodesToScore = ptr.Deref(spec.PercentageOfNodesToScore, b.PercentageOfNodesToScore)
 	if err := p.identify(sortedBy); err != nil {
 		found.add(v1alpha1.ReasonInvalidArgs, path.Child("pluginConfig"), "%v", err)
 		return nil, found
@@ -224,7 +218,7 @@ func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *f
 		found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
 		return schedconfig.PluginConfig{Name: plugin}
 	}
-	validateArgs(r.defaults, plugin, internal, path, found)
+	found.addArgs(v1alpha1.ReasonInvalidArgs, path, validateArgs(r.defaults, plugin, internal)...)
 	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && len(b.ignoredResources) > 0 {
 		// This replaces the profile's own, as in kube-scheduler (buildExtenders in
 		// pkg/scheduler/scheduler.go).

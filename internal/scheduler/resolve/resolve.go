@@ -83,30 +83,37 @@ type Profile struct {
 	// QueueSort is the order of the queue that the profile asks for. The oldest profile decides.
 	QueueSort QueueSort
 
-	// PodInitialBackoff and PodMaxBackoff bound the wait of a pod after failed attempts.
-	PodInitialBackoff, PodMaxBackoff time.Duration
-	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is
-	// retried without one.
-	PodMaxInUnschedulablePods time.Duration
-	// PodGroupReserveAfter is how long a group of pods that fits nowhere waits before room is kept
-	// for it. 0: room is never kept.
-	PodGroupReserveAfter time.Duration
-	// PercentageOfNodesToScore is the profile's or, if that is unset, the policy's. 0 means every
-	// node.
-	PercentageOfNodesToScore int32
-	// Parallelism is the number of goroutines that evaluate nodes for one pod.
-	Parallelism int32
-	// CheckAllFilters runs all filters on a node even after one has refused it, so that all reasons
-	// are reported.
-	CheckAllFilters bool
-	// Extenders are called in this order.
-	Extenders []Extender
+	// Settings are those of the policy, except PercentageOfNodesToScore, which a profile may set.
+	Settings
 
 	// Revision is a hash of everything that the profile's behaviour depends on, except the order of
 	// the shared queue: two profiles of one revision can share their plugin instances.
 	Revision string
 	// Source holds the specs that the profile was resolved from, to be remembered once it runs.
 	Source GoodProfile
+}
+
+// Settings are the settings of a policy apart from plugins. Their JSON is part of revisions.
+type Settings struct {
+	// PodInitialBackoff and PodMaxBackoff bound the wait of a pod after failed attempts.
+	PodInitialBackoff time.Duration `json:"podInitialBackoff"`
+	PodMaxBackoff     time.Duration `json:"podMaxBackoff"`
+	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is
+	// retried without one.
+	PodMaxInUnschedulablePods time.Duration `json:"podMaxInUnschedulablePods"`
+	// PodGroupReserveAfter is how long a group of pods that fits nowhere waits before room is kept
+	// for it. 0: room is never kept.
+	PodGroupReserveAfter time.Duration `json:"podGroupReserveAfter,omitempty"`
+	// PercentageOfNodesToScore is the percentage after which the search for nodes ends. 0 means
+	// every node.
+	PercentageOfNodesToScore int32 `json:"percentageOfNodesToScore"`
+	// Parallelism is the number of goroutines that evaluate nodes for one pod.
+	Parallelism int32 `json:"parallelism"`
+	// CheckAllFilters runs all filters on a node even after one has refused it, so that all reasons
+	// are reported.
+	CheckAllFilters bool `json:"checkAllFilters,omitempty"`
+	// Extenders are called in this order.
+	Extenders []Extender `json:"extenders,omitempty"`
 }
 
 // Result is the result for one object.

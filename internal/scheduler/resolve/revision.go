@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -28,17 +27,10 @@ const (
 // else. Its JSON is hashed. A change of its fields rebuilds every profile when livesched is
 // updated, which is harmless.
 type canonicalProfile struct {
-	SchedulerName             string                      `json:"schedulerName"`
-	Plugins                   map[string]canonicalPlugins `json:"plugins"`
-	Args                      map[string]json.RawMessage  `json:"args"`
-	PodInitialBackoff         time.Duration               `json:"podInitialBackoff"`
-	PodMaxBackoff             time.Duration               `json:"podMaxBackoff"`
-	PodMaxInUnschedulablePods time.Duration               `json:"podMaxInUnschedulablePods"`
-	PodGroupReserveAfter      time.Duration               `json:"podGroupReserveAfter,omitempty"`
-	PercentageOfNodesToScore  int32                       `json:"percentageOfNodesToScore"`
-	Parallelism               int32                       `json:"parallelism"`
-	CheckAllFilters           bool                        `json:"checkAllFilters,omitempty"`
-	Extenders                 []Extender                  `json:"extenders,omitempty"`
+	SchedulerName string                      `json:"schedulerName"`
+	Plugins       map[string]canonicalPlugins `json:"plugins"`
+	Args          map[string]json.RawMessage  `json:"args"`
+	Settings
 }
 
 type canonicalPlugins struct {
@@ -57,20 +49,9 @@ func revision(p *Profile) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	canonical := canonicalProfile{
-		SchedulerName:             p.SchedulerName,
-		Plugins:                   canonicalSets(p.Config.Plugins),
-		Args:                      args,
-		PodInitialBackoff:         p.PodInitialBackoff,
-		PodMaxBackoff:             p.PodMaxBackoff,
-		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
-		PodGroupReserveAfter:      p.PodGroupReserveAfter,
-		PercentageOfNodesToScore:  p.PercentageOfNodesToScore,
-		Parallelism:               p.Parallelism,
-		CheckAllFilters:           p.CheckAllFilters,
-		Extenders:                 p.Extenders,
-	}
-	text, err := json.Marshal(canonical)
+	text, err := json.Marshal(canonicalProfile{
+		SchedulerName: p.SchedulerName, Plugins: canonicalSets(p.Config.Plugins), Args: args, Settings: p.Settings,
+	})
 	if err != nil {
 		return "", err
 	}

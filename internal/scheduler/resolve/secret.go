@@ -11,13 +11,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -134,20 +134,8 @@ func keyProblem(err error) string {
 
 // certificates reports whether a text has certificates in PEM form, all of them valid.
 func certificates(text []byte) bool {
-	found := false
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return found
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return false
-		}
-		found = true
-	}
+	_, err := cert.ParseCertsPEM(text)
+	return err == nil
 }
 
 // fingerprint identifies the content. The key need not be part of it: it belongs to the

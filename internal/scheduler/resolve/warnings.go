@@ -104,7 +104,7 @@ func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerPr
 	}
 	w := missing{spec: spec.Plugins, before: b.plugins, merged: merged, found: &found}
 	w.warnMissing()
-	w.warnNoScore(b.extenders)
+	w.warnNoScore(b.Extenders)
 	w.warnDependents(r.defaults.Profiles[0].Plugins)
 	warnArgs(spec.PluginConfig, b, merged, path.Child("pluginConfig"), &found)
 	return found
