@@ -27,7 +27,7 @@ const defaultHistoryLimit = 10
 
 // storePolicy stores the last accepted spec of a policy as a revision, if that is new. latest
 // reports whether the newest revision is the present spec. The profiles of the policy may then be
-// written: their revisions name that of the policy.
+// written: their revisions name the revision of the policy.
 func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPolicy) (latest bool, err error) {
 	good := w.report.goodPolicy(object)
 	if good == nil {

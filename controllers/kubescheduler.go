@@ -73,8 +73,8 @@ func (r *ProfileReconciler) hasRun(p *pass, cfg *resolve.Profile) bool {
 // kubeSchedulerWarning is the end of the message of a condition that warns.
 const kubeSchedulerWarning = "unless its profiles have other scheduler names, both schedule these pods, and may assign the same capacity twice"
 
-// besideKubeScheduler is what the condition of a profile says that has the scheduler name of a
-// kube-scheduler that runs. holder is "" if none does.
+// besideKubeScheduler returns the end of the message of a condition of a profile that has the
+// scheduler name of a running kube-scheduler. holder is "" if none runs.
 func besideKubeScheduler(schedulerName, holder string) string {
 	if holder == "" || schedulerName != corev1.DefaultSchedulerName {
 		return ""

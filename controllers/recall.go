@@ -66,7 +66,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		return nil
 	}
 	if err := r.readRevisions(ctx, p.leading); err != nil {
-		if m.failed == nil || !errors.Is(err, errReading) { // the last error says more
+		if m.failed == nil || !errors.Is(err, errReading) { // the last error has more information
 			m.failed = err
 		}
 		if !apierrors.IsForbidden(err) && r.Clock.Since(m.since) < recallPatience {
@@ -199,8 +199,8 @@ func goodPolicies(stored []history.Revision, ran []resolve.GoodPolicy) []resolve
 	return latestFirst(all, ran, func(a, b *resolve.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
 }
 
-// goodPolicy returns a stored policy. Its Secrets are not stored: they are those of the first of
-// the resolved policies that has the same spec. They may have been deleted since. Without any, as
+// goodPolicy returns a stored policy. Its Secrets are not stored: they are the Secrets of the first
+// resolved policy with the same spec. They may have been deleted since. Without any, as
 // after a restart, they are read again.
 func goodPolicy(p *history.Policy, resolved []resolve.GoodPolicy) resolve.GoodPolicy {
 	good := resolve.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}

@@ -25,7 +25,7 @@ type report struct {
 	// so that an older one runs.
 	replaced map[string]bool
 	// waiting holds the scheduler names whose profile is built in one of the next passes, or held
-	// back until then. Their statuses, and those of their policies, are written then.
+	// back until then. Their statuses and the statuses of their policies are written then.
 	waiting map[string]bool
 	// unreadable is the error of the last attempt to read the stored revisions, nil if they were
 	// read.
@@ -114,8 +114,8 @@ type outlook struct {
 	goodGeneration    int64
 	unreadable        string
 	settled           bool
-	missing           string // what the condition says about kinds that are not served
-	kubeScheduler     string // what the condition says about one that runs
+	missing           string // the part of the condition about kinds that are not served
+	kubeScheduler     string // the part of the condition about a running kube-scheduler
 	reserved          string // why another scheduler's name keeps profiles from running
 }
 

@@ -132,8 +132,8 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	return condition
 }
 
-// missingKinds is what the condition of a profile says about kinds that its plugins use and the API
-// server does not serve. It is "" if there are none.
+// missingKinds returns the part of the condition of a profile about kinds that its plugins use and
+// the API server does not serve. It is "" if there are none.
 func missingKinds(kinds []schema.GroupVersionKind) string {
 	if len(kinds) == 0 {
 		return ""
@@ -175,9 +175,6 @@ func (s *state) resolved(object *v1alpha1.SchedulerProfile) *resolve.Profile {
 // isReserved reports whether kube-scheduler's use of its scheduler name keeps the object's profile
 // from running.
 func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
-	if s.reserved == "" {
-		return false
-	}
 	cfg := s.resolution.Profiles[s.reserved]
 	return cfg != nil && cfg.UID == object.UID
 }
@@ -187,8 +184,8 @@ func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) []string {
 	return s.profilesIn(object, func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
 }
 
-// nameInUse says why a profile with the scheduler name of kube-scheduler does not run, and what the
-// user can do.
+// nameInUse describes why a profile with the scheduler name of kube-scheduler does not run, and what
+// the user can do.
 func (s *state) nameInUse() string {
 	return fmt.Sprintf("kube-scheduler runs (%s holds the Lease %s) and schedules the pods with this scheduler name; "+
 		"the profile runs when kube-scheduler has stopped, or with --yield-to-kube-scheduler=false if no profile of kube-scheduler has this name",

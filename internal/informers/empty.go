@@ -32,7 +32,7 @@ type EmptyRegistration struct{ Done toolscache.DoneChecker }
 func (*EmptyRegistration) HasSynced() bool { return true }
 
 // HasSyncedChecker implements ResourceEventHandlerRegistration.
-func (r *EmptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.Done }
+func (e *EmptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return e.Done }
 
 // AlreadyDone is a checker that is always done. The string is its name.
 type AlreadyDone string
@@ -44,7 +44,7 @@ var closedChannel = func() <-chan struct{} {
 }()
 
 // Name implements DoneChecker.
-func (d AlreadyDone) Name() string { return string(d) }
+func (a AlreadyDone) Name() string { return string(a) }
 
 // Done implements DoneChecker.
 func (AlreadyDone) Done() <-chan struct{} { return closedChannel }

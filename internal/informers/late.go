@@ -107,26 +107,26 @@ type lateStore struct {
 	of                 *lateInformer
 }
 
-func (s lateStore) now() toolscache.Indexer { return s.of.current().GetIndexer() }
+func (l lateStore) now() toolscache.Indexer { return l.of.current().GetIndexer() }
 
-func (s lateStore) List() []any        { return s.now().List() }
-func (s lateStore) ListKeys() []string { return s.now().ListKeys() }
-func (s lateStore) LastStoreSyncResourceVersion() string {
-	return s.now().LastStoreSyncResourceVersion()
+func (l lateStore) List() []any        { return l.now().List() }
+func (l lateStore) ListKeys() []string { return l.now().ListKeys() }
+func (l lateStore) LastStoreSyncResourceVersion() string {
+	return l.now().LastStoreSyncResourceVersion()
 }
-func (s lateStore) Get(obj any) (any, bool, error) { return s.now().Get(obj) }
-func (s lateStore) GetByKey(key string) (any, bool, error) {
-	return s.now().GetByKey(key)
+func (l lateStore) Get(obj any) (any, bool, error) { return l.now().Get(obj) }
+func (l lateStore) GetByKey(key string) (any, bool, error) {
+	return l.now().GetByKey(key)
 }
-func (s lateStore) Index(name string, obj any) ([]any, error) { return s.now().Index(name, obj) }
-func (s lateStore) IndexKeys(name, value string) ([]string, error) {
-	return s.now().IndexKeys(name, value)
+func (l lateStore) Index(name string, obj any) ([]any, error) { return l.now().Index(name, obj) }
+func (l lateStore) IndexKeys(name, value string) ([]string, error) {
+	return l.now().IndexKeys(name, value)
 }
-func (s lateStore) ListIndexFuncValues(name string) []string {
-	return s.now().ListIndexFuncValues(name)
+func (l lateStore) ListIndexFuncValues(name string) []string {
+	return l.now().ListIndexFuncValues(name)
 }
-func (s lateStore) ByIndex(name, value string) ([]any, error) { return s.now().ByIndex(name, value) }
-func (s lateStore) GetIndexers() toolscache.Indexers          { return s.now().GetIndexers() }
-func (s lateStore) AddIndexers(indexers toolscache.Indexers) error {
-	return s.now().AddIndexers(indexers)
+func (l lateStore) ByIndex(name, value string) ([]any, error) { return l.now().ByIndex(name, value) }
+func (l lateStore) GetIndexers() toolscache.Indexers          { return l.now().GetIndexers() }
+func (l lateStore) AddIndexers(indexers toolscache.Indexers) error {
+	return l.now().AddIndexers(indexers)
 }

@@ -34,7 +34,7 @@ const (
 // exist. The fields must not change after Start.
 type Publisher struct {
 	Client clientset.Interface
-	// Namespace is that of the ConfigMap PublishedConfigMap.
+	// Namespace is the namespace of the ConfigMap PublishedConfigMap.
 	Namespace string
 	// Host is the host name of this replica, which in a pod is the pod's name.
 	Host string

@@ -41,7 +41,7 @@ const (
 	SecretKey         = "tls.key"
 )
 
-// Lifetimes are those of issued certificates.
+// Lifetimes are the lifetimes of issued certificates.
 type Lifetimes struct {
 	// CA is the lifetime of an authority. It is renewed when a fifth of that is left.
 	CA time.Duration

@@ -45,7 +45,7 @@ type service struct {
 	breakers *Breakers
 	key      string
 	circuits map[string]*circuit
-	trials   *trials
+	probes   *probes
 	// closed means that connections are not kept any more.
 	closed atomic.Bool
 }
@@ -78,7 +78,7 @@ func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, e
 			breakers: breakers,
 			key:      key,
 			circuits: circuits,
-			trials:   newTrials(),
+			probes:   newProbes(),
 		},
 		ctx: context.Background(),
 	}, nil
@@ -122,11 +122,11 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	return bound
 }
 
-// Close closes idle connections, and ends trials in the background. Calls in progress are not
+// Close closes idle connections, and ends probes in the background. Calls in progress are not
 // affected; later calls still work, and keep no connection.
 func (e Extender) Close() {
 	if !e.closed.Swap(true) {
-		e.trials.stop()
+		e.probes.stop()
 		e.breakers.release(e.key)
 	}
 	e.client.CloseIdleConnections()

@@ -117,7 +117,7 @@ func (a *assembly) run(ctx, waiting context.Context) error {
 }
 
 // makeExtenders runs before makePlugins: factories may ask the handle for the extenders. A fork has
-// none: they may keep what they are asked, and their circuit breakers are those of the process.
+// none: extenders may keep what they are asked, and the process shares their circuit breakers.
 func (a *assembly) makeExtenders(ctx context.Context) error {
 	if a.env.breakers == nil {
 		return nil

@@ -102,7 +102,7 @@ type Outcome struct {
 	// Build begins it.
 	Waiting bool
 	// Failed reports whether an earlier attempt failed, so that the running build is a retry or
-	// that of a new revision.
+	// the build of a new revision.
 	Failed bool
 }
 

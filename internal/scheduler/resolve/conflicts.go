@@ -136,11 +136,14 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 			result.Problems, result.Obstacles = objections.divide()
 		}
 		if running == nil {
-			if running = s.ifNameFree(r.lastGood(c.object)); running != nil {
-				result.KeptLastGood = true
+			if last := r.lastGood(c.object); last != nil && s.holders[last.SchedulerName] == nil {
+				running, result.KeptLastGood = last, true
 			}
 		}
-		s.add(running)
+		if running != nil {
+			s.holders[running.SchedulerName] = running
+			s.sorter = cmp.Or(s.sorter, running)
+		}
 		r.out.ProfileResults[c.object.Name] = result
 	}
 	if s.sorter != nil {
@@ -150,41 +153,23 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 
 // present returns the present spec of a candidate if it can run, and otherwise the conflict that it
 // lost, if any.
-func (s *winners) present(c *candidate) (*Profile, problems) {
+func (w *winners) present(c *candidate) (*Profile, problems) {
 	if c.current == nil {
 		return nil, nil
 	}
 	var conflict problems
-	if holder := s.holders[c.current.SchedulerName]; holder != nil {
+	if holder := w.holders[c.current.SchedulerName]; holder != nil {
 		conflict.add(v1alpha1.ReasonSchedulerNameConflict, schedulerNamePath(&c.object.Spec),
 			"the older SchedulerProfile %q has the scheduler name %q", holder.Name, holder.SchedulerName)
 		return nil, conflict
 	}
-	if s.sorter != nil && s.sorter.QueueSort != c.current.QueueSort {
-		conflict.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, s.sorter.QueueSort.Name),
+	if w.sorter != nil && w.sorter.QueueSort != c.current.QueueSort {
+		conflict.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, w.sorter.QueueSort.Name),
 			"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and cannot be sorted by %s",
-			s.sorter.QueueSort, s.sorter.Name, c.current.QueueSort)
+			w.sorter.QueueSort, w.sorter.Name, c.current.QueueSort)
 		return nil, conflict
 	}
 	return c.current, nil
-}
-
-// ifNameFree returns the profile if its scheduler name is free.
-func (s *winners) ifNameFree(p *Profile) *Profile {
-	if p == nil || s.holders[p.SchedulerName] != nil {
-		return nil
-	}
-	return p
-}
-
-func (s *winners) add(p *Profile) {
-	if p == nil {
-		return
-	}
-	s.holders[p.SchedulerName] = p
-	if s.sorter == nil {
-		s.sorter = p
-	}
 }
 
 // queueSortPath returns the field that makes a profile's queue sort differ from the winner's.

@@ -28,7 +28,7 @@ const (
 	MaxHTTPTimeout = 15 * time.Second
 )
 
-// verbPattern is that of the API schema: path segments that do not begin with a dot.
+// verbPattern is the pattern in the API schema: path segments that do not begin with a dot.
 var verbPattern = regexp.MustCompile(`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
 
 // Extender is a resolved extender. It is immutable.
@@ -63,8 +63,8 @@ type ExtenderTLS struct {
 	Secret *Secret
 }
 
-// SecretRefs returns the Secrets that the extenders of policies name, and those of last good
-// policies whose Secrets have not been read yet.
+// SecretRefs returns the Secrets that the extenders of policies name, and the Secrets of last good
+// policies that have not been read yet.
 func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[types.NamespacedName] {
 	refs := sets.New[types.NamespacedName]()
 	insertGood := func(good *GoodPolicy) {

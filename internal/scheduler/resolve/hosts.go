@@ -22,8 +22,8 @@ const FlagAllowedHosts = "--extender-allowed-hosts"
 // AllHosts is the value of FlagAllowedHosts that allows every host, with HTTP and HTTPS.
 const AllHosts = "off"
 
-// AllowedHosts are the hosts that extenders may be at. Whoever may write policies chooses the
-// addresses that livesched connects to, and this is the operator's limit on them. The zero value
+// AllowedHosts are the hosts that extenders may be at. Users who may write policies choose
+// the addresses that livesched connects to, and this is the operator's limit on them. The zero value
 // allows none. It is immutable.
 type AllowedHosts struct {
 	all   bool
@@ -115,11 +115,11 @@ func (a AllowedHosts) Allows(prefix *url.URL) bool {
 	})
 }
 
-func (h allowedHost) matches(host string) bool {
-	if !strings.HasPrefix(h.name, ".") {
-		return host == h.name
+func (a allowedHost) matches(host string) bool {
+	if !strings.HasPrefix(a.name, ".") {
+		return host == a.name
 	}
-	return len(host) > len(h.name) && strings.HasSuffix(host, h.name)
+	return len(host) > len(a.name) && strings.HasSuffix(host, a.name)
 }
 
 // describe lists the allowed hosts for a message.

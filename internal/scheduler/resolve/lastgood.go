@@ -44,11 +44,11 @@ type GoodPolicy struct {
 
 // pinned returns the policy with the Secrets that it is resolved with, so that it keeps them when
 // they are deleted.
-func (p GoodPolicy) pinned(present map[types.NamespacedName]Secret) GoodPolicy {
-	if p.Secrets == nil {
-		p.Secrets = secretsOf(&p.Spec, present)
+func (g GoodPolicy) pinned(present map[types.NamespacedName]Secret) GoodPolicy {
+	if g.Secrets == nil {
+		g.Secrets = secretsOf(&g.Spec, present)
 	}
-	return p
+	return g
 }
 
 // LastGood returns the last good specs once the given profiles run. These are not all of r.Profiles

@@ -215,7 +215,7 @@ func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.P
 	}
 }
 
-// weigh sets the weight of a plugin to that of a priority. Two priorities of one plugin must agree.
+// weigh sets the weight of a plugin to the weight of a priority. Two priorities of one plugin must agree.
 func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	if first, ok := l.from[plugin]; ok {
 		if l.weights[plugin] != int64(weight) {
@@ -226,7 +226,7 @@ func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	l.from[plugin], l.weights[plugin] = path, int64(weight)
 }
 
-// accumulate adds the weight of a priority to that of a plugin, which is the sum of those of other
+// accumulate adds the weight of a priority to the weight of a plugin, which is the sum over the
 // priorities of the same kind. All must have the same weight, as in kube-scheduler
 // (validateCustomPriorities in pkg/scheduler/apis/config/validation there).
 func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others int, path *field.Path) {

@@ -12,7 +12,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// plugins returns the set of plugins of the policy. Unlike that of a provider, it names the
+// plugins returns the set of plugins of the policy. Unlike the set of a provider, it names the
 // extension points of each plugin, since a predicate and a priority are parts of one plugin. A
 // policy with neither predicates nor priorities is DefaultProvider.
 func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {

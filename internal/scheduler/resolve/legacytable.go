@@ -47,7 +47,7 @@ const (
 	migratedVolumes     = "Volumes of this kind are CSI volumes today, with the limits of the node's CSI driver"
 )
 
-// legacyPredicates is in the order in which the plugins run, which is that of the predicates in
+// legacyPredicates is in the order in which the plugins run, which is the order of the predicates in
 // kube-scheduler 1.22 (predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go
 // there).
 var legacyPredicates = []LegacyName{

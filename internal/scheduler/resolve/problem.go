@@ -47,7 +47,7 @@ func (p problems) divide() (own, others []Problem) {
 	return own, others
 }
 
-// problems are those of one object, in the order in which they were found.
+// problems are the problems of one object, in the order in which they were found.
 type problems []Problem
 
 func (p *problems) add(reason string, path *field.Path, format string, args ...any) {

@@ -166,8 +166,9 @@ func checkExtends(plugin, point string, path *field.Path, found *problems) {
 	}
 }
 
-// resolveArgs resolves the arguments of all plugins of a merged set: those of the profile, in its
-// order, then the policy's queue sort's, then the defaults of the plugins that have no other.
+// resolveArgs resolves the arguments of all plugins of a merged set: first the arguments in the
+// profile, in its order, then the arguments of the policy's queue sort, then defaults for the other
+// plugins.
 func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) []schedconfig.PluginConfig {
 	var resolved []schedconfig.PluginConfig
 	given := sets.New[string]()

@@ -37,7 +37,7 @@ func (q QueueSort) String() string {
 	return q.Name + " with args " + q.Args
 }
 
-// applyQueueSort replaces the default queue sort by that of a policy, unless the profile enables
+// applyQueueSort replaces the default queue sort by the queue sort of a policy, unless the profile enables
 // its own. custom may be nil.
 func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedconfig.Plugins {
 	if sort == nil || custom != nil && len(custom.QueueSort.Enabled) > 0 {

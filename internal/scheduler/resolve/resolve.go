@@ -21,7 +21,7 @@ import (
 type Input struct {
 	Profiles []v1alpha1.SchedulerProfile
 	Policies []v1alpha1.SchedulingPolicy
-	// Secrets holds those of the Secrets named by policies that exist. See SecretRefs.
+	// Secrets holds the existing Secrets that policies name. See SecretRefs.
 	Secrets map[types.NamespacedName]Secret
 	// SecretsUnknown means that Secrets cannot be read: each Secret that is named is assumed to
 	// exist and to be valid. Then the field Secrets is ignored, and revisions that depend on a
@@ -83,7 +83,7 @@ type Profile struct {
 	// QueueSort is the order of the queue that the profile asks for. The oldest profile decides.
 	QueueSort QueueSort
 
-	// Settings are those of the policy, except PercentageOfNodesToScore, which a profile may set.
+	// Settings come from the policy, except that a profile may set PercentageOfNodesToScore.
 	Settings
 
 	// Revision is a hash of everything that the profile's behaviour depends on, except the order of
@@ -122,9 +122,9 @@ type Result struct {
 	Generation int64
 	// Accepted means that the spec is valid and does not conflict with other objects.
 	Accepted bool
-	// Reason and Message are those of the condition Accepted (v1alpha1.Reason…).
+	// Reason and Message of the condition Accepted (v1alpha1.Reason…).
 	Reason, Message string
-	// Problems are those of the spec itself, in the order in which they were found: it is not
+	// Problems are problems of the spec itself, in the order in which they were found: it is not
 	// accepted regardless of other objects.
 	Problems []Problem
 	// Obstacles are problems with other objects: a policy or a Secret that does not exist or is

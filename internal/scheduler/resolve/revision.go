@@ -19,7 +19,7 @@ import (
 const (
 	// revisionLength is the number of characters of a revision, of 4.7 bits each.
 	revisionLength = 10
-	// revisionAlphabet is that of names that Kubernetes generates: it cannot form words.
+	// revisionAlphabet is the alphabet of names that Kubernetes generates: it cannot form words.
 	revisionAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 

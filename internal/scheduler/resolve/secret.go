@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// The keys of a Secret that are read: those of Secrets of type kubernetes.io/tls.
+// The keys of a Secret that are read. Secrets of type kubernetes.io/tls have the same keys.
 const (
 	SecretCA          = "ca.crt"
 	SecretCertificate = "tls.crt"

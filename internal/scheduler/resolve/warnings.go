@@ -234,16 +234,16 @@ var consequences = []struct{ plugin, point, consequence string }{
 	{names.NodeDeclaredFeatures, "filter", "pods are bound to nodes that lack features that they need, whose kubelets refuse them"},
 }
 
-func (w *missing) warnMissing() {
+func (m *missing) warnMissing() {
 	for _, c := range consequences {
 		at := pointNamed(c.point)
-		if runsAt(w.before, at, c.plugin) == present && runsAt(w.merged, at, c.plugin) == absent {
-			w.found.warn(w.culprit(at, c.plugin), "without %s at %s, %s", c.plugin, c.point, c.consequence)
+		if runsAt(m.before, at, c.plugin) == present && runsAt(m.merged, at, c.plugin) == absent {
+			m.found.warn(m.culprit(at, c.plugin), "without %s at %s, %s", c.plugin, c.point, c.consequence)
 		}
 	}
 	preempts := pointNamed("postFilter")
-	if runsAt(w.before, preempts, names.DefaultPreemption) == present && onlyDevices(w.merged, preempts) {
-		w.found.warn(w.culprit(preempts, names.DefaultPreemption), "without %s at postFilter, pods of higher priority wait for room instead of preempting others", names.DefaultPreemption)
+	if runsAt(m.before, preempts, names.DefaultPreemption) == present && onlyDevices(m.merged, preempts) {
+		m.found.warn(m.culprit(preempts, names.DefaultPreemption), "without %s at postFilter, pods of higher priority wait for room instead of preempting others", names.DefaultPreemption)
 	}
 }
 
@@ -259,9 +259,9 @@ func onlyDevices(merged *schedconfig.Plugins, postFilter point) bool {
 }
 
 // warnNoScore reports a profile without a plugin or extender that scores nodes.
-func (w *missing) warnNoScore(extenders []Extender) {
+func (m *missing) warnNoScore(extenders []Extender) {
 	score := pointNamed("score")
-	if anyAt(w.before, score) == absent || anyAt(w.merged, score) != absent {
+	if anyAt(m.before, score) == absent || anyAt(m.merged, score) != absent {
 		return
 	}
 	for i := range extenders {
@@ -269,7 +269,7 @@ func (w *missing) warnNoScore(extenders []Extender) {
 			return
 		}
 	}
-	w.found.warn(w.culprit(score, allPlugins), "no plugin scores nodes: a pod is bound to an arbitrary one of the nodes that it fits")
+	m.found.warn(m.culprit(score, allPlugins), "no plugin scores nodes: a pod is bound to an arbitrary one of the nodes that it fits")
 }
 
 // dependents are plugins that fail at later extension points if they were not called at an earlier
@@ -293,15 +293,15 @@ var dependents = []struct {
 
 // warnDependents reports plugins that fail every pod since they are disabled at a point that they
 // depend on. defaults has those whose feature gates are on: others do nothing at either point.
-func (w *missing) warnDependents(defaults *schedconfig.Plugins) {
+func (m *missing) warnDependents(defaults *schedconfig.Plugins) {
 	for _, h := range dependents {
 		needed := pointNamed(h.needed)
-		if !named(defaults.MultiPoint.Enabled, h.plugin) || runsAt(w.merged, needed, h.plugin) == present {
+		if !named(defaults.MultiPoint.Enabled, h.plugin) || runsAt(m.merged, needed, h.plugin) == present {
 			continue
 		}
 		for _, by := range h.by {
-			if runsAt(w.merged, pointNamed(by), h.plugin) == present && runsAt(w.before, needed, h.plugin) == present {
-				w.found.warn(w.culprit(needed, h.plugin), "%s at %s needs what it computes at %s, which is disabled: every pod fails", h.plugin, by, h.needed)
+			if runsAt(m.merged, pointNamed(by), h.plugin) == present && runsAt(m.before, needed, h.plugin) == present {
+				m.found.warn(m.culprit(needed, h.plugin), "%s at %s needs what it computes at %s, which is disabled: every pod fails", h.plugin, by, h.needed)
 				break
 			}
 		}
@@ -309,17 +309,17 @@ func (w *missing) warnDependents(defaults *schedconfig.Plugins) {
 }
 
 // culprit returns the field that keeps a plugin from running at an extension point.
-func (w *missing) culprit(at point, plugin string) *field.Path {
+func (m *missing) culprit(at point, plugin string) *field.Path {
 	path := field.NewPath("spec", "plugins")
-	if w.spec == nil {
+	if m.spec == nil {
 		return field.NewPath("spec", "policyRef", "name")
 	}
 	for _, list := range []struct {
 		disabled []v1alpha1.Plugin
 		path     *field.Path
 	}{
-		{at.api(w.spec).Disabled, path.Child(at.name, "disabled")},
-		{w.spec.MultiPoint.Disabled, path.Child("multiPoint", "disabled")},
+		{at.api(m.spec).Disabled, path.Child(at.name, "disabled")},
+		{m.spec.MultiPoint.Disabled, path.Child("multiPoint", "disabled")},
 	} {
 		for i, disabled := range list.disabled {
 			if disabled.Name == plugin || disabled.Name == allPlugins {

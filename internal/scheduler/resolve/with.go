@@ -13,10 +13,10 @@ import (
 
 // With returns the input as it would be if objects were applied: each replaces the spec of the one
 // of its name, or is added as the youngest.
-func (in Input) With(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, now time.Time) Input {
-	in.Profiles = applied(in.Profiles, profiles, now, func(p *v1alpha1.SchedulerProfile) *metav1.ObjectMeta { return &p.ObjectMeta })
-	in.Policies = applied(in.Policies, policies, now, func(p *v1alpha1.SchedulingPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
-	return in
+func (i Input) With(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, now time.Time) Input {
+	i.Profiles = applied(i.Profiles, profiles, now, func(p *v1alpha1.SchedulerProfile) *metav1.ObjectMeta { return &p.ObjectMeta })
+	i.Policies = applied(i.Policies, policies, now, func(p *v1alpha1.SchedulingPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
+	return i
 }
 
 func applied[T any](current, changed []T, now time.Time, metaOf func(*T) *metav1.ObjectMeta) []T {

@@ -67,7 +67,7 @@ func nodesOf(names ...string) (nodes []fwk.NodeInfo) {
 	return nodes
 }
 
-func TestNobodyWaitsForATrial(t *testing.T) {
+func TestNoPodWaitsForAProbe(t *testing.T) {
 	pod := &corev1.Pod{}
 	for verb, call := range map[string]func(e *Extender) error{
 		"filter": func(e *Extender) error {
@@ -91,10 +91,10 @@ func TestNobodyWaitsForATrial(t *testing.T) {
 				}
 			}
 			if path := <-arrived; path != "/"+verb {
-				t.Errorf("the trial called %s", path)
+				t.Errorf("the probe called %s", path)
 			}
 			close(release)
-			e.trials.running.Wait()
+			e.probes.running.Wait()
 			if e.circuits[verb].isOpen() || len(arrived) > 0 {
 				t.Errorf("open: %v, %d other calls", e.circuits[verb].isOpen(), len(arrived))
 			}
@@ -102,7 +102,7 @@ func TestNobodyWaitsForATrial(t *testing.T) {
 	}
 }
 
-func TestBindingIsItsOwnTrial(t *testing.T) {
+func TestBindingIsItsOwnProbe(t *testing.T) {
 	e, arrived, release := opened(t, resolve.Extender{BindVerb: "bind"}, "bind")
 	close(release)
 	if err := e.Bind(&corev1.Binding{}); err != nil {
@@ -113,22 +113,22 @@ func TestBindingIsItsOwnTrial(t *testing.T) {
 	}
 }
 
-func TestCloseEndsTrials(t *testing.T) {
+func TestCloseEndsProbes(t *testing.T) {
 	e, arrived, _ := opened(t, resolve.Extender{FilterVerb: "filter"}, "filter")
 	if _, _, _, err := e.Filter(&corev1.Pod{}, nodesOf("n")); err == nil {
 		t.Error("no error")
 	}
 	<-arrived
 	e.Close()
-	if e.trials.start(func(context.Context) {}) {
-		t.Error("a trial starts after Close")
+	if e.probes.start(func(context.Context) {}) {
+		t.Error("a probe starts after Close")
 	}
 	if circuit := e.circuits["filter"]; !circuit.isOpen() || circuit.probing {
-		t.Error("a trial that was cut off counts")
+		t.Error("a probe that was cut off counts")
 	}
 }
 
-func TestATrialThatFailsDoublesThePause(t *testing.T) {
+func TestAProbeThatFailsDoublesThePause(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	e, err := New(&resolve.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute}, Policy{Name: t.Name()}, NewBreakers(nil))
@@ -141,7 +141,7 @@ func TestATrialThatFailsDoublesThePause(t *testing.T) {
 		if _, _, _, err := e.Filter(&corev1.Pod{}, nodesOf("n")); err == nil {
 			t.Fatal("no error")
 		}
-		e.trials.running.Wait()
+		e.probes.running.Wait()
 		circuit.mu.Lock()
 		circuit.retry = time.Now()
 		circuit.mu.Unlock()
