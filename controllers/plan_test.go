@@ -219,7 +219,7 @@ func TestTheQueueIsSortedBy(t *testing.T) {
 		want   string
 	}{
 		{"the profile that the resolution names", []*resolve.Profile{a, b, c}, nil, c, false, "a"},
-		{"the same one, whoever else cannot be built", []*resolve.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
+		{"the same one, if another cannot be built", []*resolve.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
 		{"one with the same order", []*resolve.Profile{b, c}, map[string]error{"a": errNoLicence}, c, false, "b"},
 		{"one with the same order, even if the old instance of the first sorts differently", []*resolve.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
 		{"the old instance, if there is no other", []*resolve.Profile{oldA, c}, map[string]error{"a": errNoLicence}, oldA, false, "a"},

@@ -40,7 +40,7 @@ func FuzzHandler(f *testing.F) {
 // FuzzReview reviews random objects: an allowed object resolves as accepted on its own, and a
 // denied one does not.
 func FuzzReview(f *testing.F) {
-	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "config", "testdata", "*", "*.in.yaml"))
+	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "resolve", "testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
 		f.Fatalf("no seeds: %v", err)
 	}

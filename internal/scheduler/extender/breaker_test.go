@@ -126,7 +126,7 @@ func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
 		for _, good := range []int{0, 1, 10} { // calls that work between those that fail
 			for _, bad := range []int{1, maxFailures - 1} {
 				f := newFixture(t)
-				f.circuit.recorder = nil // nobody reads the Events
+				f.circuit.recorder = nil // the Events are not read
 				const length = time.Hour
 				waited := time.Duration(0)
 				for start, calls := f.now, 0; f.now.Sub(start) < length; {

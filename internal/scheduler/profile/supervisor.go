@@ -45,15 +45,15 @@ var errUnwanted = errors.New("the profile was changed again or deleted")
 
 // Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
 // the other, the last change first. A build that takes long is set aside, and the others continue;
-// when it ends, the Supervisor reports the change, and the next call of Build returns the outcome.
+// when it ends, the Supervisor asks for another call of Build, which returns the outcome.
 // If there are many builds, some wait for the next call. A build that failed is retried with a
 // back-off, which starts from the beginning with another revision.
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
-	start   func(context.Context, *resolve.Profile) *Build
-	clock   clock.Clock
-	changed func()
+	start      func(context.Context, *resolve.Profile) *Build
+	clock      clock.Clock
+	buildAgain func()
 
 	// underWay holds the builds that run, and those whose instance was not taken yet, by scheduler
 	// name.
@@ -109,12 +109,12 @@ type Outcome struct {
 // Pending reports whether the build is running or has not begun.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
-// NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls changed,
-// from any goroutine, when Build has to be called again: a build that was set aside has ended, or
-// some builds have not begun. changed must not block.
-func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
+// NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls
+// buildAgain, from any goroutine, when Build has to be called again: a build that was set aside has
+// ended, or some builds have not begun. buildAgain must not block.
+func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, buildAgain func()) *Supervisor {
 	return &Supervisor{
-		start: start, clock: clock, changed: changed,
+		start: start, clock: clock, buildAgain: buildAgain,
 		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{},
 	}
 }
@@ -141,7 +141,7 @@ func (s *Supervisor) Build(ctx context.Context, wanted map[string]*resolve.Profi
 		}
 	}
 	if waiting {
-		s.changed()
+		s.buildAgain()
 	}
 	return outcomes
 }
@@ -236,7 +236,7 @@ func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Dur
 	case <-ctx.Done():
 	}
 	b.aside = true
-	b.OnEnd(s.changed)
+	b.OnEnd(s.buildAgain)
 	return true
 }
 

@@ -172,6 +172,6 @@ func TestDeletingTheWinnerRestoresTheStateWithoutIt(t *testing.T) {
 		}
 	}
 	if settled == 0 {
-		t.Error("nobody ever came into a right by the end of another")
+		t.Error("no profile ever gained anything by the end of another")
 	}
 }
