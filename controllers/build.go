@@ -6,8 +6,8 @@ package controllers
 import (
 	"context"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // builds holds the outcomes of the builds of a pass, by scheduler name.
@@ -16,7 +16,7 @@ type builds struct {
 	wanted map[string]profile.Outcome
 	// before holds the last good revisions that run if a profile cannot be built, and standIns the
 	// outcomes of their builds.
-	before   map[string]*config.Profile
+	before   map[string]*resolve.Profile
 	standIns map[string]profile.Outcome
 }
 
@@ -29,8 +29,8 @@ func (r *ProfileReconciler) build(ctx context.Context, p *pass) {
 }
 
 // missing returns the resolved profiles whose revision does not run yet.
-func missing(resolution *config.Resolution, now active) map[string]*config.Profile {
-	wanted := map[string]*config.Profile{}
+func missing(resolution *resolve.Resolution, now active) map[string]*resolve.Profile {
+	wanted := map[string]*resolve.Profile{}
 	for name, cfg := range resolution.Profiles {
 		if running := now.profiles[name]; running == nil || running.Revision != cfg.Revision {
 			wanted[name] = cfg
@@ -42,8 +42,8 @@ func missing(resolution *config.Resolution, now active) map[string]*config.Profi
 // missingStandIns returns the last good revisions, from lastGood, of the profiles that could not be
 // built and have no running instance. This happens after a restart, when the revision that ran
 // before it must continue to run. A profile whose build is being retried keeps its stand-in.
-func missingStandIns(outcomes map[string]profile.Outcome, now active, lastGood func(schedulerName string) *config.Profile) map[string]*config.Profile {
-	before := map[string]*config.Profile{}
+func missingStandIns(outcomes map[string]profile.Outcome, now active, lastGood func(schedulerName string) *resolve.Profile) map[string]*resolve.Profile {
+	before := map[string]*resolve.Profile{}
 	for name, outcome := range outcomes {
 		if !outcome.Failed || now.profiles[name] != nil {
 			continue

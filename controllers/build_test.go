@@ -64,7 +64,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 
 		factory.set(nil)
 		mended := expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		Expect(mended.Generation).To(Equal(int64(2)), "nobody changed the profile")
+		Expect(mended.Generation).To(Equal(int64(2)), "the profile was not changed")
 		Expect(mended.Status.Active.Plugins.PostBind).To(Equal([]string{moody}))
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	},

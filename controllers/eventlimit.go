@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/truncate"
 )
 
-// The numbers are those of client-go's recorder for core/v1 Events (tools/record/events_cache.go).
+// client-go's recorder for core/v1 Events has the same numbers (tools/record/events_cache.go).
 // The recorder for events.k8s.io/v1 has no such limit: it groups Events on one version of an object
 // into a series, and every Event here is on another version.
 const (
@@ -60,8 +60,8 @@ func LimitEvents(recorder events.EventRecorder, clock clock.PassiveClock) events
 }
 
 // Eventf implements events.EventRecorder.
-func (r *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
-	dropped, ok := r.admit(regarding, eventType)
+func (l *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	dropped, ok := l.admit(regarding, eventType)
 	if !ok {
 		return
 	}
@@ -70,24 +70,24 @@ func (r *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, r
 		suffix := fmt.Sprintf(" (%d earlier Events were dropped)", dropped)
 		text = truncate.ToBytes(text, maxEventNote-len(suffix)) + suffix
 	}
-	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)
+	l.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)
 }
 
 // admit reports whether another Event may be recorded, and how many were dropped since the last
 // one.
-func (r *limitedRecorder) admit(regarding runtime.Object, eventType string) (dropped int, ok bool) {
+func (l *limitedRecorder) admit(regarding runtime.Object, eventType string) (dropped int, ok bool) {
 	object, err := meta.Accessor(regarding)
 	if err != nil {
 		return 0, true
 	}
 	key := limitKey{object.GetUID(), eventType}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	limit := &eventLimit{bucket: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(eventsPerSecond, eventBurst, r.clock)}
-	if known, exists := r.limits.Get(key); exists {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit := &eventLimit{bucket: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(eventsPerSecond, eventBurst, l.clock)}
+	if known, exists := l.limits.Get(key); exists {
 		limit, _ = known.(*eventLimit)
 	} else {
-		r.limits.Add(key, limit)
+		l.limits.Add(key, limit)
 	}
 	if !limit.bucket.TryAccept() {
 		limit.dropped++

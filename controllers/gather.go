@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // objects holds all objects. They are read-only, since they share memory with the cache.
@@ -19,7 +19,7 @@ type objects struct {
 	profiles []v1alpha1.SchedulerProfile
 	policies []v1alpha1.SchedulingPolicy
 	// secrets holds the existing Secrets that the policies name.
-	secrets map[types.NamespacedName]config.Secret
+	secrets map[types.NamespacedName]resolve.Secret
 }
 
 // gather reads everything that resolve needs. It reads the stored revisions before the Secrets,
@@ -38,6 +38,6 @@ func (r *ProfileReconciler) gather(ctx context.Context, p *pass) error {
 	if err := r.recall(ctx, p); err != nil {
 		return err
 	}
-	p.objects.secrets = r.secrets.read(ctx, config.SecretRefs(p.objects.policies, r.last.good))
+	p.objects.secrets = r.secrets.read(ctx, resolve.SecretRefs(p.objects.policies, r.last.good))
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/truncate"
 )
 
@@ -27,7 +27,7 @@ const defaultHistoryLimit = 10
 
 // storePolicy stores the last accepted spec of a policy as a revision, if that is new. latest
 // reports whether the newest revision is the present spec. The profiles of the policy may then be
-// written: their revisions name that of the policy.
+// written: their revisions name the revision of the policy.
 func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPolicy) (latest bool, err error) {
 	good := w.report.goodPolicy(object)
 	if good == nil {
@@ -69,12 +69,7 @@ func (w *write) activation(object *v1alpha1.SchedulerProfile, want *history.Revi
 		if want.Policy == nil {
 			return history.Activation{}
 		}
-		for _, of := range w.archive.Revisions(want.Policy.UID) {
-			if of.Generation == want.Policy.Generation {
-				return of.Activation
-			}
-		}
-		return history.Activation{}
+		return w.stored(want.Policy.UID, want.Policy.Generation).Activation
 	}
 	if object.Generation != want.Generation {
 		return history.Activation{}
@@ -82,7 +77,7 @@ func (w *write) activation(object *v1alpha1.SchedulerProfile, want *history.Revi
 	return history.ActivationOf(object, time.Time{})
 }
 
-func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
+func policyRevision(good *resolve.GoodPolicy) (*history.Revision, error) {
 	hash, err := history.Hash(&good.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("hashing the spec of SchedulingPolicy %q: %w", good.Name, err)
@@ -93,19 +88,27 @@ func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
 	}, nil
 }
 
-func (w *write) profileRevision(cfg *config.Profile) *history.Revision {
+func (w *write) profileRevision(cfg *resolve.Profile) *history.Revision {
 	revision := &history.Revision{
 		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision, Profile: &cfg.Source.Spec,
 	}
 	if good := cfg.Source.Policy; good != nil {
-		revision.Policy = &history.Policy{Name: good.Name, UID: good.UID, Generation: good.Generation, Spec: good.Spec}
-		for _, of := range w.archive.Revisions(good.UID) {
-			if of.Generation == good.Generation {
-				revision.Policy.Revision = of.Name
-			}
+		revision.Policy = &history.Policy{
+			Name: good.Name, UID: good.UID, Generation: good.Generation, Spec: good.Spec,
+			Revision: w.stored(good.UID, good.Generation).Name,
 		}
 	}
 	return revision
+}
+
+// stored returns the stored revision of a generation of an object, the zero value if there is none.
+func (w *write) stored(uid types.UID, generation int64) history.Revision {
+	for _, r := range w.archive.Revisions(uid) {
+		if r.Generation == generation {
+			return r
+		}
+	}
+	return history.Revision{}
 }
 
 // store stores one revision. It records an Event if the object has gone back to an older spec.

@@ -9,59 +9,36 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	clientset "k8s.io/client-go/kubernetes"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. Only the
-// reconciler's worker uses it.
+// kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. stop ends
+// the watch. Both fields are nil if there is none. Only the reconciler's worker uses it.
 type kubeSchedulerWatch struct {
-	client clientset.Interface
-	// own is livesched's own Lease. If livesched shares that of kube-scheduler, only one of the two
-	// runs.
-	own types.NamespacedName
-	// changed requests a pass. The watch calls it from its own goroutine when the sighting has
-	// changed.
-	changed func()
-	// watch is the present watch, and stop ends it. Both are nil if there is none.
 	watch *lease.HolderWatch
 	stop  context.CancelFunc
 }
 
-// look begins to watch, unless it does already, and returns what is known. The watch ends with ctx
-// or with unwatch.
-func (w *kubeSchedulerWatch) look(ctx context.Context) lease.Sighting {
-	if w.own == lease.KubeScheduler {
-		return lease.Sighting{Known: true}
-	}
-	if w.watch == nil {
-		ctx, w.stop = context.WithCancel(ctx)
-		w.watch = lease.NewHolderWatch(w.client, lease.KubeScheduler, w.changed)
-		go w.watch.Run(ctx)
-	}
-	return w.watch.Seen()
-}
-
-// unwatch ends the watch.
-func (w *kubeSchedulerWatch) unwatch() {
-	if w.watch != nil {
-		w.stop()
-		w.watch, w.stop = nil, nil
-	}
-}
-
 // lookForKubeScheduler watches the Lease of kube-scheduler while a profile has its scheduler name.
+// If livesched shares that Lease, only one of the two runs. The watch ends with ctx, too.
 func (r *ProfileReconciler) lookForKubeScheduler(ctx context.Context, p *pass) {
-	if p.resolution.Profiles[corev1.DefaultSchedulerName] == nil {
-		r.kubeScheduler.unwatch()
-		p.kubeScheduler = lease.Sighting{Known: true}
-		return
+	w := &r.kubeScheduler
+	switch wanted := p.resolution.Profiles[corev1.DefaultSchedulerName] != nil && r.OwnLease != lease.KubeScheduler; {
+	case wanted && w.watch == nil:
+		ctx, w.stop = context.WithCancel(ctx)
+		w.watch = lease.NewHolderWatch(r.Kubernetes, lease.KubeScheduler, r.requestPass)
+		go w.watch.Run(ctx)
+	case !wanted && w.watch != nil:
+		w.stop()
+		*w = kubeSchedulerWatch{}
 	}
-	p.kubeScheduler = r.kubeScheduler.look(ctx)
+	p.kubeScheduler = lease.Sighting{Known: true}
+	if w.watch != nil {
+		p.kubeScheduler = w.watch.Seen()
+	}
 }
 
 // reserved returns the scheduler name of kube-scheduler if the profile with this name must not run
@@ -87,17 +64,17 @@ func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 }
 
 // hasRun reports whether an object has been active before, by its status or its revisions.
-func (r *ProfileReconciler) hasRun(p *pass, cfg *config.Profile) bool {
+func (r *ProfileReconciler) hasRun(p *pass, cfg *resolve.Profile) bool {
 	return slices.ContainsFunc(p.objects.profiles, func(object v1alpha1.SchedulerProfile) bool {
 		return object.UID == cfg.UID && object.Status.Active != nil
-	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name], func(good config.GoodProfile) bool { return good.UID == cfg.UID })
+	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name], func(good resolve.GoodProfile) bool { return good.UID == cfg.UID })
 }
 
 // kubeSchedulerWarning is the end of the message of a condition that warns.
 const kubeSchedulerWarning = "unless its profiles have other scheduler names, both schedule these pods, and may assign the same capacity twice"
 
-// besideKubeScheduler is what the condition of a profile says that has the scheduler name of a
-// kube-scheduler that runs. holder is "" if none does.
+// besideKubeScheduler returns the end of the message of a condition of a profile that has the
+// scheduler name of a running kube-scheduler. holder is "" if none runs.
 func besideKubeScheduler(schedulerName, holder string) string {
 	if holder == "" || schedulerName != corev1.DefaultSchedulerName {
 		return ""

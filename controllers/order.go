@@ -5,11 +5,11 @@ package controllers
 
 import (
 	"cmp"
-	"container/heap"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kubernetes/pkg/scheduler/backend/heap"
 )
 
 // order makes a workqueue give out objects by descending priority, and objects of one priority in
@@ -22,10 +22,7 @@ type order struct {
 	// priorities holds the priorities of objects until they are given out. The others have 0.
 	priorities map[types.UID]int
 
-	// places holds the places of the queued objects. heap has these, and former ones, which count
-	// no more.
-	places map[types.UID]place
-	heap   places
+	places *heap.Heap[place]
 	added  int
 }
 
@@ -38,7 +35,12 @@ type place struct {
 }
 
 func newOrder() *order {
-	return &order{priorities: map[types.UID]int{}, places: map[types.UID]place{}}
+	return &order{priorities: map[types.UID]int{}, places: heap.New(
+		func(p place) string { return string(p.uid) },
+		func(a, b place) bool {
+			return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.added, b.added)) < 0
+		},
+	)}
 }
 
 // prefer gives an object a priority. It takes effect when the object is added next.
@@ -53,15 +55,14 @@ func (o *order) Push(uid types.UID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.added++
-	p := place{uid: uid, priority: o.priorities[uid], added: o.added}
-	o.places[uid] = p
-	heap.Push(&o.heap, p)
+	o.places.AddOrUpdate(place{uid: uid, priority: o.priorities[uid], added: o.added})
 }
 
 // Touch moves an object that is queued, if it has a higher priority now.
 func (o *order) Touch(uid types.UID) {
+	queued, _ := o.places.GetByKey(string(uid))
 	o.mu.Lock()
-	higher := o.priorities[uid] > o.places[uid].priority
+	higher := o.priorities[uid] > queued.priority
 	o.mu.Unlock()
 	if higher {
 		o.Push(uid)
@@ -69,38 +70,13 @@ func (o *order) Touch(uid types.UID) {
 }
 
 // Len returns the number of queued objects.
-func (o *order) Len() int { return len(o.places) }
+func (o *order) Len() int { return o.places.Len() }
 
 // Pop returns the first object.
 func (o *order) Pop() types.UID {
-	for {
-		p := heap.Pop(&o.heap).(place)
-		if o.places[p.uid] != p {
-			continue
-		}
-		delete(o.places, p.uid)
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.priorities, p.uid)
-		return p.uid
-	}
-}
-
-// places implements heap.Interface.
-type places []place
-
-func (p places) Len() int { return len(p) }
-
-func (p places) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(p[j].priority, p[i].priority), cmp.Compare(p[i].added, p[j].added)) < 0
-}
-
-func (p places) Swap(i, j int) { p[i], p[j] = p[j], p[i] }
-
-func (p *places) Push(x any) { *p = append(*p, x.(place)) }
-
-func (p *places) Pop() any {
-	last := (*p)[len(*p)-1]
-	*p = (*p)[:len(*p)-1]
-	return last
+	first, _ := o.places.Pop() // the workqueue calls it only if there is one
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.priorities, first.uid)
+	return first.uid
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -26,7 +26,7 @@ type pass struct {
 	// objects holds the objects that gather has read.
 	objects objects
 	// resolution is the configuration that the objects specify.
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// kubeScheduler is what is known about a kube-scheduler beside livesched.
 	kubeScheduler lease.Sighting
 	builds        builds

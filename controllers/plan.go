@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // active describes the current map of the Store.
@@ -17,14 +17,14 @@ type active struct {
 	// profiles holds the profiles that schedule pods, by scheduler name. A profile that was carried
 	// over can be newer than the configuration that its instance was built from, but has the same
 	// revision.
-	profiles map[string]*config.Profile
+	profiles map[string]*resolve.Profile
 	// sortedBy is the scheduler name of the profile that orders the queue, "" at first.
 	sortedBy string
 }
 
 // situation holds everything that a plan depends on.
 type situation struct {
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// active describes the profiles that run now.
 	active active
 	// builds holds the outcomes of the builds of profiles that do not run yet.
@@ -63,7 +63,7 @@ const (
 // if it does now: as a follower, this replica has not scheduled with it.
 func makePlan(s situation) *plan {
 	p := &plan{
-		next:    active{profiles: map[string]*config.Profile{}},
+		next:    active{profiles: map[string]*resolve.Profile{}},
 		take:    map[string]*profile.Build{},
 		failed:  map[string]error{},
 		pending: map[string]string{},
@@ -104,7 +104,7 @@ func makePlan(s situation) *plan {
 }
 
 // run plans to swap in the instance of a build.
-func (p *plan) run(cfg *config.Profile, built *profile.Build) {
+func (p *plan) run(cfg *resolve.Profile, built *profile.Build) {
 	p.next.profiles[cfg.SchedulerName] = cfg
 	p.take[cfg.SchedulerName] = built
 }
@@ -137,7 +137,7 @@ func (p *plan) holdTogether(s situation) bool {
 // the resolution names or, if that could not be built, one with the same order. Otherwise, and
 // while profiles that are to change the order together are held, the queue keeps its order. last is
 // the profile that ordered it until now, nil at first.
-func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held bool) string {
+func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, held bool) string {
 	first := resolution.SortedBy
 	if first == "" {
 		return ""
@@ -167,7 +167,7 @@ func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held 
 
 // sorting returns the first scheduler name whose profile has this order of the queue, "" if there
 // is none.
-func (p *plan) sorting(order config.QueueSort) string {
+func (p *plan) sorting(order resolve.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
 		if p.next.profiles[name].QueueSort == order {
 			return name

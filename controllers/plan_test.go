@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // The possible outcomes of the tests' builds.
@@ -26,21 +26,21 @@ var (
 
 // parse makes profiles from words like "a1:New": the scheduler name, the revision and the order of
 // the queue, by default "Old".
-func parse(words string) map[string]*config.Profile {
-	profiles := map[string]*config.Profile{}
+func parse(words string) map[string]*resolve.Profile {
+	profiles := map[string]*resolve.Profile{}
 	for word := range strings.FieldsSeq(words) {
 		nameAndRevision, order, found := strings.Cut(word, ":")
 		if !found {
 			order = "Old"
 		}
 		name := nameAndRevision[:1]
-		profiles[name] = &config.Profile{SchedulerName: name, Revision: nameAndRevision[1:], QueueSort: config.QueueSort{Name: order}}
+		profiles[name] = &resolve.Profile{SchedulerName: name, Revision: nameAndRevision[1:], QueueSort: resolve.QueueSort{Name: order}}
 	}
 	return profiles
 }
 
 // show formats profiles as parse reads them, without the order of the queue.
-func show(profiles map[string]*config.Profile) string {
+func show(profiles map[string]*resolve.Profile) string {
 	words := make([]string, 0, len(profiles))
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
 		words = append(words, name+profiles[name].Revision)
@@ -119,7 +119,7 @@ func TestAPlan(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := makePlan(situation{
-				resolution: &config.Resolution{Profiles: parse(test.resolved)},
+				resolution: &resolve.Resolution{Profiles: parse(test.resolved)},
 				active:     active{profiles: parse(test.active)},
 				builds:     builds{wanted: test.wanted, before: parse(test.before), standIns: test.standIns},
 				reserved:   test.inUse, unclear: test.unread,
@@ -152,7 +152,7 @@ func names[V any](of map[string]V) string {
 func TestAProfileOfTheSameRevisionIsCarriedOverAsTheNewerGeneration(t *testing.T) {
 	before, now := parse("a1"), parse("a1")
 	before["a"].Generation, now["a"].Generation = 1, 2
-	p := makePlan(situation{resolution: &config.Resolution{Profiles: now}, active: active{profiles: before}})
+	p := makePlan(situation{resolution: &resolve.Resolution{Profiles: now}, active: active{profiles: before}})
 	if got := p.next.profiles["a"]; got != now["a"] {
 		t.Errorf("carried over as generation %d", got.Generation)
 	}
@@ -160,7 +160,7 @@ func TestAProfileOfTheSameRevisionIsCarriedOverAsTheNewerGeneration(t *testing.T
 
 func TestHeldProfileReportsTheReason(t *testing.T) {
 	p := makePlan(situation{
-		resolution: &config.Resolution{Profiles: parse("a2:New b2:New")},
+		resolution: &resolve.Resolution{Profiles: parse("a2:New b2:New")},
 		active:     active{profiles: parse("a1 b1")},
 		builds:     builds{wanted: outcomes{"a": built, "b": building}},
 	})
@@ -174,7 +174,7 @@ func TestHeldProfileReportsTheReason(t *testing.T) {
 }
 
 func TestOnlyRevisionsThatDoNotRunYetAreBuilt(t *testing.T) {
-	got := missing(&config.Resolution{Profiles: parse("a1 b2 c1")}, active{profiles: parse("a1 b1 d1")})
+	got := missing(&resolve.Resolution{Profiles: parse("a1 b2 c1")}, active{profiles: parse("a1 b1 d1")})
 	if show(got) != "b2 c1" {
 		t.Errorf("missing are %q", show(got))
 	}
@@ -185,7 +185,7 @@ func TestFallbackIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) 
 	got := missingStandIns(
 		outcomes{"a": failing, "b": retrying, "c": building, "d": built, "e": failing, "f": failing},
 		active{profiles: parse("e0")},
-		func(name string) *config.Profile { return before[name] },
+		func(name string) *resolve.Profile { return before[name] },
 	)
 	if show(got) != "a1 b1" {
 		t.Errorf("stand-ins are %q", show(got))
@@ -194,7 +194,7 @@ func TestFallbackIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) 
 
 func TestAProfileWhoseNameIsInUseDoesNotSortTheQueue(t *testing.T) {
 	p := makePlan(situation{
-		resolution: &config.Resolution{Profiles: parse("a1:New b1:New"), SortedBy: "a"},
+		resolution: &resolve.Resolution{Profiles: parse("a1:New b1:New"), SortedBy: "a"},
 		builds:     builds{wanted: outcomes{"a": built, "b": built}},
 		reserved:   "a",
 	})
@@ -204,35 +204,35 @@ func TestAProfileWhoseNameIsInUseDoesNotSortTheQueue(t *testing.T) {
 }
 
 func TestTheQueueIsSortedBy(t *testing.T) {
-	sorted := func(name, sort string) *config.Profile {
-		return &config.Profile{SchedulerName: name, QueueSort: config.QueueSort{Name: sort}}
+	sorted := func(name, sort string) *resolve.Profile {
+		return &resolve.Profile{SchedulerName: name, QueueSort: resolve.QueueSort{Name: sort}}
 	}
 	a, b, c := sorted("a", "New"), sorted("b", "New"), sorted("c", "Old")
 	oldA, oldB := sorted("a", "Old"), sorted("b", "Old")
-	resolution := &config.Resolution{SortedBy: "a", Profiles: map[string]*config.Profile{"a": a, "b": b, "c": c}}
+	resolution := &resolve.Resolution{SortedBy: "a", Profiles: map[string]*resolve.Profile{"a": a, "b": b, "c": c}}
 	for _, test := range []struct {
 		name   string
-		next   []*config.Profile
+		next   []*resolve.Profile
 		failed map[string]error
-		last   *config.Profile
+		last   *resolve.Profile
 		held   bool
 		want   string
 	}{
-		{"the profile that the resolution names", []*config.Profile{a, b, c}, nil, c, false, "a"},
-		{"the same one, whoever else cannot be built", []*config.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
-		{"one with the same order", []*config.Profile{b, c}, map[string]error{"a": errNoLicence}, c, false, "b"},
-		{"one with the same order, even if the old instance of the first sorts differently", []*config.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
-		{"the old instance, if there is no other", []*config.Profile{oldA, c}, map[string]error{"a": errNoLicence}, oldA, false, "a"},
-		{"the last one, if the first is new and cannot be built", []*config.Profile{oldB, c}, map[string]error{"a": errNoLicence}, c, false, "c"},
-		{"one with the last order, if the last one is gone", []*config.Profile{c}, map[string]error{"a": errNoLicence}, oldB, false, "c"},
-		{"one that runs, if there was no order before", []*config.Profile{c}, map[string]error{"a": errNoLicence}, nil, false, "c"},
+		{"the profile that the resolution names", []*resolve.Profile{a, b, c}, nil, c, false, "a"},
+		{"the same one, if another cannot be built", []*resolve.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
+		{"one with the same order", []*resolve.Profile{b, c}, map[string]error{"a": errNoLicence}, c, false, "b"},
+		{"one with the same order, even if the old instance of the first sorts differently", []*resolve.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
+		{"the old instance, if there is no other", []*resolve.Profile{oldA, c}, map[string]error{"a": errNoLicence}, oldA, false, "a"},
+		{"the last one, if the first is new and cannot be built", []*resolve.Profile{oldB, c}, map[string]error{"a": errNoLicence}, c, false, "c"},
+		{"one with the last order, if the last one is gone", []*resolve.Profile{c}, map[string]error{"a": errNoLicence}, oldB, false, "c"},
+		{"one that runs, if there was no order before", []*resolve.Profile{c}, map[string]error{"a": errNoLicence}, nil, false, "c"},
 		{"the first, if none runs", nil, map[string]error{"a": errNoLicence}, nil, false, "a"},
-		{"the last one, while profiles that reorder the queue are held together", []*config.Profile{oldA, oldB, c}, nil, oldA, true, "a"},
-		{"the last one, even if a new profile has the order to come", []*config.Profile{oldA, b, c}, nil, oldA, true, "a"},
-		{"one with the last order, while profiles are held and the last one is gone", []*config.Profile{oldA, b}, nil, c, true, "a"},
+		{"the last one, while profiles that reorder the queue are held together", []*resolve.Profile{oldA, oldB, c}, nil, oldA, true, "a"},
+		{"the last one, even if a new profile has the order to come", []*resolve.Profile{oldA, b, c}, nil, oldA, true, "a"},
+		{"one with the last order, while profiles are held and the last one is gone", []*resolve.Profile{oldA, b}, nil, c, true, "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			p := &plan{next: active{profiles: map[string]*config.Profile{}}, failed: test.failed}
+			p := &plan{next: active{profiles: map[string]*resolve.Profile{}}, failed: test.failed}
 			for _, cfg := range test.next {
 				p.next.profiles[cfg.SchedulerName] = cfg
 			}

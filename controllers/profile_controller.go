@@ -44,8 +44,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Scheduler runs profiles.
@@ -55,7 +55,7 @@ type Scheduler interface {
 	// Store holds the profiles that schedule pods.
 	Store() *profile.Store
 	// StartBuild begins to build a profile: see profile.Builder.
-	StartBuild(context.Context, *config.Profile) *profile.Build
+	StartBuild(context.Context, *resolve.Profile) *profile.Build
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]
@@ -89,7 +89,7 @@ type Config struct {
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that extenders may be at.
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// Clock stamps conditions, and times builds and their retries.
 	Clock clock.Clock
 }
@@ -125,11 +125,11 @@ type ProfileReconciler struct {
 // last holds the results of one pass that the next pass needs.
 type last struct {
 	active     active
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// scheduled reports whether this replica led, and so has scheduled with the active profiles.
 	scheduled bool
 	// good holds the specs that ran, as fallbacks.
-	good       config.LastGood
+	good       resolve.LastGood
 	rejections rejections
 }
 
@@ -139,9 +139,7 @@ func New(cfg Config) *ProfileReconciler {
 	r.wanted = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.standIns = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
-	r.memory = newMemory(cfg.Clock)
 	r.secrets = secretWatches{client: cfg.Kubernetes, changed: r.requestPass}
-	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too
 	return r
 }
@@ -236,9 +234,8 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if p.leading {
 		r.reporter.report(r.report(p))
 	}
-	now := r.Clock.Now()
-	p.recallRetry = r.memory.retryAfter(now)
-	return reconcile.Result{RequeueAfter: p.requeueAfter(now)}, nil
+	p.recallRetry = r.memory.retryAfter()
+	return reconcile.Result{RequeueAfter: p.requeueAfter(r.Clock.Now())}, nil
 }
 
 // leading reports whether this replica leads.

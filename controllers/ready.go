@@ -16,8 +16,8 @@ import (
 
 // othersMayMend holds the reasons of a spec that is not accepted which end when another object
 // changes: objects that are applied together arrive in any order. ReasonExtenderHostNotAllowed is
-// not among them: it ends only with another spec or with another process, which has other flags.
-// Nobody should wait for that.
+// not among them: it ends only with another spec or with another process, which has other flags,
+// and clients should not wait for that.
 var othersMayMend = sets.New(
 	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted, v1alpha1.ReasonSecretNotFound,
 	v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret, v1alpha1.ReasonSecretNotPermitted,

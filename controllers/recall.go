@@ -10,13 +10,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -45,29 +43,19 @@ type memory struct {
 	since  time.Time
 	// reading is the read under way, nil if there is none.
 	reading *revisionsRead
-	// retries times the retries of reading, under the key revisions.
-	retries *flowcontrol.Backoff
+	// failures counts the passes in a row after which the revisions are not read.
+	failures int
 }
 
-// revisions is the key of the retries.
-const revisions = "revisions"
-
-func newMemory(clock clock.Clock) memory {
-	m := memory{retries: flowcontrol.NewBackOff(firstRetry, lastRetry)}
-	m.retries.Clock = clock
-	// A failure is forgotten when the revisions are read.
-	m.retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
-	return m
-}
-
-// retryAfter returns how long to wait until the revisions are read again, 0 if they were read.
-func (m *memory) retryAfter(now time.Time) time.Duration {
+// retryAfter returns how long to wait until the revisions are read again, 0 if they were read. It
+// is called once after each pass.
+func (m *memory) retryAfter() time.Duration {
 	if m.failed == nil {
-		m.retries.Reset(revisions)
-	} else {
-		m.retries.Next(revisions, now)
+		m.failures = 0
+		return 0
 	}
-	return m.retries.Get(revisions)
+	m.failures++
+	return min(firstRetry<<min(m.failures-1, 10), lastRetry)
 }
 
 // recall reads the stored revisions if that is due. Profiles fall back on them if the current specs
@@ -78,7 +66,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		return nil
 	}
 	if err := r.readRevisions(ctx, p.leading); err != nil {
-		if m.failed == nil || !errors.Is(err, errReading) { // the last error says more
+		if m.failed == nil || !errors.Is(err, errReading) { // the last error has more information
 			m.failed = err
 		}
 		if !apierrors.IsForbidden(err) && r.Clock.Since(m.since) < recallPatience {
@@ -88,7 +76,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		return nil
 	}
 	m.recalled, m.leading, m.failed, m.since = true, p.leading, nil, time.Time{}
-	good := config.LastGood{Profiles: map[string][]config.GoodProfile{}, Policies: map[string][]config.GoodPolicy{}}
+	good := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{}, Policies: map[string][]resolve.GoodPolicy{}}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
 		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name], r.last.good.Policies)
@@ -157,26 +145,26 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 // replica has run come first if they are newer: then the last leader did not store them before it
 // ended. Otherwise the stored revisions are at least as new. policies has the specs of policies
 // that this replica has resolved.
-func goodProfiles(stored []history.Revision, ran []config.GoodProfile, policies map[string][]config.GoodPolicy) []config.GoodProfile {
-	var ranWith []config.GoodPolicy
+func goodProfiles(stored []history.Revision, ran []resolve.GoodProfile, policies map[string][]resolve.GoodPolicy) []resolve.GoodProfile {
+	var ranWith []resolve.GoodPolicy
 	for i := range ran {
 		if policy := ran[i].Policy; policy != nil {
 			ranWith = append(ranWith, *policy)
 		}
 	}
-	var all []config.GoodProfile
+	var all []resolve.GoodProfile
 	for i := len(stored) - 1; i >= 0; i-- {
 		s := &stored[i]
 		if s.Profile == nil {
 			continue
 		}
-		good := config.GoodProfile{UID: s.UID, Generation: s.Generation, Spec: *s.Profile}
+		good := resolve.GoodProfile{UID: s.UID, Generation: s.Generation, Spec: *s.Profile}
 		if s.Policy != nil {
 			good.Policy = ptr.To(goodPolicy(s.Policy, slices.Concat(ranWith, policies[s.Policy.Name])))
 		}
 		all = append(all, good)
 	}
-	return latestFirst(all, ran, func(a, b *config.GoodProfile) bool { return a.UID == b.UID && laterProfile(a, b) })
+	return latestFirst(all, ran, func(a, b *resolve.GoodProfile) bool { return a.UID == b.UID && laterProfile(a, b) })
 }
 
 // latestFirst returns the stored specs, after the one that ran last if that is later.
@@ -193,7 +181,7 @@ func latestFirst[T any](stored, ran []T, later func(ran, stored *T) bool) []T {
 	}
 }
 
-func laterProfile(a, b *config.GoodProfile) bool {
+func laterProfile(a, b *resolve.GoodProfile) bool {
 	if a.Generation != b.Generation {
 		return a.Generation > b.Generation
 	}
@@ -201,21 +189,21 @@ func laterProfile(a, b *config.GoodProfile) bool {
 }
 
 // goodPolicies is goodProfiles for a policy.
-func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.GoodPolicy {
-	var all []config.GoodPolicy
+func goodPolicies(stored []history.Revision, ran []resolve.GoodPolicy) []resolve.GoodPolicy {
+	var all []resolve.GoodPolicy
 	for i := len(stored) - 1; i >= 0; i-- {
 		if stored[i].Policy != nil {
 			all = append(all, goodPolicy(stored[i].Policy, ran))
 		}
 	}
-	return latestFirst(all, ran, func(a, b *config.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
+	return latestFirst(all, ran, func(a, b *resolve.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
 }
 
-// goodPolicy returns a stored policy. Its Secrets are not stored: they are those of the first of
-// the resolved policies that has the same spec. They may have been deleted since. Without any, as
+// goodPolicy returns a stored policy. Its Secrets are not stored: they are the Secrets of the first
+// resolved policy with the same spec. They may have been deleted since. Without any, as
 // after a restart, they are read again.
-func goodPolicy(p *history.Policy, resolved []config.GoodPolicy) config.GoodPolicy {
-	good := config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
+func goodPolicy(p *history.Policy, resolved []resolve.GoodPolicy) resolve.GoodPolicy {
+	good := resolve.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
 	for i := range resolved {
 		if known := &resolved[i]; known.UID == good.UID && known.Generation == good.Generation && known.Secrets != nil {
 			good.Secrets = known.Secrets

@@ -23,7 +23,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
@@ -40,17 +40,17 @@ func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
 		}
 		return all
 	}
-	ran := func(s spec) []config.GoodProfile {
-		good := config.GoodProfile{UID: "u", Generation: s.profile}
+	ran := func(s spec) []resolve.GoodProfile {
+		good := resolve.GoodProfile{UID: "u", Generation: s.profile}
 		if s.policy > 0 {
-			good.Policy = &config.GoodPolicy{Name: "q", UID: "q", Generation: s.policy}
+			good.Policy = &resolve.GoodPolicy{Name: "q", UID: "q", Generation: s.policy}
 		}
-		return []config.GoodProfile{good}
+		return []resolve.GoodProfile{good}
 	}
 	for _, test := range []struct {
 		name   string
 		stored []history.Revision
-		ran    []config.GoodProfile
+		ran    []resolve.GoodProfile
 		want   string
 	}{
 		{"nothing", nil, nil, "[]"},
@@ -82,7 +82,7 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 		{UID: "q", Generation: 1, Policy: &history.Policy{Name: "q", UID: "q", Generation: 1}},
 		{UID: "q", Generation: 3, Policy: &history.Policy{Name: "q", UID: "q", Generation: 3}},
 	}
-	generations := func(all []config.GoodPolicy) []int64 {
+	generations := func(all []resolve.GoodPolicy) []int64 {
 		var generations []int64
 		for _, good := range all {
 			generations = append(generations, good.Generation)
@@ -90,33 +90,33 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 		return generations
 	}
 	for accepted, want := range map[int64][]int64{1: {3, 1}, 3: {3, 1}, 4: {4, 3, 1}} {
-		got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "q", Generation: accepted}}))
+		got := generations(goodPolicies(stored, []resolve.GoodPolicy{{Name: "q", UID: "q", Generation: accepted}}))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("accepted was %d:\n%s", accepted, diff)
 		}
 	}
-	if got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
+	if got := generations(goodPolicies(stored, []resolve.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
 		t.Errorf("another object's goes on: %v", got)
 	}
 }
 
 func TestStoredPoliciesHaveTheSecretsThatTheReplicaHolds(t *testing.T) {
-	secrets := func(ca string) map[types.NamespacedName]config.Secret {
-		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(secretOf(ca))}
+	secrets := func(ca string) map[types.NamespacedName]resolve.Secret {
+		return map[types.NamespacedName]resolve.Secret{someSecret: resolve.NewSecret(secretOf(ca))}
 	}
 	stored := func(generation int64) history.Revision {
 		return history.Revision{UID: "u", Generation: 1, Profile: &v1alpha1.SchedulerProfileSpec{}, Policy: &history.Policy{Name: "q", UID: "q", Generation: generation}}
 	}
-	ranWith := config.GoodPolicy{Name: "q", UID: "q", Generation: 2, Secrets: secrets("ran")}
-	accepted := config.GoodPolicy{Name: "q", UID: "q", Generation: 3, Secrets: secrets("accepted")}
-	profiles := goodProfiles([]history.Revision{stored(1), stored(2), stored(3)}, []config.GoodProfile{{UID: "u", Generation: 1, Policy: &ranWith}},
-		map[string][]config.GoodPolicy{"q": {accepted}})
-	policies := goodPolicies([]history.Revision{stored(2), stored(3)}, []config.GoodPolicy{accepted})
-	got := []map[types.NamespacedName]config.Secret{policies[0].Secrets, policies[1].Secrets}
+	ranWith := resolve.GoodPolicy{Name: "q", UID: "q", Generation: 2, Secrets: secrets("ran")}
+	accepted := resolve.GoodPolicy{Name: "q", UID: "q", Generation: 3, Secrets: secrets("accepted")}
+	profiles := goodProfiles([]history.Revision{stored(1), stored(2), stored(3)}, []resolve.GoodProfile{{UID: "u", Generation: 1, Policy: &ranWith}},
+		map[string][]resolve.GoodPolicy{"q": {accepted}})
+	policies := goodPolicies([]history.Revision{stored(2), stored(3)}, []resolve.GoodPolicy{accepted})
+	got := []map[types.NamespacedName]resolve.Secret{policies[0].Secrets, policies[1].Secrets}
 	for _, profile := range profiles {
 		got = append(got, profile.Policy.Secrets)
 	}
-	want := []map[types.NamespacedName]config.Secret{secrets("accepted"), nil, secrets("accepted"), secrets("ran"), nil}
+	want := []map[types.NamespacedName]resolve.Secret{secrets("accepted"), nil, secrets("accepted"), secrets("ran"), nil}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -141,7 +141,7 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 		}).Build()}
 		ctx, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer end()
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
 		took := func(p *pass) (time.Duration, error) {
 			start := time.Now()
 			err := r.recall(ctx, p)
@@ -181,7 +181,7 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 			},
 		}).Build()}
 		ctx := logr.NewContext(t.Context(), logr.Discard())
-		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: newMemory(clock.RealClock{})}
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
 		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {
 			t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
 		}
@@ -201,20 +201,18 @@ func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 }
 
 func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {
-	m, now := newMemory(clock.RealClock{}), time.Now()
-	m.failed = errReading
+	m := memory{failed: errReading}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if got := m.retryAfter(now); got != want*time.Second {
+		if got := m.retryAfter(); got != want*time.Second {
 			t.Errorf("after %d failures: %v", i+1, got)
 		}
-		now = now.Add(time.Hour)
 	}
 	m.failed = nil
-	if got := m.retryAfter(now); got != 0 {
+	if got := m.retryAfter(); got != 0 {
 		t.Errorf("nothing has failed, and is tried again after %v", got)
 	}
 	m.failed = errReading
-	if got := m.retryAfter(now); got != time.Second {
+	if got := m.retryAfter(); got != time.Second {
 		t.Errorf("after another failure: %v", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // report holds what a pass leaves to be written: what runs, and why nothing else does. Immutable.
@@ -20,12 +20,12 @@ type report struct {
 	profiles map[types.UID]*v1alpha1.SchedulerProfile
 	policies map[types.UID]*v1alpha1.SchedulingPolicy
 	// good holds the last accepted specs of the policies, by name, the latest first.
-	good map[string][]config.GoodPolicy
+	good map[string][]resolve.GoodPolicy
 	// replaced holds the scheduler names whose present spec could not be built at the last attempt,
 	// so that an older one runs.
 	replaced map[string]bool
 	// waiting holds the scheduler names whose profile is built in one of the next passes, or held
-	// back until then. Their statuses, and those of their policies, are written then.
+	// back until then. Their statuses and the statuses of their policies are written then.
 	waiting map[string]bool
 	// unreadable is the error of the last attempt to read the stored revisions, nil if they were
 	// read.
@@ -92,7 +92,7 @@ func (r *report) waitsIn(object *v1alpha1.SchedulingPolicy) bool {
 }
 
 // goodPolicy returns the last accepted spec of a policy, nil if there is none.
-func (r *report) goodPolicy(object *v1alpha1.SchedulingPolicy) *config.GoodPolicy {
+func (r *report) goodPolicy(object *v1alpha1.SchedulingPolicy) *resolve.GoodPolicy {
 	if good := r.good[object.Name]; len(good) > 0 {
 		return &good[0]
 	}
@@ -114,8 +114,8 @@ type outlook struct {
 	goodGeneration    int64
 	unreadable        string
 	settled           bool
-	missing           string // what the condition says about kinds that are not served
-	kubeScheduler     string // what the condition says about one that runs
+	missing           string // the part of the condition about kinds that are not served
+	kubeScheduler     string // the part of the condition about a running kube-scheduler
 	reserved          string // why another scheduler's name keeps profiles from running
 }
 
@@ -163,7 +163,7 @@ func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
 }
 
 // outlook returns the part of an outlook that profiles and policies share.
-func (r *report) outlook(resourceVersion string, result config.Result) outlook {
+func (r *report) outlook(resourceVersion string, result resolve.Result) outlook {
 	o := outlook{
 		resourceVersion: resourceVersion,
 		accepted:        result.Accepted, kept: result.KeptLastGood, reason: result.Reason, message: result.Message,

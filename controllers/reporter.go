@@ -129,8 +129,8 @@ func (r *reporter) enqueueLocked() {
 	}
 }
 
-// compare queues an object that somebody has written, whose status may have become another. A
-// leader that was cut off may have written it late, after this one.
+// compare queues an object that was written, because its status may have changed. A former leader
+// may have written it late, after this one.
 func (r *reporter) compare(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // desk is a reporter in a bubble of testing/synctest, on a fake API server.
@@ -83,11 +83,11 @@ func newDesk(t *testing.T) *desk {
 	})
 	d.latest = &report{
 		state: state{
-			resolution: &config.Resolution{Profiles: map[string]*config.Profile{}, ProfileResults: map[string]config.Result{}, PolicyResults: map[string]config.Result{}},
+			resolution: &resolve.Resolution{Profiles: map[string]*resolve.Profile{}, ProfileResults: map[string]resolve.Result{}, PolicyResults: map[string]resolve.Result{}},
 			running:    map[string]*running{},
 		},
 		profiles: map[types.UID]*v1alpha1.SchedulerProfile{}, policies: map[types.UID]*v1alpha1.SchedulingPolicy{},
-		good: map[string][]config.GoodPolicy{}, settled: true,
+		good: map[string][]resolve.GoodPolicy{}, settled: true,
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 	done := make(chan struct{})
@@ -148,22 +148,22 @@ func (d *desk) written() []string {
 func (d *desk) run(policy string, generation int64, names ...string) {
 	d.Helper()
 	next := *d.latest
-	next.running, next.profiles, next.resolution = clone(next.running), clone(next.profiles), &config.Resolution{
+	next.running, next.profiles, next.resolution = clone(next.running), clone(next.profiles), &resolve.Resolution{
 		Profiles: clone(next.resolution.Profiles), ProfileResults: clone(next.resolution.ProfileResults), PolicyResults: clone(next.resolution.PolicyResults),
 	}
 	for _, name := range names {
 		object := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 		d.apply(object, generation)
-		cfg := &config.Profile{
+		cfg := &resolve.Profile{
 			Name: name, UID: object.UID, Generation: generation, SchedulerName: name, Revision: fmt.Sprintf("%s-%d", name, generation),
-			Source: config.GoodProfile{UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: new(int32(generation))}},
+			Source: resolve.GoodProfile{UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: new(int32(generation))}},
 		}
 		if good := next.good[policy]; len(good) > 0 {
 			cfg.PolicyName, cfg.PolicyGeneration, cfg.Source.Policy = policy, good[0].Generation, &good[0]
 		}
 		next.profiles[object.UID] = object
 		next.resolution.Profiles[name] = cfg
-		next.resolution.ProfileResults[name] = config.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, SchedulerName: name}
+		next.resolution.ProfileResults[name] = resolve.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, SchedulerName: name}
 		next.running[name] = &running{config: cfg, built: time.Now(), plugins: &schedconfig.Plugins{}}
 	}
 	d.latest = &next
@@ -177,9 +177,9 @@ func (d *desk) accept(name string, generation int64) {
 	d.apply(object, generation)
 	next.policies, next.good = clone(next.policies), clone(next.good)
 	next.policies[object.UID] = object
-	next.good[name] = []config.GoodPolicy{{Name: name, UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulingPolicySpec{Parallelism: new(int32(generation))}}}
-	next.resolution = &config.Resolution{Profiles: next.resolution.Profiles, ProfileResults: next.resolution.ProfileResults, PolicyResults: clone(next.resolution.PolicyResults)}
-	next.resolution.PolicyResults[name] = config.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted}
+	next.good[name] = []resolve.GoodPolicy{{Name: name, UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulingPolicySpec{Parallelism: new(int32(generation))}}}
+	next.resolution = &resolve.Resolution{Profiles: next.resolution.Profiles, ProfileResults: next.resolution.ProfileResults, PolicyResults: clone(next.resolution.PolicyResults)}
+	next.resolution.PolicyResults[name] = resolve.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted}
 	d.latest = &next
 }
 
@@ -488,7 +488,7 @@ func TestTheStatusOfAProfileThatIsBuiltInALaterPassIsNotTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.accept("shared", 1)
-		d.latest.resolution.PolicyResults["shared"] = config.Result{Generation: 1, Accepted: true, Reason: v1alpha1.ReasonAccepted, Profiles: []string{"late", "quick"}}
+		d.latest.resolution.PolicyResults["shared"] = resolve.Result{Generation: 1, Accepted: true, Reason: v1alpha1.ReasonAccepted, Profiles: []string{"late", "quick"}}
 		d.run("shared", 1, "late", "quick")
 		running := d.latest.running["late"]
 		delete(d.latest.running, "late")
@@ -618,7 +618,7 @@ func TestADeletedObjectIsNotWritten(t *testing.T) {
 		if err := d.client.Delete(t.Context(), &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "one"}}); err != nil {
 			t.Fatal(err)
 		}
-		d.latest = &report{state: state{resolution: &config.Resolution{}}, settled: true}
+		d.latest = &report{state: state{resolution: &resolve.Resolution{}}, settled: true}
 		d.report()
 		d.answer(nil, nil)
 		elapse(time.Hour)

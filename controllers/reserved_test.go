@@ -20,7 +20,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
@@ -35,9 +35,9 @@ func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
 			<-readable
 			return false, nil, nil
 		})
-		r := &ProfileReconciler{kubeScheduler: kubeSchedulerWatch{client: client, changed: func() {}}}
+		r := &ProfileReconciler{Config: Config{Kubernetes: client}}
 		look := func(schedulerName string) lease.Sighting {
-			p := &pass{resolution: &config.Resolution{Profiles: map[string]*config.Profile{schedulerName: {}}}}
+			p := &pass{resolution: &resolve.Resolution{Profiles: map[string]*resolve.Profile{schedulerName: {}}}}
 			r.lookForKubeScheduler(ctx, p)
 			return p.kubeScheduler
 		}
@@ -54,7 +54,7 @@ func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
 				t.Errorf("without a watch, the sighting is %+v", seen)
 			}
 		}
-		r.kubeScheduler.own = lease.KubeScheduler
+		r.OwnLease = lease.KubeScheduler
 		if seen := look(corev1.DefaultSchedulerName); seen != (lease.Sighting{Known: true}) {
 			t.Errorf("with the Lease of kube-scheduler, the sighting is %+v", seen)
 		}
@@ -66,7 +66,7 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 	const name = corev1.DefaultSchedulerName
 	runs, gone, unknown := lease.Sighting{Holder: "a", Known: true}, lease.Sighting{Known: true}, lease.Sighting{}
 	active := &v1alpha1.ActiveProfile{Generation: 1}
-	stored := config.LastGood{Profiles: map[string][]config.GoodProfile{"standard": {{UID: "1"}}}}
+	stored := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{"standard": {{UID: "1"}}}}
 	for _, test := range []struct {
 		name              string
 		seen              lease.Sighting
@@ -99,11 +99,11 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 			}
 			object := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "standard", UID: test.uid}}
 			object.Status.Active = test.status
-			cfg := &config.Profile{Name: "standard", UID: test.uid, SchedulerName: test.schedulerName}
+			cfg := &resolve.Profile{Name: "standard", UID: test.uid, SchedulerName: test.schedulerName}
 			r := &ProfileReconciler{Config: Config{YieldToKubeScheduler: !test.off}, last: test.last}
 			reserved, unclear := r.reserved(&pass{
 				objects:       objects{profiles: []v1alpha1.SchedulerProfile{object}},
-				resolution:    &config.Resolution{Profiles: map[string]*config.Profile{test.schedulerName: cfg}},
+				resolution:    &resolve.Resolution{Profiles: map[string]*resolve.Profile{test.schedulerName: cfg}},
 				kubeScheduler: test.seen,
 			})
 			if reserved != test.reserved || unclear != test.unclear {
@@ -114,5 +114,5 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 }
 
 func activeWith(schedulerName string) active {
-	return active{profiles: map[string]*config.Profile{schedulerName: {SchedulerName: schedulerName}}}
+	return active{profiles: map[string]*resolve.Profile{schedulerName: {SchedulerName: schedulerName}}}
 }

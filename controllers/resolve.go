@@ -6,13 +6,13 @@ package controllers
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // resolve resolves the objects into the profiles that are to run.
 func (r *ProfileReconciler) resolve(p *pass) {
-	p.resolution = config.Resolve(config.Input{
+	p.resolution = resolve.Objects(resolve.Input{
 		Profiles:     p.objects.profiles,
 		Policies:     p.objects.policies,
 		Secrets:      p.objects.secrets,
@@ -30,9 +30,9 @@ type rejections map[types.UID]int64
 
 // count counts the specs that are newly rejected and returns all that are. A spec counts once,
 // however often the set is reconciled, unless it was accepted in between.
-func (r rejections) count(set *objects, resolution *config.Resolution) rejections {
+func (r rejections) count(set *objects, resolution *resolve.Resolution) rejections {
 	now := rejections{}
-	look := func(uid types.UID, generation int64, result config.Result) {
+	look := func(uid types.UID, generation int64, result resolve.Result) {
 		if result.Accepted {
 			return
 		}

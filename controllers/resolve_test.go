@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func TestARejectedSpecIsCountedOnce(t *testing.T) {
@@ -21,9 +21,9 @@ func TestARejectedSpecIsCountedOnce(t *testing.T) {
 		r = r.count(&objects{
 			profiles: []v1alpha1.SchedulerProfile{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "1", Generation: generation}}},
 			policies: []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "2", Generation: 1}}},
-		}, &config.Resolution{
-			ProfileResults: map[string]config.Result{"one": {Accepted: profile}},
-			PolicyResults:  map[string]config.Result{"one": {Accepted: policy}},
+		}, &resolve.Resolution{
+			ProfileResults: map[string]resolve.Result{"one": {Accepted: profile}},
+			PolicyResults:  map[string]resolve.Result{"one": {Accepted: policy}},
 		})
 		return testutil.ToFloat64(metrics.Reloads.WithLabelValues(metrics.ReloadRejected)) - before
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/namedwatch"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // firstLook is how long a reconcile waits for the first read of a Secret. After that, profiles run
@@ -42,23 +42,23 @@ type secretWatches struct {
 }
 
 // read returns the named Secrets that exist, and stops watching all others. Watches end with ctx.
-func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]config.Secret {
-	if w.watches == nil {
-		w.watches = map[types.NamespacedName]*secretWatch{}
+func (s *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]resolve.Secret {
+	if s.watches == nil {
+		s.watches = map[types.NamespacedName]*secretWatch{}
 	}
-	for name, watched := range w.watches {
+	for name, watched := range s.watches {
 		if !named.Has(name) {
 			watched.stop()
-			delete(w.watches, name)
+			delete(s.watches, name)
 		}
 	}
 	for name := range named {
-		if w.watches[name] == nil {
-			w.watches[name] = w.start(ctx, name)
+		if s.watches[name] == nil {
+			s.watches[name] = s.start(ctx, name)
 		}
 	}
-	secrets := map[types.NamespacedName]config.Secret{}
-	for name, watched := range w.watches {
+	secrets := map[types.NamespacedName]resolve.Secret{}
+	for name, watched := range s.watches {
 		if secret, exists := watched.read(ctx); exists {
 			secrets[name] = secret
 		}
@@ -79,15 +79,15 @@ type secretWatch struct {
 	lastErr atomic.Pointer[error]
 }
 
-func (w *secretWatches) start(ctx context.Context, name types.NamespacedName) *secretWatch {
+func (s *secretWatches) start(ctx context.Context, name types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(ctx)
-	s := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
-	hear := sync.OnceFunc(func() { close(s.heard) })
+	watched := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
+	hear := sync.OnceFunc(func() { close(watched.heard) })
 	var err error
-	s.informer, err = namedwatch.NewInformer(w.client, w.client.CoreV1().Secrets(name.Namespace), name.Name, &corev1.Secret{}, w.changed)
-	err = errors.Join(err, s.informer.SetTransform(onlyTLS),
-		s.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
-			s.lastErr.Store(&err)
+	watched.informer, err = namedwatch.NewInformer(s.client, s.client.CoreV1().Secrets(name.Namespace), name.Name, &corev1.Secret{}, s.changed)
+	err = errors.Join(err, watched.informer.SetTransform(onlyTLS),
+		watched.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+			watched.lastErr.Store(&err)
 			if apierrors.IsForbidden(err) {
 				hear()
 			}
@@ -95,18 +95,18 @@ func (w *secretWatches) start(ctx context.Context, name types.NamespacedName) *s
 		}))
 	if err != nil {
 		// Only an informer that runs refuses these.
-		s.lastErr.Store(&err)
+		watched.lastErr.Store(&err)
 		hear()
-		return s
+		return watched
 	}
-	go s.informer.RunWithContext(ctx)
+	go watched.informer.RunWithContext(ctx)
 	go func() {
-		if toolscache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
+		if toolscache.WaitForCacheSync(ctx.Done(), watched.informer.HasSynced) {
 			hear()
-			w.changed() // also if there is no such Secret
+			s.changed() // also if there is no such Secret
 		}
 	}()
-	return s
+	return watched
 }
 
 // onlyTLS removes everything from a Secret but the TLS material and the label of the policy that
@@ -125,7 +125,7 @@ func onlyTLS(object any) (any, error) {
 		return kept, nil // no policy may use it
 	}
 	kept.Labels = map[string]string{v1alpha1.LabelSchedulingPolicy: policy}
-	for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
+	for _, key := range []string{resolve.SecretCA, resolve.SecretCertificate, resolve.SecretKey} {
 		if value, ok := secret.Data[key]; ok {
 			kept.Data[key] = value
 		}
@@ -144,7 +144,7 @@ func (s *secretWatch) refused() bool {
 }
 
 // read returns the last known state of the Secret, and whether it exists.
-func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bool) {
+func (s *secretWatch) read(ctx context.Context) (secret resolve.Secret, exists bool) {
 	ctx, cancel := context.WithDeadline(ctx, s.deadline)
 	defer cancel()
 	select {
@@ -157,16 +157,16 @@ func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bo
 			why = *last
 		}
 		if s.refused() {
-			return config.UnreadableSecret(why), true
+			return resolve.UnreadableSecret(why), true
 		}
-		return config.UnansweredSecret(why), true
+		return resolve.UnansweredSecret(why), true
 	}
 	object, exists, err := s.informer.GetStore().GetByKey(s.name.String())
 	if err != nil {
-		return config.UnreadableSecret(err), true
+		return resolve.UnreadableSecret(err), true
 	}
 	if !exists {
-		return config.Secret{}, false
+		return resolve.Secret{}, false
 	}
-	return config.NewSecret(object.(*corev1.Secret)), true
+	return resolve.NewSecret(object.(*corev1.Secret)), true
 }

@@ -23,7 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 var someSecret = types.NamespacedName{Namespace: "n", Name: "tls"}
@@ -50,11 +50,11 @@ func TestSecretIsCurrentAndReadOnlyWhileReferenced(t *testing.T) {
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	client := fake.NewClientset(secretOf("one"))
 	w, changes := watching(t, client)
-	read := func() map[types.NamespacedName]config.Secret {
+	read := func() map[types.NamespacedName]resolve.Secret {
 		return w.read(t.Context(), sets.New(someSecret, types.NamespacedName{Namespace: "n", Name: "absent"}))
 	}
-	want := func(ca string) map[types.NamespacedName]config.Secret {
-		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(secretOf(ca))}
+	want := func(ca string) map[types.NamespacedName]resolve.Secret {
+		return map[types.NamespacedName]resolve.Secret{someSecret: resolve.NewSecret(secretOf(ca))}
 	}
 	if diff := cmp.Diff(want("one"), read()); diff != "" {
 		t.Fatalf("the first look (-want +got):\n%s", diff)
@@ -77,7 +77,7 @@ func TestSecretIsCurrentAndReadOnlyWhileReferenced(t *testing.T) {
 
 	// From here on Secrets are read as the reconciler does: only after a change.
 	found, seen := read(), int32(0)
-	readWhenChanged := func() map[types.NamespacedName]config.Secret {
+	readWhenChanged := func() map[types.NamespacedName]resolve.Secret {
 		if now := changes.Load(); now != seen {
 			found, seen = read(), now
 		}
@@ -132,13 +132,13 @@ func TestForbiddenSecretIsUnreadableUntilItIsPermitted(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), someSecret.Name, errors.New("not for you"))
 	})
 	w, changes := watching(t, client)
-	read := func() config.Secret { return w.read(t.Context(), sets.New(someSecret))[someSecret] }
+	read := func() resolve.Secret { return w.read(t.Context(), sets.New(someSecret))[someSecret] }
 	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), someSecret.Name, errors.New("not for you"))
-	g.Expect(read()).To(gomega.Equal(config.UnreadableSecret(fmt.Errorf("failed to list *v1.Secret: %w", forbidden))))
+	g.Expect(read()).To(gomega.Equal(resolve.UnreadableSecret(fmt.Errorf("failed to list *v1.Secret: %w", forbidden))))
 	g.Expect(changes.Load()).To(gomega.BeZero())
 	allowed.Store(true)
 	g.Eventually(changes.Load).Should(gomega.BeNumerically(">", 0))
-	g.Eventually(read).Should(gomega.Equal(config.NewSecret(secretOf("one"))))
+	g.Eventually(read).Should(gomega.Equal(resolve.NewSecret(secretOf("one"))))
 }
 
 func TestReadsOfSecretsAreBounded(t *testing.T) {
@@ -152,7 +152,7 @@ func TestReadsOfSecretsAreBounded(t *testing.T) {
 	w, _ := watching(t, client)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the same as after the deadline
-	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(config.UnansweredSecret(errNoAnswer)) {
+	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(resolve.UnansweredSecret(errNoAnswer)) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -161,7 +161,7 @@ func TestASecretThatNoPolicyMayUseIsNotKept(t *testing.T) {
 	secret := secretOf("one")
 	delete(secret.Labels, v1alpha1.LabelSchedulingPolicy)
 	w, _ := watching(t, fake.NewClientset(secret))
-	if got := w.read(t.Context(), sets.New(someSecret)); !got[someSecret].Equal(config.Secret{}) {
+	if got := w.read(t.Context(), sets.New(someSecret)); !got[someSecret].Equal(resolve.Secret{}) {
 		t.Errorf("got %v", got)
 	}
 	kept, exists, err := w.watches[someSecret].informer.GetStore().GetByKey(someSecret.String())

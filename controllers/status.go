@@ -15,14 +15,14 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/truncate"
 )
 
 // state holds what the status of all objects reports.
 type state struct {
 	// resolution holds the profiles that are to run.
-	resolution *config.Resolution
+	resolution *resolve.Resolution
 	// running holds the profiles that run, by scheduler name.
 	running map[string]*running
 	// failed and pending hold the reasons why other profiles do not run: see plan.
@@ -74,7 +74,7 @@ func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.Activ
 		Generation: cfg.Generation,
 		Revision:   cfg.Revision,
 		Since:      metav1.NewTime(running.built).Rfc3339Copy(),
-		Plugins:    config.ActivePlugins(running.plugins),
+		Plugins:    resolve.ActivePlugins(running.plugins),
 	}
 	// Plugins can be configured at these points, but nothing calls them: groups of pods are not
 	// placed together.
@@ -98,7 +98,7 @@ func (s *state) runningOf(object *v1alpha1.SchedulerProfile) *running {
 	return running
 }
 
-func acceptedCondition(result config.Result) metav1.Condition {
+func acceptedCondition(result resolve.Result) metav1.Condition {
 	condition := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
 	if result.Accepted {
 		condition.Status = metav1.ConditionTrue
@@ -132,8 +132,8 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	return condition
 }
 
-// missingKinds is what the condition of a profile says about kinds that its plugins use and the API
-// server does not serve. It is "" if there are none.
+// missingKinds returns the part of the condition of a profile about kinds that its plugins use and
+// the API server does not serve. It is "" if there are none.
 func missingKinds(kinds []schema.GroupVersionKind) string {
 	if len(kinds) == 0 {
 		return ""
@@ -164,7 +164,7 @@ func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, 
 
 // resolved returns the profile of an object that is to run, nil if there is none, or if its
 // scheduler name belongs to another object.
-func (s *state) resolved(object *v1alpha1.SchedulerProfile) *config.Profile {
+func (s *state) resolved(object *v1alpha1.SchedulerProfile) *resolve.Profile {
 	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
 		return nil
@@ -175,9 +175,6 @@ func (s *state) resolved(object *v1alpha1.SchedulerProfile) *config.Profile {
 // isReserved reports whether kube-scheduler's use of its scheduler name keeps the object's profile
 // from running.
 func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
-	if s.reserved == "" {
-		return false
-	}
 	cfg := s.resolution.Profiles[s.reserved]
 	return cfg != nil && cfg.UID == object.UID
 }
@@ -187,8 +184,8 @@ func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) []string {
 	return s.profilesIn(object, func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
 }
 
-// nameInUse says why a profile with the scheduler name of kube-scheduler does not run, and what the
-// user can do.
+// nameInUse describes why a profile with the scheduler name of kube-scheduler does not run, and what
+// the user can do.
 func (s *state) nameInUse() string {
 	return fmt.Sprintf("kube-scheduler runs (%s holds the Lease %s) and schedules the pods with this scheduler name; "+
 		"the profile runs when kube-scheduler has stopped, or with --yield-to-kube-scheduler=false if no profile of kube-scheduler has this name",

@@ -16,7 +16,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 var (
@@ -26,12 +26,12 @@ var (
 )
 
 // resolved returns the configuration of the object "mine" with the scheduler name "mine".
-func resolved(generation int64, revision string) *config.Profile {
-	return &config.Profile{Name: "mine", UID: "uid-mine", Generation: generation, SchedulerName: "mine", PolicyName: "default", Revision: revision}
+func resolved(generation int64, revision string) *resolve.Profile {
+	return &resolve.Profile{Name: "mine", UID: "uid-mine", Generation: generation, SchedulerName: "mine", PolicyName: "default", Revision: revision}
 }
 
 // decides returns a running profile that was built earlier.
-func decides(cfg *config.Profile) *running {
+func decides(cfg *resolve.Profile) *running {
 	return &running{config: cfg, built: earlier.Add(300 * time.Millisecond), plugins: &schedconfig.Plugins{
 		Filter:         schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "F"}}},
 		Score:          schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "S", Weight: 3}}},
@@ -51,10 +51,10 @@ func conditionAt(kind string, status metav1.ConditionStatus, reason, message str
 }
 
 var (
-	valid        = config.Result{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid", SchedulerName: "mine"}
-	unknown      = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine"}
-	nameTaken    = config.Result{Reason: v1alpha1.ReasonSchedulerNameConflict, Message: "another has it", SchedulerName: "mine"}
-	kept         = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine", KeptLastGood: true}
+	valid        = resolve.Result{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid", SchedulerName: "mine"}
+	unknown      = resolve.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine"}
+	nameTaken    = resolve.Result{Reason: v1alpha1.ReasonSchedulerNameConflict, Message: "another has it", SchedulerName: "mine"}
+	kept         = resolve.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine", KeptLastGood: true}
 	errNoLicence = errors.New(`initializing plugin "F": no licence`)
 )
 
@@ -70,10 +70,10 @@ func TestTheStatusOfAProfile(t *testing.T) {
 		name       string
 		generation int64
 		before     v1alpha1.SchedulerProfileStatus
-		result     config.Result
+		result     resolve.Result
 		// toRun is the resolved configuration for the scheduler name, and running the one that
 		// runs; nil means none.
-		toRun   *config.Profile
+		toRun   *resolve.Profile
 		running *running
 		failed  error
 		pending string
@@ -188,7 +188,7 @@ func TestTheStatusOfAProfile(t *testing.T) {
 				Status:     test.before,
 			}
 			untouched := object.DeepCopy()
-			resolution := &config.Resolution{ProfileResults: map[string]config.Result{"mine": test.result}, Profiles: map[string]*config.Profile{}}
+			resolution := &resolve.Resolution{ProfileResults: map[string]resolve.Result{"mine": test.result}, Profiles: map[string]*resolve.Profile{}}
 			s := &state{resolution: resolution, running: map[string]*running{}, failed: map[string]error{}}
 			if test.toRun != nil {
 				resolution.Profiles["mine"] = test.toRun
@@ -223,13 +223,13 @@ func TestTheStatusOfAProfile(t *testing.T) {
 }
 
 func TestTheStatusOfAPolicy(t *testing.T) {
-	profiles := func(r config.Result, names ...string) config.Result {
+	profiles := func(r resolve.Result, names ...string) resolve.Result {
 		r.Profiles, r.SchedulerName = names, ""
 		return r
 	}
 	for _, test := range []struct {
 		name   string
-		result config.Result
+		result resolve.Result
 		failed map[string]error
 		// pending is a scheduler name.
 		pending string
@@ -302,9 +302,9 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Generation: 2}}
-			resolution := &config.Resolution{
-				PolicyResults: map[string]config.Result{"p": test.result},
-				ProfileResults: map[string]config.Result{
+			resolution := &resolve.Resolution{
+				PolicyResults: map[string]resolve.Result{"p": test.result},
+				ProfileResults: map[string]resolve.Result{
 					"a": {Accepted: true, SchedulerName: "name-a"}, "b": {Accepted: true, SchedulerName: "name-b"}, "c": {Accepted: true, SchedulerName: "name-c"},
 				},
 			}
@@ -319,7 +319,7 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 			}
 			s := &state{resolution: resolution, running: map[string]*running{}, failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
 			for name, generation := range test.running {
-				s.running["name-"+name] = &running{config: &config.Profile{Name: name, PolicyName: "p", PolicyGeneration: generation}}
+				s.running["name-"+name] = &running{config: &resolve.Profile{Name: name, PolicyName: "p", PolicyGeneration: generation}}
 			}
 			got := s.policyStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -335,9 +335,9 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 
 func TestConditionMessagesAreBounded(t *testing.T) {
 	object := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: types.UID("uid-mine"), Generation: 1}}
-	resolution := &config.Resolution{
-		ProfileResults: map[string]config.Result{"mine": valid},
-		Profiles:       map[string]*config.Profile{"mine": resolved(1, "one")},
+	resolution := &resolve.Resolution{
+		ProfileResults: map[string]resolve.Result{"mine": valid},
+		Profiles:       map[string]*resolve.Profile{"mine": resolved(1, "one")},
 	}
 	s := &state{resolution: resolution, failed: map[string]error{"mine": errors.New(strings.Repeat("ß", 20_000))}}
 	status := s.profileStatus(object, now)

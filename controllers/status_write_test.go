@@ -75,7 +75,7 @@ var _ = Describe("Status", func() {
 		expectUntouched(ctx, before)
 	})
 
-	It("is written again after somebody else has written it", func(ctx context.Context) {
+	It("is written again after another client has written it", func(ctx context.Context) {
 		start()
 		create(ctx, policy("default", ""), profile("mine", ""))
 		p := expectProfile(ctx, "mine", isProgrammed)

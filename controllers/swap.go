@@ -13,15 +13,15 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // running is a profile that schedules pods.
 type running struct {
 	// config is the configuration that the instance runs: see active.
-	config *config.Profile
+	config *resolve.Profile
 	// built is when the instance was built. plugins holds the plugins that it runs at each
 	// extension point.
 	built   time.Time

@@ -41,7 +41,7 @@ type status struct {
 
 // next returns the status that follows from the pods of a group. A group that has finished keeps
 // its status, although its pods may be deleted. One that has failed stays so, but its pods are
-// counted: whoever owns them may replace them, and the scheduler reads how many have succeeded.
+// counted: their owner may replace them, and the scheduler reads how many have succeeded.
 func (s status) next(minMember int32, pods []*member) status {
 	if s.Phase == finished {
 		return s

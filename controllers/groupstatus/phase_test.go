@@ -38,7 +38,7 @@ func TestNextStatus(t *testing.T) {
 		{"enough pods", status{Phase: pending}, 3, "www", status{Phase: scheduling}},
 		{"enough pods at once", status{}, 3, "wwww", status{Phase: scheduling}},
 		{"too few of them run", status{Phase: scheduling}, 3, "rrww", status{Phase: scheduling, Running: 2}},
-		{"pods that nobody hears of do not run", status{Phase: scheduling}, 3, "rru", status{Phase: scheduling, Running: 2}},
+		{"pods of an unknown phase do not run", status{Phase: scheduling}, 3, "rru", status{Phase: scheduling, Running: 2}},
 		{"enough run", status{Phase: scheduling}, 3, "rrrw", status{Phase: running, Running: 3}},
 		{"enough run, when a leader begins", status{}, 3, "rrr", status{Phase: running, Running: 3}},
 		{"those that have succeeded count", status{Phase: scheduling}, 3, "rss", status{Phase: running, Running: 1, Succeeded: 2}},

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // FuzzHandler posts random requests: the handler returns a response or an error, and never panics.
@@ -40,7 +40,7 @@ func FuzzHandler(f *testing.F) {
 // FuzzReview reviews random objects: an allowed object resolves as accepted on its own, and a
 // denied one does not.
 func FuzzReview(f *testing.F) {
-	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "config", "testdata", "*", "*.in.yaml"))
+	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "resolve", "testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
 		f.Fatalf("no seeds: %v", err)
 	}
@@ -72,8 +72,8 @@ func FuzzReview(f *testing.F) {
 		if response == nil {
 			return
 		}
-		in := config.Input{SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}
-		var result config.Result
+		in := resolve.Input{SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}
+		var result resolve.Result
 		var deleted bool
 		if isProfile {
 			var p v1alpha1.SchedulerProfile
@@ -83,14 +83,14 @@ func FuzzReview(f *testing.F) {
 			in.Profiles, deleted = []v1alpha1.SchedulerProfile{p}, p.DeletionTimestamp != nil
 			// The policy that the profile references may be applied later.
 			in.Policies = []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.PolicyRef.Name}}}
-			result = config.Resolve(in).ProfileResults[p.Name]
+			result = resolve.Objects(in).ProfileResults[p.Name]
 		} else {
 			var p v1alpha1.SchedulingPolicy
 			if err := utiljson.Unmarshal(object, &p); err != nil {
 				t.Fatalf("a verdict on what cannot be read: %v", err)
 			}
 			in.Policies, deleted = []v1alpha1.SchedulingPolicy{p}, p.DeletionTimestamp != nil
-			result = config.Resolve(in).PolicyResults[p.Name]
+			result = resolve.Objects(in).PolicyResults[p.Name]
 		}
 		if response.Allowed != result.Accepted && !deleted && !missesItsPolicy(result, in) {
 			t.Fatalf("let through: %v; then: %s", response.Allowed, result.Message)
@@ -100,8 +100,8 @@ func FuzzReview(f *testing.F) {
 
 // missesItsPolicy reports whether all problems of a profile depend on its policy, which does not
 // exist yet.
-func missesItsPolicy(result config.Result, in config.Input) bool {
-	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == config.DefaultPolicyName {
+func missesItsPolicy(result resolve.Result, in resolve.Input) bool {
+	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == resolve.DefaultPolicyName {
 		return false
 	}
 	for _, problem := range result.Problems {

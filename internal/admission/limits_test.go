@@ -19,7 +19,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/admission"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const aReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"SchedulerProfile"},"operation":"CREATE","object":{"metadata":{"name":"p"}}}}`
@@ -95,7 +95,7 @@ func TestAReviewResolvesOnce(t *testing.T) {
 	}
 	v := newValidator(t, present)
 	once := testing.AllocsPerRun(2, func() {
-		config.Resolve(config.Input{Profiles: present.profiles, SecretsUnknown: true, Registered: v.Registered})
+		resolve.Objects(resolve.Input{Profiles: present.profiles, SecretsUnknown: true, Registered: v.Registered})
 	})
 	request := change(t, nil, profile("new", 0, v1alpha1.SchedulerProfileSpec{}))
 	review := testing.AllocsPerRun(2, func() {

@@ -28,14 +28,14 @@ func newFairListener(listener net.Listener, limit int) *fairListener {
 }
 
 // Accept returns the next connection that is within the limit.
-func (l *fairListener) Accept() (net.Conn, error) {
+func (f *fairListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		conn, err := f.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		counted := &countedConn{Conn: conn, listener: l, source: source(conn)}
-		displaced, ok := l.add(counted)
+		counted := &countedConn{Conn: conn, listener: f, source: source(conn)}
+		displaced, ok := f.add(counted)
 		if displaced != nil {
 			_ = displaced.Conn.Close() // its reader and its writer get an error
 		}
@@ -48,40 +48,40 @@ func (l *fairListener) Accept() (net.Conn, error) {
 
 // add adds a connection, and removes another one for it if it must. It reports whether the
 // connection was added.
-func (l *fairListener) add(conn *countedConn) (displaced *countedConn, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (f *fairListener) add(conn *countedConn) (displaced *countedConn, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	total, most := 0, ""
-	for source, conns := range l.open {
-		if total += len(conns); len(conns) > len(l.open[most]) {
+	for source, conns := range f.open {
+		if total += len(conns); len(conns) > len(f.open[most]) {
 			most = source
 		}
 	}
-	if total >= l.limit {
-		if len(l.open[most]) <= len(l.open[conn.source])+1 {
+	if total >= f.limit {
+		if len(f.open[most]) <= len(f.open[conn.source])+1 {
 			return nil, false
 		}
-		displaced = l.open[most][0]
-		l.removeLocked(displaced)
+		displaced = f.open[most][0]
+		f.removeLocked(displaced)
 	}
-	l.open[conn.source] = append(l.open[conn.source], conn)
+	f.open[conn.source] = append(f.open[conn.source], conn)
 	return displaced, true
 }
 
-func (l *fairListener) remove(conn *countedConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.removeLocked(conn)
+func (f *fairListener) remove(conn *countedConn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.removeLocked(conn)
 }
 
 // removeLocked removes a connection. It may have been removed before.
-func (l *fairListener) removeLocked(conn *countedConn) {
-	conns := slices.DeleteFunc(l.open[conn.source], func(c *countedConn) bool { return c == conn })
+func (f *fairListener) removeLocked(conn *countedConn) {
+	conns := slices.DeleteFunc(f.open[conn.source], func(c *countedConn) bool { return c == conn })
 	if len(conns) == 0 {
-		delete(l.open, conn.source)
+		delete(f.open, conn.source)
 		return
 	}
-	l.open[conn.source] = conns
+	f.open[conn.source] = conns
 }
 
 // source returns the address of the peer, without its port.

@@ -29,8 +29,8 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/admission"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/test/leaks"
 )
 
@@ -77,7 +77,7 @@ func newValidator(tb testing.TB, present *objects) *admission.Validator {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	allowed, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	allowed, err := resolve.ParseAllowedHosts(resolve.DefaultAllowedHosts())
 	if err != nil {
 		tb.Fatal(err)
 	}

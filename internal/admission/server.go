@@ -80,9 +80,9 @@ type connectionErrors struct {
 	sometimes rate.Sometimes
 }
 
-func (e *connectionErrors) Write(line []byte) (int, error) {
-	e.sometimes.Do(func() {
-		e.logger.Info("A connection to the webhook failed; further failures are not logged for a while", "error", string(bytes.TrimSpace(line)), "while", quiet)
+func (c *connectionErrors) Write(line []byte) (int, error) {
+	c.sometimes.Do(func() {
+		c.logger.Info("A connection to the webhook failed; further failures are not logged for a while", "error", string(bytes.TrimSpace(line)), "while", quiet)
 	})
 	return len(line), nil
 }

@@ -5,7 +5,7 @@
 // SchedulingPolicies before they are stored.
 //
 // It applies the controller's checks in advance: it resolves the objects of the cache, with the
-// changed object in place of the old one, by the same pure function (config.Resolve).
+// changed object in place of the old one, by the same pure function (resolve.Objects).
 //
 //   - Errors in a spec itself deny the request. The response has all of them, each with its field.
 //   - Problems with or in other objects are warnings, because those objects may be applied next.
@@ -21,7 +21,7 @@
 //
 //	Serve       connections, shared fairly by source address (listener.go), and their time
 //	Handler     the size of a request, reviews at the same time, and lines in the log
-//	Validator   one config.Resolve for a review, and a second one only to find whom a change harms
+//	Validator   one resolve.Objects for a review, and a second one only to find whom a change harms
 package admission
 
 import (
@@ -40,7 +40,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Path is the path of the webhook.
@@ -60,7 +60,7 @@ type Validator struct {
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that extenders may be at.
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// Clock provides the creation time of new objects.
 	Clock clock.PassiveClock
 }
@@ -140,16 +140,16 @@ func (v *Validator) decode(request admission.Request, before, after client.Objec
 
 // current returns the current objects. It does not read Secrets, because a user who can write a
 // policy may not be allowed to learn about them.
-func (v *Validator) current(ctx context.Context) (config.Input, error) {
+func (v *Validator) current(ctx context.Context) (resolve.Input, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	var policies v1alpha1.SchedulingPolicyList
 	if err := v.Reader.List(ctx, &profiles); err != nil {
-		return config.Input{}, fmt.Errorf("listing SchedulerProfiles: %w", err)
+		return resolve.Input{}, fmt.Errorf("listing SchedulerProfiles: %w", err)
 	}
 	if err := v.Reader.List(ctx, &policies); err != nil {
-		return config.Input{}, fmt.Errorf("listing SchedulingPolicies: %w", err)
+		return resolve.Input{}, fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
-	return config.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}, nil
+	return resolve.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}, nil
 }
 
 // age makes an object without a creation time the youngest: conflicts are resolved by age.
@@ -171,12 +171,12 @@ func replace[T any](list []T, object T, name func(*T) string) []T {
 }
 
 // deletionWarnings returns a warning about the profiles that build on a policy.
-func deletionWarnings(current config.Input, policy string) []string {
-	profiles := config.Resolve(current).PolicyResults[policy].Profiles
+func deletionWarnings(current resolve.Input, policy string) []string {
+	profiles := resolve.Objects(current).PolicyResults[policy].Profiles
 	switch {
 	case len(profiles) == 0:
 		return nil
-	case policy == config.DefaultPolicyName:
+	case policy == resolve.DefaultPolicyName:
 		return []string{fmt.Sprintf("SchedulerProfiles that build on SchedulingPolicy %q fall back to the built-in defaults: %s", policy, strings.Join(profiles, ", "))}
 	default:
 		return []string{fmt.Sprintf("SchedulerProfiles build on SchedulingPolicy %q: %s. livesched does not accept them without it and keeps their last good revisions", policy, strings.Join(profiles, ", "))}

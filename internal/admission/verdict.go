@@ -16,22 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // comparison holds what the objects resolve to before and after a change. The objects before the
 // change are resolved on demand, once: resolving is what a review costs.
 type comparison struct {
-	before func() *config.Resolution
-	after  *config.Resolution
+	before func() *resolve.Resolution
+	after  *resolve.Resolution
 }
 
-func compare(before, after config.Input) comparison {
-	return comparison{before: sync.OnceValue(func() *config.Resolution { return config.Resolve(before) }), after: config.Resolve(after)}
+func compare(before, after resolve.Input) comparison {
+	return comparison{before: sync.OnceValue(func() *resolve.Resolution { return resolve.Objects(before) }), after: resolve.Objects(after)}
 }
 
 // verdict returns the response for the changed object, whose result is one of results.
-func (c comparison) verdict(kind, name string, results map[string]config.Result) admission.Response {
+func (c comparison) verdict(kind, name string, results map[string]resolve.Result) admission.Response {
 	result := results[name]
 	if len(result.Problems) > 0 {
 		return denied(kind, name, result.Problems)
@@ -53,7 +53,7 @@ func (c comparison) changed(policy string) []string {
 	if len(c.after.PolicyResults[policy].Profiles) == 0 {
 		return nil
 	}
-	changed := config.Changed(c.before(), c.after)
+	changed := resolve.Changed(c.before(), c.after)
 	if len(changed) == 0 {
 		return nil
 	}
@@ -89,14 +89,14 @@ func (c comparison) newlyRejected(kind, name string) (warnings []string) {
 }
 
 // rejected returns the results that are not accepted.
-func rejected(results map[string]config.Result) map[string]config.Result {
+func rejected(results map[string]resolve.Result) map[string]resolve.Result {
 	rejected := maps.Clone(results)
-	maps.DeleteFunc(rejected, func(_ string, result config.Result) bool { return result.Accepted })
+	maps.DeleteFunc(rejected, func(_ string, result resolve.Result) bool { return result.Accepted })
 	return rejected
 }
 
 // noLongerAccepted returns a warning for each rejected object that was accepted before.
-func noLongerAccepted(kind string, before, rejected map[string]config.Result) (warnings []string) {
+func noLongerAccepted(kind string, before, rejected map[string]resolve.Result) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(rejected)) {
 		if before[name].Accepted {
 			warnings = append(warnings, fmt.Sprintf("%s %q is no longer accepted with this change: %s", kind, name, rejected[name].Message))
@@ -107,7 +107,7 @@ func noLongerAccepted(kind string, before, rejected map[string]config.Result) (w
 
 // denied returns a response that denies the request and names every problem with its field, in the
 // API server's form.
-func denied(kind, name string, problems []config.Problem) admission.Response {
+func denied(kind, name string, problems []resolve.Problem) admission.Response {
 	status := Invalid(kind, name, problems).ErrStatus
 	response := admission.ValidationResponse(false, "")
 	response.Result = &status
@@ -116,7 +116,7 @@ func denied(kind, name string, problems []config.Problem) admission.Response {
 }
 
 // Invalid returns the error of an object with problems, as the API server reports them.
-func Invalid(kind, name string, problems []config.Problem) *apierrors.StatusError {
+func Invalid(kind, name string, problems []resolve.Problem) *apierrors.StatusError {
 	var errs field.ErrorList
 	for _, problem := range problems {
 		kind, detail := errorType(problem)
@@ -127,7 +127,7 @@ func Invalid(kind, name string, problems []config.Problem) *apierrors.StatusErro
 
 // errorType returns the API server's type of a problem, and its detail without the type.
 // kube-scheduler's details begin with the type.
-func errorType(problem config.Problem) (field.ErrorType, string) {
+func errorType(problem resolve.Problem) (field.ErrorType, string) {
 	for _, t := range []field.ErrorType{
 		field.ErrorTypeInvalid, field.ErrorTypeRequired, field.ErrorTypeNotSupported, field.ErrorTypeDuplicate, field.ErrorTypeForbidden,
 		field.ErrorTypeNotFound, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeInternal,

@@ -37,11 +37,12 @@ const (
 	CollapseParameter = "collapse"
 )
 
-// DecisionQuery says which decisions are listed. A field that is not set selects all.
+// DecisionQuery selects the decisions to list. A field that is not set selects all.
 type DecisionQuery struct {
-	// Namespace is that of the pods.
+	// Namespace is the namespace of the pods.
 	Namespace string
-	// Pod is the name of a pod, and PodGroup that of a group: its pods, and the group as a whole.
+	// Pod is the name of a pod. PodGroup is the name of a group: it selects the pods of the group,
+	// and the group as a whole.
 	Pod, PodGroup string
 	Result        v1alpha1.DecisionResult
 	Profile       string
@@ -87,7 +88,7 @@ func hideNode(d *v1alpha1.Decision) {
 	var hidden names
 	hidden.hide(&d.Node)
 	hidden.erase(&d.Message)
-	d.Domain = "" // the label may be that of the host name
+	d.Domain = "" // its label may be the label of the host name
 }
 
 // decisionQuery reads the parameters of a list. The error is a BadRequest.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apiserving answers questions about livesched's decisions on the secure port. The answers
-// are objects of livesched.io that nobody stores: the API server does not know their resources, but
-// it authorizes requests for them.
+// are objects of livesched.io that are not stored: the API server does not know their resources,
+// but it authorizes requests for them.
 //
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
@@ -88,7 +88,7 @@ type Answers interface {
 	Snapshot(ctx context.Context, decisions int) (write func(ctx context.Context, w io.Writer, redacted bool) error, err error)
 }
 
-// Authorizer says what else the user of a request may do; secureserving.Guard is one.
+// Authorizer checks what else the user of a request may do; secureserving.Guard is one.
 type Authorizer interface {
 	Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error)
 }
@@ -155,7 +155,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	return h.explain(r, answers, info.Namespace, info.Name)
 }
 
-// verbs are those of the resources.
+// verbs holds the verb of each resource.
 var verbs = map[string]string{
 	PodExplanations: "get", Decisions: "list", Queues: "list", Simulations: "create", Capacities: "create", Snapshots: "get",
 }

@@ -34,7 +34,7 @@ func withoutNodeNames(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 			hidden.erase(&p.Suggestions[i].Description)
 		}
 		if p.PodGroup != nil {
-			// The label of a domain may be that of the host name.
+			// The label of a domain may be the label of the host name.
 			p.PodGroup.Domain, p.PodGroup.Tried = "", nil
 		}
 		hidden.eraseIn(p.PodRefusals)

@@ -20,15 +20,15 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Simulations and Capacities are the resources of simulations. They are created, and nobody stores
-// them.
+// Simulations and Capacities are the resources of simulations. They are created, and not
+// stored.
 const (
 	Simulations = "simulations"
 	Capacities  = "capacities"
 )
 
 const (
-	// maxBody is the size of the largest request: that of two objects that etcd stores.
+	// maxBody is the size of the largest request: two objects of the largest size that etcd stores.
 	maxBody = 3 << 20
 	// readTimeout limits the time in which a request is read.
 	readTimeout = 10 * time.Second
@@ -116,8 +116,8 @@ func (h *Handler) begin(ctx context.Context, nodes *v1alpha1.NodeChanges) (_ con
 	return ctx, func() { left(); cancel() }, seesNodes, nil
 }
 
-// read reads an object from the body of a request. Its namespace is that of the path, which was
-// authorized. A field that this version of livesched does not know is an error: to ignore it would
+// read reads an object from the body of a request. Its namespace is the namespace in the path, which
+// was authorized. A field that this version of livesched does not know is an error: to ignore it would
 // simulate something else.
 func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.TypeMeta, meta *metav1.ObjectMeta, kind, namespace string) error {
 	// A test's ResponseWriter may not support it.

@@ -16,7 +16,7 @@ import (
 var errShared = errors.New("the informer belongs to the manager's cache and cannot be changed by one of its users")
 
 // informer is a scope's view of a shared informer, or of an empty one for a kind that is not
-// served. Methods that are not overridden are those of the shared informer.
+// served. Methods that are not overridden come from the shared informer.
 type informer struct {
 	toolscache.SharedIndexInformer
 	kind  kind
@@ -112,7 +112,7 @@ func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 	return i.scope.source.addIndexers(i.SharedIndexInformer.GetIndexer(), i.SharedIndexInformer.AddIndexers, indexers)
 }
 
-// The manager runs its informers, which nobody else changes.
+// Only the manager runs and changes its informers.
 
 func (i *informer) Run(<-chan struct{})                                     {}
 func (i *informer) RunWithContext(context.Context)                          {}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,11 +198,11 @@ func TestEventsQueuedBeforeCloseAreNotDelivered(t *testing.T) {
 
 func TestEmptyInformer(t *testing.T) {
 	empty := newEmptyInformer(budgetKind)
-	first, err := empty.AddEventHandler(&recorder{})
+	first, err := empty.AddEventHandlerWithOptions(&recorder{}, toolscache.HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := empty.AddEventHandlerWithResyncPeriod(&recorder{}, time.Minute)
+	second, err := empty.AddEventHandlerWithOptions(&recorder{}, toolscache.HandlerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package informers
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,25 +55,14 @@ func kindOf(obj runtime.Object, scheme *runtime.Scheme) (kind, error) {
 	}
 }
 
-// objectType returns the Go type of the kind's objects, nil if the scheme does not have it.
-func (k kind) objectType(scheme *runtime.Scheme) reflect.Type {
-	obj, err := k.newObject(scheme)
-	if err != nil {
-		return nil
-	}
-	return reflect.TypeOf(obj)
-}
-
 // newObject returns an empty object of the kind.
 func (k kind) newObject(scheme *runtime.Scheme) (client.Object, error) {
-	switch k.form {
-	case unstructuredForm:
-		obj := &unstructured.Unstructured{}
-		obj.SetGroupVersionKind(k.GroupVersionKind)
-		return obj, nil
-	case metadataForm:
-		obj := &metav1.PartialObjectMetadata{}
-		obj.SetGroupVersionKind(k.GroupVersionKind)
+	if k.form != typedForm {
+		var obj client.Object = &unstructured.Unstructured{}
+		if k.form == metadataForm {
+			obj = &metav1.PartialObjectMetadata{}
+		}
+		obj.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
 		return obj, nil
 	}
 	obj, err := scheme.New(k.GroupVersionKind)

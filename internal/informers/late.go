@@ -6,7 +6,6 @@ package informers
 import (
 	"slices"
 	"sync/atomic"
-	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -51,7 +50,7 @@ func (l *lateInformer) isEmpty() bool { return l.shared.Load() == nil }
 
 // become makes shared, which has synced, answer from now on.
 func (l *lateInformer) become(shared toolscache.SharedIndexInformer, source *Source) error {
-	if err := source.moveIndexers(l.store, shared, func() { l.shared.Store(&shared) }); err != nil {
+	if err := source.moveIndexers(l.emptyInformer.GetIndexer(), shared, func() { l.shared.Store(&shared) }); err != nil {
 		return err
 	}
 	for _, r := range l.waiting {
@@ -74,14 +73,6 @@ func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEve
 	return r, nil
 }
 
-func (l *lateInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
-}
-
-func (l *lateInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &period})
-}
-
 func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error {
 	r, late := registration.(*lateRegistration)
 	if !late {
@@ -94,8 +85,10 @@ func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventH
 	return nil
 }
 
-func (l *lateInformer) GetStore() toolscache.Store     { return l.GetIndexer() }
-func (l *lateInformer) GetIndexer() toolscache.Indexer { return lateStore{l.store, l} }
+func (l *lateInformer) GetStore() toolscache.Store { return l.GetIndexer() }
+func (l *lateInformer) GetIndexer() toolscache.Indexer {
+	return lateStore{l.emptyInformer.GetIndexer(), l}
+}
 func (l *lateInformer) AddIndexers(indexers toolscache.Indexers) error {
 	return l.current().AddIndexers(indexers)
 }
@@ -108,32 +101,32 @@ func (l *lateInformer) LastSyncResourceVersion() string { return l.current().Las
 func (l *lateInformer) IsStopped() bool                 { return l.current().IsStopped() }
 
 // lateStore is the store of a late informer: listers keep it, and it reads from the informer that
-// answers at the time. Nobody writes to it: see indexer.
+// answers at the time. It is for reading: see indexer.
 type lateStore struct {
 	toolscache.Indexer // of the empty informer
 	of                 *lateInformer
 }
 
-func (s lateStore) now() toolscache.Indexer { return s.of.current().GetIndexer() }
+func (l lateStore) now() toolscache.Indexer { return l.of.current().GetIndexer() }
 
-func (s lateStore) List() []any        { return s.now().List() }
-func (s lateStore) ListKeys() []string { return s.now().ListKeys() }
-func (s lateStore) LastStoreSyncResourceVersion() string {
-	return s.now().LastStoreSyncResourceVersion()
+func (l lateStore) List() []any        { return l.now().List() }
+func (l lateStore) ListKeys() []string { return l.now().ListKeys() }
+func (l lateStore) LastStoreSyncResourceVersion() string {
+	return l.now().LastStoreSyncResourceVersion()
 }
-func (s lateStore) Get(obj any) (any, bool, error) { return s.now().Get(obj) }
-func (s lateStore) GetByKey(key string) (any, bool, error) {
-	return s.now().GetByKey(key)
+func (l lateStore) Get(obj any) (any, bool, error) { return l.now().Get(obj) }
+func (l lateStore) GetByKey(key string) (any, bool, error) {
+	return l.now().GetByKey(key)
 }
-func (s lateStore) Index(name string, obj any) ([]any, error) { return s.now().Index(name, obj) }
-func (s lateStore) IndexKeys(name, value string) ([]string, error) {
-	return s.now().IndexKeys(name, value)
+func (l lateStore) Index(name string, obj any) ([]any, error) { return l.now().Index(name, obj) }
+func (l lateStore) IndexKeys(name, value string) ([]string, error) {
+	return l.now().IndexKeys(name, value)
 }
-func (s lateStore) ListIndexFuncValues(name string) []string {
-	return s.now().ListIndexFuncValues(name)
+func (l lateStore) ListIndexFuncValues(name string) []string {
+	return l.now().ListIndexFuncValues(name)
 }
-func (s lateStore) ByIndex(name, value string) ([]any, error) { return s.now().ByIndex(name, value) }
-func (s lateStore) GetIndexers() toolscache.Indexers          { return s.now().GetIndexers() }
-func (s lateStore) AddIndexers(indexers toolscache.Indexers) error {
-	return s.now().AddIndexers(indexers)
+func (l lateStore) ByIndex(name, value string) ([]any, error) { return l.now().ByIndex(name, value) }
+func (l lateStore) GetIndexers() toolscache.Indexers          { return l.now().GetIndexers() }
+func (l lateStore) AddIndexers(indexers toolscache.Indexers) error {
+	return l.now().AddIndexers(indexers)
 }

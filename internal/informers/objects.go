@@ -10,7 +10,7 @@ import (
 
 // Objects returns the objects that the informer of a kind has now, in no order, and the resource
 // version of its latest event. It returns nothing if no scope has asked for the informer, or if it
-// has not synced. The objects are those of the informer, and must not be changed. They are
+// has not synced. The objects belong to the informer, and must not be changed. They are
 // unstructured if scopes have asked by Scope.Dynamic only.
 func (s *Source) Objects(gvk schema.GroupVersionKind) (objects []any, resourceVersion string) {
 	informer := s.synced(gvk)

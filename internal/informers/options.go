@@ -63,15 +63,15 @@ func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync 
 }
 
 // SetWatchErrorHandler sets a handler that is called after the informer has recorded the error.
-func (i *watchedInformer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
-	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
+func (w *watchedInformer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
+	return w.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
 }
 
 // SetWatchErrorHandlerWithContext sets a handler that is called after the informer has recorded the
 // error.
-func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
-	return i.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
-		i.lastErr.Store(&err)
+func (w *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
+	return w.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+		w.lastErr.Store(&err)
 		handler(ctx, r, err)
 	})
 }

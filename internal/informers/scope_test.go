@@ -112,7 +112,7 @@ func TestHandlersEndWithTheirScope(t *testing.T) {
 	scope.Close()
 	scope.Close()
 	if got := source.Handlers(); got != 1 {
-		t.Errorf("%d handlers alive after Close, want that of the other scope", got)
+		t.Errorf("%d handlers alive after Close, want the one of the other scope", got)
 	}
 	cache.server(podKind).Add(newPod("b"))
 	eventually(t, "the other scope's handler sees pod b", func() bool { return slices.Contains(stays.got(), "add b") })
@@ -270,7 +270,7 @@ func TestADiscoveryErrorIsAnErrorOfTheScope(t *testing.T) {
 		t.Errorf("WaitForCacheSyncWithContext: %v, want the mapper's error", result.Err)
 	}
 	if missing := scope.Missing(); len(missing) != 0 {
-		t.Errorf("missing: %v, want none: nobody knows", missing)
+		t.Errorf("missing: %v, want none: discovery has failed", missing)
 	}
 }
 

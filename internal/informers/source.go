@@ -79,7 +79,7 @@ func (s *Source) Handlers() int { return int(s.handlers.Load()) }
 // close it. A handler that panics ends the process, because its data can no longer be trusted.
 func (s *Source) NewScope() *Scope { return s.NewForeignScope(nil) }
 
-// NewForeignScope is NewScope for foreign handlers, such as those of plugins. When a handler
+// NewForeignScope is NewScope for foreign handlers, such as the handlers of plugins. When a handler
 // panics, report is called on the goroutine of the handler, and the process continues.
 func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	return &Scope{

@@ -36,9 +36,9 @@ type UnsyncedKind struct {
 }
 
 // Error names every kind, with the last error of its list or watch.
-func (e *SyncError) Error() string {
-	kinds := make([]string, 0, len(e.Kinds))
-	for _, k := range e.Kinds {
+func (s *SyncError) Error() string {
+	kinds := make([]string, 0, len(s.Kinds))
+	for _, k := range s.Kinds {
 		switch {
 		case k.Listed:
 			kinds = append(kinds, display(k.GroupVersionKind)+" (its event handlers are behind)")
@@ -48,11 +48,11 @@ func (e *SyncError) Error() string {
 			kinds = append(kinds, display(k.GroupVersionKind))
 		}
 	}
-	return fmt.Sprintf("informers did not sync: %s: %v", strings.Join(kinds, ", "), e.Cause)
+	return fmt.Sprintf("informers did not sync: %s: %v", strings.Join(kinds, ", "), s.Cause)
 }
 
 // Unwrap returns the cause.
-func (e *SyncError) Unwrap() error { return e.Cause }
+func (s *SyncError) Unwrap() error { return s.Cause }
 
 // WaitForSync waits until every informer of the scope has its first list, and every event handler
 // that was added through the scope has received all of it. It returns the error of [Scope.Err]
@@ -142,10 +142,11 @@ func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) toolscache.Sync
 		result.Err = context.Cause(ctx)
 	}
 	for _, i := range used {
-		objectType := i.kind.objectType(s.source.scheme)
-		if objectType == nil {
+		object, err := i.kind.newObject(s.source.scheme)
+		if err != nil {
 			continue // not an API object: Err reports it
 		}
+		objectType := reflect.TypeOf(object)
 		synced, seen := result.Synced[objectType]
 		result.Synced[objectType] = i.HasSynced() && (synced || !seen)
 	}

@@ -66,17 +66,17 @@ func NewHolderWatch(client clientset.Interface, lease types.NamespacedName, chan
 }
 
 // Seen returns the present sighting.
-func (w *HolderWatch) Seen() Sighting { return *w.current.Load() }
+func (h *HolderWatch) Seen() Sighting { return *h.current.Load() }
 
 // Run watches the Lease until ctx ends.
-func (w *HolderWatch) Run(ctx context.Context) {
-	defer w.expiry.Stop()
-	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("lease", w.lease.String()))
+func (h *HolderWatch) Run(ctx context.Context) {
+	defer h.expiry.Stop()
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("lease", h.lease.String()))
 	forbidden := make(chan struct{}, 1)
-	informer, err := w.newInformer(forbidden)
+	informer, err := h.newInformer(forbidden)
 	if err != nil { // only an informer that runs refuses the handlers
 		klog.FromContext(ctx).Error(err, "Not watching the Lease")
-		w.becomeKnown()
+		h.becomeKnown()
 		return
 	}
 	go informer.RunWithContext(ctx)
@@ -85,24 +85,24 @@ func (w *HolderWatch) Run(ctx context.Context) {
 	synced, first := informer.HasSyncedChecker().Done(), true
 	for {
 		select {
-		case <-w.events:
-			w.observe(informer.GetStore(), first)
+		case <-h.events:
+			h.observe(informer.GetStore(), first)
 			first = false
 		case <-synced:
 			synced = nil
 			if len(informer.GetStore().ListKeys()) == 0 { // otherwise there is an event
-				w.becomeKnown()
+				h.becomeKnown()
 			}
 		case <-forbidden:
-			if w.becomeKnown() {
+			if h.becomeKnown() {
 				klog.FromContext(ctx).Info("May not watch the Lease; continuing as if it had no holder")
 			}
 		case <-patience.C:
-			if w.becomeKnown() {
+			if h.becomeKnown() {
 				klog.FromContext(ctx).Info("Not waiting any longer for the Lease", "waited", firstReadPatience)
 			}
-		case <-w.expiry.C:
-			w.confirm(ctx)
+		case <-h.expiry.C:
+			h.confirm(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -110,9 +110,9 @@ func (w *HolderWatch) Run(ctx context.Context) {
 }
 
 // newInformer returns the informer of the Lease. It sends to forbidden when it may not read it.
-func (w *HolderWatch) newInformer(forbidden chan<- struct{}) (cache.SharedIndexInformer, error) {
-	leases := w.client.CoordinationV1().Leases(w.lease.Namespace)
-	informer, err := namedwatch.NewInformer(w.client, leases, w.lease.Name, &coordinationv1.Lease{}, func() { notify(w.events) })
+func (h *HolderWatch) newInformer(forbidden chan<- struct{}) (cache.SharedIndexInformer, error) {
+	leases := h.client.CoordinationV1().Leases(h.lease.Namespace)
+	informer, err := namedwatch.NewInformer(h.client, leases, h.lease.Name, &coordinationv1.Lease{}, func() { notify(h.events) })
 	return informer, errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) {
 			notify(forbidden)
@@ -132,40 +132,40 @@ func notify(c chan<- struct{}) {
 
 // observe reads the Lease from the informer's store. first is true when the informer begins, and
 // false when the Lease has changed since.
-func (w *HolderWatch) observe(store cache.Store, first bool) {
-	object, exists, err := store.GetByKey(w.lease.String())
+func (h *HolderWatch) observe(store cache.Store, first bool) {
+	object, exists, err := store.GetByKey(h.lease.String())
 	found, ok := object.(*coordinationv1.Lease)
 	// If a Lease is not fresh at first, its holder has most likely ended. If only its clock is
 	// wrong, it renews the Lease soon.
 	if err != nil || !exists || !ok || first && !Fresh(found, time.Now(), 0) {
-		w.release()
+		h.release()
 		return
 	}
-	w.hold(found)
+	h.hold(found)
 }
 
 // confirm reads a Lease that has expired, unless it was renewed since: a watch that is late must
 // not let its holder seem gone. While it cannot be read, everything stays as it is.
-func (w *HolderWatch) confirm(ctx context.Context) {
+func (h *HolderWatch) confirm(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
-	found, err := w.read(reading)
+	found, err := h.read(reading)
 	switch {
-	case len(w.events) > 0 || ctx.Err() != nil: // the informer knows more
-	case apierrors.IsForbidden(err), err == nil && (found == nil || sameRecord(&found.Spec, &w.last)):
-		w.release()
+	case len(h.events) > 0 || ctx.Err() != nil: // the informer knows more
+	case apierrors.IsForbidden(err), err == nil && (found == nil || sameRecord(&found.Spec, &h.last)):
+		h.release()
 	case err != nil:
-		w.expiry.Reset(confirmRetry)
+		h.expiry.Reset(confirmRetry)
 	default:
-		w.hold(found)
+		h.hold(found)
 	}
 }
 
 // read reads the Lease, nil if there is none. It lists, since a get takes another permission than
 // the watch.
-func (w *HolderWatch) read(ctx context.Context) (*coordinationv1.Lease, error) {
-	list, err := w.client.CoordinationV1().Leases(w.lease.Namespace).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.lease.Name).String(),
+func (h *HolderWatch) read(ctx context.Context) (*coordinationv1.Lease, error) {
+	list, err := h.client.CoordinationV1().Leases(h.lease.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, h.lease.Name).String(),
 	})
 	if err != nil || len(list.Items) == 0 {
 		return nil, err
@@ -174,36 +174,36 @@ func (w *HolderWatch) read(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // hold records who holds a Lease that is valid now.
-func (w *HolderWatch) hold(found *coordinationv1.Lease) {
+func (h *HolderWatch) hold(found *coordinationv1.Lease) {
 	holder := ptr.Deref(found.Spec.HolderIdentity, "")
 	if holder == "" {
-		w.release()
+		h.release()
 		return
 	}
-	w.last = found.Spec
-	w.expiry.Reset(Duration(found))
-	w.set(Sighting{Holder: holder, Known: true})
+	h.last = found.Spec
+	h.expiry.Reset(Duration(found))
+	h.set(Sighting{Holder: holder, Known: true})
 }
 
 // release records that the Lease has no holder.
-func (w *HolderWatch) release() {
-	w.expiry.Stop()
-	w.set(Sighting{Known: true})
+func (h *HolderWatch) release() {
+	h.expiry.Stop()
+	h.set(Sighting{Known: true})
 }
 
 // becomeKnown records that the Lease has been read, or that it cannot be, and reports whether that
 // is new.
-func (w *HolderWatch) becomeKnown() bool {
-	return w.set(Sighting{Holder: w.Seen().Holder, Known: true})
+func (h *HolderWatch) becomeKnown() bool {
+	return h.set(Sighting{Holder: h.Seen().Holder, Known: true})
 }
 
 // set records a sighting, and reports whether it is new.
-func (w *HolderWatch) set(next Sighting) bool {
-	if next == w.Seen() {
+func (h *HolderWatch) set(next Sighting) bool {
+	if next == h.Seen() {
 		return false
 	}
-	w.current.Store(&next)
-	w.changed()
+	h.current.Store(&next)
+	h.changed()
 	return true
 }
 

@@ -153,7 +153,7 @@ func (w *world) lease() *coordinationv1.Lease {
 	return lease
 }
 
-// hold makes somebody else the holder.
+// hold makes another process the holder.
 func (w *world) hold(holder string) {
 	w.Helper()
 	lease := w.lease()
@@ -300,7 +300,7 @@ func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
 	}
 }
 
-// client-go's elector releases the lease that it last knew as its own, whoever holds it by now.
+// client-go's elector releases the lease that it last knew as its own, even if another process holds it by now.
 func TestALeaderThatWasStoppedDoesNotReleaseTheLeaseOfAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		leader, follower := w.pair()

@@ -21,8 +21,8 @@ var ErrOver = errors.New("the lease was not renewed in time, and another replica
 // other replica leads by then.
 //
 // The elector checks the same, but with a timer, which may fire late: the process may have been
-// stopped for longer than the lease, or the machine suspended. So whoever acts checks the clock
-// first.
+// stopped for longer than the lease, or the machine suspended. So the leader checks the clock
+// before it acts.
 //
 // The elector's goroutine renews and ends the term. All methods are safe for concurrent use, and a
 // nil Term, without leader election, is never over.
@@ -34,7 +34,7 @@ type Term struct {
 	renewed time.Time
 	// end is set for good when this process has released or lost the lease.
 	end bool
-	// logged reports whether the log says that the term is over.
+	// logged reports whether the end of the term was logged.
 	logged bool
 }
 
@@ -145,11 +145,11 @@ type termBody struct {
 }
 
 // Read reads the body, or returns ErrOver.
-func (b termBody) Read(p []byte) (int, error) {
-	if err := b.term.Check(); err != nil {
+func (t termBody) Read(p []byte) (int, error) {
+	if err := t.term.Check(); err != nil {
 		return 0, err
 	}
-	return b.ReadCloser.Read(p)
+	return t.ReadCloser.Read(p)
 }
 
 // WrappedRoundTripper returns the transport below, for client-go.

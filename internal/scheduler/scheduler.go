@@ -36,11 +36,11 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -84,7 +84,7 @@ type Config struct {
 	// Objects reads profiles and policies, to answer questions. AllowedHosts are the hosts that
 	// extenders may be at.
 	Objects      client.Reader
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// Clock is the real one by default.
 	Clock clock.WithTickerAndDelayedExecution
 	// FastPath defaults to FastPathOn.
@@ -173,7 +173,7 @@ func (s *Scheduler) Report(ctx context.Context) {
 func (s *Scheduler) Leading() bool { return s.leading.Load() }
 
 // StartBuild begins to build an instance of a profile, to be swapped in; see profile.Builder.
-func (s *Scheduler) StartBuild(ctx context.Context, cfg *config.Profile) *profile.Build {
+func (s *Scheduler) StartBuild(ctx context.Context, cfg *resolve.Profile) *profile.Build {
 	return s.parts.builder.Start(ctx, cfg)
 }
 

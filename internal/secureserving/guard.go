@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secureserving lets only those through to livesched's endpoints whom the API server knows
+// Package secureserving lets only users through to livesched's endpoints whom the API server knows
 // and permits. It puts parts of k8s.io/apiserver together:
 //
 //	request -> always allowed path? -> handler
@@ -49,7 +49,7 @@ const (
 // paths tells paths that stand for resources from others.
 var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")}
 
-// retries are those of a request to the API server. The caller can ask again, too.
+// retries are the retries of a request to the API server. The caller can ask again, too.
 var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
 
 // Guard authenticates and authorizes requests by asking the API server.

@@ -17,31 +17,31 @@ import (
 // retryAfter is how many seconds a caller should wait who was refused because of the load.
 const retryAfter = 1
 
-// refusal says why a request is not let through.
+// refusal is the reason why a request is not let through.
 type refusal struct {
 	code int
 	text string
 }
 
 // write answers a request: as a Status if the path stands for a resource, otherwise as text.
-func (f *refusal) write(w http.ResponseWriter, info *request.RequestInfo) {
+func (r *refusal) write(w http.ResponseWriter, info *request.RequestInfo) {
 	if !info.IsResourceRequest {
-		if f.code == http.StatusTooManyRequests {
+		if r.code == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", fmt.Sprint(retryAfter))
 		}
-		http.Error(w, f.text, f.code)
+		http.Error(w, r.text, r.code)
 		return
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	switch f.code {
+	switch r.code {
 	case http.StatusUnauthorized:
-		WriteError(w, apierrors.NewUnauthorized(f.text))
+		WriteError(w, apierrors.NewUnauthorized(r.text))
 	case http.StatusForbidden:
-		WriteError(w, apierrors.NewForbidden(resource, info.Name, errors.New(f.text)))
+		WriteError(w, apierrors.NewForbidden(resource, info.Name, errors.New(r.text)))
 	case http.StatusTooManyRequests:
-		WriteError(w, apierrors.NewTooManyRequests(f.text, retryAfter))
+		WriteError(w, apierrors.NewTooManyRequests(r.text, retryAfter))
 	default:
-		WriteError(w, apierrors.NewInternalError(errors.New(f.text)))
+		WriteError(w, apierrors.NewInternalError(errors.New(r.text)))
 	}
 }
 

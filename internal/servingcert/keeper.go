@@ -56,19 +56,13 @@ type Keeper struct {
 	Lifetimes Lifetimes
 	Clock     clock.Clock
 
-	current atomic.Pointer[served]
-}
-
-// served is a certificate with the text that it was read from.
-type served struct {
-	text        []byte
-	certificate *tls.Certificate
+	current atomic.Pointer[tls.Certificate]
 }
 
 // GetCertificate implements the function of that name in tls.Config.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if s := k.current.Load(); s != nil {
-		return s.certificate, nil
+	if current := k.current.Load(); current != nil {
+		return current, nil
 	}
 	return nil, errNoCertificate
 }
@@ -163,12 +157,12 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cac
 		}
 		logger.Info("Renewed the webhook's certificate")
 	}
-	if now := k.current.Load(); now == nil || !bytes.Equal(now.text, r.data[SecretCertificate]) {
-		pair, err := tls.X509KeyPair(r.data[SecretCertificate], r.data[SecretKey])
-		if err != nil {
-			return nil, 0, fmt.Errorf("reading what was renewed: %w", err)
-		}
-		k.current.Store(&served{text: r.data[SecretCertificate], certificate: &pair})
+	pair, err := tls.X509KeyPair(r.data[SecretCertificate], r.data[SecretKey])
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading what was renewed: %w", err)
+	}
+	if current := k.current.Load(); current == nil || !current.Leaf.Equal(pair.Leaf) {
+		k.current.Store(&pair)
 		logger.Info("Serving the webhook with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
 	}
 	return r.data[SecretCA], max(r.again.Sub(k.Clock.Now()), time.Second), nil

@@ -4,13 +4,12 @@
 package servingcert
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,41 +53,24 @@ func Published(data map[string]string, host string) (*x509.Certificate, error) {
 // publish returns data in which a host has published a certificate and stale values are gone, and
 // whether it differs from the current data. It does not change the current data.
 func publish(data map[string]string, host string, certificate *x509.Certificate, now time.Time) (map[string]string, bool) {
-	next, changed := map[string]string{}, false
-	for other, text := range data {
-		if age := now.Sub(timeOf(text)); other == host || age < staleAfter {
-			next[other] = text
-		} else {
-			changed = true
-		}
-	}
+	next := map[string]string{}
+	maps.Copy(next, data)
+	maps.DeleteFunc(next, func(other, text string) bool { return other != host && now.Sub(timeOf(text)) >= staleAfter })
 	held, err := Published(data, host)
 	if err != nil || !held.Equal(certificate) || now.Sub(timeOf(data[host])) >= renewAfter {
 		next[host] = publishedAt + now.UTC().Format(time.RFC3339) + "\n" +
 			string(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: certificate.Raw}))
-		changed = true
 	}
-	return limit(next, host), changed || len(next) > maxPublished
-}
-
-// limit removes the oldest values beyond the limit, but not that of a host.
-func limit(data map[string]string, host string) map[string]string {
-	if len(data) <= maxPublished {
-		return data
-	}
-	var others []string
-	for other := range data {
-		if other != host {
-			others = append(others, other)
+	if excess := len(next) - maxPublished; excess > 0 {
+		others := slices.DeleteFunc(slices.Collect(maps.Keys(next)), func(other string) bool { return other == host })
+		slices.SortFunc(others, func(a, b string) int {
+			return cmp.Or(timeOf(next[a]).Compare(timeOf(next[b])), cmp.Compare(a, b))
+		})
+		for _, oldest := range others[:excess] {
+			delete(next, oldest)
 		}
 	}
-	slices.SortFunc(others, func(a, b string) int {
-		return cmp.Or(timeOf(data[a]).Compare(timeOf(data[b])), cmp.Compare(a, b))
-	})
-	for _, oldest := range others[:len(data)-maxPublished] {
-		delete(data, oldest)
-	}
-	return data
+	return next, !maps.Equal(next, data)
 }
 
 // timeOf returns the time in a value, and the zero time if it has none.
@@ -99,12 +81,4 @@ func timeOf(text string) time.Time {
 		return time.Time{}
 	}
 	return at
-}
-
-// sameCertificate reports whether two certificates are equal. Either may be nil.
-func sameCertificate(a, b *tls.Certificate) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return bytes.Equal(a.Certificate[0], b.Certificate[0])
 }

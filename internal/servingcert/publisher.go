@@ -34,11 +34,11 @@ const (
 // exist. The fields must not change after Start.
 type Publisher struct {
 	Client clientset.Interface
-	// Namespace is that of the ConfigMap PublishedConfigMap.
+	// Namespace is the namespace of the ConfigMap PublishedConfigMap.
 	Namespace string
 	// Host is the host name of this replica, which in a pod is the pod's name.
 	Host string
-	// GetCertificate returns the certificate that is served.
+	// GetCertificate returns the certificate that is served, the same pointer until that changes.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Clock          clock.Clock
 }
@@ -54,7 +54,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 	var next time.Time // when to read the ConfigMap again
 	for {
 		served, err := p.GetCertificate(nil)
-		if now := p.Clock.Now(); err == nil && (!sameCertificate(served, published) || !now.Before(next)) {
+		if now := p.Clock.Now(); err == nil && (served != published || !now.Before(next)) {
 			if err = p.publish(ctx, logger, served); err == nil {
 				published, next = served, now.Add(checkEvery)
 			}

@@ -3,7 +3,7 @@
 
 // Package servingcert provides the certificates of livesched's servers. The webhook's is in a
 // Secret that all replicas share, signed by livesched's own certificate authority, which the
-// package writes into the webhook's configuration. Others come from files or are made in memory.
+// package writes into the webhook's configuration. Others are made in memory.
 //
 // The Keeper exists because github.com/open-policy-agent/cert-controller watches all Secrets of
 // the namespace and all webhook configurations of the cluster, needs the Secret to be mounted, and
@@ -25,6 +25,7 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/util/cert"
@@ -40,7 +41,7 @@ const (
 	SecretKey         = "tls.key"
 )
 
-// Lifetimes are those of issued certificates.
+// Lifetimes are the lifetimes of issued certificates.
 type Lifetimes struct {
 	// CA is the lifetime of an authority. It is renewed when a fifth of that is left.
 	CA time.Duration
@@ -101,13 +102,14 @@ func renew(held map[string][]byte, names []string, now time.Time, l Lifetimes) (
 		}
 		outdated = false
 	}
-	r.again = earliest(renewal(authorities[0], 5), renewal(serving, 3))
-	if outdated {
-		r.again = noticed
+	times := []time.Time{noticed}
+	if !outdated {
+		times = []time.Time{renewal(authorities[0], 5), renewal(serving, 3)}
 	}
 	for _, old := range authorities[1:] {
-		r.again = earliest(r.again, old.NotAfter)
+		times = append(times, old.NotAfter)
 	}
+	r.again = slices.MinFunc(times, time.Time.Compare)
 	r.changed = !maps.EqualFunc(held, r.data, bytes.Equal)
 	return r, nil
 }
@@ -115,13 +117,6 @@ func renew(held map[string][]byte, names []string, now time.Time, l Lifetimes) (
 // renewal returns when to renew a certificate: when one part of its lifetime is left.
 func renewal(c *x509.Certificate, part time.Duration) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / part)
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // stillValid returns the authorities of a bundle that have not expired.

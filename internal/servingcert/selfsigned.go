@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// SelfSigned issues a certificate in memory, for servers that have no other one. Nobody can verify
-// it, but connections are encrypted. It is renewed when a third of its lifetime is left.
+// SelfSigned issues a certificate in memory, for servers that have no other one. Clients cannot
+// verify it, but connections are encrypted. It is renewed when a third of its lifetime is left.
 //
 // The fields must not change after the first call of GetCertificate, which any goroutine may make.
 type SelfSigned struct {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Configuration is a profile as users write it. Both schedulers read it.
@@ -51,7 +51,7 @@ func (c *Configuration) kubeSchedulerProfile() (*schedconfig.KubeSchedulerProfil
 // Objects returns a SchedulerProfile and a SchedulingPolicy with the configuration.
 func (c *Configuration) Objects() (object v1alpha1.SchedulerProfile, policy v1alpha1.SchedulingPolicy, err error) {
 	object.ObjectMeta = metav1.ObjectMeta{Name: c.name(), UID: "uid", Generation: 1}
-	policy.ObjectMeta = metav1.ObjectMeta{Name: config.DefaultPolicyName, UID: "policy", Generation: 1}
+	policy.ObjectMeta = metav1.ObjectMeta{Name: resolve.DefaultPolicyName, UID: "policy", Generation: 1}
 	policy.Spec.Parallelism = &c.Parallelism
 	text, err := json.Marshal(c.Profile)
 	if err == nil {
@@ -61,12 +61,12 @@ func (c *Configuration) Objects() (object v1alpha1.SchedulerProfile, policy v1al
 }
 
 // resolve converts the profile like a SchedulerProfile with a SchedulingPolicy.
-func (c *Configuration) resolve(registered sets.Set[string]) (*config.Profile, error) {
+func (c *Configuration) resolve(registered sets.Set[string]) (*resolve.Profile, error) {
 	object, policy, err := c.Objects()
 	if err != nil {
 		return nil, err
 	}
-	resolution := config.Resolve(config.Input{
+	resolution := resolve.Objects(resolve.Input{
 		Profiles: []v1alpha1.SchedulerProfile{object}, Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered,
 	})
 	if result := resolution.ProfileResults[c.name()]; !result.Accepted {

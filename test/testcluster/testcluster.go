@@ -30,7 +30,7 @@ import (
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/test/controlplane"
 )
 
@@ -144,7 +144,7 @@ func Options() *app.Options {
 	}
 	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElect = false
-	o.ExtenderAllowedHosts = []string{config.AllHosts} // those of tests are at http://127.0.0.1
+	o.ExtenderAllowedHosts = []string{resolve.AllHosts} // those of tests are at http://127.0.0.1
 	return o
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // fieldManager is the field manager of the changes.
@@ -55,12 +55,12 @@ func (o *options) readCluster(ctx context.Context, documents []manifests.Documen
 	if err := c.List(ctx, &policies); err != nil {
 		return nil, err
 	}
-	cluster := &validate.Cluster{Profiles: profiles.Items, Policies: policies.Items, Secrets: map[types.NamespacedName]config.Secret{}}
-	for name := range config.SecretRefs(append(validate.Policies(documents), policies.Items...), config.LastGood{}) {
+	cluster := &validate.Cluster{Profiles: profiles.Items, Policies: policies.Items, Secrets: map[types.NamespacedName]resolve.Secret{}}
+	for name := range resolve.SecretRefs(append(validate.Policies(documents), policies.Items...), resolve.LastGood{}) {
 		var secret corev1.Secret
 		switch err := c.Get(ctx, name, &secret); {
 		case err == nil:
-			cluster.Secrets[name] = config.NewSecret(&secret)
+			cluster.Secrets[name] = resolve.NewSecret(&secret)
 		case apierrors.IsForbidden(err):
 			cluster.SecretsUnknown = true
 		case !apierrors.IsNotFound(err):

@@ -13,7 +13,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 type convertOptions struct {
@@ -57,7 +57,7 @@ func newConvert(shared *options) *cobra.Command {
 func (o *convertOptions) run(ctx context.Context) error {
 	o.input.Namespace = o.liveschedNamespace
 	var err error
-	o.input.Registered = config.BuiltIn().Insert(o.plugins...)
+	o.input.Registered = resolve.BuiltIn().Insert(o.plugins...)
 	if o.input.AllowedHosts, err = parseAllowedHosts(o.hosts); err != nil {
 		return err
 	}

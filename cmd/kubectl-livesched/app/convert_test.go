@@ -17,18 +17,18 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // refusedBy resolves the objects in a text as livesched does, and returns the errors.
-func refusedBy(t *testing.T, text string, hosts config.AllowedHosts) (refused []string) {
+func refusedBy(t *testing.T, text string, hosts resolve.AllowedHosts) (refused []string) {
 	t.Helper()
 	registry, err := plugins.NewRegistry(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := config.Input{Registered: sets.KeySet(registry), SecretsUnknown: true, AllowedHosts: hosts}
+	in := resolve.Input{Registered: sets.KeySet(registry), SecretsUnknown: true, AllowedHosts: hosts}
 	for _, document := range strings.Split(text, "---\n") {
 		profile, policy := v1alpha1.SchedulerProfile{}, v1alpha1.SchedulingPolicy{}
 		switch {
@@ -43,8 +43,8 @@ func refusedBy(t *testing.T, text string, hosts config.AllowedHosts) (refused []
 			t.Fatal(err)
 		}
 	}
-	resolution := config.Resolve(in)
-	for _, results := range []map[string]config.Result{resolution.ProfileResults, resolution.PolicyResults} {
+	resolution := resolve.Objects(in)
+	for _, results := range []map[string]resolve.Result{resolution.ProfileResults, resolution.PolicyResults} {
 		for name, result := range results {
 			if !result.Accepted {
 				refused = append(refused, name+": "+result.Message)
@@ -60,20 +60,20 @@ func TestConvertNeverSucceedsWithObjectsThatLiveschedRefuses(t *testing.T) {
 		t.Fatalf("%d inputs: %v", len(inputs), err)
 	}
 	refusing := 0
-	for _, hosts := range [][]string{config.DefaultAllowedHosts(), {"http://127.0.0.1:10262"}, {config.AllHosts}} {
-		allowed, err := config.ParseAllowedHosts(hosts)
+	for _, hosts := range [][]string{resolve.DefaultAllowedHosts(), {"http://127.0.0.1:10262"}, {resolve.AllHosts}} {
+		allowed, err := resolve.ParseAllowedHosts(hosts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, input := range inputs {
-			got := withoutCluster("", "convert", "-f", input, config.FlagAllowedHosts, strings.Join(hosts, ","))
+			got := withoutCluster("", "convert", "-f", input, resolve.FlagAllowedHosts, strings.Join(hosts, ","))
 			refused := refusedBy(t, got.out, allowed)
 			refusing += len(refused)
 			if len(refused) > 0 && got.code != 1 {
 				t.Errorf("%s with %s: exit code %d, but livesched refuses %q\n%s", input, hosts, got.code, refused, got.errOut)
 			}
 			noLoss := strings.Contains(got.errOut, ": 0 losses, ")
-			if strict := withoutCluster("", "convert", "--strict", "-f", input, config.FlagAllowedHosts, strings.Join(hosts, ",")); strict.code == 0 != (got.code == 0 && noLoss) {
+			if strict := withoutCluster("", "convert", "--strict", "-f", input, resolve.FlagAllowedHosts, strings.Join(hosts, ",")); strict.code == 0 != (got.code == 0 && noLoss) {
 				t.Errorf("%s with %s: exit code %d with --strict, %d without\n%s", input, hosts, strict.code, got.code, got.errOut)
 			}
 		}

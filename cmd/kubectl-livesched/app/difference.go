@@ -13,7 +13,7 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // side is one side of a comparison: a profile or a policy.
@@ -22,7 +22,7 @@ type side struct {
 	label string
 	// description is the resolved profile. It is nil if there is no such profile, if it cannot be
 	// resolved, and for a policy.
-	description *config.Description
+	description *resolve.Description
 	// specs are the specs that the side was written as, by profile and policy. It is empty if there
 	// is no such object.
 	specs map[string]any

@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // differ resolves the sides of comparisons.
@@ -30,7 +30,7 @@ type differ struct {
 
 // newDiffer returns a differ for a livesched with some plugins in addition to the built-in ones.
 func (o *options) newDiffer(c client.Client, plugins []string) differ {
-	return differ{client: c, namespace: o.liveschedNamespace, registered: config.BuiltIn().Insert(plugins...)}
+	return differ{client: c, namespace: o.liveschedNamespace, registered: resolve.BuiltIn().Insert(plugins...)}
 }
 
 // revision returns the side of a revision: see isDefault for the active one.
@@ -141,12 +141,12 @@ func specs(profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy
 
 // resolve resolves a profile with a policy, which may be nil. If it is invalid, the side says why.
 func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
-	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: config.AnyHost()}
+	input := resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: resolve.AnyHost()}
 	if policy != nil {
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}
 	s := side{label: label, specs: specs(profile, policy)}
-	resolution := config.Resolve(input)
+	resolution := resolve.Objects(input)
 	result := resolution.ProfileResults[profile.Name]
 	if !result.Accepted {
 		s.invalid = fmt.Sprintf("invalid (%s): %s", result.Reason, result.Message)
@@ -156,7 +156,7 @@ func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, polic
 		return s, nil
 	}
 	var err error
-	s.description, err = config.Describe(resolution.Profiles[config.SchedulerName(profile)])
+	s.description, err = resolve.Describe(resolution.Profiles[resolve.SchedulerName(profile)])
 	return s, err
 }
 

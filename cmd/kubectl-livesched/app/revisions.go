@@ -15,7 +15,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // past is an object with its revisions.
@@ -138,7 +138,7 @@ func (p *past) numbers() string {
 
 // defaultPolicy is the policy of profiles that do not reference one. If it does not exist, the
 // built-in defaults apply.
-const defaultPolicy = config.DefaultPolicyName
+const defaultPolicy = resolve.DefaultPolicyName
 
 // policyNameOf returns the name of the policy that a profile builds on.
 func policyNameOf(spec *v1alpha1.SchedulerProfileSpec) string {

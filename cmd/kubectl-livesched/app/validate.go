@@ -14,7 +14,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 type validateOptions struct {
@@ -60,20 +60,20 @@ func newValidate(shared *options) *cobra.Command {
 }
 
 func addAllowedHostsFlag(command *cobra.Command, target *[]string) {
-	command.Flags().StringSliceVar(target, strings.TrimPrefix(config.FlagAllowedHosts, "--"), config.DefaultAllowedHosts(),
+	command.Flags().StringSliceVar(target, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"), resolve.DefaultAllowedHosts(),
 		"Hosts that extenders may be at: the value of livesched's flag of this name.")
 }
 
-func parseAllowedHosts(hosts []string) (config.AllowedHosts, error) {
-	allowed, err := config.ParseAllowedHosts(hosts)
+func parseAllowedHosts(hosts []string) (resolve.AllowedHosts, error) {
+	allowed, err := resolve.ParseAllowedHosts(hosts)
 	if err != nil {
-		return allowed, fmt.Errorf("%s: %w", config.FlagAllowedHosts, err)
+		return allowed, fmt.Errorf("%s: %w", resolve.FlagAllowedHosts, err)
 	}
 	return allowed, nil
 }
 
 func (o *validateOptions) run(ctx context.Context) error {
-	names := config.BuiltIn().Insert(o.plugins...)
+	names := resolve.BuiltIn().Insert(o.plugins...)
 	allowed, err := parseAllowedHosts(o.hosts)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 		return err
 	}
 	if !isData(o.output) && report.Has(v1alpha1.ReasonUnknownPlugin) {
-		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(config.PluginNames(names), ", "))
+		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(resolve.PluginNames(names), ", "))
 	}
 	switch {
 	case len(report.Objects) == 0:

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
 	"github.com/livesched/livesched/internal/scheduler"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // configzProfile has the settings of a profile that a KubeSchedulerConfiguration does not have, or
@@ -59,7 +59,7 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var running []*config.Profile
+	var running []*resolve.Profile
 	shown := []configzProfile{}
 	for p := range sched.Store().Current().All() {
 		c := p.Config
@@ -73,7 +73,7 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 			PercentageOfNodesToScore:  c.PercentageOfNodesToScore, Parallelism: c.Parallelism,
 		})
 	}
-	documents, err := config.ComponentConfigs(process, running)
+	documents, err := resolve.ComponentConfigs(process, running)
 	if err != nil {
 		return nil, err
 	}

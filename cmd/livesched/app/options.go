@@ -24,10 +24,10 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/binding"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // unsupportedGates are feature gates that change the scheduler's core, not only its plugins. They
@@ -136,7 +136,7 @@ func NewOptions() *Options {
 		PodGroupStatus:         true,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
 		YieldToKubeScheduler:   true,
-		ExtenderAllowedHosts:   config.DefaultAllowedHosts(),
+		ExtenderAllowedHosts:   resolve.DefaultAllowedHosts(),
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
 		TrimBoundPods:          true,
@@ -166,7 +166,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.PodGroupStatus, "pod-group-status", o.PodGroupStatus, "Keep the status of PodGroups of scheduler-plugins: their phase, and how many of their pods run, have succeeded and have failed. Turn it off if the controller of scheduler-plugins runs, which does the same.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
 	fs.BoolVar(&o.YieldToKubeScheduler, "yield-to-kube-scheduler", o.YieldToKubeScheduler, "Do not begin to schedule pods with the scheduler name default-scheduler while a kube-scheduler holds the Lease kube-system/kube-scheduler. A profile that scheduled them before goes on. Turn it off if the profiles of that kube-scheduler have other scheduler names.")
-	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)
+	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
 	fs.Var(&o.FastPathMemoryLimit, "fast-path-memory-limit", "Maximum memory for the answers of plugins that the fast path keeps, such as 512Mi. Beyond it, livesched evicts those about classes of pods that it has not seen for a while. 0 means an eighth of GOMEMLIMIT, but at least 128Mi.")
@@ -206,8 +206,8 @@ func (o *Options) Validate() error {
 	if limit := &o.FastPathMemoryLimit; limit.Sign() != 0 && limit.Cmp(minFastPathMemory) < 0 {
 		errs = append(errs, fmt.Errorf("--fast-path-memory-limit=%s: must be 0, or at least %s", limit, &minFastPathMemory))
 	}
-	if _, err := config.ParseAllowedHosts(o.ExtenderAllowedHosts); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", config.FlagAllowedHosts, err))
+	if _, err := resolve.ParseAllowedHosts(o.ExtenderAllowedHosts); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", resolve.FlagAllowedHosts, err))
 	}
 	errs = append(errs, o.Secure.validate()...)
 	if o.Profiling && o.MetricsBindAddress == "0" && o.Secure.Port == 0 {

@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/livesched/livesched/internal/apiserving"
@@ -130,7 +131,7 @@ func hostName() string {
 func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper) (getCertificate, error) {
 	switch fallback := selfSigned(); {
 	case o.CertFile != "":
-		files, err := servingcert.NewFiles(o.CertFile, o.KeyFile)
+		files, err := certwatcher.New(o.CertFile, o.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
 		}

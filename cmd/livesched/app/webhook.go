@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/livesched/livesched/internal/admission"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
@@ -115,7 +115,7 @@ func (o *WebhookOptions) namespace() (string, error) {
 // addWebhook serves the webhook on every replica. A failure of the webhook does not end the
 // manager: without the webhook, the API server admits every change, and the controller reports
 // errors. It returns the keeper of the certificate, nil if livesched does not manage one.
-func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed config.AllowedHosts, o *WebhookOptions) (keeper *servingcert.Keeper, err error) {
+func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed resolve.AllowedHosts, o *WebhookOptions) (keeper *servingcert.Keeper, err error) {
 	if !o.Enabled {
 		return nil, nil
 	}

@@ -29,7 +29,6 @@ import (
 	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
@@ -37,6 +36,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Answers implements apiserving.Answers for a scheduler that has listed the cluster. All fields but
@@ -67,7 +67,7 @@ type Answers struct {
 	// Registered and AllowedHosts are the plugins and the hosts of extenders that profiles and
 	// policies may name.
 	Registered   sets.Set[string]
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 }
 
 var _ apiserving.Answers = (*Answers)(nil)
@@ -98,13 +98,13 @@ func explainNode(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string
 
 // objects returns the profiles and policies, to be resolved without Secrets: forks call no
 // extenders.
-func (a *Answers) objects(ctx context.Context) (config.Input, error) {
+func (a *Answers) objects(ctx context.Context) (resolve.Input, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	var policies v1alpha1.SchedulingPolicyList
 	if err := errors.Join(a.Objects.List(ctx, &profiles), a.Objects.List(ctx, &policies)); err != nil {
-		return config.Input{}, fmt.Errorf("listing SchedulerProfiles and SchedulingPolicies: %w", err)
+		return resolve.Input{}, fmt.Errorf("listing SchedulerProfiles and SchedulingPolicies: %w", err)
 	}
-	return config.Input{
+	return resolve.Input{
 		Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: a.AllowedHosts, Registered: a.Registered,
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/admission"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
@@ -72,7 +72,7 @@ func (a *Answers) Count(ctx context.Context, in *v1alpha1.Capacity, hideNodes bo
 }
 
 // changes returns the profiles that the objects of a simulation change, nil without objects.
-func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (map[string]*config.Profile, error) {
+func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (map[string]*resolve.Profile, error) {
 	if len(spec.Profiles)+len(spec.Policies) == 0 {
 		return nil, nil
 	}
@@ -80,7 +80,7 @@ func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (m
 	if err != nil {
 		return nil, err
 	}
-	before, after := config.Resolve(current), config.Resolve(current.With(spec.Profiles, spec.Policies, a.Clock.Now()))
+	before, after := resolve.Objects(current), resolve.Objects(current.With(spec.Profiles, spec.Policies, a.Clock.Now()))
 	for i := range spec.Profiles {
 		if err := rejected("SchedulerProfile", spec.Profiles[i].Name, after.ProfileResults); err != nil {
 			return nil, err
@@ -96,7 +96,7 @@ func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (m
 
 // rejected returns the errors of an object that livesched would not accept, in the words of the
 // webhook.
-func rejected(kind, name string, results map[string]config.Result) error {
+func rejected(kind, name string, results map[string]resolve.Result) error {
 	result := results[name]
 	if result.Accepted {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/capture/collect"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Snapshot implements apiserving.Answers.
@@ -27,7 +27,7 @@ func (a *Answers) Snapshot(ctx context.Context, decisions int) (func(context.Con
 	if err != nil {
 		return nil, err
 	}
-	in.SetObjects(objects.Profiles, objects.Policies, config.Resolve(objects))
+	in.SetObjects(objects.Profiles, objects.Policies, resolve.Objects(objects))
 	return func(ctx context.Context, w io.Writer, redacted bool) error {
 		return capture.Write(ctx, w, in, redacted)
 	}, nil

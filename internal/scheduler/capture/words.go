@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // words returns the strings that have no pseudonym. They are the same in every cluster, so they
 // tell nothing about one, and decisions depend on what they mean.
 var words = sync.OnceValue(func() sets.Set[string] {
-	all := config.BuiltIn().Insert(strings.Fields(vocabulary)...)
-	all.Insert(config.LegacyNames()...)
+	all := resolve.BuiltIn().Insert(strings.Fields(vocabulary)...)
+	all.Insert(resolve.LegacyNames()...)
 	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
 	for _, args := range []any{
 		configv1.DefaultPreemptionArgs{}, configv1.DynamicResourcesArgs{}, configv1.InterPodAffinityArgs{}, configv1.NodeAffinityArgs{},

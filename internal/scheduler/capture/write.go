@@ -16,9 +16,9 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Input is what Write writes. The objects may be those of informers: they are not changed.
@@ -38,7 +38,7 @@ type Input struct {
 }
 
 // SetObjects sets the objects of profiles and policies, and what they resolve to.
-func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *config.Resolution) {
+func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *resolve.Resolution) {
 	in.Profiles, in.Policies = profiles, policies
 	for i := range in.Header.Profiles {
 		running := &in.Header.Profiles[i]

@@ -97,35 +97,22 @@ func podOf(pod *corev1.Pod) Pod {
 // ReadCluster lists all nodes and pods, in pages, and keeps only the compared fields.
 func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, error) {
 	cluster := &Cluster{}
-	err := list(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.CoreV1().Nodes().List(ctx, o)
-	}, func(object runtime.Object) {
-		if node, ok := object.(*corev1.Node); ok {
-			cluster.AddNode(node)
-		}
-	})
-	if err != nil {
+	if err := list(ctx, client.CoreV1().Nodes().List, "", cluster.AddNode); err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	err = list(ctx, metav1.ListOptions{FieldSelector: notTerminal}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-	}, func(object runtime.Object) {
-		if pod, ok := object.(*corev1.Pod); ok {
-			cluster.AddPod(pod)
-		}
-	})
-	if err != nil {
+	if err := list(ctx, client.CoreV1().Pods(metav1.NamespaceAll).List, notTerminal, cluster.AddPod); err != nil {
 		return nil, fmt.Errorf("listing pods: %w", err)
 	}
 	return cluster, nil
 }
 
-func list(ctx context.Context, options metav1.ListOptions, page pager.ListPageFunc, each func(runtime.Object)) error {
-	p := pager.New(page)
-	p.PageSize = pageSize
-	p.PageBufferSize = 1
-	return p.EachListItem(ctx, options, func(object runtime.Object) error {
-		each(object)
+func list[L, T runtime.Object](ctx context.Context, page func(context.Context, metav1.ListOptions) (L, error), fieldSelector string, each func(T)) error {
+	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return page(ctx, o) })
+	p.PageSize, p.PageBufferSize = pageSize, 1
+	return p.EachListItem(ctx, metav1.ListOptions{FieldSelector: fieldSelector}, func(object runtime.Object) error {
+		if item, ok := object.(T); ok {
+			each(item)
+		}
 		return nil
 	})
 }

@@ -252,7 +252,7 @@ func (c *comparison) pendingPods() {
 }
 
 // nominations compares the nominator with the status of the pods that wait. The nomination of a
-// gated pod does not count until the pod is admitted, and that of a terminating pod does not count.
+// gated pod does not count until the pod is admitted. Nominations of terminating pods do not count.
 func (c *comparison) nominations() {
 	known := map[types.UID]string{}
 	for _, n := range c.state.Nominations {

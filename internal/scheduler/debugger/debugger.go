@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -106,22 +106,12 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 
 // lasting returns the later differences that existed before, even with other details.
 func lasting(before, after []Difference) []Difference {
-	type key struct {
-		kind   Kind
-		object string
-		uid    types.UID
-	}
-	seen := sets.New[key]()
+	withoutDetail := func(d Difference) Difference { d.Detail = ""; return d }
+	seen := sets.New[Difference]()
 	for _, d := range before {
-		seen.Insert(key{d.Kind, d.Object, d.UID})
+		seen.Insert(withoutDetail(d))
 	}
-	var both []Difference
-	for _, d := range after {
-		if seen.Has(key{d.Kind, d.Object, d.UID}) {
-			both = append(both, d)
-		}
-	}
-	return both
+	return slices.DeleteFunc(after, func(d Difference) bool { return !seen.Has(withoutDetail(d)) })
 }
 
 // state copies the state of the scheduler. If the queue cannot be read it returns the rest, and an

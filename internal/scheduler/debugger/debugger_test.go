@@ -22,11 +22,11 @@ import (
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // debugged is a debugger of a world.
@@ -73,7 +73,7 @@ func newDebugged(t *testing.T) *debugged {
 	}
 	d.Leading.Store(true)
 	instance := &profile.Instance{
-		Config: &config.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{}, Built: d.clock.Now(),
+		Config: &resolve.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{}, Built: d.clock.Now(),
 	}
 	// The world's queue already has its settings and pods.
 	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), queue.New(queue.Config{}))

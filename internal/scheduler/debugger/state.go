@@ -49,22 +49,7 @@ func add(to *schedframework.Resource, r fwk.Resource) {
 
 // sameResource reports whether two sums are equal. A resource with a request of zero equals one
 // that is not named.
-func sameResource(a, b *schedframework.Resource) bool {
-	if a.MilliCPU != b.MilliCPU || a.Memory != b.Memory || a.EphemeralStorage != b.EphemeralStorage {
-		return false
-	}
-	for name, quantity := range a.ScalarResources {
-		if b.ScalarResources[name] != quantity {
-			return false
-		}
-	}
-	for name, quantity := range b.ScalarResources {
-		if a.ScalarResources[name] != quantity {
-			return false
-		}
-	}
-	return true
-}
+func sameResource(a, b *schedframework.Resource) bool { return format(a) == format(b) }
 
 // format returns a resource sum in the usual notation: "cpu=1500m memory=2Gi".
 func format(r *schedframework.Resource) string {

@@ -10,7 +10,7 @@
 //	        +-------------------------+--------------------------+
 //	        v                                                    v
 //	kube-scheduler                                         livesched
-//	scheduler.New, ScheduleOne                             config.Resolve, profile.Builder.Build,
+//	scheduler.New, ScheduleOne                             resolve.Objects, profile.Builder.Build,
 //	its cache, queue, snapshot, framework                  cache, snapshot, queue, algorithm.Schedule, PostFilter
 //	        |                                                    |
 //	        +---- nodes that fit, scores, refusals, message, ----+

@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // A circuit breaker keeps an extender that fails from holding up all other pods: it opens after
-// some failures in a row, and then tries one call from time to time, until one succeeds. Nobody
-// waits for these trials: see trials.
+// some failures in a row, and then makes one call from time to time, until one succeeds. No pod
+// waits for these calls: see probes.
 //
 // It also opens when failures between successes take too much time. Otherwise an extender whose
 // calls fail slowly and succeed in turn would never be kept from holding up other pods.
@@ -36,7 +36,7 @@ const (
 	wasteShare = 5
 	// maxRemembered bounds the time of failures that successes have to make up for.
 	maxRemembered = 2 * time.Minute
-	// minPause is the pause before the first trial. It doubles with each trial that fails, and each
+	// minPause is the pause before the first probe. It doubles with each probe that fails, and each
 	// time that the circuit opens again before its failures are forgiven.
 	minPause = time.Second
 	maxPause = time.Minute
@@ -79,7 +79,7 @@ type sharedCircuits struct {
 }
 
 // acquire returns the circuits of an extender, to be given back with release.
-func (b *Breakers) acquire(policy Policy, name string, cfg *config.Extender) (key string, circuits map[string]*circuit, err error) {
+func (b *Breakers) acquire(policy Policy, name string, cfg *resolve.Extender) (key string, circuits map[string]*circuit, err error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return "", nil, err
@@ -151,7 +151,7 @@ type circuit struct {
 	// failures are those in a row.
 	failures int
 	// wasted is the time that failures took, as far as it is not forgiven. It counts calls until
-	// the time last, without trials that failed.
+	// the time last, without probes that failed.
 	wasted time.Duration
 	last   time.Time
 	// open means that calls are refused until the time retry. Then one call passes: probing means
@@ -193,7 +193,7 @@ func (c *circuit) forget() {
 
 // admit reports whether a call may be made, and whether it is the one that tries an open circuit.
 // conclude must follow it then.
-func (c *circuit) admit(now time.Time) (admitted, trial bool) {
+func (c *circuit) admit(now time.Time) (admitted, probe bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -208,17 +208,17 @@ func (c *circuit) admit(now time.Time) (admitted, trial bool) {
 
 // conclude counts a call that has ended, and took some time. It may have begun before the circuit
 // opened.
-func (c *circuit) conclude(now time.Time, took time.Duration, trial bool, v verdict) {
+func (c *circuit) conclude(now time.Time, took time.Duration, probe bool, v verdict) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if trial {
+	if probe {
 		c.probing = false
 	}
 	switch v {
 	case works:
 		c.worksLocked(now)
 	case broken:
-		c.failedLocked(now, took, trial)
+		c.failedLocked(now, took, probe)
 	}
 }
 
@@ -235,10 +235,10 @@ func (c *circuit) worksLocked(now time.Time) {
 	}
 }
 
-func (c *circuit) failedLocked(now time.Time, took time.Duration, trial bool) {
+func (c *circuit) failedLocked(now time.Time, took time.Duration, probe bool) {
 	metrics.ExtenderFailures.WithLabelValues(c.labels()...).Inc()
 	if c.open {
-		if trial {
+		if probe {
 			c.pause = min(2*c.pause, maxPause)
 			c.retry = now.Add(c.pause)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // fixture is one circuit, with a clock of its own.
@@ -35,12 +35,12 @@ func newFixture(t *testing.T) *fixture {
 
 // call makes a call that takes some time, and reports whether it was admitted.
 func (f *fixture) call(took time.Duration, v verdict) bool {
-	admitted, trial := f.admit(f.now)
+	admitted, probe := f.admit(f.now)
 	if !admitted {
 		return false
 	}
 	f.now = f.now.Add(took)
-	f.conclude(f.now, took, trial, v)
+	f.conclude(f.now, took, probe, v)
 	return true
 }
 
@@ -93,17 +93,17 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 	}
 }
 
-// Whatever the timeout, callers wait for the first calls only: trials are not theirs.
+// Whatever the timeout, callers wait for the first calls only: probes are not theirs.
 func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
-	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, config.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, resolve.MaxHTTPTimeout} {
 		f := newFixture(t)
-		start, waited, trials := f.now, time.Duration(0), 0
+		start, waited, probes := f.now, time.Duration(0), 0
 		for f.now.Sub(start) < time.Hour {
-			admitted, trial := f.admit(f.now)
+			admitted, probe := f.admit(f.now)
 			f.now = f.now.Add(max(timeout, 10*time.Millisecond))
 			switch {
-			case trial:
-				trials++
+			case probe:
+				probes++
 				f.conclude(f.now, timeout, true, broken)
 			case admitted:
 				waited += timeout
@@ -113,29 +113,29 @@ func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
 		if first := max(maxWasted+timeout, maxFailures*timeout); waited > first {
 			t.Errorf("with a timeout of %v, callers waited for %v", timeout, waited)
 		}
-		if perMinute := float64(trials) / 60; perMinute < 0.7 || perMinute > 1.2 {
-			t.Errorf("with a timeout of %v, there were %d trials in an hour", timeout, trials)
+		if perMinute := float64(probes) / 60; perMinute < 0.7 || perMinute > 1.2 {
+			t.Errorf("with a timeout of %v, there were %d probes in an hour", timeout, probes)
 		}
 	}
 }
 
-// An extender whose calls work from time to time, and one that answers trials only, hold up callers
+// An extender whose calls work from time to time, and one that answers probes only, hold up callers
 // no longer than a fifth of the time, after the first two minutes.
 func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
-	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, config.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, resolve.MaxHTTPTimeout} {
 		for _, good := range []int{0, 1, 10} { // calls that work between those that fail
 			for _, bad := range []int{1, maxFailures - 1} {
 				f := newFixture(t)
-				f.circuit.recorder = nil // nobody reads the Events
+				f.circuit.recorder = nil // the Events are not read
 				const length = time.Hour
 				waited := time.Duration(0)
 				for start, calls := f.now, 0; f.now.Sub(start) < length; {
 					f.now = f.now.Add(50 * time.Millisecond)
-					admitted, trial := f.admit(f.now)
+					admitted, probe := f.admit(f.now)
 					switch {
 					case !admitted:
 						f.now = f.retry
-					case trial:
+					case probe:
 						f.conclude(f.now, 0, true, works)
 					case calls%(good+bad) < bad:
 						waited += timeout
@@ -183,8 +183,8 @@ func TestOneCallAtATimeTriesAnOpenCircuit(t *testing.T) {
 		f.call(0, broken)
 	}
 	f.now = f.now.Add(minPause)
-	admitted, trial := f.admit(f.now)
-	if second, _ := f.admit(f.now); !admitted || !trial || second {
+	admitted, probe := f.admit(f.now)
+	if second, _ := f.admit(f.now); !admitted || !probe || second {
 		t.Fatal("not one call passes")
 	}
 	f.conclude(f.now, time.Hour, false, broken) // one that began before changes nothing
@@ -227,10 +227,10 @@ func TestExtendersOfOneConfigurationShareTheirCircuits(t *testing.T) {
 	before := testutil.CollectAndCount(metrics.ExtenderCircuitOpen)
 	b := NewBreakers(nil)
 	policy := Policy{Name: "q", UID: "u"}
-	cfg := config.Extender{URLPrefix: "https://a", FilterVerb: "filter", Timeout: time.Second}
+	cfg := resolve.Extender{URLPrefix: "https://a", FilterVerb: "filter", Timeout: time.Second}
 	other := cfg
 	other.Timeout = 2 * time.Second
-	made := func(cfg config.Extender, policy Policy) *Extender {
+	made := func(cfg resolve.Extender, policy Policy) *Extender {
 		e, err := New(&cfg, policy, b)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ const cycleBudget = 30 * time.Second
 // errBudget is the cause with which the context of calls ends when the budget is spent.
 var errBudget = fmt.Errorf("the extenders took longer than %v in one scheduling attempt", cycleBudget)
 
-// budget is that of one scheduling cycle. It is safe for concurrent use: extenders score at the
+// budget is the budget of one scheduling cycle. It is safe for concurrent use: extenders score at the
 // same time.
 type budget struct {
 	once sync.Once

@@ -46,9 +46,9 @@ type question struct {
 // verb, in words of livesched. The log has the cause.
 func (e Extender) ask(q question) error {
 	circuit := e.circuits[q.verb]
-	admitted, trial := circuit.admit(time.Now())
-	if trial && q.verb != e.cfg.BindVerb { // binding has an effect, and no other pod waits for it
-		e.tryInBackground(circuit, q)
+	admitted, probe := circuit.admit(time.Now())
+	if probe && q.verb != e.cfg.BindVerb { // binding has an effect, and no other pod waits for it
+		e.probeInBackground(circuit, q)
 		admitted = false
 	}
 	if !admitted {
@@ -58,19 +58,19 @@ func (e Extender) ask(q question) error {
 	defer cancel()
 	body, err := json.Marshal(q.args)
 	if err != nil {
-		circuit.conclude(time.Now(), 0, trial, unknown)
+		circuit.conclude(time.Now(), 0, probe, unknown)
 		return e.failed(q.verb, e.words(ctx, err))
 	}
-	if err := e.post(ctx, q, body, circuit, trial); err != nil {
+	if err := e.post(ctx, q, body, circuit, probe); err != nil {
 		return e.failed(q.verb, e.words(ctx, err))
 	}
 	return nil
 }
 
-// tryInBackground makes a call whose answer is not used, to see whether the extender works again.
-func (e Extender) tryInBackground(circuit *circuit, q question) {
+// probeInBackground makes a call whose answer is not used, to see whether the extender works again.
+func (e Extender) probeInBackground(circuit *circuit, q question) {
 	body, err := json.Marshal(q.args) // here, since the caller may go on to change them
-	started := err == nil && e.trials.start(func(ctx context.Context) {
+	started := err == nil && e.probes.start(func(ctx context.Context) {
 		q.read = skip
 		ctx = klog.NewContext(ctx, klog.FromContext(e.ctx))
 		_ = e.post(ctx, q, body, circuit, true) // the circuit has counted it, and the log has it
@@ -81,12 +81,12 @@ func (e Extender) tryInBackground(circuit *circuit, q question) {
 }
 
 // post sends a question, tells the circuit and the scheduling cycle how that went, and logs errors.
-func (e Extender) post(ctx context.Context, q question, body []byte, circuit *circuit, trial bool) error {
+func (e Extender) post(ctx context.Context, q question, body []byte, circuit *circuit, probe bool) error {
 	start := time.Now()
 	err := e.exchange(ctx, q, body)
 	took := time.Since(start)
 	timing.From(ctx).Add(timing.Part{Step: timing.Extender, Extender: e.name, Verb: q.verb}, took)
-	circuit.conclude(time.Now(), took, trial, verdictOf(ctx, err))
+	circuit.conclude(time.Now(), took, probe, verdictOf(ctx, err))
 	if err != nil {
 		klog.FromContext(ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))
 	}

@@ -13,14 +13,14 @@
 // invalid response) is an error that names the extender and the verb. The caller decides what the
 // error means for the pod, and whether the extender may be ignored.
 //
-// An extender is not trusted, as whoever may write policies chooses it:
+// An extender is not trusted, because every user who may write policies can choose it:
 //
 //	decode.go   answers are read as a stream, and name only what was asked about
 //	errors.go   errors, which reach Events of pods, repeat nothing that the extender sent
 //	budget.go   the calls of a scheduling cycle share a time budget
 //	breaker.go  a circuit breaker stops calls that fail in a row
-//	trials.go   calls in the background try whether such an extender works again
+//	probes.go   calls in the background try whether such an extender works again
 //
 // Extenders belong to an instance of a profile: they are created and closed with it. They are made
-// from resolved configuration, so this package imports config, which imports nothing that runs.
+// from resolved configuration, so this package imports resolve, which imports nothing that runs.
 package extender

@@ -31,11 +31,11 @@ type problemError struct {
 	said bool
 }
 
-func (e *problemError) Error() string {
-	if e.cause == "" {
-		return e.problem
+func (p *problemError) Error() string {
+	if p.cause == "" {
+		return p.problem
 	}
-	return e.problem + ": " + e.cause
+	return p.problem + ": " + p.cause
 }
 
 // problem returns an error about an answer.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // idleConnections is the number of idle connections kept per extender. Pods are bound in parallel.
@@ -36,7 +36,7 @@ var _ fwk.Extender = Extender{}
 
 // service is the part that Extenders of different contexts share. It is immutable, except closed.
 type service struct {
-	cfg     config.Extender
+	cfg     resolve.Extender
 	name    string
 	prefix  string // without a slash at its end
 	managed sets.Set[string]
@@ -45,13 +45,13 @@ type service struct {
 	breakers *Breakers
 	key      string
 	circuits map[string]*circuit
-	trials   *trials
+	probes   *probes
 	// closed means that connections are not kept any more.
 	closed atomic.Bool
 }
 
 // New returns an extender of a policy. It connects on the first call. The caller must close it.
-func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
+func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
 		return nil, errors.New("the URL of an extender cannot be parsed") // url.Parse's error would quote a password in it
@@ -78,7 +78,7 @@ func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, er
 			breakers: breakers,
 			key:      key,
 			circuits: circuits,
-			trials:   newTrials(),
+			probes:   newProbes(),
 		},
 		ctx: context.Background(),
 	}, nil
@@ -88,7 +88,7 @@ func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, er
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newTLSConfig returns nil, which means Go's defaults, if nothing is configured.
-func newTLSConfig(cfg *config.ExtenderTLS) (*tls.Config, error) {
+func newTLSConfig(cfg *resolve.ExtenderTLS) (*tls.Config, error) {
 	if !cfg.Insecure && cfg.ServerName == "" && cfg.Secret == nil {
 		return nil, nil
 	}
@@ -122,11 +122,11 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	return bound
 }
 
-// Close closes idle connections, and ends trials in the background. Calls in progress are not
+// Close closes idle connections, and ends probes in the background. Calls in progress are not
 // affected; later calls still work, and keep no connection.
 func (e Extender) Close() {
 	if !e.closed.Swap(true) {
-		e.trials.stop()
+		e.probes.stop()
 		e.breakers.release(e.key)
 	}
 	e.client.CloseIdleConnections()

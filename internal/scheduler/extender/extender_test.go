@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -120,7 +120,7 @@ func TestBind(t *testing.T) {
 
 func TestUnsetVerbIsNotCalled(t *testing.T) {
 	lister, nodes := cluster()
-	e := build(t, config.Extender{URLPrefix: "http://127.0.0.1:1"})
+	e := build(t, resolve.Extender{URLPrefix: "http://127.0.0.1:1"})
 	if e.IsFilter() || e.IsPrioritizer() || e.IsBinder() || e.SupportsPreemption() || e.IsIgnorable() {
 		t.Error("it has verbs")
 	}
@@ -168,7 +168,7 @@ func TestAnExtenderIsInterested(t *testing.T) {
 		{"in no other resource", []string{"a.b/c"}, asking(container, corev1.ResourceRequirements{Requests: list("a.b/d"), Limits: list("a.b/d")}), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := build(t, config.Extender{URLPrefix: "http://a", ManagedResources: test.managed}).IsInterested(test.pod); got != test.want {
+			if got := build(t, resolve.Extender{URLPrefix: "http://a", ManagedResources: test.managed}).IsInterested(test.pod); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -186,7 +186,7 @@ func TestTheNameIsTheURLWithoutItsPassword(t *testing.T) {
 	} else {
 		expectError(t, err, want)
 	}
-	if _, err := extender.New(&config.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{}, extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
+	if _, err := extender.New(&resolve.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{}, extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
 		t.Errorf("got %v", err)
 	}
 }

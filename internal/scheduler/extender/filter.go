@@ -54,7 +54,7 @@ type filterAnswer struct {
 }
 
 // read reads an answer with names of nodes, if these were accepted, or with nodes.
-func (a *filterAnswer) read(d *json.Decoder, asked map[string]fwk.NodeInfo, names bool) error {
+func (f *filterAnswer) read(d *json.Decoder, asked map[string]fwk.NodeInfo, names bool) error {
 	var named, whole chosen
 	var message string
 	if _, err := readObject(d, func(field string) (err error) {
@@ -71,9 +71,9 @@ func (a *filterAnswer) read(d *json.Decoder, asked map[string]fwk.NodeInfo, name
 				return err
 			})
 		case is(field, "FailedNodes"):
-			a.failed, err = readReasons(d, asked)
+			f.failed, err = readReasons(d, asked)
 		case is(field, "FailedAndUnresolvableNodes"):
-			a.unresolvable, err = readReasons(d, asked)
+			f.unresolvable, err = readReasons(d, asked)
 		case is(field, "Error"):
 			message, err = readText(d)
 		default:
@@ -86,10 +86,10 @@ func (a *filterAnswer) read(d *json.Decoder, asked map[string]fwk.NodeInfo, name
 	if message != "" {
 		return said(message)
 	}
-	if a.passed = whole; named.present {
-		a.passed = named
+	if f.passed = whole; named.present {
+		f.passed = named
 	}
-	return a.passed.err
+	return f.passed.err
 }
 
 // chosen are the nodes of an answer, each once, in its order.
@@ -100,7 +100,7 @@ type chosen struct {
 	err error
 }
 
-// chooseFrom reads an array of nodes. Its length is not bounded, but that of what it returns is.
+// chooseFrom reads an array of nodes. Its length is not bounded, but the length of the result is.
 func chooseFrom(d *json.Decoder, asked map[string]fwk.NodeInfo, read func(*json.Decoder) (string, error)) (chosen, error) {
 	var c chosen
 	seen := make(map[string]bool, len(asked))

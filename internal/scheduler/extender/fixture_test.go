@@ -23,8 +23,8 @@ import (
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // server is an extender that answers with one text and records the requests.
@@ -74,14 +74,14 @@ func (s *server) sent() (paths, bodies []string) {
 }
 
 // everything returns an extender with all verbs.
-func everything(url string) config.Extender {
-	return config.Extender{
+func everything(url string) resolve.Extender {
+	return resolve.Extender{
 		URLPrefix: url, FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt", BindVerb: "bind", Weight: 3, Timeout: time.Minute,
 	}
 }
 
 // build returns an extender that is closed when the test ends.
-func build(t testing.TB, cfg config.Extender) *extender.Extender {
+func build(t testing.TB, cfg resolve.Extender) *extender.Extender {
 	t.Helper()
 	e, err := extender.New(&cfg, extender.Policy{Name: "default"}, extender.NewBreakers(nil))
 	if err != nil {

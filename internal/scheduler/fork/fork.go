@@ -40,11 +40,11 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Config holds what forks are made of. All fields but IntN and FastPath are required.
@@ -92,7 +92,7 @@ type Fork struct {
 	// profiles are those that were active when the fork was made.
 	profiles *profile.Map
 	// instances are those that the fork has built, by their configuration.
-	instances map[*config.Profile]*profile.Instance
+	instances map[*resolve.Profile]*profile.Instance
 	cancel    context.CancelFunc
 	logger    klog.Logger
 }
@@ -106,7 +106,7 @@ func (f *Forker) Fork(ctx context.Context) (*Fork, error) {
 		snapshot:  cache.NewSnapshot(),
 		scope:     f.cfg.Environment.Informers.NewScope(),
 		profiles:  f.cfg.Profiles.Current(),
-		instances: map[*config.Profile]*profile.Instance{},
+		instances: map[*resolve.Profile]*profile.Instance{},
 		cancel:    cancel,
 		logger:    klog.FromContext(ctx),
 	}
@@ -168,7 +168,7 @@ var ErrNoProfile = errors.New("no profile has the scheduler name")
 
 // Profile returns the configuration of the profile that was active for a scheduler name when the
 // fork was made, or ErrNoProfile.
-func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
+func (k *Fork) Profile(schedulerName string) (*resolve.Profile, error) {
 	active := k.profiles.Get(schedulerName)
 	if active == nil {
 		return nil, fmt.Errorf("%w %q", ErrNoProfile, schedulerName)
@@ -204,7 +204,7 @@ func (k *Fork) NamespaceLabels(name string) labels.Set {
 
 // Instance returns an instance of a profile, which need not be an active one. The fork builds it on
 // first use, and owns it.
-func (k *Fork) Instance(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
+func (k *Fork) Instance(ctx context.Context, cfg *resolve.Profile) (*profile.Instance, error) {
 	if p := k.instances[cfg]; p != nil {
 		return p, nil
 	}

@@ -49,7 +49,7 @@ func (s Series) Delete() {
 // It is for profiles that were removed and have drained: the last pod must have left the queue and
 // asynchronous recorders must be flushed before the call.
 //
-// The error names the metrics whose series cannot be deleted; those of other metrics are returned.
+// The error names the metrics whose series cannot be deleted; the series of other metrics are returned.
 func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
 	found, err := findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
 	for name := range schedulerNames {
@@ -104,7 +104,7 @@ func labelsOf(metric *dto.Metric) map[string]string {
 // the registered one. The registration succeeds only if the family comes from a collector that
 // describes nothing, and is reverted then.
 func remover(registerer prometheus.Registerer, family *dto.MetricFamily) (func(labels map[string]string) bool, error) {
-	probe := describer{describe(family)}
+	probe := probeOf(family)
 	err := registerer.Register(probe)
 	if err == nil {
 		registerer.Unregister(probe)
@@ -124,20 +124,12 @@ func remover(registerer prometheus.Registerer, family *dto.MetricFamily) (func(l
 	}
 }
 
-// describe returns the description of a family of a vector without constant labels.
-func describe(family *dto.MetricFamily) *prometheus.Desc {
+// probeOf returns a collector that has the description of a family of a vector without constant
+// labels.
+func probeOf(family *dto.MetricFamily) prometheus.Collector {
 	var labels []string
 	for _, label := range family.GetMetric()[0].GetLabel() {
 		labels = append(labels, label.GetName())
 	}
-	return prometheus.NewDesc(family.GetName(), family.GetHelp(), labels, nil)
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: family.GetName(), Help: family.GetHelp()}, labels)
 }
-
-// describer is a collector that has one description and collects nothing.
-type describer struct{ desc *prometheus.Desc }
-
-var _ prometheus.Collector = describer{}
-
-func (d describer) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc }
-
-func (describer) Collect(chan<- prometheus.Metric) {}

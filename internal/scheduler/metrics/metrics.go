@@ -80,8 +80,8 @@ var (
 	Profiles = newGauge("livesched_profiles",
 		"Number of scheduler profiles that pods are being scheduled with.")
 
-	// ProfileGenerations is the number of profile instances that are not closed: those of
-	// [Profiles] and replaced ones that still have pods in flight. It returns to the value of
+	// ProfileGenerations is the number of profile instances that are not closed: the
+	// active ones (see [Profiles]) and replaced ones that still have pods in flight. It returns to the value of
 	// Profiles when these have drained. (The metric's name calls an instance a generation.)
 	ProfileGenerations = newGauge("livesched_profile_generations",
 		"Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.")
@@ -245,10 +245,7 @@ func Register() {
 		zero(BindCalls, BindCallRunning, BindCallWaiting, BindCallOverdue)
 		zero(ClassLookups, ClassHit, ClassNew, ClassEvicted)
 		zero(EventsLost, EventLostFull, EventLostRefused, EventLostStopped)
-		ctrlmetrics.Registry = mergedRegistry{
-			Registerer: registry,
-			Gatherer:   union{first: registry, second: legacyregistry.DefaultGatherer},
-		}
+		ctrlmetrics.Registry = mergedRegistry{registry, union{first: registry, second: legacyregistry.DefaultGatherer}}
 	})
 }
 

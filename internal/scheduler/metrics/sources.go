@@ -3,7 +3,11 @@
 
 package metrics
 
-import "sync"
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // retired counts the pods in flight with replaced instances of profiles.
 var retired sources
@@ -38,24 +42,21 @@ func AddPendingGroups(count func() (incomplete, complete int)) (remove func()) {
 // and updating a gauge each time would cost more. A process has one source per metric, a test may
 // have several. It is safe for concurrent use.
 type sources struct {
-	mu     sync.Mutex // guards the fields below
-	counts map[int]func() int
-	next   int
+	mu     sync.Mutex // guards counts
+	counts sets.Set[*func() int]
 }
 
 func (s *sources) add(count func() int) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.counts == nil {
-		s.counts = map[int]func() int{}
+		s.counts = sets.New[*func() int]()
 	}
-	id := s.next
-	s.next++
-	s.counts[id] = count
+	s.counts.Insert(&count)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.counts, id)
+		s.counts.Delete(&count)
 	}
 }
 
@@ -63,8 +64,8 @@ func (s *sources) sum() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	total := 0
-	for _, count := range s.counts {
-		total += count()
+	for count := range s.counts {
+		total += (*count)()
 	}
 	return float64(total)
 }

@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// union gathers all families of first, and those of second with names that first does not have.
+// union gathers all families of first, and the families of second that first does not have.
 // prometheus.Gatherers would report every family that both have as an inconsistency.
 type union struct {
 	first, second prometheus.Gatherer

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func factory(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
@@ -27,12 +27,12 @@ func TestNewRegistry(t *testing.T) {
 		if got["Mine"] == nil {
 			t.Error("the out-of-tree plugin is missing")
 		}
-		for name := range config.BuiltIn() {
+		for name := range resolve.BuiltIn() {
 			if got[name] == nil {
 				t.Errorf("the plugin %q is missing", name)
 			}
 		}
-		if want := config.BuiltIn().Len() + 1; len(got) != want {
+		if want := resolve.BuiltIn().Len() + 1; len(got) != want {
 			t.Errorf("got %d plugins, want %d", len(got), want)
 		}
 	})

@@ -21,11 +21,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // stageSync is the stage after the calls of all plugins, in which a build only waits for informers.
@@ -35,7 +35,7 @@ const stageSync = "waiting for informers"
 // other goroutines only call doing and takeBack.
 type assembly struct {
 	env      *Environment
-	cfg      *config.Profile
+	cfg      *resolve.Profile
 	plugins  *schedconfig.Plugins // those that are enabled and called
 	instance *Instance
 	stage    atomic.Pointer[string]
@@ -43,7 +43,7 @@ type assembly struct {
 
 // newAssembly returns an assembly that has not called any plugin yet. cancel ends the context of
 // the plugins.
-func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment, cfg *config.Profile) *assembly {
+func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment, cfg *resolve.Profile) *assembly {
 	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
 	env.series.use(cfg.SchedulerName)
 	p := &Instance{
@@ -117,7 +117,7 @@ func (a *assembly) run(ctx, waiting context.Context) error {
 }
 
 // makeExtenders runs before makePlugins: factories may ask the handle for the extenders. A fork has
-// none: they may keep what they are asked, and their circuit breakers are those of the process.
+// none: extenders may keep what they are asked, and the process shares their circuit breakers.
 func (a *assembly) makeExtenders(ctx context.Context) error {
 	if a.env.breakers == nil {
 		return nil
@@ -136,7 +136,7 @@ func (a *assembly) makeExtenders(ctx context.Context) error {
 }
 
 // policyOf returns the policy that a profile with extenders builds on.
-func policyOf(cfg *config.Profile) extender.Policy {
+func policyOf(cfg *resolve.Profile) extender.Policy {
 	policy := extender.Policy{Name: cfg.PolicyName}
 	if cfg.Source.Policy != nil {
 		policy.UID = cfg.Source.Policy.UID

@@ -16,9 +16,9 @@ import (
 // since the binder cannot list it: a fork assumes the same. The scheduling loop and binding cycles
 // use it.
 type assumedVolumes struct {
-	mu sync.Mutex // guards of
-	// of holds the assumed volumes by the value that a pod's scheduling cycle passes on.
-	of map[*volumebinding.PodVolumes]assumption
+	// of holds an assumption by the *volumebinding.PodVolumes that a pod's scheduling cycle passes
+	// on.
+	of sync.Map
 }
 
 // assumption is what the binder was asked to assume.
@@ -28,35 +28,11 @@ type assumption struct {
 	volumes volumebinding.PodVolumes
 }
 
-func (a *assumedVolumes) add(key *volumebinding.PodVolumes, as assumption) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of == nil {
-		a.of = map[*volumebinding.PodVolumes]assumption{}
-	}
-	a.of[key] = as
-}
-
-func (a *assumedVolumes) remove(key *volumebinding.PodVolumes) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.of, key)
-}
-
-func (a *assumedVolumes) list() []assumption {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := make([]assumption, 0, len(a.of))
-	for _, as := range a.of {
-		list = append(list, as)
-	}
-	return list
-}
-
 // assumeAgain makes another binder assume the same. What the API server has already confirmed, the
 // binder knows from its informers: assuming it again fails, and need not succeed.
 func (a *assumedVolumes) assumeAgain(logger klog.Logger, binder volumebinding.SchedulerVolumeBinder) {
-	for _, as := range a.list() {
+	for _, value := range a.of.Range {
+		as := value.(assumption)
 		volumes := as.volumes
 		if _, err := binder.AssumePodVolumes(logger, as.pod, as.node, &volumes); err != nil {
 			logger.V(4).Info("The volumes of a pod are not assumed again", "pod", klog.KObj(as.pod), "err", err)

@@ -19,32 +19,32 @@ import (
 type binderClient struct{ clientset.Interface }
 
 // CoreV1 implements [clientset.Interface].
-func (c binderClient) CoreV1() corev1client.CoreV1Interface {
-	return binderCoreV1{c.Interface.CoreV1()}
+func (b binderClient) CoreV1() corev1client.CoreV1Interface {
+	return binderCoreV1{b.Interface.CoreV1()}
 }
 
 type binderCoreV1 struct{ corev1client.CoreV1Interface }
 
-func (c binderCoreV1) PersistentVolumes() corev1client.PersistentVolumeInterface {
-	return binderVolumes{c.CoreV1Interface.PersistentVolumes()}
+func (b binderCoreV1) PersistentVolumes() corev1client.PersistentVolumeInterface {
+	return binderVolumes{b.CoreV1Interface.PersistentVolumes()}
 }
 
-func (c binderCoreV1) PersistentVolumeClaims(namespace string) corev1client.PersistentVolumeClaimInterface {
-	return binderClaims{c.CoreV1Interface.PersistentVolumeClaims(namespace)}
+func (b binderCoreV1) PersistentVolumeClaims(namespace string) corev1client.PersistentVolumeClaimInterface {
+	return binderClaims{b.CoreV1Interface.PersistentVolumeClaims(namespace)}
 }
 
 type binderVolumes struct {
 	corev1client.PersistentVolumeInterface
 }
 
-func (c binderVolumes) Update(ctx context.Context, volume *corev1.PersistentVolume, o metav1.UpdateOptions) (*corev1.PersistentVolume, error) {
-	return c.PersistentVolumeInterface.Update(ctx, volume.DeepCopy(), o)
+func (b binderVolumes) Update(ctx context.Context, volume *corev1.PersistentVolume, o metav1.UpdateOptions) (*corev1.PersistentVolume, error) {
+	return b.PersistentVolumeInterface.Update(ctx, volume.DeepCopy(), o)
 }
 
 type binderClaims struct {
 	corev1client.PersistentVolumeClaimInterface
 }
 
-func (c binderClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, o metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
-	return c.PersistentVolumeClaimInterface.Update(ctx, claim.DeepCopy(), o)
+func (b binderClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, o metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
+	return b.PersistentVolumeClaimInterface.Update(ctx, claim.DeepCopy(), o)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // DefaultBuildTimeout bounds one build, including the first list of informers that no profile
@@ -55,7 +55,7 @@ func NewBuilder(env *Environment, timeout time.Duration, clock clock.WithDelayed
 // Goroutines: each build has one, which calls the plugins and closes the parts of a failed build.
 // All methods are safe for concurrent use.
 type Build struct {
-	cfg     *config.Profile
+	cfg     *resolve.Profile
 	builder *Builder
 	begun   time.Time
 	// lifetime ends when the build is cancelled or taken. It is a field because the instance is
@@ -80,7 +80,7 @@ type Build struct {
 // Start begins a build. ctx bounds it until Take, and its values, such as the logger, are passed to
 // the plugins. The instance lives until its last holder has released it. While builds of the same
 // revision hang, the build fails immediately, except for a few retries: see hangingBuilds.
-func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
+func (b *Builder) Start(ctx context.Context, cfg *resolve.Profile) *Build {
 	u := b.newBuild(ctx, cfg)
 	if err := b.hanging.check(cfg, b.clock.Now()); err != nil {
 		u.end(nil, err)
@@ -101,14 +101,14 @@ func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
 	return u
 }
 
-func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
+func (b *Builder) newBuild(ctx context.Context, cfg *resolve.Profile) *Build {
 	u := &Build{cfg: cfg, builder: b, begun: b.clock.Now(), done: make(chan struct{})}
 	u.lifetime, u.cancel = context.WithCancelCause(ctx)
 	return u
 }
 
 // Build makes an instance and waits for it: see Start.
-func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, error) {
+func (b *Builder) Build(ctx context.Context, cfg *resolve.Profile) (*Instance, error) {
 	u := b.Start(ctx, cfg)
 	<-u.done
 	if u.err != nil {
@@ -122,43 +122,43 @@ func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, er
 
 // Done returns a channel that is closed when the build has ended: with success, with an error, or
 // cut off.
-func (u *Build) Done() <-chan struct{} { return u.done }
+func (b *Build) Done() <-chan struct{} { return b.done }
 
 // Err returns why the build failed, nil if it did not. Call it after Done is closed.
-func (u *Build) Err() error { return u.err }
+func (b *Build) Err() error { return b.err }
 
 // Duration returns how long the build took. Call it after Done is closed.
-func (u *Build) Duration() time.Duration { return u.took }
+func (b *Build) Duration() time.Duration { return b.took }
 
 // OnEnd calls f in a new goroutine once the build has ended. A later f replaces it.
-func (u *Build) OnEnd(f func()) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ended {
+func (b *Build) OnEnd(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
 		go f()
 		return
 	}
-	u.onEnd = f
+	b.onEnd = f
 }
 
 // Take returns the instance of a build that has succeeded, with one reference, which belongs to the
 // Store. It returns nil if the instance was discarded or taken before.
-func (u *Build) Take() *Instance {
-	if u.keep == nil || !u.keep() {
+func (b *Build) Take() *Instance {
+	if b.keep == nil || !b.keep() {
 		return nil
 	}
-	u.cancel(nil)
-	return u.instance
+	b.cancel(nil)
+	return b.instance
 }
 
 // Cancel cuts off a build that is running and discards an instance that was not taken.
-func (u *Build) Cancel(cause error) { u.cancel(cause) }
+func (b *Build) Cancel(cause error) { b.cancel(cause) }
 
 // released reports whether the build has made an instance that was taken or discarded.
-func (u *Build) released() bool {
+func (b *Build) released() bool {
 	select {
-	case <-u.done:
-		return u.err == nil && u.lifetime.Err() != nil
+	case <-b.done:
+		return b.err == nil && b.lifetime.Err() != nil
 	default:
 		return false
 	}
@@ -167,37 +167,37 @@ func (u *Build) released() bool {
 // awaitResult cuts off a build when its time is up, for a reason. A build that waits for informers
 // gets syncGrace to report which ones, now that its context has ended. A build that is inside a
 // plugin may never return.
-func (u *Build) awaitResult(a *assembly, reason error) {
+func (b *Build) awaitResult(a *assembly, reason error) {
 	if a.doing() == stageSync {
-		timer := u.builder.clock.NewTimer(syncGrace)
+		timer := b.builder.clock.NewTimer(syncGrace)
 		defer timer.Stop()
 		select {
-		case <-u.done:
+		case <-b.done:
 		case <-timer.C():
 		}
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ended {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
 		return
 	}
 	err := fmt.Errorf("cut off while %s: %w", a.doing(), reason)
-	u.builder.hanging.add(u.cfg, err, u.builder.clock.Now(), u.builder.timeout)
+	b.builder.hanging.add(b.cfg, err, b.builder.clock.Now(), b.builder.timeout)
 	a.takeBack()
-	u.endLocked(nil, err)
+	b.endLocked(nil, err)
 }
 
 // settle records the result of the assembly. It runs on the build's goroutine, and closes an
 // instance that will not be used. It does so after the build has ended, since a plugin that fails
 // to build may also hang in Close.
-func (u *Build) settle(logger klog.Logger, a *assembly, err error) {
+func (b *Build) settle(logger klog.Logger, a *assembly, err error) {
 	var instance *Instance
 	if err == nil {
-		instance = a.finish(u.builder.clock.Now())
+		instance = a.finish(b.builder.clock.Now())
 	}
-	switch inTime := u.end(instance, err); {
+	switch inTime := b.end(instance, err); {
 	case !inTime:
-		u.builder.hanging.remove(u.cfg)
+		b.builder.hanging.remove(b.cfg)
 		logger.V(2).Info("A build that was cut off has returned", "err", err)
 		a.instance.close(logger)
 	case err != nil:
@@ -206,27 +206,27 @@ func (u *Build) settle(logger klog.Logger, a *assembly, err error) {
 }
 
 // end ends the build, and reports whether it had not ended before.
-func (u *Build) end(instance *Instance, err error) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.ended {
+func (b *Build) end(instance *Instance, err error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
 		return false
 	}
-	u.endLocked(instance, err)
+	b.endLocked(instance, err)
 	return true
 }
 
-func (u *Build) endLocked(instance *Instance, err error) {
-	u.ended = true
-	u.instance, u.err, u.took = instance, err, u.builder.clock.Since(u.begun)
+func (b *Build) endLocked(instance *Instance, err error) {
+	b.ended = true
+	b.instance, b.err, b.took = instance, err, b.builder.clock.Since(b.begun)
 	if instance != nil {
-		logger := klog.FromContext(u.lifetime)
-		u.keep = context.AfterFunc(u.lifetime, func() { instance.Discard(logger) })
+		logger := klog.FromContext(b.lifetime)
+		b.keep = context.AfterFunc(b.lifetime, func() { instance.Discard(logger) })
 	} else {
-		u.cancel(err)
+		b.cancel(err)
 	}
-	close(u.done)
-	if u.onEnd != nil {
-		go u.onEnd()
+	close(b.done)
+	if b.onEnd != nil {
+		go b.onEnd()
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // hangingBuilds tracks the builds that were cut off inside a plugin that has not returned. Go
@@ -27,7 +27,7 @@ type hangingBuilds struct {
 
 type hangingKey struct{ schedulerName, revision string }
 
-func keyOf(cfg *config.Profile) hangingKey { return hangingKey{cfg.SchedulerName, cfg.Revision} }
+func keyOf(cfg *resolve.Profile) hangingKey { return hangingKey{cfg.SchedulerName, cfg.Revision} }
 
 // hangingRevision holds the hanging builds of one revision.
 type hangingRevision struct {
@@ -39,7 +39,7 @@ type hangingRevision struct {
 }
 
 // check returns an error if builds of the same revision hang and it is too early for another one.
-func (h *hangingBuilds) check(cfg *config.Profile, now time.Time) error {
+func (h *hangingBuilds) check(cfg *resolve.Profile, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.revisions[keyOf(cfg)]
@@ -51,7 +51,7 @@ func (h *hangingBuilds) check(cfg *config.Profile, now time.Time) error {
 }
 
 // add records that a build hangs.
-func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeout time.Duration) {
+func (h *hangingBuilds) add(cfg *resolve.Profile, err error, now time.Time, timeout time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.revisions == nil {
@@ -68,7 +68,7 @@ func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeo
 
 // remove records that a hanging build has returned. The next build may start immediately, because
 // the cause may be gone.
-func (h *hangingBuilds) remove(cfg *config.Profile) {
+func (h *hangingBuilds) remove(cfg *resolve.Profile) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.revisions[keyOf(cfg)]

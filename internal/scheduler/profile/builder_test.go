@@ -26,8 +26,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func TestABuild(t *testing.T) {
@@ -160,7 +160,7 @@ func TestABuildThatFails(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		adjust  func(*fake) error
-		change  func(*testEnv, *config.Profile)
+		change  func(*testEnv, *resolve.Profile)
 		timeout time.Duration // 0: the default
 		err     string
 		made    []string
@@ -176,28 +176,28 @@ func TestABuildThatFails(t *testing.T) {
 		made:   []string{"AFirst"},
 	}, {
 		name: "in a factory that returns no plugin",
-		change: func(e *testEnv, _ *config.Profile) {
+		change: func(e *testEnv, _ *resolve.Profile) {
 			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
 		},
 		err:  `initializing plugin "Broken": the factory returned no plugin`,
 		made: []string{"AFirst"},
 	}, {
 		name: "without a factory",
-		change: func(e *testEnv, _ *config.Profile) {
+		change: func(e *testEnv, _ *resolve.Profile) {
 			delete(e.Registry, "Broken")
 		},
 		err:  `plugin "Broken" is not registered`,
 		made: []string{"AFirst"},
 	}, {
 		name: "over a plugin that does not implement its extension point",
-		change: func(_ *testEnv, cfg *config.Profile) {
+		change: func(_ *testEnv, cfg *resolve.Profile) {
 			cfg.Config.Plugins.Score.Enabled = append(cfg.Config.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Broken"})
 		},
 		err:  `extension point Score: plugin "Broken" does not implement it`,
 		made: []string{"AFirst", "Broken", "ZLast"},
 	}, {
 		name: "by a panic in a plugin's name",
-		change: func(e *testEnv, _ *config.Profile) {
+		change: func(e *testEnv, _ *resolve.Profile) {
 			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nameless{}, nil }
 		},
 		err:  "expanding the extension points: panic: no name",
@@ -230,7 +230,7 @@ func TestABuildThatFails(t *testing.T) {
 	}, {
 		name:   "because its events are not available",
 		adjust: asks("foos.v1.example.com"),
-		change: func(e *testEnv, _ *config.Profile) { e.sources.err = errors.New("no such events") },
+		change: func(e *testEnv, _ *resolve.Profile) { e.sources.err = errors.New("no such events") },
 		err:    "waiting for the cluster events of the plugins: no such events",
 		made:   []string{"AFirst", "Broken", "ZLast"},
 	}} {

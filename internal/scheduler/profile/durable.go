@@ -94,7 +94,7 @@ func (b *boundedBinder) AssumePodVolumes(
 	asked := copyOf(volumes)
 	allFullyBound, err = b.SchedulerVolumeBinder.AssumePodVolumes(logger, pod, node, volumes)
 	if err == nil && !allFullyBound {
-		b.assumed.add(volumes, assumption{pod: pod, node: node, volumes: asked})
+		b.assumed.of.Store(volumes, assumption{pod: pod, node: node, volumes: asked})
 	}
 	return allFullyBound, err
 }
@@ -102,7 +102,7 @@ func (b *boundedBinder) AssumePodVolumes(
 // RevertAssumedPodVolumes reverts AssumePodVolumes.
 func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
 	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
-	b.assumed.remove(volumes)
+	b.assumed.of.Delete(volumes)
 }
 
 // BindPodVolumes fails when the profile's timeout has passed.
@@ -112,7 +112,7 @@ func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, vol
 	if err := b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes); err != nil {
 		return err // Unreserve reverts them
 	}
-	b.assumed.remove(volumes)
+	b.assumed.of.Delete(volumes)
 	return nil
 }
 

@@ -34,7 +34,7 @@ type Environment struct {
 
 	// breakers are the circuit breakers of extenders. nil: the instances call no extenders.
 	breakers *extender.Breakers
-	// instruments are the metrics of the calls of plugins. nil: those of kube-scheduler. series are
+	// instruments are the metrics of the calls of plugins. nil: kube-scheduler's metrics. series are
 	// the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers

@@ -28,10 +28,10 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // testEnv is an Environment as the scheduler makes it, with event sources that only count.
@@ -109,9 +109,9 @@ func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Instan
 }
 
 // resolve resolves one profile that must be valid.
-func (e *testEnv) resolve(t *testing.T, object *v1alpha1.SchedulerProfile) *config.Profile {
+func (e *testEnv) resolve(t *testing.T, object *v1alpha1.SchedulerProfile) *resolve.Profile {
 	t.Helper()
-	resolution := config.Resolve(config.Input{Profiles: []v1alpha1.SchedulerProfile{*object}, Registered: sets.KeySet(e.Registry)})
+	resolution := resolve.Objects(resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*object}, Registered: sets.KeySet(e.Registry)})
 	result := resolution.ProfileResults[object.Name]
 	if !result.Accepted {
 		t.Fatalf("the profile of the test is not valid: %s", result.Message)

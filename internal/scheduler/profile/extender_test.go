@@ -20,13 +20,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // extended resolves a profile and gives it extenders.
-func (e *testEnv) extended(t *testing.T, enabled []string, extenders ...config.Extender) *config.Profile {
+func (e *testEnv) extended(t *testing.T, enabled []string, extenders ...resolve.Extender) *resolve.Profile {
 	t.Helper()
 	cfg := *e.resolve(t, object("mine", enabled...))
 	cfg.Extenders = extenders
@@ -68,8 +68,8 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 		return nil
 	})})
 	cfg := e.extended(t, []string{"Curious"},
-		config.Extender{URLPrefix: s.URL, FilterVerb: "filter", NodeCacheCapable: true, Timeout: time.Minute},
-		config.Extender{URLPrefix: "http://second.example"})
+		resolve.Extender{URLPrefix: s.URL, FilterVerb: "filter", NodeCacheCapable: true, Timeout: time.Minute},
+		resolve.Extender{URLPrefix: "http://second.example"})
 	p, err := e.builder().Build(e.ctx, cfg)
 	must(t, err)
 	if len(seen) != 2 || seen[0].Name() != s.URL || seen[1].Name() != "http://second.example" {

@@ -16,9 +16,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // byName sorts the queue by the names of the pods.
@@ -32,7 +32,7 @@ func (byName) Less(a, b fwk.QueuedPodInfo) bool {
 
 func sorting(schedulerName string, by fwk.QueueSortPlugin) *Instance {
 	return &Instance{
-		Config:  &config.Profile{SchedulerName: schedulerName, QueueSort: config.QueueSort{Name: "By" + schedulerName}},
+		Config:  &resolve.Profile{SchedulerName: schedulerName, QueueSort: resolve.QueueSort{Name: "By" + schedulerName}},
 		Queue:   &queue.ProfileSettings{InitialBackoff: time.Second},
 		plugins: &framework.Plugins{QueueSort: by},
 	}

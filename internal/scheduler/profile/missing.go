@@ -15,12 +15,12 @@ import (
 // MissingKinds returns the kinds that the plugins of the instance use and the API server does not
 // serve, sorted. The plugins find no objects of these kinds until the API server serves them: see
 // informers.Source.Probe.
-func (p *Instance) MissingKinds() []schema.GroupVersionKind {
-	registered := resources(p.Queue.Hints)
-	missing := append(p.scope.Missing(), p.handle.env.EventSources.Missing(registered)...)
+func (i *Instance) MissingKinds() []schema.GroupVersionKind {
+	registered := resources(i.Queue.Hints)
+	missing := append(i.scope.Missing(), i.handle.env.EventSources.Missing(registered)...)
 	// What plugins share is read through the scope of the Environment, such as claims and devices.
 	// They register for changes of what they read.
-	for _, kind := range p.handle.env.Scope.Missing() {
+	for _, kind := range i.handle.env.Scope.Missing() {
 		if slices.ContainsFunc(registered, func(r fwk.EventResource) bool { return isResource(kind, r) }) {
 			missing = append(missing, kind)
 		}

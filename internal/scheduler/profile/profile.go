@@ -3,7 +3,7 @@
 
 // Package profile builds scheduler profiles and swaps them under running scheduling cycles.
 //
-//	config.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> queue, current map
+//	resolve.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> queue, current map
 //
 // An Instance is a profile as built from one revision: plugin instances, extenders, queue settings
 // and the informer handlers they registered. It is immutable once built. The queue acquires it for
@@ -52,12 +52,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Instance is a profile as built from one revision.
@@ -65,7 +65,7 @@ import (
 // The build sets all fields before other goroutines see the Instance. Only refs changes afterwards.
 type Instance struct {
 	// Config is the configuration that the instance was built from. Read-only.
-	Config *config.Profile
+	Config *resolve.Profile
 	// Framework runs the plugins.
 	Framework *framework.Framework
 	// Queue holds the settings of the scheduling queue for this instance, which is their Holder.
@@ -96,30 +96,30 @@ type Instance struct {
 var _ queue.Holder = &Instance{}
 
 // SchedulerName is the name by which pods ask for this profile.
-func (p *Instance) SchedulerName() string { return p.Config.SchedulerName }
+func (i *Instance) SchedulerName() string { return i.Config.SchedulerName }
 
 // Recorder returns the recorder that writes Events in the name of this profile.
-func (p *Instance) Recorder() events.EventRecorderLogger { return p.handle.recorder }
+func (i *Instance) Recorder() events.EventRecorderLogger { return i.handle.recorder }
 
 // Plugins returns the plugins that run, by extension point, with weights.
-func (p *Instance) Plugins() *schedconfig.Plugins { return p.plugins.Configured() }
+func (i *Instance) Plugins() *schedconfig.Plugins { return i.plugins.Configured() }
 
 // QueueSort returns the plugin that this profile would order the queue by.
-func (p *Instance) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
+func (i *Instance) QueueSort() fwk.QueueSortPlugin { return i.plugins.QueueSort }
 
 // Extenders returns the extenders of this instance. Their calls end with ctx.
-func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
-	return extender.Bound(ctx, p.handle.services)
+func (i *Instance) Extenders(ctx context.Context) []fwk.Extender {
+	return extender.Bound(ctx, i.handle.services)
 }
 
 // FastPath returns how the fast path treats the plugins. It is for the goroutine of the scheduling
 // loop.
-func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
+func (i *Instance) FastPath() *fastpath.Plan { return i.fastPath }
 
 // Preemption returns the plugin that preempts pods, or nil if the profile has none. Plugins that
 // are not of kube-scheduler are not known to preempt.
-func (p *Instance) Preemption() *preemption.Plugin {
-	for _, plugin := range p.plugins.PostFilter {
+func (i *Instance) Preemption() *preemption.Plugin {
+	for _, plugin := range i.plugins.PostFilter {
 		if pl, ok := plugin.(*preemption.Plugin); ok {
 			return pl
 		}
@@ -129,27 +129,27 @@ func (p *Instance) Preemption() *preemption.Plugin {
 
 // Closed returns a channel that is closed when the instance was retired, its last pod has released
 // it, and it has released all its resources. Tests wait for it.
-func (p *Instance) Closed() <-chan struct{} { return p.closed }
+func (i *Instance) Closed() <-chan struct{} { return i.closed }
 
 // Acquire takes a reference. The caller must know that another holder has one: while the instance's
 // settings are in force in the queue, the Store has one.
-func (p *Instance) Acquire() {
-	if p.refs.Add(1) <= 1 {
+func (i *Instance) Acquire() {
+	if i.refs.Add(1) <= 1 {
 		// Its plugins are closed: that is a bug here, not a condition to handle.
-		panic(fmt.Sprintf("profile %q acquired after it was released", p.SchedulerName()))
+		panic(fmt.Sprintf("profile %q acquired after it was released", i.SchedulerName()))
 	}
 }
 
 // Release gives back a reference. The last one closes the instance in the background: closing calls
 // plugins, and the scheduling loop must not wait for those.
-func (p *Instance) Release(logger klog.Logger) {
-	switch refs := p.refs.Add(-1); {
+func (i *Instance) Release(logger klog.Logger) {
+	switch refs := i.refs.Add(-1); {
 	case refs == 0:
-		go p.close(logger)
+		go i.close(logger)
 	case refs < 0:
 		// One release too many would close an instance under a running cycle: that is a bug here,
 		// not a condition to handle.
-		panic(fmt.Sprintf("profile %q released more often than acquired", p.SchedulerName()))
+		panic(fmt.Sprintf("profile %q released more often than acquired", i.SchedulerName()))
 	}
 }
 
@@ -158,22 +158,22 @@ func (p *Instance) Release(logger klog.Logger) {
 //
 // The handlers are removed before the plugins are closed, so that a plugin gets no event after its
 // Close. Its listers still work.
-func (p *Instance) close(logger klog.Logger) {
-	p.cancel()
-	p.scope.Close()
-	p.release()
-	if err := closePlugins(logger, p.instances); err != nil {
-		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
+func (i *Instance) close(logger klog.Logger) {
+	i.cancel()
+	i.scope.Close()
+	i.release()
+	if err := closePlugins(logger, i.instances); err != nil {
+		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", i.SchedulerName(), "revision", i.Config.Revision)
 	}
-	for _, e := range p.handle.services {
+	for _, e := range i.handle.services {
 		e.Close()
 	}
-	p.handle.env.series.drop(logger, p.SchedulerName())
-	close(p.closed)
+	i.handle.env.series.drop(logger, i.SchedulerName())
+	close(i.closed)
 }
 
 // Discard closes an instance that was built and will not be swapped in.
-func (p *Instance) Discard(logger klog.Logger) { p.Release(logger) }
+func (i *Instance) Discard(logger klog.Logger) { i.Release(logger) }
 
 // closePlugins closes every plugin that can be closed, even if others fail or panic.
 func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {

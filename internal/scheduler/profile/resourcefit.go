@@ -17,35 +17,35 @@ import (
 
 // FitsResources reports whether the profile places a pod only where its requests fit: the plugin
 // NodeResourcesFit filters.
-func (p *Instance) FitsResources() bool {
-	return slices.ContainsFunc(p.plugins.Filter, func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
+func (i *Instance) FitsResources() bool {
+	return slices.ContainsFunc(i.plugins.Filter, func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
 }
 
 // ChecksOnNodes reports whether an extended resource must be allocatable on the node: the profile
 // does not ignore it, and no device class provides it.
-func (p *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
+func (i *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
 	if !v1helper.IsExtendedResourceName(name) {
 		return true
 	}
-	if args := p.fitArgs(); len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
+	if args := i.fitArgs(); len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
 		return false // only the plugin knows which of them
 	}
-	devices := p.handle.SharedDRAManager()
+	devices := i.handle.SharedDRAManager()
 	return devices == nil || devices.DeviceClassResolver().GetDeviceClass(name) == nil
 }
 
 // ScoredResources returns the resources by which the plugin NodeResourcesFit scores placements of
 // groups.
-func (p *Instance) ScoredResources() []schedconfig.ResourceSpec {
-	if strategy := p.fitArgs().ScoringStrategy; strategy != nil {
+func (i *Instance) ScoredResources() []schedconfig.ResourceSpec {
+	if strategy := i.fitArgs().ScoringStrategy; strategy != nil {
 		return strategy.Resources
 	}
 	return nil
 }
 
 // fitArgs returns the arguments of the plugin NodeResourcesFit, which are empty without it.
-func (p *Instance) fitArgs() *schedconfig.NodeResourcesFitArgs {
-	for _, c := range p.Config.Config.PluginConfig {
+func (i *Instance) fitArgs() *schedconfig.NodeResourcesFitArgs {
+	for _, c := range i.Config.Config.PluginConfig {
 		if args, ok := c.Args.(*schedconfig.NodeResourcesFitArgs); ok {
 			return args
 		}
@@ -58,10 +58,10 @@ var ofNodes = []string{names.NodeName, names.NodeUnschedulable, names.NodeAffini
 
 // Admits returns a function that reports whether those filters of the profile let a pod on a node
 // that look at the pod and the object of the node only.
-func (p *Instance) Admits(pod *corev1.Pod) func(node fwk.NodeInfo) bool {
+func (i *Instance) Admits(pod *corev1.Pod) func(node fwk.NodeInfo) bool {
 	ctx, state := context.Background(), schedframework.NewCycleState()
 	var filters []fwk.FilterPlugin
-	for _, filter := range p.plugins.Filter {
+	for _, filter := range i.plugins.Filter {
 		if !slices.Contains(ofNodes, filter.Name()) {
 			continue
 		}

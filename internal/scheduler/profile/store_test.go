@@ -26,9 +26,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // generation is an instance whose only plugin counts how often it is closed.
@@ -68,7 +68,7 @@ func (gs *generations) make(schedulerName string) *generation {
 	g := &generation{}
 	_, cancel := context.WithCancel(context.Background())
 	g.Instance = &Instance{
-		Config:    &config.Profile{SchedulerName: schedulerName},
+		Config:    &resolve.Profile{SchedulerName: schedulerName},
 		Queue:     &queue.ProfileSettings{},
 		plugins:   &framework.Plugins{QueueSort: &queuesort.PrioritySort{}},
 		handle:    &Handle{env: gs.env},

@@ -11,12 +11,11 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -46,15 +45,15 @@ var errUnwanted = errors.New("the profile was changed again or deleted")
 
 // Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
 // the other, the last change first. A build that takes long is set aside, and the others continue;
-// when it ends, the Supervisor reports the change, and the next call of Build returns the outcome.
+// when it ends, the Supervisor asks for another call of Build, which returns the outcome.
 // If there are many builds, some wait for the next call. A build that failed is retried with a
 // back-off, which starts from the beginning with another revision.
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
-	start   func(context.Context, *config.Profile) *Build
-	clock   clock.Clock
-	changed func()
+	start      func(context.Context, *resolve.Profile) *Build
+	clock      clock.Clock
+	buildAgain func()
 
 	// underWay holds the builds that run, and those whose instance was not taken yet, by scheduler
 	// name.
@@ -63,10 +62,9 @@ type Supervisor struct {
 	// wanted profile, by scheduler name.
 	calls int
 	since map[string]want
-	// failures holds the builds whose last attempt failed, by scheduler name. retries holds the
-	// delays until they are tried again.
+	// failures holds the builds whose last attempt failed, by scheduler name. A failure is forgotten
+	// when the profile is built or gone.
 	failures map[string]failure
-	retries  *flowcontrol.Backoff
 }
 
 // supervised is a build of the Supervisor.
@@ -82,11 +80,13 @@ type want struct {
 	call     int
 }
 
-// failure is a build that failed.
+// failure is a build that failed, once or several times in a row.
 type failure struct {
 	revision string
+	times    int
 	err      error
-	at       time.Time
+	// retryAt is when it is tried again.
+	retryAt time.Time
 }
 
 // Outcome is the state or the result of the build of one profile.
@@ -102,24 +102,20 @@ type Outcome struct {
 	// Build begins it.
 	Waiting bool
 	// Failed reports whether an earlier attempt failed, so that the running build is a retry or
-	// that of a new revision.
+	// the build of a new revision.
 	Failed bool
 }
 
 // Pending reports whether the build is running or has not begun.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
-// NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls changed,
-// from any goroutine, when Build has to be called again: a build that was set aside has ended, or
-// some builds have not begun. changed must not block.
-func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
-	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
-	retries.Clock = clock
-	// A failure is forgotten when its profile is built, changed or gone, however long a try takes.
-	retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
+// NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls
+// buildAgain, from any goroutine, when Build has to be called again: a build that was set aside has
+// ended, or some builds have not begun. buildAgain must not block.
+func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, buildAgain func()) *Supervisor {
 	return &Supervisor{
-		start: start, clock: clock, changed: changed,
-		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{}, retries: retries,
+		start: start, clock: clock, buildAgain: buildAgain,
+		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{},
 	}
 }
 
@@ -127,7 +123,7 @@ func NewSupervisor(start func(context.Context, *config.Profile) *Build, clock cl
 // briefly for each build, and returns the outcome of each. The builds go on after the call with
 // ctx, and with its logger. When ctx ends, running builds are cut off, and instances that were not
 // taken are discarded.
-func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
+func (s *Supervisor) Build(ctx context.Context, wanted map[string]*resolve.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
 	patience, turnEnds, waiting := buildPatience, s.clock.Now().Add(buildTurn), false
 	outcomes := make(map[string]Outcome, len(wanted))
@@ -145,14 +141,14 @@ func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profil
 		}
 	}
 	if waiting {
-		s.changed()
+		s.buildAgain()
 	}
 	return outcomes
 }
 
 // latestFirst returns the scheduler names of profiles: those whose revision is wanted since the
 // latest call first.
-func (s *Supervisor) latestFirst(wanted map[string]*config.Profile) []string {
+func (s *Supervisor) latestFirst(wanted map[string]*resolve.Profile) []string {
 	s.calls++
 	for name, cfg := range wanted {
 		if s.since[name].revision != cfg.Revision {
@@ -165,32 +161,28 @@ func (s *Supervisor) latestFirst(wanted map[string]*config.Profile) []string {
 }
 
 // mustBegin reports whether a build is to be begun: it is neither running nor failed too recently.
-func (s *Supervisor) mustBegin(cfg *config.Profile) bool {
+func (s *Supervisor) mustBegin(cfg *resolve.Profile) bool {
 	last, failed := s.failures[cfg.SchedulerName]
-	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(cfg.SchedulerName))
+	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(last.retryAt)
 	return s.underWay[cfg.SchedulerName] == nil && !tooEarly
 }
 
 // giveUpOthers ends the builds of revisions that are not wanted, and forgets the failures of
 // profiles that are not.
-func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
+func (s *Supervisor) giveUpOthers(wanted map[string]*resolve.Profile) {
 	for name, b := range s.underWay {
 		if cfg := wanted[name]; cfg == nil || cfg.Revision != b.cfg.Revision || b.released() {
 			b.Cancel(errUnwanted)
 			delete(s.underWay, name)
 		}
 	}
-	for name := range s.failures {
-		if wanted[name] == nil {
-			s.forgetFailure(name)
-		}
-	}
+	maps.DeleteFunc(s.failures, func(name string, _ failure) bool { return wanted[name] == nil })
 	maps.DeleteFunc(s.since, func(name string, _ want) bool { return wanted[name] == nil })
 }
 
 // build begins the build of a profile unless it is running or failed too recently, and waits for
 // it. timedOut reports whether it has used up the patience.
-func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
+func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
 	name := cfg.SchedulerName
 	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation)
 	_, failed := s.failures[name]
@@ -218,7 +210,7 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 		}
 		return s.failed(name), false
 	default:
-		s.forgetFailure(name)
+		delete(s.failures, name)
 		return Outcome{Built: b.Build}, false
 	}
 }
@@ -244,31 +236,21 @@ func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Dur
 	case <-ctx.Done():
 	}
 	b.aside = true
-	b.OnEnd(s.changed)
+	b.OnEnd(s.buildAgain)
 	return true
 }
 
 // noteFailure records that a build failed, and when it is tried again.
-func (s *Supervisor) noteFailure(cfg *config.Profile, err error) {
-	name, now := cfg.SchedulerName, s.clock.Now()
-	if s.failures[name].revision != cfg.Revision {
-		s.retries.Reset(name)
+func (s *Supervisor) noteFailure(cfg *resolve.Profile, err error) {
+	last := s.failures[cfg.SchedulerName]
+	if last.revision != cfg.Revision {
+		last.times = 0
 	}
-	s.retries.Next(name, now)
-	s.failures[name] = failure{revision: cfg.Revision, err: err, at: now}
-}
-
-func (s *Supervisor) forgetFailure(name string) {
-	delete(s.failures, name)
-	s.retries.Reset(name)
-}
-
-// retryAt returns when a build that failed is tried again.
-func (s *Supervisor) retryAt(name string) time.Time {
-	return s.failures[name].at.Add(s.retries.Get(name))
+	delay := min(firstRetry<<min(last.times, 10), lastRetry)
+	s.failures[cfg.SchedulerName] = failure{revision: cfg.Revision, times: last.times + 1, err: err, retryAt: s.clock.Now().Add(delay)}
 }
 
 // failed returns the outcome of a build that failed and is not running.
 func (s *Supervisor) failed(name string) Outcome {
-	return Outcome{Err: s.failures[name].err, RetryAt: s.retryAt(name), Failed: true}
+	return Outcome{Err: s.failures[name].err, RetryAt: s.failures[name].retryAt, Failed: true}
 }

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 var errNoLicence = errors.New("no licence found")
@@ -53,7 +53,7 @@ func supervise(t *testing.T, name string, test func(*testing.T, *supervision)) {
 	})
 }
 
-func (s *supervision) start(ctx context.Context, cfg *config.Profile) *Build {
+func (s *supervision) start(ctx context.Context, cfg *resolve.Profile) *Build {
 	b := (&Builder{clock: clock.RealClock{}}).newBuild(ctx, cfg)
 	s.started = append(s.started, b)
 	if err, ends := s.ends[cfg.SchedulerName]; ends {
@@ -77,9 +77,9 @@ func (s *supervision) finish(b *Build, err error) {
 // their states, and the number of started builds.
 func (s *supervision) build(t *testing.T, profiles ...string) (outcomes map[string]Outcome, started int) {
 	t.Helper()
-	wanted := map[string]*config.Profile{}
+	wanted := map[string]*resolve.Profile{}
 	for _, p := range profiles {
-		wanted[p[:1]] = &config.Profile{SchedulerName: p[:1], Revision: p[1:]}
+		wanted[p[:1]] = &resolve.Profile{SchedulerName: p[:1], Revision: p[1:]}
 	}
 	before := len(s.started)
 	outcomes = s.Build(s.ctx, wanted)

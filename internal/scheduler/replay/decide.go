@@ -12,11 +12,11 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
@@ -122,7 +122,7 @@ func domainOf(d *capture.Decision) (domain podgroup.Domain) {
 
 // decide decides a pod, and describes the decision in the words of recorded. The error is that of
 // ctx.
-func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *config.Profile, pod *corev1.Pod) (string, error) {
+func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *resolve.Profile, pod *corev1.Pod) (string, error) {
 	instance, err := r.fork.Instance(ctx, cfg)
 	if err != nil {
 		return err.Error(), context.Cause(ctx)

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // past knows what can be said about a decision.
@@ -120,7 +120,7 @@ func (p *past) since(d *capture.Decision) uint64 {
 }
 
 // profile returns the profile of a decision, or the reason why it cannot be used.
-func (p *past) profile(d *capture.Decision) (*config.Profile, report.Reason) {
+func (p *past) profile(d *capture.Decision) (*resolve.Profile, report.Reason) {
 	s, running := p.state, p.running[d.Profile]
 	resolved := s.resolution.Profiles[running.SchedulerName]
 	switch {
@@ -134,7 +134,7 @@ func (p *past) profile(d *capture.Decision) (*config.Profile, report.Reason) {
 }
 
 // reason returns why a decision that has just been taken back cannot be made again, or "".
-func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile) report.Reason {
+func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *resolve.Profile) report.Reason {
 	percentage := cfg.PercentageOfNodesToScore
 	switch {
 	case percentage > 0 && percentage < 100 && d.Node != "" && d.Evaluated < d.Nodes:

@@ -16,18 +16,18 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
 // buildProfiles resolves and builds the profiles. Forks of them have no extenders.
 func (s *State) buildProfiles(ctx context.Context) error {
-	s.input = config.Input{
-		Profiles: s.snapshot.Profiles, Policies: s.snapshot.Policies, SecretsUnknown: true, AllowedHosts: config.AnyHost(),
+	s.input = resolve.Input{
+		Profiles: s.snapshot.Profiles, Policies: s.snapshot.Policies, SecretsUnknown: true, AllowedHosts: resolve.AnyHost(),
 		Registered: sets.KeySet(s.registry),
 	}
-	s.resolution = config.Resolve(s.input)
+	s.resolution = resolve.Objects(s.input)
 	for name, result := range s.resolution.ProfileResults {
 		if !result.Accepted {
 			s.unusable[name] = errors.New(result.Message)
@@ -57,10 +57,10 @@ func (s *State) Unusable() map[string]error { return s.unusable }
 // Changes returns the profiles that objects change if they are applied: see simulate.Changes. The
 // error says why an object would not be accepted, or that none of them changes a profile of the
 // snapshot.
-func (s *State) Changes(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy) (map[string]*config.Profile, error) {
-	after := config.Resolve(s.input.With(profiles, policies, s.snapshot.Header.Time))
+func (s *State) Changes(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy) (map[string]*resolve.Profile, error) {
+	after := resolve.Objects(s.input.With(profiles, policies, s.snapshot.Header.Time))
 	var errs []error
-	check := func(kind, name string, result config.Result) {
+	check := func(kind, name string, result resolve.Result) {
 		for _, problem := range append(slices.Clone(result.Problems), result.Obstacles...) {
 			errs = append(errs, fmt.Errorf("%s %s: %s", kind, name, problem))
 		}

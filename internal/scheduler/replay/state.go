@@ -26,7 +26,6 @@ import (
 	"github.com/livesched/livesched/internal/informers/fixed"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/capture"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
@@ -34,6 +33,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // State is a scheduler in the state of a snapshot. It is for one goroutine.
@@ -41,8 +41,8 @@ type State struct {
 	snapshot *capture.Snapshot
 	registry framework.Registry
 	// input is what the profiles were resolved from, and resolution the result.
-	input      config.Input
-	resolution *config.Resolution
+	input      resolve.Input
+	resolution *resolve.Resolution
 	// unusable says why profiles cannot be used, by their names.
 	unusable map[string]error
 

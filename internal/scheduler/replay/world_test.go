@@ -25,13 +25,13 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/capture/collect"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/replay"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
@@ -267,7 +267,7 @@ func (w *world) write(redacted bool) []byte {
 	}, 1000)
 	w.must(err)
 	profiles, policies := []v1alpha1.SchedulerProfile{w.object}, []v1alpha1.SchedulingPolicy{w.policy}
-	in.SetObjects(profiles, policies, config.Resolve(config.Input{Profiles: profiles, Policies: policies, Registered: w.registered()}))
+	in.SetObjects(profiles, policies, resolve.Objects(resolve.Input{Profiles: profiles, Policies: policies, Registered: w.registered()}))
 	in.Header.Time = w.now
 	if w.path == sidebyside.ScalarPath {
 		in.Header.FastPath = "off"

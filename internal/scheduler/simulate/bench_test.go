@@ -15,7 +15,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/interning"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -60,7 +60,7 @@ func BenchmarkSimulate(b *testing.B) {
 			}
 			r := simulate.Request{
 				Pods:    simulate.Selection{Type: v1alpha1.PodsAll, Limit: test.pods, Labels: labels.Everything()},
-				Changes: map[string]*config.Profile{"mine": resolve(b, binpack)},
+				Changes: map[string]*resolve.Profile{"mine": resolved(b, binpack)},
 			}
 			for i := range test.pending {
 				r.Pending = append(r.Pending, randomPod(random, 1_000_000+i))

@@ -17,10 +17,10 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/nodepool"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // CountRequest asks how many pods like one fit, or how many groups of them.
@@ -85,7 +85,7 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 type counter struct {
 	CountRequest
 	fork     *fork.Fork
-	profile  *config.Profile
+	profile  *resolve.Profile
 	sequence *Sequence
 	pools    poolPods
 	status   *v1alpha1.CapacityStatus

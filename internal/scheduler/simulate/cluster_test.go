@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -106,13 +106,13 @@ func (c *cluster) simulate(r simulate.Request) *v1alpha1.SimulationStatus {
 }
 
 // resolve returns the profile "mine" with a spec.
-func resolve(t testing.TB, spec string) *config.Profile {
+func resolved(t testing.TB, spec string) *resolve.Profile {
 	t.Helper()
 	registry, err := plugins.NewRegistry(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolution := config.Resolve(config.Input{
+	resolution := resolve.Objects(resolve.Input{
 		Profiles: []v1alpha1.SchedulerProfile{*objects.Profile("mine", spec)}, Registered: sets.KeySet(registry),
 	})
 	if result := resolution.ProfileResults["mine"]; !result.Accepted {

@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // GangDecision is the decision about a group.
@@ -45,7 +45,7 @@ func (d *GangDecision) Reason(i int) error {
 
 // PlaceGang decides the pods of a group, with the code of the scheduling loop: it places enough of
 // them or none. The error is that of a context that ended, or of a change of the fork that failed.
-func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *fork.Group) (*GangDecision, error) {
+func (s *Sequence) PlaceGang(ctx context.Context, cfg *resolve.Profile, g *fork.Group) (*GangDecision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return nil, err

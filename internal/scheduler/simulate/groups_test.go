@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/sidebyside"
 )
@@ -113,7 +113,7 @@ func TestGroupsThatRunAreDecidedAgain(t *testing.T) {
 		c.run(member(i), fmt.Sprintf("r%d-0", i/2))
 	}
 	same := *c.Profile.Config
-	r := simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": &same}, Seed: 3}
+	r := simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": &same}, Seed: 3}
 	status := c.simulate(r)
 	if status.Current.Unplaced != 0 || status.Current.Moved == 0 || status.Current.NodesUsed != 2 || status.New.Moved != 0 {
 		t.Errorf("got %+v", status)
@@ -164,7 +164,7 @@ func TestAGroupPreemptsInASimulation(t *testing.T) {
 	}
 	// Pods that are decided, too, are unplaced then. Nothing is left for the second column.
 	same := *c.Profile.Config
-	status = c.simulate(simulate.Request{Pods: all(), Pending: pods, Changes: map[string]*config.Profile{"mine": &same}})
+	status = c.simulate(simulate.Request{Pods: all(), Pending: pods, Changes: map[string]*resolve.Profile{"mine": &same}})
 	if status.Current.Unplaced != 1 || status.New.Unplaced != 1 || status.New.Moved != 0 {
 		t.Errorf("got %+v", status)
 	}

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // useNamedGroup makes a request count groups like the PodGroup that its pod names, if the scheduler
 // would place the pods of that one together. It returns what became of the PodGroup, nil if the pod
 // names none. The error is an *InvalidError, or that of building the profile.
-func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork, cfg *config.Profile) (*v1alpha1.NamedPodGroup, error) {
+func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork, cfg *resolve.Profile) (*v1alpha1.NamedPodGroup, error) {
 	key := podgroup.KeyOf(r.Pod)
 	if key == (podgroup.Key{}) {
 		return nil, nil

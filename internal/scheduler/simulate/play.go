@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // The numbers of pods without a node, and of evicted pods, that a result names. It takes long to
@@ -43,7 +43,7 @@ type played struct {
 }
 
 // play decides the subjects, measures where they are, and takes them back.
-func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.Profile, error)) (*played, error) {
+func (s *simulation) play(ctx context.Context, profileOf func(string) (*resolve.Profile, error)) (*played, error) {
 	sequence := NewSequence(s.fork, s.seed)
 	p, err := s.decide(ctx, sequence, profileOf)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.P
 }
 
 // decide decides the subjects in their order.
-func (s *simulation) decide(ctx context.Context, sequence *Sequence, profileOf func(string) (*config.Profile, error)) (*played, error) {
+func (s *simulation) decide(ctx context.Context, sequence *Sequence, profileOf func(string) (*resolve.Profile, error)) (*played, error) {
 	p := &played{placed: make([]string, len(s.subjects)), evicted: sets.New[types.UID](), done: sets.New[groupKey]()}
 	for i := range s.subjects {
 		if err := s.turn(ctx, sequence, profileOf, i, p); err != nil {
@@ -88,7 +88,7 @@ func (s *simulation) settle(p *played, n int) {
 // turn decides a subject, or its group if this is the first one of it. The error is that of a
 // change of the fork that failed.
 func (s *simulation) turn(
-	ctx context.Context, sequence *Sequence, profileOf func(string) (*config.Profile, error), i int, p *played,
+	ctx context.Context, sequence *Sequence, profileOf func(string) (*resolve.Profile, error), i int, p *played,
 ) error {
 	pod := s.subjects[i].pod
 	cfg, err := profileOf(pod.Spec.SchedulerName)
@@ -114,7 +114,7 @@ func (s *simulation) turn(
 }
 
 // placeGroup decides the subjects of a group together.
-func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *config.Profile, group *subjectGroup, p *played) error {
+func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, group *subjectGroup, p *played) error {
 	needed, on := group.needed(p.evicted)
 	var missing string
 	switch {
@@ -150,7 +150,7 @@ func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *co
 }
 
 // place decides a pod, and preempts others for it if it fits nowhere. It returns its node.
-func (s *simulation) place(ctx context.Context, sequence *Sequence, cfg *config.Profile, pod *corev1.Pod, p *played) (string, error) {
+func (s *simulation) place(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, pod *corev1.Pod, p *played) (string, error) {
 	d, err := sequence.Place(ctx, cfg, pod)
 	if Refused(err) {
 		reason := err

@@ -22,8 +22,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -102,9 +102,9 @@ func TestAProfileWithoutPreemptionPreemptsNothing(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	c.node("a", "z", "p")
 	c.run(pod("web", 1, "8", "1Gi"), "a")
-	without := resolve(t, `{"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}`)
+	without := resolved(t, `{"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}`)
 	status := c.simulate(simulate.Request{
-		Pods: pending(), Pending: []*corev1.Pod{important(2, "1")}, Changes: map[string]*config.Profile{"mine": without},
+		Pods: pending(), Pending: []*corev1.Pod{important(2, "1")}, Changes: map[string]*resolve.Profile{"mine": without},
 	})
 	if status.Current.Preemptions != 1 || status.New.Preemptions != 0 || status.New.Unplaced != 1 {
 		t.Errorf("with preemption %+v, without %+v", status.Current, status.New)
@@ -238,7 +238,7 @@ func TestPreemptionsAreReproducible(t *testing.T) {
 				waiting = append(waiting, p)
 			}
 			same := *c.Profile.Config
-			r := simulate.Request{Pods: all(), Pending: waiting, Changes: map[string]*config.Profile{"mine": &same}}
+			r := simulate.Request{Pods: all(), Pending: waiting, Changes: map[string]*resolve.Profile{"mine": &same}}
 			status := c.simulate(r)
 			if status.Current.Preemptions < 5 || status.Current.Victims < status.Current.Preemptions {
 				t.Errorf("the pods should preempt others: %+v", status.Current)

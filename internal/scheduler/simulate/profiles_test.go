@@ -7,13 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 func TestChangesAreTheProfilesThatDiffer(t *testing.T) {
-	of := func(revision string) *config.Profile { return &config.Profile{Revision: revision} }
-	before := &config.Resolution{Profiles: map[string]*config.Profile{"same": of("1"), "changed": of("1"), "removed": of("1")}}
-	after := &config.Resolution{Profiles: map[string]*config.Profile{"same": of("1"), "changed": of("2"), "added": of("1")}}
+	of := func(revision string) *resolve.Profile { return &resolve.Profile{Revision: revision} }
+	before := &resolve.Resolution{Profiles: map[string]*resolve.Profile{"same": of("1"), "changed": of("1"), "removed": of("1")}}
+	after := &resolve.Resolution{Profiles: map[string]*resolve.Profile{"same": of("1"), "changed": of("2"), "added": of("1")}}
 	changes := Changes(before, after)
 	var names []string
 	for name := range changes {

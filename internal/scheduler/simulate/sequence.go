@@ -13,9 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
@@ -49,7 +49,7 @@ func NewSequence(k *fork.Fork, seed uint64) *Sequence {
 
 // Decide decides a pod with a profile, and assumes it nowhere. The pod must not be on a node. The
 // error is one that Refused knows, or that of a plugin or of a context that ended.
-func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+func (s *Sequence) Decide(ctx context.Context, cfg *resolve.Profile, pod *corev1.Pod) (fork.Decision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return fork.Decision{}, err
@@ -65,7 +65,7 @@ func (s *Sequence) decideMember(ctx context.Context, instance *profile.Instance,
 }
 
 // Place decides a pod like Decide, and assumes it on its node.
-func (s *Sequence) Place(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+func (s *Sequence) Place(ctx context.Context, cfg *resolve.Profile, pod *corev1.Pod) (fork.Decision, error) {
 	d, err := s.Decide(ctx, cfg, pod)
 	if err != nil {
 		return d, err
@@ -86,7 +86,7 @@ func (s *Sequence) Assume(ctx context.Context, d fork.Decision) error {
 // Preempt evicts the pods that a refused pod would preempt, and places it. refused and reason are
 // what Place has just returned. It returns nil if preemption does not help. The error is one that
 // Place returns, or preemption.ErrTooManyDryRuns. The evicted pods stay away also after an error.
-func (s *Sequence) Preempt(ctx context.Context, cfg *config.Profile, refused fork.Decision, reason error) (*fork.Preempted, fork.Decision, error) {
+func (s *Sequence) Preempt(ctx context.Context, cfg *resolve.Profile, refused fork.Decision, reason error) (*fork.Preempted, fork.Decision, error) {
 	preempted, err := s.decider.Preempt(ctx, refused, reason)
 	if preempted == nil || err != nil {
 		return nil, refused, err
@@ -118,7 +118,7 @@ func (s *Sequence) TakeBack(ctx context.Context) error {
 
 // Reasons returns the error of a pod that has just been refused, with the reasons: a decision
 // leaves them out, because it takes long to find them.
-func (s *Sequence) Reasons(ctx context.Context, cfg *config.Profile, pod *corev1.Pod, refused error) error {
+func (s *Sequence) Reasons(ctx context.Context, cfg *resolve.Profile, pod *corev1.Pod, refused error) error {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return refused

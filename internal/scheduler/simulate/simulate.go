@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -28,7 +28,7 @@ type Request struct {
 	Nodes   Nodes
 	// Changes are the profiles that the simulation changes, by scheduler name. nil stands for a
 	// profile that is removed. A nil map means that profiles do not change.
-	Changes map[string]*config.Profile
+	Changes map[string]*resolve.Profile
 	Seed    uint64
 	// HideNodes erases the names of nodes in messages.
 	HideNodes bool
@@ -47,7 +47,7 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 	}
 	status.Nodes = int32(current.nodes)
 	status.Current = s.compared(current, s.actualNodes())
-	changed := func(name string) (*config.Profile, error) {
+	changed := func(name string) (*resolve.Profile, error) {
 		if cfg, ok := r.Changes[name]; ok {
 			if cfg == nil {
 				return nil, fmt.Errorf("%w %q", fork.ErrNoProfile, name)
@@ -219,7 +219,7 @@ func (s *simulation) compared(p *played, before []string) v1alpha1.SimulationOut
 }
 
 // profiles describes the profiles of the subjects.
-func (s *simulation) profiles(current, changed func(string) (*config.Profile, error)) []v1alpha1.SimulatedProfile {
+func (s *simulation) profiles(current, changed func(string) (*resolve.Profile, error)) []v1alpha1.SimulatedProfile {
 	byName := map[string]*v1alpha1.SimulatedProfile{}
 	for i := range s.subjects {
 		name := s.subjects[i].pod.Spec.SchedulerName

@@ -20,7 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/sidebyside"
 )
@@ -33,7 +33,7 @@ func TestTheSameSpecAndSeedMovesNothing(t *testing.T) {
 				pending := c.fill(rand.New(rand.NewPCG(seed, 1)), 12, 90)
 				// Another object with the same configuration: an instance of its own.
 				same := *c.Profile.Config
-				r := simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*config.Profile{"mine": &same}, Seed: seed}
+				r := simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*resolve.Profile{"mine": &same}, Seed: seed}
 				status := c.simulate(r)
 				if status.Pods != 90 || status.New.Moved != 0 || len(status.New.MovedByOwner) != 0 {
 					t.Errorf("moved %d of %d: %+v", status.New.Moved, status.Pods, status.New.MovedByOwner)
@@ -97,7 +97,7 @@ func TestASimulationLeavesNoTrace(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	pending := c.fill(rand.New(rand.NewPCG(1, 3)), 6, 60)
 	before, metricsBefore := c.Cache.Dump(), gather(t)
-	status := c.simulate(simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*config.Profile{"mine": resolve(t, binpack)}})
+	status := c.simulate(simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
 	if status.New.Moved == 0 || status.New.Unplaced == 0 {
 		t.Errorf("the test should move pods and refuse some: %+v", status.New)
 	}
@@ -136,7 +136,7 @@ func TestBinPackingUsesFewerNodes(t *testing.T) {
 	for i := range 6 {
 		c.run(pod("web", i, "1", "1Gi"), fmt.Sprintf("n%d", i))
 	}
-	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": resolve(t, binpack)}})
+	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
 	if status.Actual.NodesUsed != 6 || status.Current.NodesUsed != 6 || status.New.NodesUsed != 1 {
 		t.Errorf("nodes used: %d, %d, %d", status.Actual.NodesUsed, status.Current.NodesUsed, status.New.NodesUsed)
 	}
@@ -313,7 +313,7 @@ func TestPodsGetAnotherSchedulerName(t *testing.T) {
 	if want := "no SchedulerProfile has this scheduler name: did you mean mine? The scheduler names are mine"; !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
 		t.Errorf("got %v", err)
 	}
-	request.Pods.SchedulerName, request.Changes = "new", map[string]*config.Profile{"new": resolve(t, binpack)}
+	request.Pods.SchedulerName, request.Changes = "new", map[string]*resolve.Profile{"new": resolved(t, binpack)}
 	if s := c.simulate(request); s.Current.Unplaced != 2 || s.New.Unplaced != 1 {
 		t.Errorf("with a new profile: %+v, then %+v", s.Current, s.New)
 	}
@@ -360,7 +360,7 @@ func TestARemovedProfilePlacesNothing(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	c.node("a", "z", "p")
 	c.run(pod("web", 1, "1", "1Gi"), "a")
-	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": nil}})
+	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": nil}})
 	if status.New.Unplaced != 1 || !strings.Contains(status.New.UnplacedPods[0].Message, `no profile has the scheduler name "mine"`) {
 		t.Errorf("got %+v", status.New)
 	}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // truth is the state of the API server at a moment when no actor changes anything.
@@ -254,7 +254,7 @@ func unreported(leader *replica, t *truth) (found findings) {
 		if p.Status.Active == nil {
 			continue
 		}
-		name := config.SchedulerName(p)
+		name := resolve.SchedulerName(p)
 		active.Insert(name)
 		if running := leader.Scheduler.Store().Current().Get(name); running == nil {
 			found.add("profile %s is active by its status, and not running", p.Name)

@@ -16,18 +16,18 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // scoresOf returns the resolved score plugins of a profile with their weights.
 func scoresOf(t *testing.T, text string, names sets.Set[string]) map[string]string {
 	t.Helper()
-	resolution := resolve(converted(t, text, convert.Options{Registered: names}), names)
+	resolution := resolveConverted(converted(t, text, convert.Options{Registered: names}), names)
 	profile := resolution.Profiles["default-scheduler"]
 	if profile == nil {
 		t.Fatalf("%+v", resolution.ProfileResults)
 	}
-	description, err := config.Describe(profile)
+	description, err := resolve.Describe(profile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,14 +232,14 @@ func TestCoschedulingIsNotLost(t *testing.T) {
 
 func TestLimitsOfExtendersAreLosses(t *testing.T) {
 	const text = `{"kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": "http://127.0.0.1:8888", "filterVerb": "f", "httpTimeout": 20000000000}]}`
-	local, err := config.ParseAllowedHosts([]string{"http://127.0.0.1"})
+	local, err := resolve.ParseAllowedHosts([]string{"http://127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		allowed config.AllowedHosts
+		allowed resolve.AllowedHosts
 		losses  int
-	}{{defaultHosts(t), 2}, {local, 1}, {config.AnyHost(), 1}} {
+	}{{defaultHosts(t), 2}, {local, 1}, {resolve.AnyHost(), 1}} {
 		result := converted(t, text, convert.Options{Registered: registered(t), AllowedHosts: test.allowed})
 		if result.Losses() != test.losses {
 			t.Errorf("%d losses, want %d: %s", result.Losses(), test.losses, fmt.Sprint(result.Remarks))

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // extenders converts the extenders of a configuration or of a legacy policy.
@@ -67,7 +67,7 @@ func (c *converter) restrictions(f *fields, extender *v1alpha1.Extender) {
 	}
 	if !c.options.AllowedHosts.Allows(prefix) {
 		c.remark(Loss, f.at("urlPrefix"), "livesched does not accept %s://%s: allow the host with %s of livesched, and of this command; see docs/operate/security.md",
-			prefix.Scheme, prefix.Host, config.FlagAllowedHosts)
+			prefix.Scheme, prefix.Host, resolve.FlagAllowedHosts)
 	}
 }
 
@@ -103,9 +103,9 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 		c.remark(Note, f.at(key), "%v is rounded up to %v", timeout, time.Millisecond)
 		timeout = time.Millisecond
 	}
-	if timeout > config.MaxHTTPTimeout {
-		c.remark(Loss, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, config.MaxHTTPTimeout)
-		timeout = config.MaxHTTPTimeout
+	if timeout > resolve.MaxHTTPTimeout {
+		c.remark(Loss, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, resolve.MaxHTTPTimeout)
+		timeout = resolve.MaxHTTPTimeout
 	}
 	return &metav1.Duration{Duration: timeout}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // FuzzConvert checks that no input causes a panic, that the output can be read again, and that
@@ -48,10 +48,10 @@ func FuzzConvert(f *testing.F) {
 		if want := len(result.Secrets) + len(result.Policies) + len(result.Profiles); len(written) != want {
 			t.Fatalf("%d objects were written, but %d read", want, len(written))
 		}
-		if validate.Check(written, validate.Options{Registered: names, AllowedHosts: config.AnyHost()}).Count(validate.Error) > 0 {
+		if validate.Check(written, validate.Options{Registered: names, AllowedHosts: resolve.AnyHost()}).Count(validate.Error) > 0 {
 			return // validate reports why
 		}
-		resolution := resolve(result, names)
+		resolution := resolveConverted(result, names)
 		for name, r := range resolution.ProfileResults {
 			if !r.Accepted {
 				t.Fatalf("%s is not accepted: %s\n%s", name, r.Message, output)

@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -99,7 +99,7 @@ func TestConvertedObjectsAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := validate.Check(documents, validate.Options{Registered: registered(t), AllowedHosts: config.AnyHost()})
+			report := validate.Check(documents, validate.Options{Registered: registered(t), AllowedHosts: resolve.AnyHost()})
 			var paths []string
 			for _, object := range report.Objects {
 				for _, finding := range object.Findings {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // TestMain silences kube-scheduler's defaulting, which the tests compare with and which logs every
@@ -38,9 +38,9 @@ func registered(t testing.TB, others ...string) sets.Set[string] {
 }
 
 // defaultHosts are the hosts that livesched allows extenders to be at by default.
-func defaultHosts(t testing.TB) config.AllowedHosts {
+func defaultHosts(t testing.TB) resolve.AllowedHosts {
 	t.Helper()
-	hosts, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	hosts, err := resolve.ParseAllowedHosts(resolve.DefaultAllowedHosts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func converted(t testing.TB, text string, o convert.Options) *convert.Result {
 }
 
 // resolve resolves the objects of a result.
-func resolve(result *convert.Result, names sets.Set[string]) *config.Resolution {
-	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, AllowedHosts: config.AnyHost(), Registered: names})
+func resolveConverted(result *convert.Result, names sets.Set[string]) *resolve.Resolution {
+	return resolve.Objects(resolve.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, AllowedHosts: resolve.AnyHost(), Registered: names})
 }
 
 // load loads a configuration of v1 with kube-scheduler's code, defaulted and validated as in its

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // namePolicy returns the name for the policy of a configuration. Each configuration belongs to
@@ -20,7 +20,7 @@ import (
 func (c *converter) namePolicy(object map[string]any) string {
 	name := c.options.PolicyName
 	if name == "" {
-		if name = c.derivedName(object); name == config.DefaultPolicyName {
+		if name = c.derivedName(object); name == resolve.DefaultPolicyName {
 			name += "-policy"
 		}
 	}

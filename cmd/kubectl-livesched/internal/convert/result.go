@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // The defaults of Options.
@@ -27,7 +27,7 @@ type Options struct {
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that livesched allows extenders to be at. The zero value allows
 	// none.
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// SchedulerName is the scheduler name for a legacy policy, which does not contain one
 	// (kube-scheduler had the flag --scheduler-name). Default: DefaultSchedulerName.
 	SchedulerName string

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // material is one kind of TLS material: the field with the path of a file, the field with the
@@ -19,9 +19,9 @@ import (
 type material struct{ file, data, key string }
 
 var materials = []material{
-	{"caFile", "caData", config.SecretCA},
-	{"certFile", "certData", config.SecretCertificate},
-	{"keyFile", "keyData", config.SecretKey},
+	{"caFile", "caData", resolve.SecretCA},
+	{"certFile", "certData", resolve.SecretCertificate},
+	{"keyFile", "keyData", resolve.SecretKey},
 }
 
 // tls converts the TLS settings of an extender. TLS material in the configuration goes into a
@@ -40,7 +40,7 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	name := fmt.Sprintf("%s-extender-%d", c.policyName, index)
 	files, data := c.materials(t)
 	t.unknown()
-	hasCA := len(data[config.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+config.SecretCA+"=")
+	hasCA := len(data[resolve.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+resolve.SecretCA+"=")
 	if extender.EnableHTTPS && !hasCA && !tls.Insecure {
 		tls.Insecure = true
 		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and without a CA: insecure: true is written out")
@@ -50,7 +50,7 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	}
 	switch {
 	case len(files) > 0 && len(data) > 0:
-		for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
+		for _, key := range []string{resolve.SecretCA, resolve.SecretCertificate, resolve.SecretKey} {
 			if len(data[key]) > 0 {
 				files = append(files, "--from-file="+key+"=<the content of the field>")
 			}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // outOfTree are the out-of-tree plugins of the inputs.
@@ -52,7 +52,7 @@ func TestConvertedProfilesResolveAsInKubeScheduler(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, want, resolve(result, names))
+			compare(t, want, resolveConverted(result, names))
 		})
 	}
 	if compared < 12 {
@@ -94,7 +94,7 @@ func readConfiguration(t *testing.T, file string) map[string]any {
 
 // compare compares a configuration as kube-scheduler loads it with livesched's resolution, except
 // for percentageOfNodesToScore, whose 0 differs in meaning.
-func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *config.Resolution) {
+func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *resolve.Resolution) {
 	t.Helper()
 	if len(got.Profiles) != len(want.Profiles) {
 		t.Fatalf("%d profiles, want %d: %+v", len(got.Profiles), len(want.Profiles), got.ProfileResults)
@@ -137,7 +137,7 @@ func withIgnored(profile *schedconfig.KubeSchedulerProfile, extenders []schedcon
 	}
 }
 
-func compareExtenders(t *testing.T, want []schedconfig.Extender, got []config.Extender) {
+func compareExtenders(t *testing.T, want []schedconfig.Extender, got []resolve.Extender) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d extenders, want %d", len(got), len(want))
@@ -176,7 +176,7 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 			continue
 		}
 		result := converted(t, text, convert.Options{Registered: names})
-		resolution := resolve(result, names)
+		resolution := resolveConverted(result, names)
 		if rejectedByBuild(resolution) {
 			continue
 		}
@@ -193,7 +193,7 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 
 // rejectedByBuild reports whether a profile was not accepted for a reason that kube-scheduler only
 // finds when it builds the profile.
-func rejectedByBuild(resolution *config.Resolution) bool {
+func rejectedByBuild(resolution *resolve.Resolution) bool {
 	for _, result := range resolution.ProfileResults {
 		for _, problem := range result.Problems {
 			if strings.HasPrefix(problem.Path, "spec.plugins.queueSort") || strings.HasPrefix(problem.Path, "spec.plugins.bind") ||

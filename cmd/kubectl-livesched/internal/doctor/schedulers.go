@@ -18,7 +18,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 const (
@@ -39,7 +39,7 @@ func (e *examination) schedulers(ctx context.Context) {
 	names, waits := sets.New[string](), false
 	for i := range profiles.Items {
 		p := &profiles.Items[i]
-		names.Insert(config.SchedulerName(p))
+		names.Insert(resolve.SchedulerName(p))
 		programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
 		waits = waits || programmed != nil && programmed.Reason == v1alpha1.ReasonSchedulerNameInUse
 	}

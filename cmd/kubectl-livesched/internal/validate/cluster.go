@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Policies returns the policies among the documents that can be decoded.
@@ -93,7 +93,7 @@ func (c *checker) addCluster() {
 	if cluster == nil {
 		return
 	}
-	now := config.Resolve(config.Input{
+	now := resolve.Objects(resolve.Input{
 		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered, AllowedHosts: c.options.AllowedHosts,
 		Secrets: c.input.Secrets, SecretsUnknown: c.input.SecretsUnknown,
 	})
@@ -107,7 +107,7 @@ func (c *checker) addCluster() {
 			c.input.Profiles = append(c.input.Profiles, profile)
 		}
 	}
-	then := config.Resolve(c.input)
+	then := resolve.Objects(c.input)
 	c.warnOfOthers(now, then)
 	for _, profile := range cluster.Profiles {
 		_, replaced := c.checked[kindProfile+"/"+profile.Name]
@@ -125,9 +125,9 @@ func (c *checker) addCluster() {
 
 // warnOfOthers adds warnings to the policies in the files that change profiles of the cluster which
 // are not in the files.
-func (c *checker) warnOfOthers(now, then *config.Resolution) {
+func (c *checker) warnOfOthers(now, then *resolve.Resolution) {
 	changed := map[string][]string{} // by policy
-	for _, name := range config.Changed(now, then) {
+	for _, name := range resolve.Changed(now, then) {
 		if _, inFiles := c.checked[kindProfile+"/"+name]; !inFiles {
 			policy := then.Profiles[then.ProfileResults[name].SchedulerName].PolicyName
 			changed[policy] = append(changed[policy], name)

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Cluster holds the objects of the cluster that files are checked with.
@@ -25,7 +25,7 @@ type Cluster struct {
 	Policies []v1alpha1.SchedulingPolicy
 	// Secrets are the Secrets that could be read. With SecretsUnknown, all others are assumed to be
 	// valid.
-	Secrets        map[types.NamespacedName]config.Secret
+	Secrets        map[types.NamespacedName]resolve.Secret
 	SecretsUnknown bool
 }
 
@@ -34,7 +34,7 @@ type Options struct {
 	// Registered are the names of the plugins that livesched has.
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that livesched allows extenders to be at.
-	AllowedHosts config.AllowedHosts
+	AllowedHosts resolve.AllowedHosts
 	// Cluster is nil to check the files alone.
 	Cluster *Cluster
 }
@@ -49,7 +49,7 @@ const (
 type checker struct {
 	options Options
 	report  *Report
-	input   config.Input
+	input   resolve.Input
 	// checked holds the objects in files that can be resolved, by kind and name.
 	checked map[string]entry
 }
@@ -62,7 +62,7 @@ type entry struct {
 // Check checks all objects together, as if they were applied in their order.
 func Check(documents []manifests.Document, o Options) *Report {
 	c := &checker{options: o, report: &Report{Objects: []Object{}}, checked: map[string]entry{}}
-	c.input = config.Input{Registered: o.Registered, AllowedHosts: o.AllowedHosts, SecretsUnknown: o.Cluster == nil}
+	c.input = resolve.Input{Registered: o.Registered, AllowedHosts: o.AllowedHosts, SecretsUnknown: o.Cluster == nil}
 	if o.Cluster != nil {
 		c.input.Secrets, c.input.SecretsUnknown = o.Cluster.Secrets, o.Cluster.SecretsUnknown
 	}
@@ -152,7 +152,7 @@ func (c *checker) add(kind string, completed map[string]any, e entry) {
 
 // resolve adds the findings of the controller's checks.
 func (c *checker) resolve() {
-	resolution := config.Resolve(c.input)
+	resolution := resolve.Objects(c.input)
 	for i := range c.input.Profiles {
 		name := c.input.Profiles[i].Name
 		c.conclude(kindProfile, name, resolution.ProfileResults[name])
@@ -164,7 +164,7 @@ func (c *checker) resolve() {
 }
 
 // conclude adds the findings of a result to an object in the files.
-func (c *checker) conclude(kind, name string, result config.Result) {
+func (c *checker) conclude(kind, name string, result resolve.Result) {
 	e, inFiles := c.checked[kind+"/"+name]
 	if !inFiles {
 		return
@@ -186,7 +186,7 @@ func (c *checker) conclude(kind, name string, result config.Result) {
 	for _, warning := range result.Warnings {
 		object.add(e.document, Warning, "", warning.Path, warning.Detail)
 	}
-	if kind == kindPolicy && name == config.DefaultPolicyName && c.options.Cluster == nil {
+	if kind == kindPolicy && name == resolve.DefaultPolicyName && c.options.Cluster == nil {
 		object.add(e.document, Warning, "", "metadata.name",
 			"every SchedulerProfile without policyRef builds on this policy, also those that are not in the files (--against-cluster names them)")
 	}

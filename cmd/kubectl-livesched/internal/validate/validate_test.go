@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
-	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // TestMain silences kube-scheduler's defaulting, which logs every plugin that it overrides.
@@ -38,7 +38,7 @@ func check(t *testing.T, text string, cluster *validate.Cluster) *validate.Repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	allowed, err := resolve.ParseAllowedHosts(resolve.DefaultAllowedHosts())
 	if err != nil {
 		t.Fatal(err)
 	}
