@@ -185,7 +185,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Snapshot:        snapshot,
 		Groups:          groups,
 		GroupConditions: p.groups,
-		Algorithm:       newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
+		Decider:         newDecider(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
 			Cache:         p.Cache,
@@ -235,8 +235,8 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *d
 	}, nil
 }
 
-// newAlgorithm returns the algorithm, with or without a fast path.
-func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Algorithm {
+// newDecider returns what decides, with or without a fast path.
+func newDecider(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Decider {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
 		cfg.Engine = fastpath.New(snapshot, maxBytes)

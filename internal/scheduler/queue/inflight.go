@@ -41,9 +41,9 @@ type clusterEvent struct {
 	measured int
 }
 
-// inFlight holds the pods in flight in the order in which they were popped, and the events since
+// flights holds the pods in flight in the order in which they were popped, and the events since
 // the first of them was popped. Queue.mu guards it.
-type inFlight struct {
+type flights struct {
 	first, last *entry
 	pods        int
 
@@ -57,7 +57,7 @@ type inFlight struct {
 }
 
 // add appends a pod and starts to keep events for it.
-func (f *inFlight) add(e *entry) {
+func (f *flights) add(e *entry) {
 	e.flight.since = f.base + uint64(len(f.events))
 	e.flight.prev, e.flight.next = f.last, nil
 	if f.last == nil {
@@ -71,7 +71,7 @@ func (f *inFlight) add(e *entry) {
 }
 
 // remove removes a pod, and the events that no other pod needs.
-func (f *inFlight) remove(e *entry) {
+func (f *flights) remove(e *entry) {
 	prev, next := e.flight.prev, e.flight.next
 	if prev == nil {
 		f.first = next
@@ -95,7 +95,7 @@ func (f *inFlight) remove(e *entry) {
 }
 
 // record keeps an event for all pods in flight.
-func (f *inFlight) record(ev clusterEvent) {
+func (f *flights) record(ev clusterEvent) {
 	if f.pods == 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (f *inFlight) record(ev clusterEvent) {
 
 // eventsSince returns the events since the pod was popped. complete is false if some of them were
 // dropped. The slice is valid until the next change.
-func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) {
+func (f *flights) eventsSince(e *entry) (events []clusterEvent, complete bool) {
 	oldest := f.base + uint64(f.dead)
 	if e.flight.since < oldest {
 		return f.events[f.dead:], false
@@ -117,10 +117,10 @@ func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) 
 }
 
 // len returns the number of kept events.
-func (f *inFlight) len() int { return len(f.events) - f.dead }
+func (f *flights) len() int { return len(f.events) - f.dead }
 
 // forget drops events[:n]. Their room is reused once it is half of the slice.
-func (f *inFlight) forget(n int) {
+func (f *flights) forget(n int) {
 	for i := f.dead; i < n; i++ {
 		f.metrics.eventInFlight(f.events[i].event, -1)
 		f.events[i] = clusterEvent{} // releases the objects

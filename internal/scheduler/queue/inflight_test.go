@@ -19,7 +19,7 @@ func TestInFlightTwin(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	f := inFlight{metrics: newMetrics(nil)}
+	f := flights{metrics: newMetrics(nil)}
 	type twin struct {
 		entry  *entry
 		events []any

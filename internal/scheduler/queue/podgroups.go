@@ -151,13 +151,13 @@ func (q *Queue) leaveGroupLocked(e *entry) {
 }
 
 // set records whether the pod is ready, and whether the gate of its group holds it.
-func (b *membership) set(ready, held bool) {
-	if b.of == nil {
+func (m *membership) set(ready, held bool) {
+	if m.of == nil {
 		return
 	}
-	b.of.ready += change(b.ready, ready)
-	b.of.held += change(b.held, held)
-	b.ready, b.held = ready, held
+	m.of.ready += change(m.ready, ready)
+	m.of.held += change(m.held, held)
+	m.ready, m.held = ready, held
 }
 
 func change(from, to bool) int {

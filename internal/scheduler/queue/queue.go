@@ -75,7 +75,7 @@ type Queue struct {
 	backoff       podHeap
 	errorBackoff  podHeap
 	unschedulable waitingPods // Unschedulable and Gated
-	inFlight      inFlight
+	inFlight      flights
 	// held lists the pods whose hold is to be reported, in the order in which they were listed.
 	held    list.List
 	metrics *metrics
@@ -112,7 +112,7 @@ func New(cfg Config) *Queue {
 		groupPauses:  map[podgroup.Key]time.Time{},
 		rules:        newRuleSet(nil, nil, nil, nil),
 		pods:         map[types.UID]*entry{},
-		inFlight:     inFlight{metrics: m},
+		inFlight:     flights{metrics: m},
 		metrics:      m,
 		reported:     sets.New[string](),
 		done:         make(chan struct{}),

@@ -241,17 +241,17 @@ func (p *profileRules) matching(event fwk.ClusterEvent) []Hint {
 }
 
 // interested reports whether any profile has a hint for the event.
-func (rs *ruleSet) interested(event fwk.ClusterEvent) bool {
+func (r *ruleSet) interested(event fwk.ClusterEvent) bool {
 	if schedframework.ClusterEventIsWildCard(event) {
 		return true
 	}
 	event.CustomLabel = "" // labels do not take part in matching
-	interesting, known := rs.interesting[event]
+	interesting, known := r.interesting[event]
 	if !known {
-		for _, p := range rs.profiles {
+		for _, p := range r.profiles {
 			interesting = interesting || len(p.matching(event)) != 0
 		}
-		rs.interesting[event] = interesting
+		r.interesting[event] = interesting
 	}
 	return interesting
 }
