@@ -125,7 +125,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	p.events = eventwriter.New(eventwriter.Config{
 		Sink: eventwriter.NewSink(cfg.EventClient.EventsV1()),
 		// Pods that wait to be scheduled or bound come before Events.
-		Busy: func() bool { return p.Queue.ActivePods() > 0 || limit.Crowded() },
+		Busy: func() bool { return p.Queue.Counts().Active > 0 || limit.Crowded() },
 	})
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.Pods, p.Cache, p.Queue)
 	decisions := decisionlog.New(cfg.DecisionLogSize)
@@ -141,6 +141,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Scope:         scope,
 		Snapshot:      snapshot,
 		Queue:         p.Queue,
+		Nominator:     p.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,

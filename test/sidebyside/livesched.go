@@ -87,6 +87,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Scope:         l.scope,
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
+		Nominator:     l.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },

@@ -27,7 +27,7 @@ const (
 
 // decideFast decides on the fast path if it can, and on the scalar path otherwise.
 func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
-	attempt := d.tryFast(ctx, r)
+	attempt := d.attemptFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
 		if placement, ok := d.take(ctx, fit); ok {
 			d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
@@ -75,8 +75,8 @@ func (d *Decider) reasonForScalarPath(r request) fastpath.Reason {
 	return fastpath.None
 }
 
-// tryFast decides on the fast path.
-func (d *Decider) tryFast(ctx context.Context, r request) fastpath.Attempt {
+// attemptFast decides on the fast path.
+func (d *Decider) attemptFast(ctx context.Context, r request) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
 	attempt := d.cfg.Engine.Decide(ctx, fastpath.Request{
 		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()),

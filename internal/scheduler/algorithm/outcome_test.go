@@ -28,7 +28,7 @@ func (d *Decider) tryFast(ctx context.Context, p Params, state fwk.CycleState, p
 	if reason := d.reasonForScalarPath(r); reason != fastpath.None {
 		return outcome{reason: reason}
 	}
-	o := outcome{Attempt: d.tryFast(ctx, r)}
+	o := outcome{Attempt: d.attemptFast(ctx, r)}
 	if fit, ok := o.Fit(); ok {
 		o.Placement, _ = d.take(ctx, fit)
 	}

@@ -24,7 +24,7 @@ import (
 func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	all := r
 	all.PercentageOfNodesToScore, all.state = 100, schedframework.NewCycleState()
-	attempt := d.tryFast(ctx, all)
+	attempt := d.attemptFast(ctx, all)
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {

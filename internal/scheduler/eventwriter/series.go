@@ -19,12 +19,12 @@ const (
 
 // seriesCache holds the Events of the last minutes by key. It has no lock: queue.mu guards it.
 type seriesCache struct {
-	events map[eventKey]*list.Element // of *event
+	events map[occurrence]*list.Element // of *event, by key
 	// order sorts the Events by their last occurrence, the latest at the back.
 	order list.List
 }
 
-func (s *seriesCache) init() { s.events = map[eventKey]*list.Element{} }
+func (s *seriesCache) init() { s.events = map[occurrence]*list.Element{} }
 
 // find returns the cached Event of the same series as e, nil if there is none.
 func (s *seriesCache) find(e *event) *event {

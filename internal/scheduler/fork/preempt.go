@@ -94,7 +94,7 @@ func (f *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempt
 			p.Victims = append(p.Victims, victim)
 		}
 	}
-	p.lost = preemption.LosesNomination(nominations{f.nominator}, preemptor, choice.Node)
+	p.lost = preemption.LosesNomination(f.nominator, preemptor, choice.Node)
 	for _, pod := range p.lost {
 		f.nominator.DeleteNominatedPodIfExists(pod)
 	}

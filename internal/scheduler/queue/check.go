@@ -25,7 +25,7 @@ func (q *Queue) checkLocked() error {
 			return fmt.Errorf("%s is misplaced among those that wait: %+v", e.pod.UID, e)
 		}
 	}
-	for e := q.inFlight.first; e != nil; e = e.flight.next {
+	for e := range q.inFlight.all() {
 		found++
 		if e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
 			return fmt.Errorf("%s is misplaced among those in flight: %+v", e.pod.UID, e)

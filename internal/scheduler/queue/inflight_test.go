@@ -43,8 +43,8 @@ func TestInFlightTwin(t *testing.T) {
 			}
 			next++
 		}
-		if f.pods != len(order) {
-			t.Fatalf("step %d: %d pods are in flight, want %d", step, f.pods, len(order))
+		if f.pods.Len() != len(order) {
+			t.Fatalf("step %d: %d pods are in flight, want %d", step, f.pods.Len(), len(order))
 		}
 		needed := 0 // by the first pod
 		if len(order) > 0 {
@@ -107,5 +107,5 @@ func TestPodsWithoutEventsCostNothing(t *testing.T) {
 	f.Expect(f.Counts()).To(Equal(Counts{}))
 	f.Expect(f.pods).To(BeEmpty())
 	f.Expect(cap(f.inFlight.events)).To(BeNumerically("<", 10))
-	f.Expect(f.inFlight.first).To(BeNil())
+	f.Expect(f.inFlight.pods.Len()).To(BeZero())
 }

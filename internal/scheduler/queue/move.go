@@ -69,7 +69,7 @@ type move struct {
 	label string
 }
 
-// candidate is a pod that an event may help.
+// candidate is a waiting pod that a move or a reload has to look at.
 type candidate struct {
 	*entry
 	priority int32
@@ -78,6 +78,13 @@ type candidate struct {
 	alike    *hintGroup
 	strategy strategy
 }
+
+func newCandidate(e *entry) candidate {
+	return candidate{entry: e, priority: corev1helpers.PodPriority(e.pod)}
+}
+
+// byPriority orders candidates by descending priority.
+func byPriority(a, b candidate) int { return cmp.Compare(b.priority, a.priority) }
 
 func newMove(q *Queue, logger klog.Logger, ev clusterEvent, precheck func(*corev1.Pod) bool) *move {
 	return &move{Queue: q, logger: logger, event: ev, precheck: precheck, maxPods: turnPods}
@@ -112,7 +119,7 @@ func (m *move) runTurn() (more bool) {
 // many candidates take.
 func (m *move) sort() {
 	if !m.sorted {
-		slices.SortStableFunc(m.candidates, func(a, b candidate) int { return cmp.Compare(b.priority, a.priority) })
+		slices.SortStableFunc(m.candidates, byPriority)
 		m.sorted = true
 	}
 }
@@ -128,7 +135,7 @@ func (m *move) beginLocked() {
 	if pod, ok := m.event.newObj.(*corev1.Pod); ok {
 		if e := m.pods[pod.UID]; e != nil && e.place.awaitsEvent() {
 			m.itself = e
-			m.candidates = append(m.candidates, candidate{entry: e, priority: corev1helpers.PodPriority(e.pod)})
+			m.candidates = append(m.candidates, newCandidate(e))
 		}
 	}
 	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {

@@ -107,7 +107,7 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(two)).To(Equal(Gated))
 		f.Update(logger, one, changed(one, gates()))
 		f.Expect(f.place(two)).To(Equal(Active))
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
 	})
 }
 

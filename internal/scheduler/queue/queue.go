@@ -89,10 +89,7 @@ type Queue struct {
 	done chan struct{} // closed by Close
 }
 
-var (
-	_ fwk.PodNominator = &Queue{}
-	_ fwk.PodActivator = &Queue{}
-)
+var _ fwk.PodActivator = &Queue{}
 
 // New returns a queue that accepts no pods until Reconfigure is called. The metrics of
 // k8s.io/kubernetes/pkg/scheduler must be registered already.
@@ -136,8 +133,8 @@ func (q *Queue) Close() {
 	}
 	q.closed = true
 	close(q.done)
-	for q.inFlight.first != nil {
-		q.releaseLocked(q.inFlight.first)
+	for e := range q.inFlight.all() {
+		q.releaseLocked(e)
 	}
 	for _, e := range q.pods {
 		q.dropLocked(e)

@@ -119,7 +119,8 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 		Informers:     leader.Informers,
 		Scope:         scope,
 		Snapshot:      snapshot,
-		Queue:         leader.Parts().Queue, // for its nominations
+		Queue:         leader.Parts().Queue,
+		Nominator:     leader.Parts().Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
