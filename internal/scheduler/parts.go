@@ -125,7 +125,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	p.events = eventwriter.New(eventwriter.Config{
 		Sink: eventwriter.NewSink(cfg.EventClient.EventsV1()),
 		// Pods that wait to be scheduled or bound come before Events.
-		Busy: func() bool { return p.Queue.ActivePods() > 0 || limit.Crowded() },
+		Busy: func() bool { return p.Queue.Counts().Active > 0 || limit.Crowded() },
 	})
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.Pods, p.Cache, p.Queue)
 	decisions := decisionlog.New(cfg.DecisionLogSize)
@@ -141,6 +141,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Scope:         scope,
 		Snapshot:      snapshot,
 		Queue:         p.Queue,
+		Nominator:     p.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,
@@ -185,7 +186,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Snapshot:        snapshot,
 		Groups:          groups,
 		GroupConditions: p.groups,
-		Algorithm:       newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
+		Decider:         newDecider(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
 			Cache:         p.Cache,
@@ -235,8 +236,8 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *d
 	}, nil
 }
 
-// newAlgorithm returns the algorithm, with or without a fast path.
-func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Algorithm {
+// newDecider returns what decides, with or without a fast path.
+func newDecider(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Decider {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
 		cfg.Engine = fastpath.New(snapshot, maxBytes)

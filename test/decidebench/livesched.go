@@ -35,7 +35,7 @@ type livesched struct {
 	timing   timing.Cycle
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
-	decides  *algorithm.Algorithm
+	decider  *algorithm.Decider
 	// profiles take turns. placed is the number of calls of Place.
 	profiles []algorithm.Params
 	unlike   bool // see Profiles
@@ -54,7 +54,7 @@ func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error)
 	if fast {
 		cfg.Engine = fastpath.New(l.snapshot, 0)
 	}
-	l.decides = algorithm.New(cfg)
+	l.decider = algorithm.New(cfg)
 	return l, l.Reload()
 }
 
@@ -132,7 +132,7 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 	}
 	profile := l.profiles[l.placed%len(l.profiles)]
 	l.placed++
-	decision, err := l.decides.Schedule(l.inCycle, profile, schedframework.NewCycleState(), pod)
+	decision, err := l.decider.Decide(l.inCycle, profile, schedframework.NewCycleState(), pod)
 	if err != nil {
 		return "", err
 	}

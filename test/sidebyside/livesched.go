@@ -51,9 +51,9 @@ type Livesched struct {
 	// Result is that of the latest call of Decide.
 	Result algorithm.Result
 
-	ctx       context.Context
-	algorithm *algorithm.Algorithm
-	scope     *informers.Scope
+	ctx     context.Context
+	decider *algorithm.Decider
+	scope   *informers.Scope
 }
 
 // Path is one of the two ways in which livesched decides.
@@ -79,7 +79,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if path == FastPath {
 		decisions.Engine = fastpath.New(l.Snapshot, 0)
 	}
-	l.algorithm = algorithm.New(decisions)
+	l.decider = algorithm.New(decisions)
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      registry,
 		Client:        l.Requests.client,
@@ -87,6 +87,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Scope:         l.scope,
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
+		Nominator:     l.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
@@ -133,7 +134,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		return Decision{Err: err}
 	}
 	f := l.Profile.Framework
-	decision, err := l.algorithm.Schedule(l.ctx, algorithm.Params{
+	decision, err := l.decider.Decide(l.ctx, algorithm.Params{
 		Framework:                f,
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),

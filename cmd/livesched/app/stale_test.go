@@ -79,7 +79,7 @@ var _ = Describe("A follower whose watch is late", func() {
 		waiting := objects.Pod("default", "waiting", "mine", "2", "1Gi")
 		create(ctx, profile("mine"), node, waiting)
 		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
-		Eventually(func() int { return len(follower.Parts().Queue.PendingPods()) }).Should(Equal(1))
+		Eventually(func() int { return len(follower.Parts().Queue.Dump()) }).Should(Equal(1))
 		late.set(true)
 		unseen := objects.Pod("default", "unseen", "mine", "2", "1Gi")
 		unseen.Spec.Tolerations = []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}}

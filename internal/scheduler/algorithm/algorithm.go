@@ -20,9 +20,9 @@ import (
 // becomes the pod's condition.
 var ErrNoNodesAvailable = errors.New("no nodes available to schedule pods")
 
-// Config configures an Algorithm.
+// Config configures a Decider.
 type Config struct {
-	// Snapshot is the snapshot of the cluster that decisions use. The caller of Schedule refreshes
+	// Snapshot is the snapshot of the cluster that decisions use. The caller of Decide refreshes
 	// it between the calls. Nodes are sampled in the order of NodeInfos().List().
 	Snapshot fwk.SharedLister
 	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
@@ -62,41 +62,41 @@ type request struct {
 	pod   *corev1.Pod
 }
 
-// Algorithm decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
+// Decider decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
 // serves all profiles, so that they share one rotation of sampled nodes.
-type Algorithm struct {
+type Decider struct {
 	cfg Config
 	// next is the position in the list of nodes where the next sample starts.
 	next int
 }
 
-// New returns an Algorithm.
-func New(cfg Config) *Algorithm {
+// New returns a Decider.
+func New(cfg Config) *Decider {
 	if cfg.IntN == nil {
 		cfg.IntN = rand.IntN
 	}
-	return &Algorithm{cfg: cfg}
+	return &Decider{cfg: cfg}
 }
 
-// Schedule finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
+// Decide finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
 // the later extension points need.
 //
 // If the pod fits no node, the error is, or wraps, a *schedframework.FitError, which has the reason
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
 // plugin or an extender, or is the cause of ctx.
-func (a *Algorithm) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
+func (d *Decider) Decide(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Decision, error) {
 	r := request{p, state, pod}
-	if a.cfg.Engine == nil || p.FastPath == nil {
-		return a.newScalar(r).schedule(ctx)
+	if d.cfg.Engine == nil || p.FastPath == nil {
+		return d.newScalar(r).decide(ctx)
 	}
-	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
-		a.cfg.Engine.Count(metrics.PathScalar, reason)
-		return a.newScalar(r).schedule(ctx)
+	if reason := d.reasonForScalarPath(r); reason != fastpath.None {
+		d.cfg.Engine.Count(metrics.PathScalar, reason)
+		return d.newScalar(r).decide(ctx)
 	}
-	if a.cfg.Verify {
-		return a.scheduleBoth(ctx, r)
+	if d.cfg.Verify {
+		return d.decideBoth(ctx, r)
 	}
-	return a.scheduleFast(ctx, r)
+	return d.decideFast(ctx, r)
 }
 
 // draws is the number of nodes with the same total whose pods are counted. With one, pods would
@@ -106,16 +106,16 @@ const draws = 32
 
 // draw chooses among n nodes with the same total. It draws some of them, or takes all if they are
 // few, and returns the one with the fewest pods.
-func (a *Algorithm) draw(n int, pods func(i int) int) int {
+func (d *Decider) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0
 	}
-	first := a.cfg.IntN(n)
+	first := d.cfg.IntN(n)
 	chosen, fewest := first, pods(first)
 	for k := 1; k < min(n, draws) && fewest > 0; k++ {
 		i := (first + k) % n
 		if n > draws {
-			i = a.cfg.IntN(n)
+			i = d.cfg.IntN(n)
 		}
 		if here := pods(i); here < fewest {
 			chosen, fewest = i, here

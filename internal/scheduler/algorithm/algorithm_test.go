@@ -196,7 +196,7 @@ func TestCanceledScheduleReportsNoNodes(t *testing.T) {
 		cancel(errors.New("shutting down"))
 		return refuse("not this one")
 	}})
-	_, err := New(Config{Snapshot: snapshot}).Schedule(ctx, p, schedframework.NewCycleState(), makePod(""))
+	_, err := New(Config{Snapshot: snapshot}).Decide(ctx, p, schedframework.NewCycleState(), makePod(""))
 	if err == nil || err.Error() != "shutting down" {
 		t.Errorf("got %v", err)
 	}

@@ -61,7 +61,7 @@ func (w *world) decider(nodes int) func(*corev1.Pod) int {
 		fast := w.ours.tryFast(w.ctx, profile, schedframework.NewCycleState(), pod)
 		assumed := *pod
 		if fast.reason != fastpath.None {
-			result, err := w.ours.newScalar(request{profile, schedframework.NewCycleState(), pod}).schedule(w.ctx)
+			result, err := w.ours.newScalar(request{profile, schedframework.NewCycleState(), pod}).decide(w.ctx)
 			w.must(err)
 			assumed.Spec.NodeName = result.SuggestedHost
 			w.must(w.cache.AddPod(logger, &assumed))

@@ -34,8 +34,8 @@ type Result struct {
 // Decision is a decision, with the other nodes that the pod fits. The zero value: the pod was not
 // placed.
 //
-// On the fast path, these nodes are in memory that the Algorithm reuses. Top and IsBest panic if
-// the Algorithm has begun another decision since, or if the snapshot has changed.
+// On the fast path, these nodes are in memory that the Decider reuses. Top and IsBest panic if
+// the Decider has begun another decision since, or if the snapshot has changed.
 type Decision struct {
 	Result
 	// fit is set if the fast path placed the pod. Otherwise, scores are those of all nodes that the

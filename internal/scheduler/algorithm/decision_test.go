@@ -37,7 +37,7 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 		}
 		pod, p := w.another(), pick(w.generator, w.profiles)
 		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
-		got, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+		got, err := w.ours.Decide(w.ctx, p, schedframework.NewCycleState(), pod)
 		chosen = append(chosen, got.SuggestedHost)
 		if err != nil {
 			continue
@@ -109,14 +109,14 @@ func TestTopHasTheScoresOfTheScalarPathAndChangesNothing(t *testing.T) {
 func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 	snapshot := cluster(t, 3)
 	s := New(Config{Snapshot: snapshot})
-	placed, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	placed, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if top, err := placed.Top(t.Context(), 2); err != nil || len(top) != 2 {
 		t.Errorf("the best nodes are %v, %v", top, err)
 	}
-	unfit, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod(""))
+	unfit, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod(""))
 	if err == nil {
 		t.Fatal("the pod fits")
 	}
@@ -130,7 +130,7 @@ func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 func TestTopKeepsFewScores(t *testing.T) {
 	snapshot := cluster(t, 10)
 	s := New(Config{Snapshot: snapshot})
-	decision, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	decision, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
 	if err != nil {
 		t.Fatal(err)
 	}

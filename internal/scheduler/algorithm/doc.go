@@ -3,7 +3,7 @@
 
 // Package algorithm finds a node for one pod on one snapshot of the cluster.
 //
-//	Schedule --+-- fast path     fast.go: package fastpath decides, or names the Reason why not
+//	Decide ----+-- fast path     fast.go: package fastpath decides, or names the Reason why not
 //	           +-- scalar path   scalar.go: every plugin on every node
 //	           +-- both          verify.go: compares them (--fast-path=verify)
 //

@@ -20,11 +20,11 @@ type Evaluation struct {
 	Diagnosis schedframework.Diagnosis
 }
 
-// Evaluate is Schedule on the scalar path, and returns what led to the decision. Unlike Schedule,
+// Evaluate is Decide on the scalar path, and returns what led to the decision. Unlike Decide,
 // it scores a node that is the only one, too.
-func (a *Algorithm) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
-	c := a.newScalar(request{p, state, pod})
-	decision, err := c.schedule(ctx)
+func (d *Decider) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
+	c := d.newScalar(request{p, state, pod})
+	decision, err := c.decide(ctx)
 	if err == nil && len(c.feasible) == 1 {
 		c.scores, err = c.prioritize(ctx, c.feasible)
 	}

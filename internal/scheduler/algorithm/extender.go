@@ -22,36 +22,36 @@ const extenderScoreScale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 // findNodesThatPassExtenders passes the nodes from one extender to the next; each gets the nodes
 // that the previous one has accepted. It records refusals in the diagnosis. It logs the error of an
 // ignorable extender, which has no other effect.
-func (c *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
-	for _, extender := range c.Extenders {
+func (s *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+	for _, extender := range s.Extenders {
 		if len(nodes) == 0 {
 			break
 		}
-		if !extender.IsFilter() || !extender.IsInterested(c.pod) {
+		if !extender.IsFilter() || !extender.IsInterested(s.pod) {
 			continue
 		}
-		passed, failed, unresolvable, err := c.filterByExtender(ctx, extender, nodes)
+		passed, failed, unresolvable, err := s.filterByExtender(ctx, extender, nodes)
 		if err != nil {
 			if extender.IsIgnorable() {
 				klog.FromContext(ctx).Info("Skipping extender as it returned error and has ignorable flag set",
-					"extender", extender.Name(), "pod", klog.KObj(c.pod), "err", err)
+					"extender", extender.Name(), "pod", klog.KObj(s.pod), "err", err)
 				continue
 			}
 			return nil, err
 		}
 		for node, reason := range failed {
-			c.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.Unschedulable, reason))
+			s.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.Unschedulable, reason))
 		}
 		// These come last, so that they win for nodes that are in both maps.
 		for node, reason := range unresolvable {
-			c.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason))
+			s.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason))
 		}
 		nodes = passed
 	}
 	return nodes, nil
 }
 
-func (c *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo) (
+func (s *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo) (
 	passed []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap, err error,
 ) {
 	defer func() {
@@ -59,27 +59,27 @@ func (c *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Exten
 			err = extenderPanic(ctx, extender, "filter", value)
 		}
 	}()
-	return extender.Filter(c.pod, nodes)
+	return extender.Filter(s.pod, nodes)
 }
 
 // addExtenderScores calls the extenders that prioritize, all at the same time, and adds their
 // weighted scores to those of the plugins. If an extender fails, the pod is scheduled without its
 // scores.
-func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
-	answers := make([]map[string]int64, len(c.Extenders))
+func (s *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
+	answers := make([]map[string]int64, len(s.Extenders))
 	var wg sync.WaitGroup
-	for i, extender := range c.Extenders {
-		if !extender.IsPrioritizer() || !extender.IsInterested(c.pod) {
+	for i, extender := range s.Extenders {
+		if !extender.IsPrioritizer() || !extender.IsInterested(s.pod) {
 			continue
 		}
 		wg.Go(func() {
 			goroutines := schedmetrics.Goroutines.WithLabelValues(schedmetrics.PrioritizingExtender)
 			goroutines.Inc()
 			defer goroutines.Dec()
-			answer, err := c.prioritizeByExtender(ctx, extender, nodes)
+			answer, err := s.prioritizeByExtender(ctx, extender, nodes)
 			if err != nil {
 				klog.FromContext(ctx).V(5).Info("Failed to run extender's priority function. No score given by this extender.",
-					"error", err, "pod", klog.KObj(c.pod), "extender", extender.Name())
+					"error", err, "pod", klog.KObj(s.pod), "extender", extender.Name())
 				return
 			}
 			answers[i] = answer
@@ -87,7 +87,7 @@ func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeI
 	}
 	wg.Wait()
 	for i, answer := range answers {
-		name := c.Extenders[i].Name()
+		name := s.Extenders[i].Name()
 		for n := range scores {
 			if score, ok := answer[scores[n].Name]; ok {
 				scores[n].Scores = append(scores[n].Scores, fwk.PluginScore{Name: name, Score: score})
@@ -98,7 +98,7 @@ func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeI
 }
 
 // prioritizeByExtender returns one extender's weighted scores by node.
-func (c *scalarAttempt) prioritizeByExtender(
+func (s *scalarAttempt) prioritizeByExtender(
 	ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo,
 ) (scores map[string]int64, err error) {
 	defer func() {
@@ -106,7 +106,7 @@ func (c *scalarAttempt) prioritizeByExtender(
 			err = extenderPanic(ctx, extender, "prioritize", value)
 		}
 	}()
-	list, weight, err := extender.Prioritize(c.pod, nodes)
+	list, weight, err := extender.Prioritize(s.pod, nodes)
 	if err != nil || list == nil {
 		return nil, err
 	}

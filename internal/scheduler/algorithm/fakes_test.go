@@ -116,9 +116,9 @@ func makePod(nominated string) *corev1.Pod {
 	}
 }
 
-func schedule(t *testing.T, s *Algorithm, p Params, pod *corev1.Pod) (Result, error) {
+func schedule(t *testing.T, s *Decider, p Params, pod *corev1.Pod) (Result, error) {
 	t.Helper()
-	decision, err := s.Schedule(quiet(t), p, schedframework.NewCycleState(), pod)
+	decision, err := s.Decide(quiet(t), p, schedframework.NewCycleState(), pod)
 	return decision.Result, err
 }
 
@@ -134,7 +134,7 @@ func onlyOn(names ...string) func(context.Context, string) *fwk.Status {
 	}
 }
 
-func mustSchedule(t *testing.T, s *Algorithm, p Params, pod *corev1.Pod) Result {
+func mustSchedule(t *testing.T, s *Decider, p Params, pod *corev1.Pod) Result {
 	t.Helper()
 	result, err := schedule(t, s, p, pod)
 	if err != nil {

@@ -25,34 +25,34 @@ const (
 	byNoNodes fastpath.Reason = "no_nodes"
 )
 
-// scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
-func (a *Algorithm) scheduleFast(ctx context.Context, r request) (Decision, error) {
-	attempt := a.decideFast(ctx, r)
+// decideFast decides on the fast path if it can, and on the scalar path otherwise.
+func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
+	attempt := d.attemptFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
-		if placement, ok := a.take(ctx, fit); ok {
-			a.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
+		if placement, ok := d.take(ctx, fit); ok {
+			d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 			return Decision{Result: resultOf(placement), fit: fit}, nil
 		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
-		if err := a.explain(ctx, r, unfit); err != nil {
-			a.cfg.Engine.Count(metrics.PathFast, fastpath.NoFit)
+		if err := d.explain(ctx, r, unfit); err != nil {
+			d.cfg.Engine.Count(metrics.PathFast, fastpath.NoFit)
 			return Decision{}, err
 		}
 	} else if err := attempt.Err(); err != nil {
-		a.cfg.Engine.Count(metrics.PathFast, attempt.Reason())
+		d.cfg.Engine.Count(metrics.PathFast, attempt.Reason())
 		return Decision{}, err
 	}
-	a.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
-	return a.scheduleAfter(ctx, r, attempt)
+	d.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
+	return d.decideAfter(ctx, r, attempt)
 }
 
-// scheduleAfter decides on the scalar path after an attempt on the fast path. If the pod fits no
+// decideAfter decides on the scalar path after an attempt on the fast path. If the pod fits no
 // node, it keeps the explanation for the other pods of the class.
-func (a *Algorithm) scheduleAfter(ctx context.Context, r request, attempt fastpath.Attempt) (Decision, error) {
+func (d *Decider) decideAfter(ctx context.Context, r request, attempt fastpath.Attempt) (Decision, error) {
 	state := r.state
 	r.state = attempt.State()
-	decision, err := a.newScalar(r).schedule(ctx)
+	decision, err := d.newScalar(r).decide(ctx)
 	if unfit, ok := attempt.Unfit(); ok {
 		if kept := keepExplanation(ctx, unfit, r.state, err); kept != (framework.Refusals{}) {
 			framework.WriteRefusals(state, &kept)
@@ -63,8 +63,8 @@ func (a *Algorithm) scheduleAfter(ctx context.Context, r request, attempt fastpa
 
 // reasonForScalarPath returns the reason for which a pod takes the scalar path without trying the
 // fast path, or None.
-func (a *Algorithm) reasonForScalarPath(r request) fastpath.Reason {
-	if a.cfg.Engine.NumNodes() == 0 {
+func (d *Decider) reasonForScalarPath(r request) fastpath.Reason {
+	if d.cfg.Engine.NumNodes() == 0 {
 		return byNoNodes
 	}
 	for _, extender := range r.Extenders {
@@ -75,11 +75,11 @@ func (a *Algorithm) reasonForScalarPath(r request) fastpath.Reason {
 	return fastpath.None
 }
 
-// decideFast decides on the fast path.
-func (a *Algorithm) decideFast(ctx context.Context, r request) fastpath.Attempt {
+// attemptFast decides on the fast path.
+func (d *Decider) attemptFast(ctx context.Context, r request) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
-	attempt := a.cfg.Engine.Decide(ctx, fastpath.Request{
-		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(a.cfg.Engine.NumNodes()),
+	attempt := d.cfg.Engine.Decide(ctx, fastpath.Request{
+		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()),
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
 		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
@@ -88,8 +88,8 @@ func (a *Algorithm) decideFast(ctx context.Context, r request) fastpath.Attempt 
 }
 
 // take places the pod on one of the best nodes, if it can be placed there.
-func (a *Algorithm) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
-	return fit.Take(ctx, a.draw(fit.Len(), fit.NumPods))
+func (d *Decider) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
+	return fit.Take(ctx, d.draw(fit.Len(), fit.NumPods))
 }
 
 func resultOf(p fastpath.Placement) Result {
@@ -102,10 +102,10 @@ func resultOf(p fastpath.Placement) Result {
 // explain returns the error for a pod that fits no node. It returns nil if the scalar path must
 // find the reasons, which takes long: it does so once for all pods of the class, until something
 // changes.
-func (a *Algorithm) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
+func (d *Decider) explain(ctx context.Context, r request, unfit fastpath.Unfit) error {
 	if r.Unexplained {
 		return &schedframework.FitError{
-			Pod: r.pod, NumAllNodes: a.cfg.Engine.NumNodes(),
+			Pod: r.pod, NumAllNodes: d.cfg.Engine.NumNodes(),
 			Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
 		}
 	}

@@ -28,61 +28,61 @@ var (
 
 // findNodesThatFit returns the nodes that the pod fits. It records the reasons of the other
 // evaluated nodes in c.diagnosis. If it returns an error, it is unknown which nodes the pod fits.
-func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
-	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
-	allowed, status, restricting := c.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
-	c.diagnosis.UnschedulablePlugins = restricting
+func (s *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
+	s.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
+	allowed, status, restricting := s.Framework.RunPreFilterPlugins(ctx, s.state, s.pod)
+	s.diagnosis.UnschedulablePlugins = restricting
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
 			return nil, status.AsError()
 		}
-		c.refusedByPreFilter(ctx, status)
+		s.refusedByPreFilter(ctx, status)
 		return nil, nil
 	}
-	if c.pod.Status.NominatedNodeName != "" {
-		if feasible := c.evaluateNominatedNode(ctx); len(feasible) > 0 {
+	if s.pod.Status.NominatedNodeName != "" {
+		if feasible := s.evaluateNominatedNode(ctx); len(feasible) > 0 {
 			return feasible, nil
 		}
 	}
 
-	nodes := c.allNodes
+	nodes := s.allNodes
 	if !allowed.AllNodes() {
-		nodes = c.existing(allowed.NodeNames)
-		c.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		nodes = s.existing(allowed.NodeNames)
+		s.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
 			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(restricting))))
 	}
-	feasible, err := c.findNodesThatPassFilters(ctx, nodes)
+	feasible, err := s.findNodesThatPassFilters(ctx, nodes)
 	// Advance after an error, too, so that all nodes are evaluated in turn.
-	c.next = (c.next + len(feasible) + c.diagnosis.NodeToStatus.Len()) % len(c.allNodes)
+	s.next = (s.next + len(feasible) + s.diagnosis.NodeToStatus.Len()) % len(s.allNodes)
 	if err != nil {
 		return nil, err
 	}
-	passed, err := c.findNodesThatPassExtenders(ctx, feasible)
+	passed, err := s.findNodesThatPassExtenders(ctx, feasible)
 	if err != nil {
 		return nil, err
 	}
 	if len(passed) != len(feasible) {
 		// Extenders register no events. Record them under a name of their own, for which every
 		// event counts.
-		c.diagnosis.UnschedulablePlugins.Insert(schedframework.ExtenderName)
+		s.diagnosis.UnschedulablePlugins.Insert(schedframework.ExtenderName)
 	}
 	return passed, nil
 }
 
 // refusedByPreFilter records a refusal that applies to all nodes.
-func (c *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
-	c.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
-	c.diagnosis.PreFilterMsg = status.Message()
-	c.diagnosis.AddPluginStatus(status)
-	klog.FromContext(ctx).V(5).Info("PreFilter refused the pod", "pod", klog.KObj(c.pod), "status", status.Message())
+func (s *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
+	s.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
+	s.diagnosis.PreFilterMsg = status.Message()
+	s.diagnosis.AddPluginStatus(status)
+	klog.FromContext(ctx).V(5).Info("PreFilter refused the pod", "pod", klog.KObj(s.pod), "status", status.Message())
 }
 
 // existing returns the nodes with these names. PreFilter plugins may name nodes that no longer
 // exist.
-func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
+func (s *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, len(names))
 	for _, name := range sets.List(names) {
-		if node, err := c.cfg.Snapshot.NodeInfos().Get(name); err == nil {
+		if node, err := s.cfg.Snapshot.NodeInfos().Get(name); err == nil {
 			nodes = append(nodes, node)
 		}
 	}
@@ -91,41 +91,41 @@ func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 
 // evaluateNominatedNode evaluates the node that an earlier scheduling cycle nominated: after a
 // preemption it is likely the only one that fits. If this fails, the pod only loses the shortcut.
-func (c *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
-	feasible, err := c.filterNominatedNode(ctx)
+func (s *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
+	feasible, err := s.filterNominatedNode(ctx)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Evaluation failed on nominated node",
-			"pod", klog.KObj(c.pod), "node", klog.KRef("", c.pod.Status.NominatedNodeName))
+			"pod", klog.KObj(s.pod), "node", klog.KRef("", s.pod.Status.NominatedNodeName))
 		return nil
 	}
 	return feasible
 }
 
-func (c *scalarAttempt) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
-	node, err := c.cfg.Snapshot.NodeInfos().Get(c.pod.Status.NominatedNodeName)
+func (s *scalarAttempt) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
+	node, err := s.cfg.Snapshot.NodeInfos().Get(s.pod.Status.NominatedNodeName)
 	if err != nil {
 		return nil, err
 	}
-	feasible, err := c.findNodesThatPassFilters(ctx, []fwk.NodeInfo{node})
+	feasible, err := s.findNodesThatPassFilters(ctx, []fwk.NodeInfo{node})
 	if err != nil {
 		return nil, err
 	}
-	return c.findNodesThatPassExtenders(ctx, feasible)
+	return s.findNodesThatPassExtenders(ctx, feasible)
 }
 
 // findNodesThatPassFilters runs the Filter plugins on the nodes, in parallel and starting where the
 // last cycle stopped, until enough of them fit. It records the nodes that do not fit in the
 // diagnosis.
-func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+func (s *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.numFeasibleNodesToFind(len(nodes)))}
+	search := filtering{scalarAttempt: s, nodes: nodes, wanted: int32(s.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
-	if c.cfg.Reproducible {
+	if s.cfg.Reproducible {
 		search.passed = make([]bool, len(nodes))
 	}
-	if !c.Framework.HasFilterPlugins() {
+	if !s.Framework.HasFilterPlugins() {
 		for i := range search.feasible {
 			search.feasible[i] = search.node(i)
 		}

@@ -48,7 +48,7 @@ func (a *alike) agree(pod *corev1.Pod) int {
 			a.t.Fatalf("the reason is %q", fast.reason)
 		}
 		scalar := a.ours.newScalar(request{a.profile, schedframework.NewCycleState(), pod})
-		if _, err := scalar.schedule(a.ctx); err != nil {
+		if _, err := scalar.decide(a.ctx); err != nil {
 			a.t.Fatal(err)
 		}
 		if err := a.ours.compare(a.ctx, fast.Attempt, scalar, nil); err != nil {

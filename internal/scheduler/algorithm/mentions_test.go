@@ -245,7 +245,7 @@ func (s *labelScene) look(pod *corev1.Pod) outcome {
 	s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
 	fast := s.ours.tryFast(s.ctx, *s.profile, schedframework.NewCycleState(), pod)
 	scalar := s.ours.newScalar(request{*s.profile, schedframework.NewCycleState(), pod})
-	_, err := scalar.schedule(s.ctx)
+	_, err := scalar.decide(s.ctx)
 	if fast.reason == fastpath.None || fast.reason == fastpath.NoFit {
 		err = s.ours.compare(s.ctx, fast.Attempt, scalar, err)
 	}

@@ -41,7 +41,7 @@ type oracle struct {
 	factory   informers.SharedInformerFactory
 	snapshot  *schedcache.Snapshot
 
-	ours    *Algorithm
+	ours    *Decider
 	profile Params
 
 	checkAllFilters bool
@@ -230,5 +230,5 @@ func (o *oracle) upstreamDecision(pod *corev1.Pod) (scheduler.ScheduleResult, er
 // ourDecision returns livesched's decision.
 func (o *oracle) ourDecision(pod *corev1.Pod) (Decision, error) {
 	o.oursSaw.nodes = nil
-	return o.ours.Schedule(o.ctx, o.profile, schedframework.NewCycleState(), pod)
+	return o.ours.Decide(o.ctx, o.profile, schedframework.NewCycleState(), pod)
 }

@@ -20,17 +20,17 @@ type outcome struct {
 }
 
 // tryFast decides on the fast path, and takes a node if the pod fits one.
-func (a *Algorithm) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
-	if a.cfg.Engine == nil {
+func (d *Decider) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
+	if d.cfg.Engine == nil {
 		return outcome{reason: "off"}
 	}
 	r := request{p, state, pod}
-	if reason := a.reasonForScalarPath(r); reason != fastpath.None {
+	if reason := d.reasonForScalarPath(r); reason != fastpath.None {
 		return outcome{reason: reason}
 	}
-	o := outcome{Attempt: a.decideFast(ctx, r)}
+	o := outcome{Attempt: d.attemptFast(ctx, r)}
 	if fit, ok := o.Fit(); ok {
-		o.Placement, _ = a.take(ctx, fit)
+		o.Placement, _ = d.take(ctx, fit)
 	}
 	o.reason = o.Attempt.Reason()
 	return o

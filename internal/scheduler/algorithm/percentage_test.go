@@ -52,7 +52,7 @@ func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 	w, ordinary, opaque := sampled(t, nodes)
 	schedule := func(p Params, pod *corev1.Pod) Decision {
 		t.Helper()
-		decision, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+		decision, err := w.ours.Decide(w.ctx, p, schedframework.NewCycleState(), pod)
 		w.must(err)
 		return decision
 	}
@@ -84,7 +84,7 @@ func TestVerifyUsesAllNodesWhateverThePercentage(t *testing.T) {
 	for i := range 20 {
 		for _, p := range []Params{ordinary, opaque} {
 			pod := podOfWhim(i)
-			result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+			result, err := w.ours.Decide(w.ctx, p, schedframework.NewCycleState(), pod)
 			w.must(err)
 			if result.EvaluatedNodes != nodes {
 				t.Fatalf("%d nodes were looked at", result.EvaluatedNodes)
@@ -114,7 +114,7 @@ func TestDecisionsThatRunPluginsAreCounted(t *testing.T) {
 		counter := metrics.Decisions.WithLabelValues(metrics.PathFast, reason)
 		before := testutil.ToFloat64(counter)
 		test.pod.UID = types.UID(fmt.Sprint("counted-", reason))
-		if _, err := w.ours.Schedule(w.ctx, test.profile, schedframework.NewCycleState(), test.pod); err != nil {
+		if _, err := w.ours.Decide(w.ctx, test.profile, schedframework.NewCycleState(), test.pod); err != nil {
 			t.Fatal(err)
 		}
 		if n := testutil.ToFloat64(counter) - before; n != 1 {

@@ -38,7 +38,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// world is a cluster in livesched's cache that changes at random, and an Algorithm with a fast path
+// world is a cluster in livesched's cache that changes at random, and a Decider with a fast path
 // that decides in it.
 type world struct {
 	*generator
@@ -47,7 +47,7 @@ type world struct {
 	handle   handle
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
-	ours     *Algorithm
+	ours     *Decider
 	profiles []Params
 	// noTrackers leaves PodTopologySpread and InterPodAffinity to the scalar path.
 	noTrackers bool
@@ -663,7 +663,7 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 		forScalar = state // the fast path has left it as new
 	}
 	scalar := w.ours.newScalar(request{p, forScalar, pod})
-	want, err := scalar.schedule(w.ctx)
+	want, err := scalar.decide(w.ctx)
 	if reason == fastpath.NoFit {
 		unfit, _ := fast.Unfit()
 		known, examined := unfit.Explained(), fast.Examined()

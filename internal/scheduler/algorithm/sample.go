@@ -3,6 +3,12 @@
 
 package algorithm
 
+import (
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
 // minFeasibleNodesToFind is the minimum number of nodes that are scored, if that many fit, whatever
 // the percentage. The number is kube-scheduler's.
 const minFeasibleNodesToFind = 100
@@ -10,7 +16,9 @@ const minFeasibleNodesToFind = 100
 // numFeasibleNodesToFind returns the number of feasible nodes that is enough, for a number of
 // nodes.
 func (p *Params) numFeasibleNodesToFind(nodes int) int {
-	if !p.hasExtenderFilter() && !p.hasScoring() {
+	// An extender may refuse nodes later, and there must be nodes to choose from by their scores.
+	if !p.Framework.HasScorePlugins() && !slices.ContainsFunc(p.Extenders, fwk.Extender.IsFilter) &&
+		!slices.ContainsFunc(p.Extenders, fwk.Extender.IsPrioritizer) {
 		return 1
 	}
 	percentage := int(p.PercentageOfNodesToScore)
@@ -18,27 +26,4 @@ func (p *Params) numFeasibleNodesToFind(nodes int) int {
 		return nodes
 	}
 	return max(nodes*percentage/100, minFeasibleNodesToFind)
-}
-
-// hasExtenderFilter reports whether an extender may refuse nodes later.
-func (p *Params) hasExtenderFilter() bool {
-	for _, extender := range p.Extenders {
-		if extender.IsFilter() {
-			return true
-		}
-	}
-	return false
-}
-
-// hasScoring reports whether nodes are scored, so that the number to choose from matters.
-func (p *Params) hasScoring() bool {
-	if p.Framework.HasScorePlugins() {
-		return true
-	}
-	for _, extender := range p.Extenders {
-		if extender.IsPrioritizer() {
-			return true
-		}
-	}
-	return false
 }

@@ -12,65 +12,65 @@ import (
 
 // scalarAttempt is one decision on the scalar path.
 type scalarAttempt struct {
-	*Algorithm
+	*Decider
 	request
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
 
-	// feasible and scores are the outcome of schedule: the nodes that the pod fits and, if there
+	// feasible and scores are the outcome of decide: the nodes that the pod fits and, if there
 	// are several, their scores.
 	feasible []fwk.NodeInfo
 	scores   []fwk.NodePluginScores
 }
 
 // newScalar starts a decision on the scalar path.
-func (a *Algorithm) newScalar(r request) *scalarAttempt {
-	return &scalarAttempt{Algorithm: a, request: r}
+func (d *Decider) newScalar(r request) *scalarAttempt {
+	return &scalarAttempt{Decider: d, request: r}
 }
 
-// schedule decides on the scalar path.
-func (c *scalarAttempt) schedule(ctx context.Context) (Decision, error) {
-	allNodes, err := c.cfg.Snapshot.NodeInfos().List()
+// decide decides on the scalar path.
+func (s *scalarAttempt) decide(ctx context.Context) (Decision, error) {
+	allNodes, err := s.cfg.Snapshot.NodeInfos().List()
 	if err != nil {
 		return Decision{}, err
 	}
 	if len(allNodes) == 0 {
 		return Decision{}, ErrNoNodesAvailable
 	}
-	c.allNodes = allNodes
-	c.feasible, err = c.findNodesThatFit(ctx)
+	s.allNodes = allNodes
+	s.feasible, err = s.findNodesThatFit(ctx)
 	if err != nil {
 		return Decision{}, err
 	}
-	result := Result{EvaluatedNodes: len(c.feasible) + c.diagnosis.NodeToStatus.Len(), FeasibleNodes: len(c.feasible)}
-	switch len(c.feasible) {
+	result := Result{EvaluatedNodes: len(s.feasible) + s.diagnosis.NodeToStatus.Len(), FeasibleNodes: len(s.feasible)}
+	switch len(s.feasible) {
 	case 0:
-		return Decision{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
+		return Decision{}, &schedframework.FitError{Pod: s.pod, NumAllNodes: len(allNodes), Diagnosis: s.diagnosis}
 	case 1:
-		result.SuggestedHost, result.TiedNodes = c.feasible[0].Node().Name, 1
+		result.SuggestedHost, result.TiedNodes = s.feasible[0].Node().Name, 1
 		return Decision{Result: result}, nil
 	}
-	c.scores, err = c.prioritize(ctx, c.feasible)
+	s.scores, err = s.prioritize(ctx, s.feasible)
 	if err != nil {
 		return Decision{}, err
 	}
-	chosen, tied := c.selectHost()
+	chosen, tied := s.selectHost()
 	result.SuggestedHost, result.Total, result.TiedNodes = chosen.Name, chosen.TotalScore, tied
-	return Decision{Result: result, scores: c.scores}, nil
+	return Decision{Result: result, scores: s.scores}, nil
 }
 
 // selectHost returns the node with the highest total, or chooses one of those that share it. tied
 // is their number.
-func (c *scalarAttempt) selectHost() (chosen *fwk.NodePluginScores, tied int) {
+func (s *scalarAttempt) selectHost() (chosen *fwk.NodePluginScores, tied int) {
 	var best []int
-	for i := range c.scores {
+	for i := range s.scores {
 		switch {
-		case len(best) == 0 || c.scores[i].TotalScore > c.scores[best[0]].TotalScore:
+		case len(best) == 0 || s.scores[i].TotalScore > s.scores[best[0]].TotalScore:
 			best = append(best[:0], i)
-		case c.scores[i].TotalScore == c.scores[best[0]].TotalScore:
+		case s.scores[i].TotalScore == s.scores[best[0]].TotalScore:
 			best = append(best, i)
 		}
 	}
-	drawn := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
-	return &c.scores[best[drawn]], len(best)
+	drawn := s.draw(len(best), func(i int) int { return len(s.feasible[best[i]].GetPods()) })
+	return &s.scores[best[drawn]], len(best)
 }

@@ -12,29 +12,29 @@ import (
 
 // prioritize scores the nodes with the Score plugins and the extenders, and
 // returns the scores in the order of nodes. Without either, all nodes are equal.
-func (c *scalarAttempt) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
-	framework := c.Framework
-	if len(c.Extenders) == 0 && !framework.HasScorePlugins() {
+func (s *scalarAttempt) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
+	framework := s.Framework
+	if len(s.Extenders) == 0 && !framework.HasScorePlugins() {
 		scores := make([]fwk.NodePluginScores, len(nodes))
 		for i, node := range nodes {
 			scores[i].Name = node.Node().Name
 		}
 		return scores, nil
 	}
-	if status := framework.RunPreScorePlugins(ctx, c.state, c.pod, nodes); !status.IsSuccess() {
+	if status := framework.RunPreScorePlugins(ctx, s.state, s.pod, nodes); !status.IsSuccess() {
 		return nil, status.AsError()
 	}
-	scores, status := framework.RunScorePlugins(ctx, c.state, c.pod, nodes)
+	scores, status := framework.RunScorePlugins(ctx, s.state, s.pod, nodes)
 	if !status.IsSuccess() {
 		return nil, status.AsError()
 	}
-	c.addExtenderScores(ctx, nodes, scores)
-	c.logScores(ctx, scores)
+	s.addExtenderScores(ctx, nodes, scores)
+	s.logScores(ctx, scores)
 	return scores, nil
 }
 
 // logScores logs the composition of every node's total at verbosity 10.
-func (c *scalarAttempt) logScores(ctx context.Context, scores []fwk.NodePluginScores) {
+func (s *scalarAttempt) logScores(ctx context.Context, scores []fwk.NodePluginScores) {
 	logger := klog.FromContext(ctx).V(10)
 	if !logger.Enabled() {
 		return
@@ -42,9 +42,9 @@ func (c *scalarAttempt) logScores(ctx context.Context, scores []fwk.NodePluginSc
 	for _, node := range scores {
 		for _, score := range node.Scores {
 			logger.Info("Plugin or extender scored node for pod",
-				"pod", klog.KObj(c.pod), "node", node.Name, "by", score.Name, "score", score.Score)
+				"pod", klog.KObj(s.pod), "node", node.Name, "by", score.Name, "score", score.Score)
 		}
 		logger.Info("Calculated node's final score for pod",
-			"pod", klog.KObj(c.pod), "node", node.Name, "score", node.TotalScore)
+			"pod", klog.KObj(s.pod), "node", node.Name, "score", node.TotalScore)
 	}
 }

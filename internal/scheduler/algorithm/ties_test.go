@@ -68,7 +68,7 @@ func TestEqualPodsSpreadOverEqualNodes(t *testing.T) {
 }
 
 func TestNotAllOfManyEqualNodesAreExamined(t *testing.T) {
-	s := &Algorithm{cfg: Config{IntN: func(n int) int { return n - 1 }}}
+	s := &Decider{cfg: Config{IntN: func(n int) int { return n - 1 }}}
 	for pods, want := range map[int]int{1: draws, 0: 1} {
 		looked := 0
 		s.draw(10*draws, func(int) int {

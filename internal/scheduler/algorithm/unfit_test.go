@@ -51,7 +51,7 @@ func (a *alike) refused(like *corev1.Pod) refusal {
 	a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
 	state := schedframework.NewCycleState()
 	pod := a.another(like)
-	_, err := a.ours.Schedule(a.ctx, a.profile, state, pod)
+	_, err := a.ours.Decide(a.ctx, a.profile, state, pod)
 	var fitError *schedframework.FitError
 	if !errors.As(err, &fitError) || fitError.Pod != pod {
 		a.t.Fatalf("got %v, want an error that says why the pod fits nowhere", err)
@@ -233,14 +233,14 @@ func TestRejectionsByLaterNominatedPodsAreNotCached(t *testing.T) {
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
-	unfit, ok := w.ours.decideFast(w.ctx, request{w.profile, schedframework.NewCycleState(), pod}).Unfit()
+	unfit, ok := w.ours.attemptFast(w.ctx, request{w.profile, schedframework.NewCycleState(), pod}).Unfit()
 	if !ok {
 		t.Fatal("the pod fits")
 	}
 	// In between, a pod is nominated for a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	state := schedframework.NewCycleState()
-	_, err := w.ours.newScalar(request{w.profile, state, pod}).schedule(w.ctx)
+	_, err := w.ours.newScalar(request{w.profile, state, pod}).decide(w.ctx)
 	keepExplanation(w.ctx, unfit, state, err)
 	if unfit.Explained() {
 		t.Error("what was said with regard to the nominated pod is kept")

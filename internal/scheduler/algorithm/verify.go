@@ -18,33 +18,33 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// scheduleBoth decides on both paths and compares them (--fast-path=verify). The decision of the
+// decideBoth decides on both paths and compares them (--fast-path=verify). The decision of the
 // scalar path is used. Both evaluate all nodes, whatever the percentage: two searches that end
 // early may find different nodes.
-func (a *Algorithm) scheduleBoth(ctx context.Context, r request) (Decision, error) {
+func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	all := r
 	all.PercentageOfNodesToScore, all.state = 100, schedframework.NewCycleState()
-	attempt := a.decideFast(ctx, all)
+	attempt := d.attemptFast(ctx, all)
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {
-		placement, placed = a.take(ctx, fit)
+		placement, placed = d.take(ctx, fit)
 	}
 	if placed {
-		a.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
+		d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 		r.PercentageOfNodesToScore = 100
 	} else {
-		a.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
+		d.cfg.Engine.Count(metrics.PathScalar, attempt.Reason())
 	}
-	scalar := a.newScalar(r)
-	decision, err := scalar.schedule(ctx)
+	scalar := d.newScalar(r)
+	decision, err := scalar.decide(ctx)
 	if ctx.Err() != nil || attempt.NominationsChanged() {
 		return decision, err
 	}
 	if placed && err == nil {
 		decision.Class = placement.Class
 	}
-	if difference := a.compare(ctx, attempt, scalar, err); difference != nil {
+	if difference := d.compare(ctx, attempt, scalar, err); difference != nil {
 		metrics.FastPathDifferences.Inc()
 		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(r.pod),
 			"fast", placement.NodeName, "scalar", decision.SuggestedHost)
@@ -57,7 +57,7 @@ func (a *Algorithm) scheduleBoth(ctx context.Context, r request) (Decision, erro
 
 // compare returns an error if an attempt on the fast path differs from one on the scalar path,
 // which has ended with err. An attempt that leaves the pod to the scalar path does not differ.
-func (a *Algorithm) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
+func (d *Decider) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
 	if unfit, ok := attempt.Unfit(); ok {
 		return compareUnfit(ctx, unfit, scalar, err)
 	}
@@ -137,16 +137,16 @@ func byPlugin(node *fwk.NodePluginScores) map[string]int64 {
 }
 
 // best returns the names of the nodes with the highest total.
-func (c *scalarAttempt) best() sets.Set[string] {
+func (s *scalarAttempt) best() sets.Set[string] {
 	best := sets.New[string]()
-	if c.scores == nil {
-		return best.Insert(c.feasible[0].Node().Name)
+	if s.scores == nil {
+		return best.Insert(s.feasible[0].Node().Name)
 	}
-	highest := c.scores[0].TotalScore
-	for _, node := range c.scores {
+	highest := s.scores[0].TotalScore
+	for _, node := range s.scores {
 		highest = max(highest, node.TotalScore)
 	}
-	for _, node := range c.scores {
+	for _, node := range s.scores {
 		if node.TotalScore == highest {
 			best.Insert(node.Name)
 		}

@@ -102,8 +102,8 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 		c.Barrier.drop(status.AsError())
 		return status, unbound
 	}
-	if err := b.awaitGroup(ctx, c); err != nil {
-		return fwk.AsStatus(err), unbound
+	if status := b.awaitGroup(ctx, c); !status.IsSuccess() {
+		return status, unbound
 	}
 	status, became := b.attempt(ctx, c)
 	switch {
@@ -139,20 +139,26 @@ func (b *Binder) prepare(ctx context.Context, c *Cycle) *fwk.Status {
 
 // awaitGroup waits at the barrier of the pod's group. In the meantime, a preemptor may cancel the
 // pod, as in PreBind.
-func (b *Binder) awaitGroup(ctx context.Context, c *Cycle) error {
+func (b *Binder) awaitGroup(ctx context.Context, c *Cycle) *fwk.Status {
 	if c.Barrier == nil {
 		return nil
 	}
+	return b.cancellable(ctx, c, func(ctx context.Context) *fwk.Status { return fwk.AsStatus(c.Barrier.pass(ctx, c.Pod.Pod)) })
+}
+
+// cancellable calls a function, during which a preemptor may cancel the pod: then the context of
+// the function ends, and the status is its cause, even if the function succeeds.
+func (b *Binder) cancellable(ctx context.Context, c *Cycle, do func(context.Context) *fwk.Status) *fwk.Status {
 	uid := c.Pod.Pod.UID
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b.PodsInPreBind.Add(uid, cancel)
 	defer b.PodsInPreBind.Remove(uid)
-	if err := c.Barrier.pass(ctx, c.Pod.Pod); err != nil {
-		return err
+	if status := do(ctx); !status.IsSuccess() {
+		return status
 	}
 	if p := b.PodsInPreBind.Get(uid); p != nil && !p.MarkPrebound() {
-		return context.Cause(ctx)
+		return fwk.AsStatus(context.Cause(ctx))
 	}
 	return nil
 }
@@ -184,21 +190,13 @@ func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 
 // preBind runs the PreBind plugins. While they work, a preemptor may cancel the pod.
 func (b *Binder) preBind(ctx context.Context, c *Cycle, preFlight *fwk.Status) *fwk.Status {
-	uid := c.Pod.Pod.UID
-	if !preFlight.IsSuccess() {
+	run := func(ctx context.Context) *fwk.Status {
 		return c.Framework.RunPreBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	b.PodsInPreBind.Add(uid, cancel)
-	defer b.PodsInPreBind.Remove(uid)
-	if status := c.Framework.RunPreBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName); !status.IsSuccess() {
-		return status
+	if !preFlight.IsSuccess() {
+		return run(ctx)
 	}
-	if p := b.PodsInPreBind.Get(uid); p != nil && !p.MarkPrebound() {
-		return fwk.AsStatus(context.Cause(ctx))
-	}
-	return nil
+	return b.cancellable(ctx, c, run)
 }
 
 // bound reports success.

@@ -165,14 +165,14 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		},
 		"a nomination of a deleted pod": {
 			change: func(w *world) {
-				w.queue.AddNominatedPod(quiet, &schedframework.PodInfo{Pod: newPod("gone", "")},
+				w.queue.Nominator().AddNominatedPod(quiet, &schedframework.PodInfo{Pod: newPod("gone", "")},
 					&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 			},
 			want: podDiffers(NominationRedundant, "gone", "it is promised node n1, the API server does not have it"),
 		},
 		"a nomination of a pod that was bound": {
 			change: func(w *world) {
-				w.queue.AddNominatedPod(quiet, &schedframework.PodInfo{Pod: newPod("bound", "")},
+				w.queue.Nominator().AddNominatedPod(quiet, &schedframework.PodInfo{Pod: newPod("bound", "")},
 					&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n2"})
 			},
 			want: podDiffers(NominationRedundant, "bound", "it is promised node n2, the API server has it on node n1"),

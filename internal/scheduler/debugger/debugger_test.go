@@ -25,8 +25,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
-	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // debugged is a debugger of a world.

@@ -11,7 +11,7 @@
 //	        v                                                    v
 //	kube-scheduler                                         livesched
 //	scheduler.New, ScheduleOne                             resolve.Objects, profile.Builder.Build,
-//	its cache, queue, snapshot, framework                  cache, snapshot, queue, algorithm.Schedule, PostFilter
+//	its cache, queue, snapshot, framework                  cache, snapshot, queue, algorithm.Decide, PostFilter
 //	        |                                                    |
 //	        +---- nodes that fit, scores, refusals, message, ----+
 //	             preemption (dry runs, candidates, choice, API calls)

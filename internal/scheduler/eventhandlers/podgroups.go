@@ -58,25 +58,25 @@ type groupHandlers struct {
 }
 
 // read takes over a PodGroup of scheduler-plugins.
-func (h *groupHandlers) read(object *unstructured.Unstructured) {
+func (g *groupHandlers) read(object *unstructured.Unstructured) {
 	group, err := podgroup.FromObject(object)
 	if err != nil { // the schema of the CRD does not allow this
 		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
 		return
 	}
-	h.changed(group)
+	g.changed(group)
 }
 
-func (h *groupHandlers) changed(group podgroup.Group) {
-	if h.groups.SetGroup(group) {
-		h.queue.RetryGroup(eventLogger(), group.Key)
+func (g *groupHandlers) changed(group podgroup.Group) {
+	if g.groups.SetGroup(group) {
+		g.queue.RetryGroup(eventLogger(), group.Key)
 	}
-	h.queue.GroupChanged(eventLogger(), group.Key)
+	g.queue.GroupChanged(eventLogger(), group.Key)
 }
 
-func (h *groupHandlers) deleted(key podgroup.Key) {
-	h.groups.DeleteGroup(key)
-	h.queue.GroupChanged(eventLogger(), key) // the pods that its gate holds wait for something else now
+func (g *groupHandlers) deleted(key podgroup.Key) {
+	g.groups.DeleteGroup(key)
+	g.queue.GroupChanged(eventLogger(), key) // the pods that its gate holds wait for something else now
 }
 
 // groupMemberAssigned records that a pod of a group has a node: the group may need fewer others

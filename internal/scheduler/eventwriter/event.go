@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // reasonScheduled is the reason of kube-scheduler's Event about a bound pod.
@@ -20,33 +19,24 @@ const reasonScheduled = "Scheduled"
 // reporter is the reporting controller and instance of an Event.
 type reporter struct{ controller, instance string }
 
-// eventKey identifies a series: Events with the same key belong to one.
-type eventKey struct {
+// occurrence is what is recorded. related is the zero value if there is no such object.
+type occurrence struct {
 	reporter                        reporter
 	eventType, reason, action, note string
-	regarding, related              objectKey
+	regarding, related              corev1.ObjectReference
 }
 
-// objectKey identifies an object in all its versions.
-type objectKey struct {
-	kind, apiVersion, namespace, name, fieldPath string
-	uid                                          types.UID
-}
-
-func keyOf(r *corev1.ObjectReference) objectKey {
-	if r == nil {
-		return objectKey{}
-	}
-	return objectKey{kind: r.Kind, apiVersion: r.APIVersion, namespace: r.Namespace, name: r.Name, fieldPath: r.FieldPath, uid: r.UID}
+// key identifies the series of an occurrence: what is the same except for the versions of objects
+// belongs to one.
+func (o occurrence) key() occurrence {
+	o.regarding.ResourceVersion, o.related.ResourceVersion = "", ""
+	return o
 }
 
 // event is an Event with all its occurrences. The fields above the blank line are immutable;
 // queue.mu guards the others.
 type event struct {
-	reporter                        reporter
-	eventType, reason, action, note string
-	regarding                       corev1.ObjectReference
-	related                         *corev1.ObjectReference
+	occurrence
 	// name is the name of the API object, first the time of the first occurrence.
 	name  string
 	first time.Time
@@ -73,13 +63,6 @@ func (e *event) deferrable() bool {
 	return e.reason == reasonScheduled && e.eventType == corev1.EventTypeNormal
 }
 
-func (e *event) key() eventKey {
-	return eventKey{
-		reporter: e.reporter, eventType: e.eventType, reason: e.reason, action: e.action, note: e.note,
-		regarding: keyOf(&e.regarding), related: keyOf(e.related),
-	}
-}
-
 // namespace returns the namespace of the Event: that of its object, or default for an object
 // without one.
 func (e *event) namespace() string {
@@ -88,7 +71,7 @@ func (e *event) namespace() string {
 
 // object returns the API object. count and last are those of the task.
 func (e *event) object(count int32, last time.Time) *eventsv1.Event {
-	return &eventsv1.Event{
+	object := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: e.name, Namespace: e.namespace()},
 		EventTime:           metav1.NewMicroTime(e.first),
 		Series:              seriesOf(count, last),
@@ -97,10 +80,13 @@ func (e *event) object(count int32, last time.Time) *eventsv1.Event {
 		Action:              e.action,
 		Reason:              e.reason,
 		Regarding:           e.regarding,
-		Related:             e.related,
 		Note:                e.note,
 		Type:                e.eventType,
 	}
+	if e.related != (corev1.ObjectReference{}) {
+		object.Related = &e.related
+	}
+	return object
 }
 
 // seriesOf returns nil for a single occurrence, as the API requires.

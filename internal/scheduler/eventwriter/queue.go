@@ -4,6 +4,7 @@
 package eventwriter
 
 import (
+	"container/list"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ const (
 // queue holds the Events that are not written yet, and the series that may continue.
 //
 // Recorders add to it from any goroutine, with any locks held. So it calls no other code while it
-// holds its own lock. Workers take from it, and Writer.watchBusy reports to it when the scheduler
+// holds its own lock. Workers take from it, and Writer.reportIdle reports to it when the scheduler
 // is idle.
 //
 // Methods that need mu held end in Locked.
@@ -34,11 +35,11 @@ type queue struct {
 	mu sync.Mutex // guards the fields below
 	// ready is signalled when there may be an Event to take, and when the queue closes.
 	ready sync.Cond
-	// hasDeferred is signalled when there are deferred Events, for watchBusy, and when the queue
+	// hasDeferred is signalled when there are deferred Events, for reportIdle, and when the queue
 	// closes.
 	hasDeferred sync.Cond
 
-	urgent, deferred fifo
+	urgent, deferred list.List // of *event
 	series           seriesCache
 	// idle means that deferred Events may be written, as no pods wait for the API server. It is
 	// maintained only while there are deferred Events.
@@ -96,13 +97,13 @@ func (q *queue) newNameLocked(e *event) string {
 }
 
 // pushLocked appends an Event to urgent or deferred, unless that is full.
-func (q *queue) pushLocked(f *fifo, limit int, e *event) bool {
-	if f.len() >= limit {
+func (q *queue) pushLocked(to *list.List, limit int, e *event) bool {
+	if to.Len() >= limit {
 		metrics.EventsLost.WithLabelValues(metrics.EventLostFull).Inc()
 		return false
 	}
 	e.pending, e.pendingSince = true, e.last
-	f.pushBack(e)
+	to.PushBack(e)
 	q.signalLocked()
 	return true
 }
@@ -125,10 +126,10 @@ func (q *queue) queueCountLocked(e *event) {
 	}
 }
 
-// signalLocked wakes a worker, and watchBusy if there are deferred Events.
+// signalLocked wakes a worker, and reportIdle if there are deferred Events.
 func (q *queue) signalLocked() {
 	q.ready.Signal()
-	if q.deferred.len() > 0 {
+	if q.deferred.Len() > 0 {
 		q.hasDeferred.Signal()
 	}
 }
@@ -148,12 +149,12 @@ func (q *queue) take() (task, bool) {
 	for {
 		if e := q.nextLocked(); e != nil {
 			q.inFlight++
-			if q.urgent.len() > 0 || q.deferred.len() > 0 {
+			if q.urgent.Len() > 0 || q.deferred.Len() > 0 {
 				q.ready.Signal() // one signal may be for several Events
 			}
 			return task{event: e, count: e.count, written: e.written, last: e.last}, true
 		}
-		if q.closed && q.inFlight == 0 && q.urgent.len() == 0 && q.deferred.len() == 0 {
+		if q.closed && q.inFlight+q.urgent.Len()+q.deferred.Len() == 0 {
 			q.ready.Broadcast()
 			return task{}, false
 		}
@@ -167,21 +168,20 @@ func (q *queue) nextLocked() *event {
 	if now.Before(q.pausedUntil) || q.probing && q.inFlight > 0 {
 		return nil
 	}
-	if e := q.urgent.popFront(); e != nil {
-		return e
+	if first := q.urgent.Front(); first != nil {
+		return q.urgent.Remove(first).(*event)
 	}
-	e := q.deferred.front()
-	if e == nil {
+	first := q.deferred.Front()
+	if first == nil {
 		return nil
 	}
-	if wait := !q.idle && !q.flushing && q.deferred.len() < highWater; wait && now.Sub(e.pendingSince) < maxDelay {
+	if wait := !q.idle && !q.flushing && q.deferred.Len() < highWater; wait && now.Sub(first.Value.(*event).pendingSince) < maxDelay {
 		return nil
 	}
-	q.deferred.popFront()
-	if q.deferred.len() == 0 {
+	if q.deferred.Len() == 1 {
 		q.idle = false
 	}
-	return e
+	return q.deferred.Remove(first).(*event)
 }
 
 // done ends a task: its Event was written or, if written is false, refused or given up.
@@ -215,9 +215,9 @@ func (q *queue) retry(t task, pause time.Duration) {
 	t.event.tries++
 	q.probing = true
 	if t.deferrable() || t.written > 0 {
-		q.deferred.pushFront(t.event)
+		q.deferred.PushFront(t.event)
 	} else {
-		q.urgent.pushFront(t.event)
+		q.urgent.PushFront(t.event)
 	}
 	if until := time.Now().Add(pause); until.After(q.pausedUntil) {
 		q.pausedUntil = until
@@ -254,14 +254,14 @@ func (q *queue) close() {
 func (q *queue) pending() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.urgent.len() + q.deferred.len() + q.inFlight
+	return q.urgent.Len() + q.deferred.Len() + q.inFlight
 }
 
 // awaitDeferred waits until there are deferred Events. It returns false when the queue is closed.
 func (q *queue) awaitDeferred() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.deferred.len() == 0 && !q.closed {
+	for q.deferred.Len() == 0 && !q.closed {
 		q.hasDeferred.Wait()
 	}
 	return !q.closed
@@ -272,7 +272,7 @@ func (q *queue) awaitDeferred() bool {
 func (q *queue) setIdle(idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.idle = idle && q.deferred.len() > 0
+	q.idle = idle && q.deferred.Len() > 0
 	// The first deferred Event may also have waited for maxDelay.
 	q.ready.Signal()
 }

@@ -52,12 +52,13 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 		r.logger.Error(nil, "Could not record an Event: its type is unknown", "eventType", eventType, "reason", reason)
 		return
 	}
-	e := &event{
-		reporter: r.reporter, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...),
-		regarding: *about, first: now, last: now, count: 1,
-	}
+	e := &event{first: now, last: now, count: 1, occurrence: occurrence{
+		reporter: r.reporter, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...), regarding: *about,
+	}}
 	if related != nil {
-		if e.related, err = reference.GetReference(scheme.Scheme, related); err != nil {
+		if ref, err := reference.GetReference(scheme.Scheme, related); err == nil {
+			e.related = *ref
+		} else {
 			r.logger.V(9).Info("The related object of an Event is not an API object", "err", err)
 		}
 	}

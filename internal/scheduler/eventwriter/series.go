@@ -19,44 +19,44 @@ const (
 
 // seriesCache holds the Events of the last minutes by key. It has no lock: queue.mu guards it.
 type seriesCache struct {
-	events map[eventKey]*list.Element // of *event
+	events map[occurrence]*list.Element // of *event, by key
 	// order sorts the Events by their last occurrence, the latest at the back.
 	order list.List
 }
 
-func (c *seriesCache) init() { c.events = map[eventKey]*list.Element{} }
+func (s *seriesCache) init() { s.events = map[occurrence]*list.Element{} }
 
 // find returns the cached Event of the same series as e, nil if there is none.
-func (c *seriesCache) find(e *event) *event {
-	if element := c.events[e.key()]; element != nil {
+func (s *seriesCache) find(e *event) *event {
+	if element := s.events[e.key()]; element != nil {
 		return element.Value.(*event)
 	}
 	return nil
 }
 
 // add caches a new Event. It returns the one that was dropped to make room, nil if there was room.
-func (c *seriesCache) add(e *event) (forgotten *event) {
-	if c.order.Len() >= maxSeries {
-		forgotten = c.order.Front().Value.(*event)
-		c.forget(forgotten)
+func (s *seriesCache) add(e *event) (forgotten *event) {
+	if s.order.Len() >= maxSeries {
+		forgotten = s.order.Front().Value.(*event)
+		s.forget(forgotten)
 	}
-	c.events[e.key()] = c.order.PushBack(e)
+	s.events[e.key()] = s.order.PushBack(e)
 	e.cached = true
 	return forgotten
 }
 
-func (c *seriesCache) touch(e *event) { c.order.MoveToBack(c.events[e.key()]) }
+func (s *seriesCache) touch(e *event) { s.order.MoveToBack(s.events[e.key()]) }
 
-func (c *seriesCache) forget(e *event) {
+func (s *seriesCache) forget(e *event) {
 	k := e.key()
-	c.order.Remove(c.events[k])
-	delete(c.events, k)
+	s.order.Remove(s.events[k])
+	delete(s.events, k)
 	e.cached = false
 }
 
 // each calls f for all cached Events.
-func (c *seriesCache) each(f func(*event)) {
-	for element := c.order.Front(); element != nil; element = element.Next() {
+func (s *seriesCache) each(f func(*event)) {
+	for element := s.order.Front(); element != nil; element = element.Next() {
 		f(element.Value.(*event))
 	}
 }

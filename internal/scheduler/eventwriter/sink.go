@@ -25,10 +25,10 @@ func NewSink(client typedeventsv1.EventsV1Interface) Sink { return apiSink{clien
 
 type apiSink struct{ client rest.Interface }
 
-func (s apiSink) Create(ctx context.Context, event *eventsv1.Event) error {
-	return s.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
+func (a apiSink) Create(ctx context.Context, event *eventsv1.Event) error {
+	return a.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
 }
 
-func (s apiSink) Patch(ctx context.Context, namespace, name string, patch []byte) error {
-	return s.client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).Do(ctx).Error()
+func (a apiSink) Patch(ctx context.Context, namespace, name string, patch []byte) error {
+	return a.client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).Do(ctx).Error()
 }

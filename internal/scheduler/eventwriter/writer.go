@@ -44,7 +44,7 @@ type Config struct {
 
 // Writer writes the Events of its recorders. Recorders may be used before Start.
 //
-// Between Start and Close it runs a few goroutines: the workers, watchBusy and sweep. FlushNow may
+// Between Start and Close it runs a few goroutines: the workers, reportIdle and sweep. FlushNow may
 // be called from any goroutine.
 type Writer struct {
 	cfg     Config
@@ -74,8 +74,8 @@ func (w *Writer) Start(ctx context.Context) {
 	for range workers {
 		w.running.Go(func() { w.runWorker(ctx) })
 	}
-	w.running.Go(w.watchBusy)
-	w.running.Go(w.sweep)
+	w.running.Go(func() { wait.Until(w.reportIdle, busyInterval, w.stopped) })
+	w.running.Go(func() { wait.Until(func() { w.queue.sweep(time.Now()) }, sweepInterval, w.stopped) })
 }
 
 // FlushNow lets deferred Events be written even while pods are pending: the process is about to
@@ -87,20 +87,14 @@ func (w *Writer) FlushNow() { w.queue.flushNow() }
 func (w *Writer) Close(ctx context.Context) {
 	w.queue.close()
 	close(w.stopped)
-	done := make(chan struct{})
-	go func() {
-		w.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	stop := context.AfterFunc(ctx, func() {
 		w.cancel()
 		if left := w.queue.abandon(); left > 0 {
 			klog.FromContext(ctx).Info("Events were not written in time", "events", left)
 		}
-		<-done
-	}
+	})
+	defer stop()
+	w.running.Wait()
 	w.cancel()
 	w.unregister()
 }
@@ -109,34 +103,18 @@ func (w *Writer) Close(ctx context.Context) {
 func (q *queue) abandon() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	left := q.urgent.len() + q.deferred.len() + q.inFlight
-	q.urgent, q.deferred = fifo{}, fifo{}
+	left := q.urgent.Len() + q.deferred.Len() + q.inFlight
+	q.urgent.Init()
+	q.deferred.Init()
 	metrics.EventsLost.WithLabelValues(metrics.EventLostStopped).Add(float64(left))
 	q.ready.Broadcast()
 	return left
 }
 
-// watchBusy reports to the queue whether the scheduler is idle, while there are deferred Events.
-func (w *Writer) watchBusy() {
-	for w.queue.awaitDeferred() {
+// reportIdle waits for deferred Events, and then tells the queue whether the scheduler is idle.
+func (w *Writer) reportIdle() {
+	if w.queue.awaitDeferred() {
 		w.queue.setIdle(!w.cfg.Busy())
-		select {
-		case <-time.After(busyInterval):
-		case <-w.stopped:
-		}
-	}
-}
-
-func (w *Writer) sweep() {
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case now := <-ticker.C:
-			w.queue.sweep(now)
-		case <-w.stopped:
-			return
-		}
 	}
 }
 

@@ -16,44 +16,44 @@ import (
 
 // Snapshot returns the nodes and pods of the fork, with all changes. It is valid until the next
 // change.
-func (k *Fork) Snapshot() (*cache.Snapshot, error) {
-	if err := k.refresh(); err != nil {
+func (f *Fork) Snapshot() (*cache.Snapshot, error) {
+	if err := f.refresh(); err != nil {
 		return nil, err
 	}
-	return k.snapshot, nil
+	return f.snapshot, nil
 }
 
 // Assumed returns the UIDs of the pods that are assumed: decided, but not yet bound.
-func (k *Fork) Assumed() sets.Set[types.UID] { return k.cache.AssumedPods() }
+func (f *Fork) Assumed() sets.Set[types.UID] { return f.cache.AssumedPods() }
 
 // IsAssumed reports whether a pod is assumed: decided, but not yet bound.
-func (k *Fork) IsAssumed(pod *corev1.Pod) bool {
-	assumed, err := k.cache.IsAssumedPod(pod)
+func (f *Fork) IsAssumed(pod *corev1.Pod) bool {
+	assumed, err := f.cache.IsAssumedPod(pod)
 	return err == nil && assumed
 }
 
 // Pod returns the pod as it is on its node, or nil if it is on none.
-func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod { return k.cache.PodOf(pod.UID) }
+func (f *Fork) Pod(pod *corev1.Pod) *corev1.Pod { return f.cache.PodOf(pod.UID) }
 
 // SetNode adds a node, or replaces the one of the same name. Pods stay on it.
-func (k *Fork) SetNode(node *corev1.Node) { k.cache.AddNode(k.logger, node) }
+func (f *Fork) SetNode(node *corev1.Node) { f.cache.AddNode(f.logger, node) }
 
 // AddNodeLike adds a node like another one, with copies of the pods that stay with it: each
 // new node gets these from the start. All names begin with the prefix. remove takes back what was
 // added, also after an error.
-func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (node *corev1.Node, remove func(), err error) {
+func (f *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (node *corev1.Node, remove func(), err error) {
 	node = like.Node().DeepCopy()
 	node.Name, node.UID = prefix+node.Name, types.UID(prefix+string(node.UID))
 	if _, ok := node.Labels[corev1.LabelHostname]; ok {
 		node.Labels[corev1.LabelHostname] = node.Name
 	}
-	k.SetNode(node)
+	f.SetNode(node)
 	var added []*corev1.Pod
 	remove = func() {
 		for _, pod := range added {
-			_ = k.RemovePod(pod) // it was added
+			_ = f.RemovePod(pod) // it was added
 		}
-		_ = k.RemoveNode(node)
+		_ = f.RemoveNode(node)
 	}
 	for _, info := range like.GetPods() {
 		pod := info.GetPod()
@@ -62,7 +62,7 @@ func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (node *corev1.Node,
 		}
 		pod = pod.DeepCopy()
 		pod.Name, pod.UID, pod.Spec.NodeName = prefix+pod.Name, types.UID(prefix+string(pod.UID)), node.Name
-		if err := k.SetPod(pod); err != nil {
+		if err := f.SetPod(pod); err != nil {
 			return node, remove, err
 		}
 		added = append(added, pod)
@@ -71,44 +71,44 @@ func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (node *corev1.Node,
 }
 
 // RemoveNode removes a node. Its pods come back with it.
-func (k *Fork) RemoveNode(node *corev1.Node) error { return k.cache.RemoveNode(k.logger, node) }
+func (f *Fork) RemoveNode(node *corev1.Node) error { return f.cache.RemoveNode(f.logger, node) }
 
 // SetPod adds a pod to the node that its spec names, or replaces it.
-func (k *Fork) SetPod(pod *corev1.Pod) error { return k.cache.AddPod(k.logger, pod) }
+func (f *Fork) SetPod(pod *corev1.Pod) error { return f.cache.AddPod(f.logger, pod) }
 
 // RemovePod takes a pod off its node. Its volumes stay bound and its claims allocated, as they do
 // when a pod has only just ended.
-func (k *Fork) RemovePod(pod *corev1.Pod) error { return k.cache.RemovePod(k.logger, pod) }
+func (f *Fork) RemovePod(pod *corev1.Pod) error { return f.cache.RemovePod(f.logger, pod) }
 
 // Empty takes all pods off all nodes, and all nominations from nodes, until restore is called.
-func (k *Fork) Empty() (restore func(), err error) {
-	nodes, err := k.snapshot.NodeInfos().List()
+func (f *Fork) Empty() (restore func(), err error) {
+	nodes, err := f.snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
-	full, empty := k.cache, cache.New()
+	full, empty := f.cache, cache.New()
 	for _, node := range nodes {
-		empty.AddNode(k.logger, node.Node())
+		empty.AddNode(f.logger, node.Node())
 	}
-	nominateAgain := k.nominator.Suspend()
-	k.cache = empty
+	nominateAgain := f.nominator.Suspend()
+	f.cache = empty
 	return func() {
-		k.cache = full
+		f.cache = full
 		nominateAgain()
 	}, nil
 }
 
 // SuspendNominations takes all nominations from nodes, until restore is called.
-func (k *Fork) SuspendNominations() (restore func()) { return k.nominator.Suspend() }
+func (f *Fork) SuspendNominations() (restore func()) { return f.nominator.Suspend() }
 
 // nominate nominates a pod to a node, if there is one.
-func (k *Fork) nominate(pod *corev1.Pod, node string) {
+func (f *Fork) nominate(pod *corev1.Pod, node string) {
 	if node == "" {
 		return
 	}
 	info, err := schedframework.NewPodInfo(pod)
 	if err != nil {
-		k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+		f.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
 	}
-	k.nominator.AddNominatedPod(k.logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	f.nominator.AddNominatedPod(f.logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }

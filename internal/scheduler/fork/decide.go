@@ -32,22 +32,22 @@ type Decision struct {
 // Decide decides a pod as the scheduling loop would, on the scalar path and without preemption. If
 // the pod fits no node, the error is a *schedframework.FitError, and the decision has the
 // diagnosis.
-func (k *Fork) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
-	return k.decide(ctx, p, pod, p.Config.PercentageOfNodesToScore)
+func (f *Fork) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	return f.decide(ctx, p, pod, p.Config.PercentageOfNodesToScore)
 }
 
 // DecideAmongAll is Decide that scores all nodes that the pod fits, whatever the profile says.
-func (k *Fork) DecideAmongAll(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
-	return k.decide(ctx, p, pod, 100)
+func (f *Fork) DecideAmongAll(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	return f.decide(ctx, p, pod, 100)
 }
 
-func (k *Fork) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, percentage int32) (Decision, error) {
+func (f *Fork) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, percentage int32) (Decision, error) {
 	d := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
-	if err := k.refresh(); err != nil {
+	if err := f.refresh(); err != nil {
 		return d, err
 	}
 	var err error
-	d.Evaluation, err = k.algorithm.Evaluate(ctx, algorithm.Params{
+	d.Evaluation, err = f.decider.Evaluate(ctx, algorithm.Params{
 		Framework: p.Framework, PercentageOfNodesToScore: percentage,
 	}, d.State, pod)
 	return d, err
@@ -77,15 +77,15 @@ func (r *Refusals) Fits() int {
 
 // Refusals runs all filters on all nodes, also after one has refused the pod. The error is that of
 // a plugin that failed.
-func (k *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (*Refusals, error) {
-	if err := k.refresh(); err != nil {
+func (f *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (*Refusals, error) {
+	if err := f.refresh(); err != nil {
 		return nil, err
 	}
 	check, err := p.Framework.NewCheck(ctx, schedframework.NewCycleState(), pod)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := k.snapshot.NodeInfos().List()
+	nodes, err := f.snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, err
 	}
@@ -110,8 +110,8 @@ func (k *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Po
 }
 
 // FirstFit returns the first of the named nodes that does not refuse the pod, or "".
-func (k *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Pod, nodeNames ...string) (string, error) {
-	if err := k.refresh(); err != nil {
+func (f *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Pod, nodeNames ...string) (string, error) {
+	if err := f.refresh(); err != nil {
 		return "", err
 	}
 	check, err := p.Framework.NewCheck(ctx, schedframework.NewCycleState(), pod)
@@ -122,7 +122,7 @@ func (k *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Po
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		node, err := k.snapshot.NodeInfos().Get(name)
+		node, err := f.snapshot.NodeInfos().Get(name)
 		if err != nil {
 			return "", err
 		}
@@ -146,9 +146,9 @@ type Assumed struct {
 
 // Assume assumes the pod on the node of its decision, with the volumes and devices that the Reserve
 // plugins choose. The state of the fork must be that of the decision.
-func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
-	a, class := k.assumed(d)
-	if err := k.cache.AssumePodOfClass(k.logger, a.pod, class); err != nil {
+func (f *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
+	a, class := f.assumed(d)
+	if err := f.cache.AssumePodOfClass(f.logger, a.pod, class); err != nil {
 		return nil, err
 	}
 	if err := a.reserve(ctx); err != nil {
@@ -158,18 +158,18 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 }
 
 // assumed returns the pod of a decision on its node, and how the cache gets to know it.
-func (k *Fork) assumed(d Decision) (*Assumed, cache.Class) {
+func (f *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 	pod := *d.Pod // shallow, as in the scheduling loop
 	pod.Spec.NodeName = d.SuggestedHost
 	like := d.Class.Like
 	if like == nil {
 		var err error
 		if like, err = schedframework.NewPodInfo(&pod); err != nil {
-			k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+			f.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
 		}
 	}
 	// Deciders number their classes independently, and read one log of changes: no pod has a class.
-	return &Assumed{fork: k, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: k.nominator.NodeOf(pod.UID)}, cache.Class{Like: like}
+	return &Assumed{fork: f, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: f.nominator.NodeOf(pod.UID)}, cache.Class{Like: like}
 }
 
 // reserve ends the nomination of the pod, and lets the plugins choose its volumes and devices.

@@ -24,9 +24,9 @@ const classMemory = 64 << 20
 // A new Decider knows no classes of pods and begins its samples at the first node. So two Deciders
 // that decide the same pods in the same state, with the same draws, decide the same.
 type Decider struct {
-	fork      *Fork
-	algorithm *algorithm.Algorithm
-	intN      func(n int) int
+	fork    *Fork
+	decider *algorithm.Decider
+	intN    func(n int) int
 	// preempts means that Preempt will be called.
 	preempts bool
 	// trials choose the victims of preemptions. They know classes of the fast path, too. Those of
@@ -36,12 +36,12 @@ type Decider struct {
 
 // NewDecider returns a Decider, which preempts or not. intN returns a random number from 0 to n-1,
 // to draw among nodes of equal score, and the node at which a preemption begins its search.
-func (k *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
-	cfg := algorithm.Config{Snapshot: k.snapshot, IntN: intN, Reproducible: true}
-	if k.forker.cfg.FastPath {
-		cfg.Engine = fastpath.NewUnmeasured(k.snapshot, classMemory)
+func (f *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
+	cfg := algorithm.Config{Snapshot: f.snapshot, IntN: intN, Reproducible: true}
+	if f.forker.cfg.FastPath {
+		cfg.Engine = fastpath.NewUnmeasured(f.snapshot, classMemory)
 	}
-	return &Decider{fork: k, algorithm: algorithm.New(cfg), intN: intN, preempts: preempts, trials: map[*profile.Instance]*preemption.Trial{}}
+	return &Decider{fork: f, decider: algorithm.New(cfg), intN: intN, preempts: preempts, trials: map[*profile.Instance]*preemption.Trial{}}
 }
 
 // Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
@@ -63,7 +63,7 @@ func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.P
 		return decision, err
 	}
 	var err error
-	decision.Decision, err = d.algorithm.Schedule(ctx, algorithm.Params{
+	decision.Decision, err = d.decider.Decide(ctx, algorithm.Params{
 		Framework:                p.Framework,
 		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
 		FastPath:                 p.FastPath(),

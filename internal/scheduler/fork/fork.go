@@ -87,7 +87,7 @@ type Fork struct {
 	snapshot  *cache.Snapshot
 	nominator *queue.Nominator
 	builder   *profile.Builder
-	algorithm *algorithm.Algorithm
+	decider   *algorithm.Decider
 	scope     *informers.Scope
 	// profiles are those that were active when the fork was made.
 	profiles *profile.Map
@@ -101,7 +101,7 @@ type Fork struct {
 // call; the values of ctx, such as its logger, are passed to plugins.
 func (f *Forker) Fork(ctx context.Context) (*Fork, error) {
 	lifetime, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k := &Fork{
+	fork := &Fork{
 		forker:    f,
 		snapshot:  cache.NewSnapshot(),
 		scope:     f.cfg.Environment.Informers.NewScope(),
@@ -110,24 +110,24 @@ func (f *Forker) Fork(ctx context.Context) (*Fork, error) {
 		cancel:    cancel,
 		logger:    klog.FromContext(ctx),
 	}
-	if err := k.assemble(ctx, lifetime); err != nil {
-		k.Close()
+	if err := fork.assemble(ctx, lifetime); err != nil {
+		fork.Close()
 		return nil, err
 	}
-	return k, nil
+	return fork, nil
 }
 
 // assemble copies the state. The running scheduler goes on meanwhile: a pod that was assumed after
 // its nomination was copied is in both, and loses the nomination here. Volumes and devices are
 // copied last, so that no pod is on a node without those that were assumed for it. Pods that were
 // assumed in between have theirs, but are not on a node.
-func (k *Fork) assemble(ctx, lifetime context.Context) error {
-	cfg := &k.forker.cfg
-	k.nominator = cfg.Nominator.Fork()
-	k.cache = cfg.Cache.Fork()
-	for _, nomination := range k.nominator.Dump() {
-		if k.Pod(nomination.Pod) != nil {
-			k.nominator.DeleteNominatedPodIfExists(nomination.Pod)
+func (f *Fork) assemble(ctx, lifetime context.Context) error {
+	cfg := &f.forker.cfg
+	f.nominator = cfg.Nominator.Fork()
+	f.cache = cfg.Cache.Fork()
+	for _, nomination := range f.nominator.Dump() {
+		if f.Pod(nomination.Pod) != nil {
+			f.nominator.DeleteNominatedPodIfExists(nomination.Pod)
 		}
 	}
 	env, err := cfg.Environment.Fork(lifetime, profile.Dependencies{
@@ -135,9 +135,10 @@ func (k *Fork) assemble(ctx, lifetime context.Context) error {
 		Client:        cfg.Client,
 		KubeConfig:    cfg.KubeConfig,
 		Informers:     cfg.Environment.Informers,
-		Scope:         k.scope,
-		Snapshot:      k.snapshot,
-		Queue:         nominations{k.nominator},
+		Scope:         f.scope,
+		Snapshot:      f.snapshot,
+		Queue:         noQueue{},
+		Nominator:     f.nominator,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
@@ -146,18 +147,18 @@ func (k *Fork) assemble(ctx, lifetime context.Context) error {
 	if err != nil {
 		return fmt.Errorf("forking the environment of the profiles: %w", err)
 	}
-	if err := k.scope.WaitForSync(ctx); err != nil {
+	if err := f.scope.WaitForSync(ctx); err != nil {
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
-	env.CopyAssumed(k.logger, cfg.Environment)
-	k.builder = profile.NewBuilder(env, 0, clock.RealClock{})
-	k.algorithm = algorithm.New(algorithm.Config{Snapshot: k.snapshot, IntN: cfg.IntN})
-	return k.refresh()
+	env.CopyAssumed(f.logger, cfg.Environment)
+	f.builder = profile.NewBuilder(env, 0, clock.RealClock{})
+	f.decider = algorithm.New(algorithm.Config{Snapshot: f.snapshot, IntN: cfg.IntN})
+	return f.refresh()
 }
 
 // refresh makes the snapshot show the changes of the cache.
-func (k *Fork) refresh() error {
-	if err := k.cache.UpdateSnapshot(k.logger, k.snapshot); err != nil {
+func (f *Fork) refresh() error {
+	if err := f.cache.UpdateSnapshot(f.logger, f.snapshot); err != nil {
 		return fmt.Errorf("refreshing the snapshot: %w", err)
 	}
 	return nil
@@ -168,8 +169,8 @@ var ErrNoProfile = errors.New("no profile has the scheduler name")
 
 // Profile returns the configuration of the profile that was active for a scheduler name when the
 // fork was made, or ErrNoProfile.
-func (k *Fork) Profile(schedulerName string) (*resolve.Profile, error) {
-	active := k.profiles.Get(schedulerName)
+func (f *Fork) Profile(schedulerName string) (*resolve.Profile, error) {
+	active := f.profiles.Get(schedulerName)
 	if active == nil {
 		return nil, fmt.Errorf("%w %q", ErrNoProfile, schedulerName)
 	}
@@ -178,15 +179,15 @@ func (k *Fork) Profile(schedulerName string) (*resolve.Profile, error) {
 
 // SchedulerNames returns the scheduler names of the profiles that were active when the fork was
 // made, in alphabetical order.
-func (k *Fork) SchedulerNames() []string { return k.profiles.Names() }
+func (f *Fork) SchedulerNames() []string { return f.profiles.Names() }
 
 // Groups returns the pod groups of the running scheduler, as they are now. Which of their pods have
 // a node may differ in the fork.
-func (k *Fork) Groups() *podgroup.Registry { return k.forker.cfg.Groups }
+func (f *Fork) Groups() *podgroup.Registry { return f.forker.cfg.Groups }
 
 // VolumeClaim returns a PersistentVolumeClaim, or nil if there is none.
-func (k *Fork) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim {
-	claim, err := k.scope.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
+func (f *Fork) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim {
+	claim, err := f.scope.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
 	if err != nil {
 		return nil // a lister has no other error
 	}
@@ -194,8 +195,8 @@ func (k *Fork) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim
 }
 
 // NamespaceLabels returns the labels of a namespace, nil if there is none.
-func (k *Fork) NamespaceLabels(name string) labels.Set {
-	namespace, err := k.scope.Core().V1().Namespaces().Lister().Get(name)
+func (f *Fork) NamespaceLabels(name string) labels.Set {
+	namespace, err := f.scope.Core().V1().Namespaces().Lister().Get(name)
 	if err != nil {
 		return nil // a lister has no other error
 	}
@@ -204,33 +205,33 @@ func (k *Fork) NamespaceLabels(name string) labels.Set {
 
 // Instance returns an instance of a profile, which need not be an active one. The fork builds it on
 // first use, and owns it.
-func (k *Fork) Instance(ctx context.Context, cfg *resolve.Profile) (*profile.Instance, error) {
-	if p := k.instances[cfg]; p != nil {
+func (f *Fork) Instance(ctx context.Context, cfg *resolve.Profile) (*profile.Instance, error) {
+	if p := f.instances[cfg]; p != nil {
 		return p, nil
 	}
 	select {
-	case k.forker.building <- struct{}{}:
-		defer func() { <-k.forker.building }()
+	case f.forker.building <- struct{}{}:
+		defer func() { <-f.forker.building }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	p, err := k.builder.Build(ctx, cfg)
+	p, err := f.builder.Build(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("building the profile %q: %w", cfg.SchedulerName, err)
 	}
-	k.instances[cfg] = p
+	f.instances[cfg] = p
 	return p, nil
 }
 
 // Close gives back all that the fork holds, and waits until the plugins of its instances are
 // closed.
-func (k *Fork) Close() {
-	for _, p := range k.instances {
-		p.Discard(k.logger)
+func (f *Fork) Close() {
+	for _, p := range f.instances {
+		p.Discard(f.logger)
 	}
-	for _, p := range k.instances {
+	for _, p := range f.instances {
 		<-p.Closed()
 	}
-	k.scope.Close()
-	k.cancel()
+	f.scope.Close()
+	f.cancel()
 }

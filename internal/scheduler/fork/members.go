@@ -22,8 +22,8 @@ import (
 
 // BeginOverlay opens an overlay on the snapshot of the fork. While it is open, the snapshot shows
 // no other changes of the fork.
-func (k *Fork) BeginOverlay() (*cache.Overlay, error) {
-	return k.cache.BeginOverlay(k.logger, k.snapshot)
+func (f *Fork) BeginOverlay() (*cache.Overlay, error) {
+	return f.cache.BeginOverlay(f.logger, f.snapshot)
 }
 
 // Group is a pod group, with the pods that are placed together.
@@ -50,16 +50,16 @@ var _ gang.Decider = &Members{}
 
 // NewAttempt returns an attempt at a group, whose overlay the caller opens, and its Decider. decide
 // decides one of the pods.
-func (k *Fork) NewAttempt(
+func (f *Fork) NewAttempt(
 	g *Group, p *profile.Instance, decide func(context.Context, *corev1.Pod) (Decision, error),
 ) (*gang.Attempt, *Members) {
-	m := &Members{pods: slices.Clone(g.Pods), fork: k, decide: decide, reserved: make([]*Assumed, len(g.Pods))}
+	m := &Members{pods: slices.Clone(g.Pods), fork: f, decide: decide, reserved: make([]*Assumed, len(g.Pods))}
 	infos := make([]fwk.PodInfo, len(m.pods))
 	for i, pod := range m.pods {
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 	}
 	return &gang.Attempt{
-		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: k.Groups(), Members: infos, Decider: m,
+		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: f.Groups(), Members: infos, Decider: m,
 	}, m
 }
 

@@ -13,16 +13,14 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// nominations take the place of the queue. A fork has no pending pods, so there is nothing to move.
-type nominations struct{ *queue.Nominator }
+// noQueue takes the place of the queue. A fork has no pending pods, so there is nothing to move.
+type noQueue struct{}
 
-func (nominations) Activate(klog.Logger, map[string]*corev1.Pod) {}
-func (nominations) Ungate(klog.Logger, types.UID, string)        {}
-func (nominations) RetryLater(klog.Logger, types.UID)            {}
+func (noQueue) Activate(klog.Logger, map[string]*corev1.Pod) {}
+func (noQueue) Ungate(klog.Logger, types.UID, string)        {}
+func (noQueue) RetryLater(klog.Logger, types.UID)            {}
 
 // noEvents is a recorder that writes nothing.
 type noEvents struct{}

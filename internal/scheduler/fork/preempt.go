@@ -75,18 +75,18 @@ func (d *Decider) Preempt(ctx context.Context, refused Decision, reason error) (
 
 // Evict takes the victims of a choice for a pod off their nodes. Their volumes and claims stay as
 // they are; see RemovePod.
-func (k *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempted, error) {
-	if err := k.refresh(); err != nil {
+func (f *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempted, error) {
+	if err := f.refresh(); err != nil {
 		return nil, err
 	}
-	p := &Preempted{Node: choice.Node, fork: k}
+	p := &Preempted{Node: choice.Node, fork: f}
 	for _, victim := range choice.Victims {
-		info, err := k.podOn(victim)
+		info, err := f.podOn(victim)
 		if err != nil {
 			return nil, errors.Join(err, p.TakeBack())
 		}
-		taken := takenOff{info: info, assumed: k.IsAssumed(victim)}
-		if err := k.RemovePod(victim); err != nil {
+		taken := takenOff{info: info, assumed: f.IsAssumed(victim)}
+		if err := f.RemovePod(victim); err != nil {
 			return nil, errors.Join(err, p.TakeBack())
 		}
 		p.taken = append(p.taken, taken)
@@ -94,9 +94,9 @@ func (k *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempt
 			p.Victims = append(p.Victims, victim)
 		}
 	}
-	p.lost = preemption.LosesNomination(nominations{k.nominator}, preemptor, choice.Node)
+	p.lost = preemption.LosesNomination(f.nominator, preemptor, choice.Node)
 	for _, pod := range p.lost {
-		k.nominator.DeleteNominatedPodIfExists(pod)
+		f.nominator.DeleteNominatedPodIfExists(pod)
 	}
 	return p, nil
 }
@@ -112,8 +112,8 @@ func (p *Preempted) TakenOff() []*corev1.Pod {
 }
 
 // podOn returns a pod of the snapshot that is on a node.
-func (k *Fork) podOn(pod *corev1.Pod) (fwk.PodInfo, error) {
-	node, err := k.snapshot.NodeInfos().Get(pod.Spec.NodeName)
+func (f *Fork) podOn(pod *corev1.Pod) (fwk.PodInfo, error) {
+	node, err := f.snapshot.NodeInfos().Get(pod.Spec.NodeName)
 	if err != nil {
 		return nil, err
 	}

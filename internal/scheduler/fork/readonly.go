@@ -25,8 +25,8 @@ type readOnly struct{ next http.RoundTripper }
 type RefusedError struct{ Method, Path string }
 
 // Error implements error.
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s %s was not sent: plugins that try what would happen must not write to the API server", e.Method, e.Path)
+func (r *RefusedError) Error() string {
+	return fmt.Sprintf("%s %s was not sent: plugins that try what would happen must not write to the API server", r.Method, r.Path)
 }
 
 // RoundTrip implements http.RoundTripper. A connection that is upgraded could do anything.

@@ -116,5 +116,5 @@ type refusal struct {
 	fit     *schedframework.FitError
 }
 
-func (e *refusal) Error() string { return e.message }
-func (e *refusal) Unwrap() error { return e.fit }
+func (r *refusal) Error() string { return r.message }
+func (r *refusal) Unwrap() error { return r.fit }

@@ -93,8 +93,8 @@ func (a *Attempt) placeRest(ctx context.Context, domain podgroup.Domain) {
 // alikes are pods that stand for all that are like them, except for their labels.
 type alikes []*corev1.Pod
 
-func (all alikes) has(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(all, func(other *corev1.Pod) bool { return podfields.SameConstraints(pod, other) })
+func (a alikes) has(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(a, func(other *corev1.Pod) bool { return podfields.SameConstraints(pod, other) })
 }
 
 // leaving returns the pods of a node that may end: not those that stay with the node, nor

@@ -21,7 +21,7 @@ import (
 func (c *cycle) decide(ctx context.Context) (algorithm.Decision, *fwk.NominatingInfo, *fwk.Status) {
 	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
 
-	decision, err := c.loop.Algorithm.Schedule(ctx, algorithm.Params{
+	decision, err := c.loop.Decider.Decide(ctx, algorithm.Params{
 		Framework:                c.profile.Framework,
 		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,

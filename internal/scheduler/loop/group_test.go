@@ -114,7 +114,7 @@ func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Han
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	w.loop = &Loop{
 		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,
-		Algorithm: algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
+		Decider:   algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
 		Failures:  w.failures(),
 		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
 	}

@@ -29,28 +29,28 @@ type members []*member
 var _ gang.Decider = members{}
 
 // Decide implements gang.Decider.
-func (all members) Decide(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
-	m := all[i]
-	m.renew()
-	m.within = within
-	m.start = m.loop.Clock.Now()
-	m.loop.Heartbeat.Begin(m.start)
+func (m members) Decide(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
+	c := m[i]
+	c.renew()
+	c.within = within
+	c.start = c.loop.Clock.Now()
+	c.loop.Heartbeat.Begin(c.start)
 	var status *fwk.Status
-	m.placed, m.nominating, status = m.placeInTime(withPod(ctx, m.pod.Pod))
-	if m.placed == nil {
-		return gang.Outcome{Status: status, State: m.state}
+	c.placed, c.nominating, status = c.placeInTime(withPod(ctx, c.pod.Pod))
+	if c.placed == nil {
+		return gang.Outcome{Status: status, State: c.state}
 	}
-	return gang.Outcome{Node: m.placed.NodeName, Pod: m.placed.Pod.PodInfo, Class: m.class}
+	return gang.Outcome{Node: c.placed.NodeName, Pod: c.placed.Pod.PodInfo, Class: c.class}
 }
 
 // Unreserve implements gang.Decider.
-func (all members) Unreserve(ctx context.Context, i int) {
-	m := all[i]
-	m.loop.Decisions.Finish(m.decision, decisionlog.Unschedulable)
-	m.unreserve(withPod(ctx, m.pod.Pod), m.placed)
-	m.placed = nil
-	if m.nominatedTo != "" {
-		to := &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: m.nominatedTo}
-		m.loop.Queue.Nominator().AddNominatedPod(klog.FromContext(ctx), m.pod.PodInfo, to)
+func (m members) Unreserve(ctx context.Context, i int) {
+	c := m[i]
+	c.loop.Decisions.Finish(c.decision, decisionlog.Unschedulable)
+	c.unreserve(withPod(ctx, c.pod.Pod), c.placed)
+	c.placed = nil
+	if c.nominatedTo != "" {
+		to := &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: c.nominatedTo}
+		c.loop.Queue.Nominator().AddNominatedPod(klog.FromContext(ctx), c.pod.PodInfo, to)
 	}
 }

@@ -5,7 +5,7 @@
 //
 //	queue.Pop           the pod, and its instance, acquired      loop.go
 //	cache.UpdateSnapshot
-//	algorithm.Schedule  a node, or PostFilter                    decide.go
+//	algorithm.Decide    a node, or PostFilter                    decide.go
 //	assume, Reserve, Permit                                      place.go
 //	binding.Binder.Run  in a goroutine that keeps the instance
 //	or failure.Handler.Handle
@@ -67,14 +67,14 @@ var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cyc
 
 // Loop schedules pods. All fields but Groups, GroupConditions and Decisions are required.
 //
-// Run has one goroutine, and each binding cycle has its own. Snapshot and Algorithm belong to the
+// Run has one goroutine, and each binding cycle has its own. Snapshot and Decider belong to the
 // goroutine of Run.
 type Loop struct {
-	Queue     *queue.Queue
-	Profiles  *profile.Store
-	Cache     *cache.Cache
-	Snapshot  *cache.Snapshot
-	Algorithm *algorithm.Algorithm
+	Queue    *queue.Queue
+	Profiles *profile.Store
+	Cache    *cache.Cache
+	Snapshot *cache.Snapshot
+	Decider  *algorithm.Decider
 	// Groups knows the pod groups. nil: there are none.
 	Groups *podgroup.Registry
 	// GroupConditions writes what becomes of the groups into their objects. nil: nobody does.

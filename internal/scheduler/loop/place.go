@@ -55,7 +55,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		}
 	}
 	c.nominatedTo = c.loop.Queue.Nominator().NodeOf(c.pod.Pod.UID)
-	c.loop.Queue.DeleteNominatedPodIfExists(c.pod.Pod)
+	c.loop.Queue.Nominator().DeleteNominatedPodIfExists(c.pod.Pod)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		c.unreserve(ctx, b)

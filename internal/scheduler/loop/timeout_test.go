@@ -126,11 +126,11 @@ func newCycleOn(ctx context.Context, t *testing.T, plugin *slow, path sidebyside
 	}
 	return &cycle{
 		loop: &Loop{
-			Cache:     livesched.Cache,
-			Snapshot:  livesched.Snapshot,
-			Queue:     livesched.Queue,
-			Algorithm: algorithm.New(decisions),
-			Clock:     clock.RealClock{},
+			Cache:    livesched.Cache,
+			Snapshot: livesched.Snapshot,
+			Queue:    livesched.Queue,
+			Decider:  algorithm.New(decisions),
+			Clock:    clock.RealClock{},
 		},
 		profile:    livesched.Profile,
 		pod:        &schedframework.QueuedPodInfo{PodInfo: pod},

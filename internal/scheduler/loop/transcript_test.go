@@ -61,7 +61,7 @@ func newStory(t *testing.T) *story {
 		s.handle = handle
 		return s, nil
 	})
-	s.loop.Algorithm = algorithm.New(algorithm.Config{
+	s.loop.Decider = algorithm.New(algorithm.Config{
 		Snapshot: s.cluster.Snapshot, IntN: func(int) int { return 0 }, Reproducible: true,
 	})
 	s.loop.Decisions = decisionlog.New(100)

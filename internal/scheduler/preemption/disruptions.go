@@ -28,8 +28,8 @@ var everyPod = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorReq
 }}
 
 // List lists budgets of all namespaces.
-func (l budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
-	budgets, err := l.PodDisruptionBudgetLister.List(selector)
+func (b budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
+	budgets, err := b.PodDisruptionBudgetLister.List(selector)
 	if err != nil {
 		return nil, err
 	}

@@ -135,11 +135,11 @@ func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 		pod.Spec.Priority = ptr.To(int32(c.IntN(5)))
 		info, err := schedframework.NewPodInfo(pod)
 		must(c.t, err)
-		c.queue.AddNominatedPod(logr.Discard(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		c.queue.Nominator().AddNominatedPod(logr.Discard(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	case n < 95:
 		for _, name := range c.nodes {
-			for _, nominated := range c.queue.NominatedPodsForNode(name) {
-				c.queue.DeleteNominatedPodIfExists(nominated.GetPod())
+			for _, nominated := range c.queue.Nominator().NominatedPodsForNode(name) {
+				c.queue.Nominator().DeleteNominatedPodIfExists(nominated.GetPod())
 			}
 		}
 	default:

@@ -91,7 +91,7 @@ func newEnvironment(t *testing.T) *environment {
 	// On the test's clock, no back-off ends during the test.
 	p.queue = queue.New(queue.Config{PodLister: pods, Clock: clocktesting.NewFakeClock(time.Now())})
 	p.evictor = NewEvictor(p.ctx, Config{
-		Client: p.client, Pods: pods, Queue: p.queue,
+		Client: p.client, Pods: pods, Queue: p.queue, Nominator: p.queue.Nominator(),
 		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
 	})
 	t.Cleanup(func() {
@@ -119,7 +119,7 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.snapshot, p.queue, p.evictor)
+			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.evictor)
 			pl = p.plugin
 		}
 		instances[name] = pl
@@ -127,7 +127,7 @@ func (p *environment) reload() {
 	plugins, err := framework.Expand(configured, instances)
 	must(p.t, err)
 	p.framework = framework.New(framework.Config{
-		ProfileName: schedulerName, Plugins: plugins, Snapshot: p.snapshot, Nominator: p.queue,
+		ProfileName: schedulerName, Plugins: plugins, Snapshot: p.snapshot, Nominator: p.queue.Nominator(),
 		WaitingPods: p.waitingPods,
 	})
 	h.Framework = p.framework

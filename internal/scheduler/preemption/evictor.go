@@ -27,6 +27,8 @@ type Config struct {
 	// Pods is the informers' cache, which shows a deletion before the queue handles it.
 	Pods  corev1listers.PodLister
 	Queue Queue
+	// Nominator has the nominations of the queue.
+	Nominator Nominator
 	// WaitingPods and PodsInPreBind hold the pods whose binding cycles a preemption may end.
 	WaitingPods   *framework.WaitingPods
 	PodsInPreBind *framework.PodsInPreBind
@@ -34,12 +36,18 @@ type Config struct {
 
 // Queue is the part of the scheduling queue that preemption needs.
 type Queue interface {
-	framework.Nominator
 	// Ungate admits a preemptor that PreEnqueue of this plugin held back, and applies the events
 	// that it missed.
 	Ungate(logger klog.Logger, preemptor types.UID, plugin string)
 	// RetryLater requeues a preemptor after its back-off.
 	RetryLater(logger klog.Logger, preemptor types.UID)
+}
+
+// Nominator has the nominations of pods; see queue.Nominator.
+type Nominator interface {
+	framework.Nominator
+	// NodeOf returns the node for which a pod is nominated, "" if it is not.
+	NodeOf(pod types.UID) string
 }
 
 // Evictor carries out the preemptions of the process, for all instances of all profiles. It takes

@@ -135,27 +135,27 @@ func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup
 // are those of its decision. The victims include the other pods of groups that are evicted as a
 // whole, which may be on other nodes. It returns nil if preemption does not help. The error is
 // ErrTooManyDryRuns, or that of a plugin or of a context that ended.
-func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if !t.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
+func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+	if !g.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
 		return nil, nil
 	}
-	choice, err := t.choose(ctx, state, pod, statuses)
+	choice, err := g.choose(ctx, state, pod, statuses)
 	if choice == nil || err != nil {
 		return nil, err
 	}
-	budgets, err := t.evaluator.PdbLister.List(labels.Everything())
+	budgets, err := g.evaluator.PdbLister.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
-	t.disruptions.add(choice.Victims, budgets)
-	t.choices = append(t.choices, choice)
+	g.disruptions.add(choice.Victims, budgets)
+	g.choices = append(g.choices, choice)
 	return choice, nil
 }
 
 // mayEvict reports whether a pod of a lower priority may be evicted: it is not overdue, nor of the
 // same group, and if its group is evicted as a whole, that has a lower priority, too. Dry runs call
 // it concurrently.
-func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
+func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	if isOverdue(victim) {
 		return false
 	}
@@ -163,8 +163,8 @@ func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	if key == (podgroup.Key{}) {
 		return true
 	}
-	group := t.whole[key]
-	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
+	group := g.whole[key]
+	return key != g.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
 // withGroups returns candidates with all pods that would be evicted: those of groups that are
@@ -198,12 +198,12 @@ func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemp
 }
 
 // DryRunsLeft returns how many dry runs there still may be.
-func (t *GroupTrial) DryRunsLeft() int { return max(0, t.left) }
+func (g *GroupTrial) DryRunsLeft() int { return max(0, g.left) }
 
 // Choices returns the choices that are to be carried out, the most important victims first: those
 // that no disruption budget allows, and then those of the highest priority.
-func (t *GroupTrial) Choices() []*Choice {
-	choices := slices.Clone(t.choices)
+func (g *GroupTrial) Choices() []*Choice {
+	choices := slices.Clone(g.choices)
 	slices.SortStableFunc(choices, func(a, b *Choice) int {
 		return cmp.Or(cmp.Compare(b.violations, a.violations),
 			cmp.Compare(corev1helpers.PodPriority(b.Victims[0]), corev1helpers.PodPriority(a.Victims[0])))
@@ -212,22 +212,22 @@ func (t *GroupTrial) Choices() []*Choice {
 }
 
 // Keep replaces the choices that are to be carried out.
-func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
+func (g *GroupTrial) Keep(choices []*Choice) { g.choices = choices }
 
 // Compare compares what two trials for a group take away, as upstream compares nodes: by the number
 // of victims that no disruption budget allows, by the highest priority, by the sum of priorities
 // and by the number of victims. It is negative if this one takes less.
-func (t *GroupTrial) Compare(other *GroupTrial) int {
-	a, b := t.merit(), other.merit()
+func (g *GroupTrial) Compare(other *GroupTrial) int {
+	a, b := g.merit(), other.merit()
 	return cmp.Or(
 		cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest),
 		cmp.Compare(a.priorities, b.priorities), cmp.Compare(a.pods, b.pods),
 	)
 }
 
-func (t *GroupTrial) merit() merit {
+func (g *GroupTrial) merit() merit {
 	var all extenderv1.Victims
-	for _, choice := range t.Choices() {
+	for _, choice := range g.Choices() {
 		all.NumPDBViolations += choice.violations
 		all.Pods = append(all.Pods, choice.Victims...)
 	}
@@ -235,17 +235,17 @@ func (t *GroupTrial) merit() merit {
 }
 
 // Empty reports whether nobody has to be evicted.
-func (t *GroupTrial) Empty() bool { return len(t.choices) == 0 }
+func (g *GroupTrial) Empty() bool { return len(g.choices) == 0 }
 
 // Preempt begins to evict the victims of the choices, and returns their number. preemptor returns
 // the pod of the group that is to be nominated for a node, or for another one if there is none for
 // this one, and its node.
-func (t *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nominated string)) (victims int) {
+func (g *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nominated string)) (victims int) {
 	var preemptions []*preemption // one for each pod, which waits for all of its victims
-	for _, choice := range t.choices {
+	for _, choice := range g.choices {
 		victims += len(choice.Victims)
 		pod, node := preemptor(choice.Node)
-		next := newPreemption(pod, node, t.plugin.Name(), choice.Victims)
+		next := newPreemption(pod, node, g.plugin.Name(), choice.Victims)
 		i := slices.IndexFunc(preemptions, func(p *preemption) bool { return p.preemptor == pod })
 		if i < 0 {
 			preemptions = append(preemptions, next)
@@ -254,7 +254,7 @@ func (t *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nomin
 		preemptions[i].victims = append(preemptions[i].victims, next.victims...)
 	}
 	for _, p := range preemptions {
-		t.plugin.evictor.begin(t.plugin.handle, p)
+		g.plugin.evictor.begin(g.plugin.handle, p)
 	}
 	schedmetrics.PreemptionAttempts.Inc()
 	schedmetrics.PreemptionVictims.Observe(float64(victims))

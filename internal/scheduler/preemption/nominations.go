@@ -20,7 +20,7 @@ import (
 // preemption continues.
 func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 	cleared := true
-	for _, pod := range LosesNomination(e.Queue, p.preemptor, p.node) {
+	for _, pod := range LosesNomination(e.Nominator, p.preemptor, p.node) {
 		status := pod.Status.DeepCopy()
 		status.NominatedNodeName = ""
 		if err := podstatus.Patch(ctx, e.Client, pod, status); err != nil && !podstatus.IsGone(err) {
@@ -46,10 +46,5 @@ func LosesNomination(nominator framework.Nominator, preemptor *corev1.Pod, node 
 
 // isNominated reports whether the preemptor is still nominated for the node of a preemption.
 func (e *Evictor) isNominated(p *preemption) bool {
-	for _, info := range e.Queue.NominatedPodsForNode(p.node) {
-		if info.GetPod().UID == p.preemptor.UID {
-			return true
-		}
-	}
-	return false
+	return e.Nominator.NodeOf(p.preemptor.UID) == p.node
 }

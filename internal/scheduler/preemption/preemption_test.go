@@ -37,7 +37,7 @@ func TestPreemption(t *testing.T) {
 			t.Fatalf("preemption: %v", status)
 		}
 		<-reached
-		if nominated := p.queue.NominatedPodsForNode("n1"); len(nominated) != 1 || nominated[0].GetPod().UID != preemptor.UID {
+		if nominated := p.queue.Nominator().NominatedPodsForNode("n1"); len(nominated) != 1 || nominated[0].GetPod().UID != preemptor.UID {
 			t.Errorf("nominated are %v", nominated)
 		}
 		p.expectPlace(preemptor, queue.Unschedulable)
@@ -285,7 +285,7 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 		if status.Code() != fwk.Unschedulable || !strings.HasSuffix(status.Message(), "preemption: not eligible due to a terminating pod on the nominated node.") {
 			t.Errorf("it does not wait for its victims: %v", status)
 		}
-		if nominated := p.queue.NominatedPodsForNode("n1"); len(nominated) != 1 {
+		if nominated := p.queue.Nominator().NominatedPodsForNode("n1"); len(nominated) != 1 {
 			t.Errorf("nominated are %v", nominated)
 		}
 		if p.evictor.isEvicting(preemptor.UID) {
@@ -314,7 +314,7 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 	})
 	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
-		p.queue.DeleteNominatedPodIfExists(preemptor)
+		p.queue.Nominator().DeleteNominatedPodIfExists(preemptor)
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Errorf("%v", status)
 		}
@@ -329,7 +329,7 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Errorf("%v", status)
 		}
-		if nominated := p.queue.NominatedPodsForNode("n2"); len(nominated) != 1 {
+		if nominated := p.queue.Nominator().NominatedPodsForNode("n2"); len(nominated) != 1 {
 			t.Errorf("nominated for the other node are %v", nominated)
 		}
 	})
@@ -357,7 +357,7 @@ func TestPreemptionClearsNominationsOfLowerPriority(t *testing.T) {
 	}
 	r := &preemption{preemptor: equal, node: "n1", plugin: names.DefaultPreemption}
 	for _, pod := range []*corev1.Pod{less, equal, more, unknown} {
-		p.queue.AddNominatedPod(logr.Discard(), podInfo(t, pod), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+		p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, pod), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 	}
 	if !p.evictor.clearNominations(p.ctx, r) {
 		t.Error("it failed")
@@ -380,7 +380,7 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	shared := p.evictor
 	standing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "standing"}}
 	nominated := p.pending(10)
-	p.queue.AddNominatedPod(logr.Discard(), podInfo(t, nominated), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+	p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, nominated), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 	kept := &victim{pod: &corev1.Pod{}, state: rejected}
 	shared.latest[nominated.UID] = &preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}}
 	shared.latest[standing.UID] = &preemption{preemptor: standing, node: "n1"}

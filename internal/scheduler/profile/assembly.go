@@ -49,7 +49,7 @@ func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment
 	p := &Instance{
 		Config: cfg,
 		handle: &Handle{
-			PodNominator:  env.Queue,
+			PodNominator:  env.Nominator,
 			PodActivator:  env.Queue,
 			env:           env,
 			informers:     scope,
@@ -204,7 +204,7 @@ func (a *assembly) makeFramework() error {
 		CheckAllFilters: a.cfg.CheckAllFilters,
 		Snapshot:        a.env.Snapshot,
 		Parallelizer:    p.handle.parallelizer,
-		Nominator:       a.env.Queue,
+		Nominator:       a.env.Nominator,
 		WaitingPods:     a.env.WaitingPods,
 		Recorder:        a.env.Metrics,
 		Instruments:     a.env.instruments,

@@ -58,9 +58,13 @@ type Dependencies struct {
 	// Queue is the only scheduling queue. A plugin of a retired instance may still activate a pod
 	// through it, as an asynchronous preemption does when it ends.
 	Queue interface {
-		fwk.PodNominator
 		fwk.PodActivator
 		preemption.Queue
+	}
+	// Nominator has the nominations of the queue.
+	Nominator interface {
+		fwk.PodNominator
+		preemption.Nominator
 	}
 	// WaitingPods and PodsInPreBind are shared so that plugins of a new instance can allow, reject
 	// or preempt a pod that waits under the old one.
@@ -89,6 +93,7 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 		Client:        d.Client,
 		Pods:          d.Scope.Core().V1().Pods().Lister(),
 		Queue:         d.Queue,
+		Nominator:     d.Nominator,
 		WaitingPods:   d.WaitingPods,
 		PodsInPreBind: d.PodsInPreBind,
 	})

@@ -76,6 +76,7 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 		Scope:         scope,
 		Snapshot:      e.snapshot,
 		Queue:         e.queue,
+		Nominator:     e.queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },

@@ -143,7 +143,7 @@ func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 		frameworkruntime.WithSharedDRAManager(e.Devices.DRA),
 		frameworkruntime.WithSharedCSIManager(e.Devices.CSI),
 		frameworkruntime.WithSnapshotSharedLister(e.Snapshot),
-		frameworkruntime.WithPodNominator(e.Queue),
+		frameworkruntime.WithPodNominator(e.Nominator),
 		frameworkruntime.WithPodActivator(e.Queue),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()))

@@ -41,7 +41,7 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 		// attempts.
 		count = info.ConsecutiveErrorsCount
 	}
-	if count == 0 || e.profile.maxBackoff == 0 {
+	if count == 0 || e.profile.settings.MaxBackoff == 0 {
 		return time.Time{}
 	}
 	if info.BackoffExpiration.IsZero() {
@@ -61,11 +61,11 @@ func (q *Queue) backingOffLocked(e *entry) bool {
 
 // backoffAfter returns the back-off after count failures, count > 0.
 func (p *profileRules) backoffAfter(count int) time.Duration {
-	shift := count - 1
-	if p.initialBackoff > p.maxBackoff>>shift {
-		return p.maxBackoff
+	initial, longest, shift := p.settings.InitialBackoff, p.settings.MaxBackoff, count-1
+	if initial > longest>>shift {
+		return longest
 	}
-	return p.initialBackoff << shift
+	return initial << shift
 }
 
 // lessBackoffLocked orders Backoff.

@@ -234,13 +234,13 @@ func BenchmarkNominatedPodsForNode(b *testing.B) {
 			q := New(Config{})
 			q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {}}}, nil)
 			for i := range nominations {
-				q.AddNominatedPod(logger, info(newPod(fmt.Sprint("pod-", i))), nominate(fmt.Sprint("node-", i)))
+				q.Nominator().AddNominatedPod(logger, info(newPod(fmt.Sprint("pod-", i))), nominate(fmt.Sprint("node-", i)))
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					q.NominatedPodsForNode("another")
+					q.Nominator().NominatedPodsForNode("another")
 				}
 			})
 		})

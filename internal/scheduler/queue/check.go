@@ -25,7 +25,7 @@ func (q *Queue) checkLocked() error {
 			return fmt.Errorf("%s is misplaced among those that wait: %+v", e.pod.UID, e)
 		}
 	}
-	for e := q.inFlight.first; e != nil; e = e.flight.next {
+	for e := range q.inFlight.all() {
 		found++
 		if e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
 			return fmt.Errorf("%s is misplaced among those in flight: %+v", e.pod.UID, e)
@@ -37,8 +37,8 @@ func (q *Queue) checkLocked() error {
 	return q.unschedulable.check()
 }
 
-// check checks that each waiting pod is in the one group that it belongs to, and that no group is
-// empty.
+// check checks that each waiting pod is in the one hint group that it belongs to, and that none
+// is empty.
 func (w *waitingPods) check() error {
 	grouped := 0
 	for i, k := range w.ordered {
@@ -48,23 +48,23 @@ func (w *waitingPods) check() error {
 		}
 		for j, g := range k.groups {
 			if g.index != j || g.kind != k || len(g.entries) == 0 || g != k.unknown && k.byKey[g.key] != g {
-				return fmt.Errorf("group %q of kind %+v is misplaced", g.key, k.kindKey)
+				return fmt.Errorf("hint group %q of kind %+v is misplaced", g.key, k.kindKey)
 			}
 			for n, e := range g.entries {
 				key, ok := w.keyOf(e)
-				if e.group != g || e.indexInGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) || ok && string(key) != g.key {
-					return fmt.Errorf("%s is in a wrong group", e.pod.UID)
+				if e.hintGroup != g || e.indexInHintGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) || ok && string(key) != g.key {
+					return fmt.Errorf("%s is in a wrong hint group", e.pod.UID)
 				}
 			}
 			pods += len(g.entries)
 		}
 		if k.index != i || w.kinds[k.kindKey] != k || pods == 0 || pods != k.pods || known != len(k.groups) {
-			return fmt.Errorf("kind %+v is misplaced or has %d pods in %d groups and knows %d", k.kindKey, pods, len(k.groups), known)
+			return fmt.Errorf("kind %+v is misplaced or has %d pods in %d hint groups and knows %d", k.kindKey, pods, len(k.groups), known)
 		}
 		grouped += pods
 	}
 	if len(w.kinds) != len(w.ordered) || grouped != len(w.entries) {
-		return fmt.Errorf("%d of %d pods are in groups of %d of %d kinds", grouped, len(w.entries), len(w.ordered), len(w.kinds))
+		return fmt.Errorf("%d of %d pods are in hint groups of %d of %d kinds", grouped, len(w.entries), len(w.ordered), len(w.kinds))
 	}
 	return nil
 }

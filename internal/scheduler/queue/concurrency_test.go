@@ -208,7 +208,7 @@ func (w *chaos) pending(r *rand.Rand) *corev1.Pod {
 // meddle does to waiting pods what users and plugins do.
 func (w *chaos) meddle(r *rand.Rand) {
 	w.queue.PendingPods()
-	w.queue.NominatedPodsForNode("n")
+	w.queue.Nominator().NominatedPodsForNode("n")
 	w.handlers.Lock()
 	defer w.handlers.Unlock()
 	pod := w.pending(r)
@@ -223,9 +223,9 @@ func (w *chaos) meddle(r *rand.Rand) {
 	case 1:
 		w.queue.Activate(logger, map[string]*corev1.Pod{pod.Name: pod})
 	case 2:
-		w.queue.AddNominatedPod(logger, &schedframework.PodInfo{Pod: pod}, nominate("n"))
+		w.queue.Nominator().AddNominatedPod(logger, &schedframework.PodInfo{Pod: pod}, nominate("n"))
 	case 3:
-		w.queue.DeleteNominatedPodIfExists(pod)
+		w.queue.Nominator().DeleteNominatedPodIfExists(pod)
 	}
 }
 

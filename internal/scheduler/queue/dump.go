@@ -5,6 +5,7 @@ package queue
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,31 +15,22 @@ import (
 // dumpBatch is the number of pods that Dump copies before it releases the lock for others.
 const dumpBatch = 256
 
-// Dump lists all pods in the queue, place by place and the oldest first. Unlike PendingPods it
+// Dump lists all pods in the queue, place by place and the oldest first. It
 // holds the lock only for short times, however many pods there are, so that scheduling continues.
 // In return the list does not show a single moment: a pod that arrives or moves during the call may
 // be missing, or be listed in its former place. No pod is listed twice.
 func (q *Queue) Dump() []PodState {
-	uids := q.uids()
+	q.mu.Lock()
+	uids := slices.Collect(maps.Keys(q.pods))
+	q.mu.Unlock()
 	states := make([]PodState, 0, len(uids))
 	for batch := range slices.Chunk(uids, dumpBatch) {
 		states = q.appendStates(states, batch)
 	}
 	slices.SortFunc(states, func(a, b PodState) int {
-		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp),
-			cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp), byName(a.Pod, b.Pod))
 	})
 	return states
-}
-
-func (q *Queue) uids() []types.UID {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	uids := make([]types.UID, 0, len(q.pods))
-	for uid := range q.pods {
-		uids = append(uids, uid)
-	}
-	return uids
 }
 
 func (q *Queue) appendStates(states []PodState, uids []types.UID) []PodState {
@@ -60,19 +52,17 @@ type Nomination struct {
 
 // Dump lists all nominations, sorted by the pods' names.
 func (n *Nominator) Dump() []Nomination {
-	nominations := n.copy()
-	slices.SortFunc(nominations, func(a, b Nomination) int {
-		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
-	})
-	return nominations
-}
-
-func (n *Nominator) copy() []Nomination {
 	n.mu.RLock()
-	defer n.mu.RUnlock()
 	nominations := make([]Nomination, 0, len(n.byPod))
 	for _, nm := range n.byPod {
 		nominations = append(nominations, Nomination{Pod: nm.info.Pod, Node: nm.node})
 	}
+	n.mu.RUnlock()
+	slices.SortFunc(nominations, func(a, b Nomination) int { return byName(a.Pod, b.Pod) })
 	return nominations
+}
+
+// byName orders pods by namespace, name and UID.
+func byName(a, b *corev1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }

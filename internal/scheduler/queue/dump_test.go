@@ -79,10 +79,10 @@ func TestDumpOfTheNominatorNamesPodsAndNodes(t *testing.T) {
 	f.Add(logger, b)
 	info, err := schedframework.NewPodInfo(a)
 	f.Expect(err).NotTo(HaveOccurred())
-	f.AddNominatedPod(logger, info, nil)
+	f.Nominator().AddNominatedPod(logger, info, nil)
 	f.Expect(f.Nominator().Dump()).To(Equal([]Nomination{{Pod: b, Node: "n1"}}))
 	info, err = schedframework.NewPodInfo(objects.Edited(a, nominated("n2")))
 	f.Expect(err).NotTo(HaveOccurred())
-	f.AddNominatedPod(logger, info, nil)
+	f.Nominator().AddNominatedPod(logger, info, nil)
 	f.Expect(f.Nominator().Dump()).To(Equal([]Nomination{{Pod: info.Pod, Node: "n2"}, {Pod: b, Node: "n1"}}))
 }

@@ -63,11 +63,11 @@ type entry struct {
 	// until is the end of the back-off, a multiple of backoffWindow. Used for Backoff and
 	// ErrorBackoff.
 	until time.Time
-	// group holds the entry at indexInGroup, and arrival numbers the pods in the order in which
+	// hintGroup holds the entry at indexInHintGroup, and arrival numbers the pods in the order in which
 	// they came to wait. Used for Unschedulable and Gated.
-	group        *group
-	indexInGroup int
-	arrival      uint64
+	hintGroup        *hintGroup
+	indexInHintGroup int
+	arrival          uint64
 	// checked is when the pod was last flushed without leaving. Used for Unschedulable and Gated.
 	checked time.Time
 
@@ -118,47 +118,47 @@ type podHeap struct {
 
 var _ heap.Interface = &podHeap{}
 
-func (h *podHeap) Len() int           { return len(h.entries) }
-func (h *podHeap) Less(i, j int) bool { return h.less(h.entries[i], h.entries[j]) }
-func (h *podHeap) Swap(i, j int) {
-	h.entries[i], h.entries[j] = h.entries[j], h.entries[i]
-	h.entries[i].index, h.entries[j].index = i, j
+func (p *podHeap) Len() int           { return len(p.entries) }
+func (p *podHeap) Less(i, j int) bool { return p.less(p.entries[i], p.entries[j]) }
+func (p *podHeap) Swap(i, j int) {
+	p.entries[i], p.entries[j] = p.entries[j], p.entries[i]
+	p.entries[i].index, p.entries[j].index = i, j
 }
 
-func (h *podHeap) Push(x any) {
+func (p *podHeap) Push(x any) {
 	e := x.(*entry)
-	e.index = len(h.entries)
-	h.entries = append(h.entries, e)
+	e.index = len(p.entries)
+	p.entries = append(p.entries, e)
 }
 
-func (h *podHeap) Pop() any {
-	last := len(h.entries) - 1
-	e := h.entries[last]
-	h.entries[last] = nil
-	h.entries = h.entries[:last]
+func (p *podHeap) Pop() any {
+	last := len(p.entries) - 1
+	e := p.entries[last]
+	p.entries[last] = nil
+	p.entries = p.entries[:last]
 	return e
 }
 
 // first returns the head of the heap, nil if the heap is empty.
-func (h *podHeap) first() *entry {
-	if len(h.entries) == 0 {
+func (p *podHeap) first() *entry {
+	if len(p.entries) == 0 {
 		return nil
 	}
-	return h.entries[0]
+	return p.entries[0]
 }
 
 // podList is an unordered list of entries, each of which has its index. It has no lock: Queue.mu
 // guards it.
 type podList struct{ entries []*entry }
 
-func (l *podList) add(e *entry) {
-	e.index = len(l.entries)
-	l.entries = append(l.entries, e)
+func (p *podList) add(e *entry) {
+	e.index = len(p.entries)
+	p.entries = append(p.entries, e)
 }
 
-func (l *podList) remove(e *entry) {
-	l.entries[len(l.entries)-1].index = e.index
-	l.entries = replacedByLast(l.entries, e.index)
+func (p *podList) remove(e *entry) {
+	p.entries[len(p.entries)-1].index = e.index
+	p.entries = replacedByLast(p.entries, e.index)
 }
 
 // replacedByLast removes an item of an unordered list: the last item takes its place, and the

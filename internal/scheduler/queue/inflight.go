@@ -4,6 +4,8 @@
 package queue
 
 import (
+	"container/list"
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,7 +29,8 @@ type flight struct {
 	// failed means that the pod is retried when it comes back; see Queue.RetryLater.
 	failed bool
 
-	prev, next *entry
+	// element is the entry's place in flights.pods.
+	element *list.Element
 }
 
 // clusterEvent is an event that came in while pods were in flight.
@@ -41,11 +44,10 @@ type clusterEvent struct {
 	measured int
 }
 
-// inFlight holds the pods in flight in the order in which they were popped, and the events since
+// flights holds the pods in flight in the order in which they were popped, and the events since
 // the first of them was popped. Queue.mu guards it.
-type inFlight struct {
-	first, last *entry
-	pods        int
+type flights struct {
+	pods list.List // of *entry
 
 	// events[dead:] are the kept events. The number of an event is base plus its index; numbers are
 	// never reused.
@@ -57,46 +59,40 @@ type inFlight struct {
 }
 
 // add appends a pod and starts to keep events for it.
-func (f *inFlight) add(e *entry) {
+func (f *flights) add(e *entry) {
 	e.flight.since = f.base + uint64(len(f.events))
-	e.flight.prev, e.flight.next = f.last, nil
-	if f.last == nil {
-		f.first = e
-	} else {
-		f.last.flight.next = e
-	}
-	f.last = e
-	f.pods++
+	e.flight.element = f.pods.PushBack(e)
 	f.metrics.podsInFlight(1)
 }
 
 // remove removes a pod, and the events that no other pod needs.
-func (f *inFlight) remove(e *entry) {
-	prev, next := e.flight.prev, e.flight.next
-	if prev == nil {
-		f.first = next
-	} else {
-		prev.flight.next = next
-	}
-	if next == nil {
-		f.last = prev
-	} else {
-		next.flight.prev = prev
-	}
-	e.flight.prev, e.flight.next = nil, nil
-	f.pods--
+func (f *flights) remove(e *entry) {
+	f.pods.Remove(e.flight.element)
 	f.metrics.podsInFlight(-1)
 
-	if f.first == nil {
+	if first := f.pods.Front(); first == nil {
 		f.forget(len(f.events))
-	} else if since := f.first.flight.since; since > f.base+uint64(f.dead) {
+	} else if since := first.Value.(*entry).flight.since; since > f.base+uint64(f.dead) {
 		f.forget(int(since - f.base))
 	}
 }
 
+// all returns the pods in flight in order. The one at hand may be removed.
+func (f *flights) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for element := f.pods.Front(); element != nil; {
+			next := element.Next()
+			if !yield(element.Value.(*entry)) {
+				return
+			}
+			element = next
+		}
+	}
+}
+
 // record keeps an event for all pods in flight.
-func (f *inFlight) record(ev clusterEvent) {
-	if f.pods == 0 {
+func (f *flights) record(ev clusterEvent) {
+	if f.pods.Len() == 0 {
 		return
 	}
 	if f.len() >= maxInFlightEvents {
@@ -108,7 +104,7 @@ func (f *inFlight) record(ev clusterEvent) {
 
 // eventsSince returns the events since the pod was popped. complete is false if some of them were
 // dropped. The slice is valid until the next change.
-func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) {
+func (f *flights) eventsSince(e *entry) (events []clusterEvent, complete bool) {
 	oldest := f.base + uint64(f.dead)
 	if e.flight.since < oldest {
 		return f.events[f.dead:], false
@@ -117,10 +113,10 @@ func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) 
 }
 
 // len returns the number of kept events.
-func (f *inFlight) len() int { return len(f.events) - f.dead }
+func (f *flights) len() int { return len(f.events) - f.dead }
 
 // forget drops events[:n]. Their room is reused once it is half of the slice.
-func (f *inFlight) forget(n int) {
+func (f *flights) forget(n int) {
 	for i := f.dead; i < n; i++ {
 		f.metrics.eventInFlight(f.events[i].event, -1)
 		f.events[i] = clusterEvent{} // releases the objects

@@ -19,7 +19,7 @@ func TestInFlightTwin(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	f := inFlight{metrics: newMetrics(nil)}
+	f := flights{metrics: newMetrics(nil)}
 	type twin struct {
 		entry  *entry
 		events []any
@@ -43,8 +43,8 @@ func TestInFlightTwin(t *testing.T) {
 			}
 			next++
 		}
-		if f.pods != len(order) {
-			t.Fatalf("step %d: %d pods are in flight, want %d", step, f.pods, len(order))
+		if f.pods.Len() != len(order) {
+			t.Fatalf("step %d: %d pods are in flight, want %d", step, f.pods.Len(), len(order))
 		}
 		needed := 0 // by the first pod
 		if len(order) > 0 {
@@ -107,5 +107,5 @@ func TestPodsWithoutEventsCostNothing(t *testing.T) {
 	f.Expect(f.Counts()).To(Equal(Counts{}))
 	f.Expect(f.pods).To(BeEmpty())
 	f.Expect(cap(f.inFlight.events)).To(BeNumerically("<", 10))
-	f.Expect(f.inFlight.first).To(BeNil())
+	f.Expect(f.inFlight.pods.Len()).To(BeZero())
 }

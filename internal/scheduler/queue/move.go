@@ -50,7 +50,7 @@ type move struct {
 	logger   klog.Logger
 	event    clusterEvent
 	precheck func(*corev1.Pod) bool
-	// maxPods is the number of pods and groups that one turn looks at, at most.
+	// maxPods is the number of pods and hint groups that one turn looks at, at most.
 	maxPods int
 
 	begun bool
@@ -59,25 +59,32 @@ type move struct {
 	arrivals uint64
 	// itself is the waiting pod that the event is about, nil if there is none.
 	itself *entry
-	// groups are the groups that the move has not looked at yet, and candidates are pods of the
-	// others. The move first looks at all groups. Then it sorts the candidates by priority: between
+	// hintGroups are those that the move has not looked at yet, and candidates are pods of the
+	// others. The move first looks at all hint groups. Then it sorts the candidates by priority: between
 	// two turns, a pod of lower priority must not take the room of a pod of higher priority.
-	groups     []*group
+	hintGroups []*hintGroup
 	candidates []candidate
 	sorted     bool
 	// label is the label of the event. It is set when the first pod moves; most events move none.
 	label string
 }
 
-// candidate is a pod that an event may help.
+// candidate is a waiting pod that a move or a reload has to look at.
 type candidate struct {
 	*entry
 	priority int32
-	// alike is the group whose pods are requeued by strategy. If it is nil, or the pod has left the
-	// group since, the hints are called for the pod.
-	alike    *group
+	// alike is the hint group whose pods are requeued by strategy. If it is nil, or the pod has left it
+	// since, the hints are called for the pod.
+	alike    *hintGroup
 	strategy strategy
 }
+
+func newCandidate(e *entry) candidate {
+	return candidate{entry: e, priority: corev1helpers.PodPriority(e.pod)}
+}
+
+// byPriority orders candidates by descending priority.
+func byPriority(a, b candidate) int { return cmp.Compare(b.priority, a.priority) }
 
 func newMove(q *Queue, logger klog.Logger, ev clusterEvent, precheck func(*corev1.Pod) bool) *move {
 	return &move{Queue: q, logger: logger, event: ev, precheck: precheck, maxPods: turnPods}
@@ -85,7 +92,7 @@ func newMove(q *Queue, logger klog.Logger, ev clusterEvent, precheck func(*corev
 
 // runTurn does as much of the work as fits into one turn. It returns false when no work is left.
 func (m *move) runTurn() (more bool) {
-	if m.begun && len(m.groups) == 0 {
+	if m.begun && len(m.hintGroups) == 0 {
 		m.sort()
 	}
 	m.mu.Lock()
@@ -98,8 +105,8 @@ func (m *move) runTurn() (more bool) {
 		m.beginLocked()
 	}
 	if !m.sorted {
-		m.groups = processSome(m.groups, m.maxPods, m.lookAtLocked)
-		if len(m.groups) > 0 || len(m.candidates) > m.maxPods {
+		m.hintGroups = processSome(m.hintGroups, m.maxPods, m.lookAtLocked)
+		if len(m.hintGroups) > 0 || len(m.candidates) > m.maxPods {
 			return true
 		}
 		m.sort()
@@ -112,12 +119,12 @@ func (m *move) runTurn() (more bool) {
 // many candidates take.
 func (m *move) sort() {
 	if !m.sorted {
-		slices.SortStableFunc(m.candidates, func(a, b candidate) int { return cmp.Compare(b.priority, a.priority) })
+		slices.SortStableFunc(m.candidates, byPriority)
 		m.sorted = true
 	}
 }
 
-// beginLocked keeps the event for the pods in flight, and collects the groups that it concerns.
+// beginLocked keeps the event for the pods in flight, and collects the hint groups that it concerns.
 func (m *move) beginLocked() {
 	event := m.event.event
 	if !m.rules.interested(event) {
@@ -128,7 +135,7 @@ func (m *move) beginLocked() {
 	if pod, ok := m.event.newObj.(*corev1.Pod); ok {
 		if e := m.pods[pod.UID]; e != nil && e.place.awaitsEvent() {
 			m.itself = e
-			m.candidates = append(m.candidates, candidate{entry: e, priority: corev1helpers.PodPriority(e.pod)})
+			m.candidates = append(m.candidates, newCandidate(e))
 		}
 	}
 	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {
@@ -136,13 +143,13 @@ func (m *move) beginLocked() {
 	}
 	for _, k := range m.unschedulable.ordered {
 		if !k.profile.replaced && k.concerns(event) {
-			m.groups = append(m.groups, k.groups...)
+			m.hintGroups = append(m.hintGroups, k.groups...)
 		}
 	}
 }
 
-// lookAtLocked collects the pods of a group, unless the event helps none of them.
-func (m *move) lookAtLocked(g *group) {
+// lookAtLocked collects the pods of a hint group, unless the event helps none of them.
+func (m *move) lookAtLocked(g *hintGroup) {
 	if len(g.entries) == 0 || g.kind.profile.replaced {
 		return
 	}
@@ -176,7 +183,7 @@ func (m *move) considerLocked(c candidate) {
 		return
 	}
 	s := c.strategy
-	if c.alike == nil || c.alike != e.group {
+	if c.alike == nil || c.alike != e.hintGroup {
 		if !e.awaits(m.event.event) {
 			return
 		}

@@ -289,8 +289,8 @@ func (n *Nominator) serveQueueLocked(names sets.Set[string]) (ended []*nominatio
 }
 
 // nominated returns the pod with the nominated node in its status, where it may not be written yet.
-func (nm *nomination) nominated() *corev1.Pod {
-	pod := *nm.info.Pod
-	pod.Status.NominatedNodeName = nm.node
+func (n *nomination) nominated() *corev1.Pod {
+	pod := *n.info.Pod
+	pod.Status.NominatedNodeName = n.node
 	return &pod
 }

@@ -150,7 +150,7 @@ func TestNominator(t *testing.T) {
 			do: func(f *fixture, n *Nominator) {
 				f.Add(logger, newPod("a", nominated("old")))
 				p := f.pop()
-				f.AddNominatedPod(logger, p.PodInfo, nominate("n1"))
+				f.Nominator().AddNominatedPod(logger, p.PodInfo, nominate("n1"))
 				f.Expect(f.Requeue(logger, p, nil)).To(BeTrue())
 			},
 			want: map[string][]string{"n1": {"a"}},
@@ -178,7 +178,7 @@ func TestNominator(t *testing.T) {
 				f.Add(logger, newPod("a", nominated("old")))
 				p := f.pop()
 				f.giveBack(p, []string{"A"}, nil)
-				f.AddNominatedPod(logger, p.PodInfo, nominate("n1"))
+				f.Nominator().AddNominatedPod(logger, p.PodInfo, nominate("n1"))
 				shut.status = refusal
 				f.event(nodeAdded)
 				shut.status = nil
@@ -224,7 +224,7 @@ func TestNominator(t *testing.T) {
 			tt.do(f, n)
 			got := map[string][]string{}
 			for _, node := range []string{"", "old", "ignored", "n1", "n2"} {
-				if names := nominatedTo(f, node); len(names) != 0 {
+				if names := nominatedTo(f.Nominator(), node); len(names) != 0 {
 					got[node] = names
 				}
 			}
@@ -242,10 +242,10 @@ func TestNominatorReadsTheLister(t *testing.T) {
 	fine, deleted, recreated, bound := newPod("fine"), newPod("deleted"), newPod("recreated"), newPod("bound")
 	f := newFixtureOf(t, newStore(fine, newPod("recreated", uid("2")), objects.Edited(bound, onNode("n"))).lister())
 	for _, pod := range []*corev1.Pod{fine, deleted, recreated, bound} {
-		f.AddNominatedPod(logger, info(pod), nominate("n1"))
-		f.UpdateNominatedPod(logger, pod, info(objects.Edited(pod, nominated("n1"))))
+		f.Nominator().AddNominatedPod(logger, info(pod), nominate("n1"))
+		f.Nominator().UpdateNominatedPod(logger, pod, info(objects.Edited(pod, nominated("n1"))))
 	}
-	f.Expect(nominatedTo(f, "n1")).To(Equal([]string{"fine"}))
+	f.Expect(nominatedTo(f.Nominator(), "n1")).To(Equal([]string{"fine"}))
 }
 
 func TestNominatedPodsAreCopies(t *testing.T) {
@@ -256,13 +256,13 @@ func TestNominatedPodsAreCopies(t *testing.T) {
 		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 	})
 	f := newFixture(t)
-	f.AddNominatedPod(logger, info(pod), nominate("n"))
-	first, second := f.NominatedPodsForNode("n"), f.NominatedPodsForNode("n")
+	f.Nominator().AddNominatedPod(logger, info(pod), nominate("n"))
+	first, second := f.Nominator().NominatedPodsForNode("n"), f.Nominator().NominatedPodsForNode("n")
 	f.Expect(first[0]).NotTo(BeIdenticalTo(second[0]))
 	f.Expect(first[0].GetRequiredAntiAffinityTerms()).To(HaveLen(1))
 	f.Expect(first[0].CalculateResource().Resource.GetMilliCPU()).To(BeEquivalentTo(2000))
 	first[0] = nil
-	f.Expect(f.NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
+	f.Expect(f.Nominator().NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
 }
 
 func TestNodesWithNominatedPodsOfHigherPriority(t *testing.T) {
@@ -277,15 +277,15 @@ func TestNodesWithNominatedPodsOfHigherPriority(t *testing.T) {
 	f := newFixture(t)
 	expect := func(pod *corev1.Pod, repelled bool, nodes ...string) {
 		t.Helper()
-		got, repelling := f.NominatedNodes(pod)
+		got, repelling := f.Nominator().NominatedNodes(pod)
 		f.Expect(slices.Collect(maps.Keys(got))).To(ConsistOf(nodes))
 		f.Expect(repelling).To(Equal(repelled))
 	}
 	high := newPod("high", priority(10))
 	expect(high, false)
-	f.AddNominatedPod(logger, info(high), nominate("n1"))
-	f.AddNominatedPod(logger, info(newPod("low", priority(-1))), nominate("n1"))
-	f.AddNominatedPod(logger, info(newPod("middle", priority(5), repelling)), nominate("n2"))
+	f.Nominator().AddNominatedPod(logger, info(high), nominate("n1"))
+	f.Nominator().AddNominatedPod(logger, info(newPod("low", priority(-1))), nominate("n1"))
+	f.Nominator().AddNominatedPod(logger, info(newPod("middle", priority(5), repelling)), nominate("n2"))
 	expect(newPod("a"), true, "n1", "n2")
 	expect(newPod("b", priority(7)), false, "n1")
 	expect(newPod("c", priority(10)), false, "n1")
@@ -299,7 +299,7 @@ func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
 	}
 	f := newFixture(t)
 	number := func(pod *corev1.Pod) uint64 {
-		nodes, _ := f.NominatedNodes(pod)
+		nodes, _ := f.Nominator().NominatedNodes(pod)
 		return nodes["n"]
 	}
 	seen := sets.New[uint64]()
@@ -313,28 +313,28 @@ func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
 	}
 	some, other := newPod("some", priority(1)), newPod("other", priority(1))
 	a, b, important := newPod("a", priority(1)), newPod("b", priority(1)), newPod("important", priority(9))
-	f.AddNominatedPod(logger, info(a), nominate("n"))
+	f.Nominator().AddNominatedPod(logger, info(a), nominate("n"))
 	expectNew("one is nominated", number(some))
 	f.Expect(number(some)).To(Equal(number(other)))
 	f.Expect(number(a)).To(BeZero())
-	f.AddNominatedPod(logger, info(b), nominate("n"))
-	f.AddNominatedPod(logger, info(important), nominate("n"))
+	f.Nominator().AddNominatedPod(logger, info(b), nominate("n"))
+	f.Nominator().AddNominatedPod(logger, info(important), nominate("n"))
 	expectNew("each counts others", number(a), number(b), number(some), number(newPod("c", priority(5))))
-	f.AddNominatedPod(logger, info(other), nominate("elsewhere"))
+	f.Nominator().AddNominatedPod(logger, info(other), nominate("elsewhere"))
 	f.Expect(seen.Has(number(some))).To(BeTrue())
-	f.DeleteNominatedPodIfExists(b)
-	f.DeleteNominatedPodIfExists(important)
+	f.Nominator().DeleteNominatedPodIfExists(b)
+	f.Nominator().DeleteNominatedPodIfExists(important)
 	expectNew("as at first", number(some))
-	f.DeleteNominatedPodIfExists(a)
+	f.Nominator().DeleteNominatedPodIfExists(a)
 	f.Expect(number(some)).To(BeZero())
-	f.AddNominatedPod(logger, info(a), nominate("n"))
+	f.Nominator().AddNominatedPod(logger, info(a), nominate("n"))
 	expectNew("once more", number(some))
 }
 
 func TestNominationsOfAForkAreSuspended(t *testing.T) {
 	f := newFixture(t)
 	for _, name := range []string{"b", "a", "c"} {
-		f.AddNominatedPod(logger, info(newPod(name)), nominate("n"))
+		f.Nominator().AddNominatedPod(logger, info(newPod(name)), nominate("n"))
 	}
 	fork := f.Nominator().Fork()
 	before, _ := fork.NominatedNodes(newPod("some"))

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -151,23 +152,20 @@ func (q *Queue) leaveGroupLocked(e *entry) {
 }
 
 // set records whether the pod is ready, and whether the gate of its group holds it.
-func (b *membership) set(ready, held bool) {
-	if b.of == nil {
+func (m *membership) set(ready, held bool) {
+	if m.of == nil {
 		return
 	}
-	b.of.ready += change(b.ready, ready)
-	b.of.held += change(b.held, held)
-	b.ready, b.held = ready, held
+	m.of.ready += count(ready) - count(m.ready)
+	m.of.held += count(held) - count(m.held)
+	m.ready, m.held = ready, held
 }
 
-func change(from, to bool) int {
-	switch {
-	case from == to:
-		return 0
-	case to:
+func count(is bool) int {
+	if is {
 		return 1
 	}
-	return -1
+	return 0
 }
 
 // awaitsGroupLocked reports whether the pod may only be tried with its group. A plugin of the
@@ -295,21 +293,19 @@ func (q *Queue) PendingGroups() (incomplete, complete int) {
 	defer q.mu.Unlock()
 	for _, m := range q.members {
 		switch {
-		case m.held > 0:
-			incomplete++
-		case m.ready > 0:
+		case m.held == 0 && m.ready > 0:
 			complete++
-		case m.anyWaitsLocked():
-			incomplete++ // none of its pods is ready
+		case m.anyLocked(func(e *entry) bool { return e.place != InFlight }):
+			incomplete++
 		}
 	}
 	return incomplete, complete
 }
 
-// anyWaitsLocked reports whether a pod of the group is not in flight.
-func (m *members) anyWaitsLocked() bool {
+// anyLocked reports whether some pod of the group is as a function says.
+func (m *members) anyLocked(is func(*entry) bool) bool {
 	for e := range m.entries {
-		if e.place != InFlight {
+		if is(e) {
 			return true
 		}
 	}
@@ -361,22 +357,27 @@ func (q *Queue) retryDueGroups(logger klog.Logger) {
 
 // groupInFlightLocked reports whether a pod of a group is in flight.
 func (q *Queue) groupInFlightLocked(key podgroup.Key) bool {
-	for name := range q.rules.profiles {
-		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
-			for e := range m.entries {
-				if e.place == InFlight {
-					return true
-				}
-			}
+	for m := range q.membersOfLocked(key) {
+		if m.anyLocked(func(e *entry) bool { return e.place == InFlight }) {
+			return true
 		}
 	}
 	return false
 }
 
 func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
-	for name := range q.rules.profiles {
-		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
-			q.retryLocked(logger, m)
+	for m := range q.membersOfLocked(key) {
+		q.retryLocked(logger, m)
+	}
+}
+
+// membersOfLocked returns the pods of a group, profile by profile.
+func (q *Queue) membersOfLocked(key podgroup.Key) iter.Seq[*members] {
+	return func(yield func(*members) bool) {
+		for name := range q.rules.profiles {
+			if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil && !yield(m) {
+				return
+			}
 		}
 	}
 }
@@ -391,11 +392,7 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 		return
 	}
 	needed, known := q.groups.Needed(key)
-	for name := range q.rules.profiles {
-		m := q.members[memberKey{Key: key, schedulerName: name}]
-		if m == nil {
-			continue
-		}
+	for m := range q.membersOfLocked(key) {
 		q.rankGroupLocked(m)
 		q.openGateLocked(logger, m)
 		if m.held > 0 {
@@ -435,11 +432,8 @@ func (q *Queue) popGroupLocked(first *entry) *PoppedGroup {
 	if !q.awaitsGroupLocked(first) || q.groups.OneByOne(m.key) {
 		return nil
 	}
-	key := first.member.key.Key
-	g := &PoppedGroup{Key: key, Needed: 1}
-	if needed, known := q.groups.Needed(key); known {
-		g.Needed = needed
-	}
+	needed, _ := q.groups.Needed(m.key)
+	g := &PoppedGroup{Key: m.key, Needed: max(1, needed)}
 	m.needed = g.Needed
 	others := make([]*entry, 0, m.ready)
 	for e := range m.entries {

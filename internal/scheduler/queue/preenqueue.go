@@ -41,7 +41,7 @@ const (
 // the result must be applied before the next event.
 func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	info, p := e.info, e.profile
-	if len(p.preEnqueue) == 0 {
+	if len(p.settings.PreEnqueue) == 0 {
 		return q.admitLocked(logger, e)
 	}
 	start := q.clock.Now()
@@ -92,19 +92,13 @@ func (q *Queue) admitLocked(logger klog.Logger, e *entry) admission {
 func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.Status) {
 	gate := e.info.GatingPlugin
 	measured := rand.IntN(100) < pluginMetricsSamplePercent
-	if gate != "" {
-		for i := range e.profile.preEnqueue {
-			if pl := &e.profile.preEnqueue[i]; pl.name == gate {
-				if status := q.callPreEnqueueLocked(ctx, pl, e, measured); !status.IsSuccess() {
-					return pl.name, status
-				}
+	for _, gating := range []bool{true, false} {
+		for _, pl := range e.profile.settings.PreEnqueue {
+			if (pl.Name() == gate) != gating {
+				continue
 			}
-		}
-	}
-	for i := range e.profile.preEnqueue {
-		if pl := &e.profile.preEnqueue[i]; pl.name != gate {
 			if status := q.callPreEnqueueLocked(ctx, pl, e, measured); !status.IsSuccess() {
-				return pl.name, status
+				return pl.Name(), status
 			}
 		}
 	}
@@ -112,18 +106,18 @@ func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.
 }
 
 // callPreEnqueueLocked calls one plugin. A panic counts as an error of the plugin.
-func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl *preEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
+func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl fwk.PreEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
 	start := q.clock.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			q.reportPanicLocked(klog.FromContext(ctx), preEnqueue, pl.name, r)
+			q.reportPanicLocked(klog.FromContext(ctx), preEnqueue, pl.Name(), r)
 			status = fwk.AsStatus(fmt.Errorf("panic: %v", r))
 		}
 		if measured && q.metrics.async != nil {
-			q.metrics.async.ObservePluginDurationAsync(preEnqueue, pl.name, status.Code().String(), q.clock.Since(start).Seconds())
+			q.metrics.async.ObservePluginDurationAsync(preEnqueue, pl.Name(), status.Code().String(), q.clock.Since(start).Seconds())
 		}
 	}()
-	return pl.plugin.PreEnqueue(ctx, e.pod)
+	return pl.PreEnqueue(ctx, e.pod)
 }
 
 // reportPanicLocked logs a panic of a plugin with its stack, once until the next reload: a plugin

@@ -109,7 +109,7 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(two)).To(Equal(Gated))
 		f.Update(logger, one, objects.Edited(one, gates()))
 		f.Expect(f.place(two)).To(Equal(Active))
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
 	})
 }
 

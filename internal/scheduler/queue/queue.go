@@ -75,7 +75,7 @@ type Queue struct {
 	backoff       podHeap
 	errorBackoff  podHeap
 	unschedulable waitingPods // Unschedulable and Gated
-	inFlight      inFlight
+	inFlight      flights
 	// held lists the pods whose hold is to be reported, in the order in which they were listed.
 	held    list.List
 	metrics *metrics
@@ -89,10 +89,7 @@ type Queue struct {
 	done chan struct{} // closed by Close
 }
 
-var (
-	_ fwk.PodNominator = &Queue{}
-	_ fwk.PodActivator = &Queue{}
-)
+var _ fwk.PodActivator = &Queue{}
 
 // New returns a queue that accepts no pods until Reconfigure is called. The metrics of
 // k8s.io/kubernetes/pkg/scheduler must be registered already.
@@ -112,7 +109,7 @@ func New(cfg Config) *Queue {
 		groupPauses:  map[podgroup.Key]time.Time{},
 		rules:        newRuleSet(nil, nil, nil, nil),
 		pods:         map[types.UID]*entry{},
-		inFlight:     inFlight{metrics: m},
+		inFlight:     flights{metrics: m},
 		metrics:      m,
 		reported:     sets.New[string](),
 		done:         make(chan struct{}),
@@ -136,8 +133,8 @@ func (q *Queue) Close() {
 	}
 	q.closed = true
 	close(q.done)
-	for q.inFlight.first != nil {
-		q.releaseLocked(q.inFlight.first)
+	for e := range q.inFlight.all() {
+		q.releaseLocked(e)
 	}
 	for _, e := range q.pods {
 		q.dropLocked(e)

@@ -4,13 +4,11 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -58,7 +56,7 @@ type reload struct {
 	// waiting holds the pods that waited when the settings were replaced. The reload first collects
 	// the outdated ones among them and then renews those.
 	waiting  []*entry
-	outdated []ranked
+	outdated []candidate
 	sorted   bool
 	// maxPods is the number of pods that one turn processes at most.
 	maxPods int
@@ -69,11 +67,6 @@ type reload struct {
 	dropped []*corev1.Pod
 	// longestHold is the longest time for which the reload held the queue.
 	longestHold time.Duration
-}
-
-type ranked struct {
-	*entry
-	priority int32
 }
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
@@ -124,7 +117,7 @@ func (r *reload) replaceRules() {
 	}
 	// This copies pointers and reads nothing that they point to.
 	r.waiting = slices.Concat(r.unschedulable.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
-	for e := r.inFlight.first; e != nil; e = e.flight.next {
+	for e := range r.inFlight.all() {
 		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.rules.profiles[name] != nil {
 			r.inFlight.record(clusterEvent{event: eventReload, reloaded: r.renewed})
 			break
@@ -153,11 +146,11 @@ func (r *reload) runTurnOnPods() (more bool) {
 	if len(r.waiting) == 0 && !r.sorted {
 		// The order of the queue would need its lock. Priorities suffice: a pod of lower priority
 		// must not take the room of a pod of higher priority.
-		slices.SortStableFunc(r.outdated, func(a, b ranked) int { return cmp.Compare(b.priority, a.priority) })
+		slices.SortStableFunc(r.outdated, byPriority)
 		r.sorted = true
 	}
 	if r.outdated == nil {
-		r.outdated = make([]ranked, 0, len(r.waiting))
+		r.outdated = make([]candidate, 0, len(r.waiting))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +159,7 @@ func (r *reload) runTurnOnPods() (more bool) {
 	case len(r.waiting) > 0:
 		r.waiting = processSome(r.waiting, r.maxPods, r.siftLocked)
 	case len(r.outdated) > 0:
-		r.outdated = processSome(r.outdated, r.maxPods, func(o ranked) { r.renewLocked(r.logger, o.entry) })
+		r.outdated = processSome(r.outdated, r.maxPods, func(c candidate) { r.renewLocked(r.logger, c.entry) })
 	default:
 		return false
 	}
@@ -176,7 +169,7 @@ func (r *reload) runTurnOnPods() (more bool) {
 // siftLocked collects the pod if it is outdated.
 func (r *reload) siftLocked(e *entry) {
 	if e.outdatedLocked() {
-		r.outdated = append(r.outdated, ranked{entry: e, priority: corev1helpers.PodPriority(e.pod)})
+		r.outdated = append(r.outdated, newCandidate(e))
 	}
 }
 
@@ -186,9 +179,7 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 		deletePendingOf(name)
 	}
 	ownmetrics.ReloadStandstill.Observe(r.longestHold.Seconds())
-	slices.SortFunc(r.dropped, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(r.dropped, byName)
 	return r.dropped
 }
 

@@ -74,7 +74,7 @@ func TestReconfigure(t *testing.T) {
 		state, _ := f.Get(pod.UID)
 		f.Expect(state.Place).To(Equal(Active))
 		f.Expect(state.GatingPlugin).To(BeEmpty())
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
 	})
 	t.Run("a gated pod gets the events of its gate in the new profile", func(t *testing.T) {
 		shut := newDoor("G", refusal)
@@ -161,7 +161,7 @@ func TestReconfigure(t *testing.T) {
 			}
 		}
 		f.Add(logger, newPod("active", nominated("n")))
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(6))
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(6))
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 1, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1, InFlightEvents: f.Counts().InFlightEvents}))
 
 		delete(f.settings.Profiles, "default")
@@ -172,9 +172,9 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(dropped).To(Equal([]string{"active", "backoff", "error", "gated", "unschedulable"}))
 		f.Expect(f.Counts().InFlight).To(Equal(1))
 		f.Expect(f.Counts().Active).To(Equal(1))
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
-		f.AddNominatedPod(logger, p.PodInfo, nominate("n"))
-		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
+		f.Nominator().AddNominatedPod(logger, p.PodInfo, nominate("n"))
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
 		f.Done(flying.UID)
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
 	})
@@ -198,11 +198,11 @@ func TestReconfigure(t *testing.T) {
 		p := f.pop()
 		preemptor := newPod("preemptor", scheduler("other"), priority(5))
 		f.Add(logger, preemptor)
-		f.AddNominatedPod(logger, info(preemptor), nominate("n"))
+		f.Nominator().AddNominatedPod(logger, info(preemptor), nominate("n"))
 
 		delete(f.settings.Profiles, "other")
 		f.Reconfigure(logger, f.settings, sets.New("other"))
-		f.Expect(f.NominatedPodsForNode("n")).To(BeEmpty())
+		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(BeEmpty())
 		f.Expect([]Place{f.place(low), f.place(equal), f.place(high)}).To(Equal([]Place{Backoff, Backoff, Unschedulable}))
 		f.Expect(asked).To(HaveLen(2))
 		f.Expect(asked[0].Status.NominatedNodeName).To(Equal("n"), "hints look there for the node")

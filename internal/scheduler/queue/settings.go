@@ -112,10 +112,8 @@ type profileRules struct {
 	// settings are the ones that the rules were made from.
 	settings *ProfileSettings
 	// replaced is true once the scheduler name has newer rules, or none.
-	replaced                   bool
-	preEnqueue                 []preEnqueuePlugin
-	initialBackoff, maxBackoff time.Duration
-	maxInUnschedulable         time.Duration
+	replaced           bool
+	maxInUnschedulable time.Duration
 	// pending counts the waiting pods of the scheduler name.
 	pending *tally
 
@@ -134,11 +132,6 @@ type profileRules struct {
 	lastMatch []Hint
 }
 
-type preEnqueuePlugin struct {
-	name   string
-	plugin fwk.PreEnqueuePlugin
-}
-
 type askedPlugin struct {
 	name string
 	key  HintKey
@@ -149,7 +142,7 @@ type eventHints struct {
 	hints []Hint
 }
 
-// newRuleSet prepares Settings. Of the plugins it calls Name only. It carries over the profileRules
+// newRuleSet prepares Settings. It calls no plugin. It carries over the profileRules
 // of old whose settings are the same, except those of the names in changed. groups may be nil.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
 	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
@@ -179,17 +172,12 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 	p := &profileRules{
 		name:               name,
 		settings:           s,
-		initialBackoff:     s.InitialBackoff,
-		maxBackoff:         s.MaxBackoff,
 		maxInUnschedulable: s.MaxInUnschedulable,
 		events:             map[string][]fwk.ClusterEvent{},
 		matches:            map[fwk.ClusterEvent][]Hint{},
 	}
 	if p.maxInUnschedulable <= 0 {
 		p.maxInUnschedulable = DefaultMaxInUnschedulable
-	}
-	for _, plugin := range s.PreEnqueue {
-		p.preEnqueue = append(p.preEnqueue, preEnqueuePlugin{name: plugin.Name(), plugin: plugin})
 	}
 	for event, hints := range s.Hints {
 		p.hints = append(p.hints, eventHints{event: event, hints: hints})
@@ -241,17 +229,17 @@ func (p *profileRules) matching(event fwk.ClusterEvent) []Hint {
 }
 
 // interested reports whether any profile has a hint for the event.
-func (rs *ruleSet) interested(event fwk.ClusterEvent) bool {
+func (r *ruleSet) interested(event fwk.ClusterEvent) bool {
 	if schedframework.ClusterEventIsWildCard(event) {
 		return true
 	}
 	event.CustomLabel = "" // labels do not take part in matching
-	interesting, known := rs.interesting[event]
+	interesting, known := r.interesting[event]
 	if !known {
-		for _, p := range rs.profiles {
+		for _, p := range r.profiles {
 			interesting = interesting || len(p.matching(event)) != 0
 		}
-		rs.interesting[event] = interesting
+		r.interesting[event] = interesting
 	}
 	return interesting
 }

@@ -4,6 +4,8 @@
 package queue
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,4 +58,46 @@ func TestPendingPods(t *testing.T) {
 	f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 2, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1, InFlightEvents: 1}))
 	f.Expect(f.Has("flying")).To(BeTrue())
 	f.Expect(f.Has("nobody")).To(BeFalse())
+}
+
+// PendingPods lists all pods in the queue: place by place, Active and Backoff pods in the order
+// in which they would be popped, the others by their back-off or age.
+func (q *Queue) PendingPods() []PodState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	entries := make([]*entry, 0, len(q.pods))
+	for _, e := range q.pods {
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, q.compareLocked)
+	states := make([]PodState, len(entries))
+	for i, e := range entries {
+		states[i] = e.state()
+	}
+	return states
+}
+
+// compareLocked compares entries in the order of PendingPods.
+func (q *Queue) compareLocked(a, b *entry) int {
+	if c := cmp.Compare(a.place, b.place); c != 0 {
+		return c
+	}
+	before := func(a, b *entry) bool { return a.flight.since < b.flight.since }
+	switch a.place {
+	case Active:
+		before = q.lessLocked
+	case Backoff:
+		before = q.lessBackoffLocked
+	case ErrorBackoff:
+		before = q.lessErrorBackoffLocked
+	case Unschedulable, Gated:
+		before = func(a, b *entry) bool { return a.info.Timestamp.Before(b.info.Timestamp) }
+	}
+	switch {
+	case before(a, b):
+		return -1
+	case before(b, a):
+		return 1
+	}
+	return byName(a.pod, b.pod)
 }

@@ -595,16 +595,16 @@ func (w *twinWorld) nominate() {
 	node := fmt.Sprint("n", w.r.IntN(3))
 	switch w.r.IntN(4) {
 	case 0:
-		w.queue.AddNominatedPod(logger, info(pod), nominate(node))
+		w.queue.Nominator().AddNominatedPod(logger, info(pod), nominate(node))
 		w.model.nominate(pod, node)
 	case 1:
-		w.queue.AddNominatedPod(logger, info(pod), nil)
+		w.queue.Nominator().AddNominatedPod(logger, info(pod), nil)
 		w.model.nominate(pod, pod.Status.NominatedNodeName)
 	case 2:
-		w.queue.AddNominatedPod(logger, info(pod), nominate(""))
+		w.queue.Nominator().AddNominatedPod(logger, info(pod), nominate(""))
 		w.model.nominate(pod, "")
 	case 3:
-		w.queue.DeleteNominatedPodIfExists(pod)
+		w.queue.Nominator().DeleteNominatedPodIfExists(pod)
 		delete(w.model.nominees, pod.UID)
 	}
 }
@@ -784,7 +784,7 @@ func (w *twinWorld) comparePod(s PodState, p *modelPod) {
 func (w *twinWorld) compareNominations() {
 	got, want := map[string]string{}, map[string]string{}
 	for _, node := range []string{"", "n0", "n1", "n2"} {
-		for _, p := range w.queue.NominatedPodsForNode(node) {
+		for _, p := range w.queue.Nominator().NominatedPodsForNode(node) {
 			got[string(p.GetPod().UID)] += node
 		}
 	}

@@ -261,7 +261,7 @@ func (w *upstreamWorld) update() {
 	after, _ := w.ours.Get(pod.UID)
 	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
 	if before.Place.awaitsEvent() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
-		w.ours.AddNominatedPod(logger, info(newer), nil)
+		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
 	}
 	if before.Place != InFlight {
 		w.backToStatus(pod, newer)
@@ -271,7 +271,7 @@ func (w *upstreamWorld) update() {
 // backToStatus applies upstream's treatment of a nomination made in memory when the pod is updated.
 func (w *upstreamWorld) backToStatus(older, newer *corev1.Pod) {
 	if node := newer.Status.NominatedNodeName; node != "" && node == older.Status.NominatedNodeName {
-		w.ours.AddNominatedPod(logger, info(newer), nil)
+		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
 	}
 }
 
@@ -358,7 +358,7 @@ func (w *upstreamWorld) requeue() {
 	w.theirs.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	_, ourErr := w.ours.Requeue(logger, p.ours, nominating)
 	if ourErr != nil || nominating == nil {
-		w.ours.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
+		w.ours.Nominator().AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	}
 	if (ourErr == nil) != (theirErr == nil) {
 		w.fatalf("requeueing %s: %v, upstream: %v", p.ours.Pod.UID, ourErr, theirErr)
@@ -441,15 +441,15 @@ func (w *upstreamWorld) nominate() {
 	}
 	switch nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n2")}[w.r.IntN(3)]; w.r.IntN(3) {
 	case 0:
-		w.ours.AddNominatedPod(logger, info(pod), nominating)
+		w.ours.Nominator().AddNominatedPod(logger, info(pod), nominating)
 		w.theirs.AddNominatedPod(logger, info(pod), nominating)
 	case 1:
 		older := objects.Edited(pod, w.randomize)
-		w.ours.UpdateNominatedPod(logger, older, info(pod))
+		w.ours.Nominator().UpdateNominatedPod(logger, older, info(pod))
 		w.theirs.UpdateNominatedPod(logger, older, info(pod))
 		w.backToStatus(older, pod)
 	case 2:
-		w.ours.DeleteNominatedPodIfExists(pod)
+		w.ours.Nominator().DeleteNominatedPodIfExists(pod)
 		w.theirs.DeleteNominatedPodIfExists(pod)
 	}
 }
@@ -491,7 +491,7 @@ func (w *upstreamWorld) compare() {
 		w.fatalf("ours %v, upstream %v", ours, theirs)
 	}
 	for _, node := range []string{"n0", "n1", "n2"} {
-		if ours, theirs := nominatedUIDs(w.ours, node), nominatedUIDs(w.theirs, node); !ours.Equal(theirs) {
+		if ours, theirs := nominatedUIDs(w.ours.Nominator(), node), nominatedUIDs(w.theirs, node); !ours.Equal(theirs) {
 			w.fatalf("nominated for %s: ours %v, upstream %v", node, ours, theirs)
 		}
 	}

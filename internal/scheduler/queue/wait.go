@@ -58,7 +58,7 @@ func (q *Queue) Wait(uid types.UID) (Wait, bool) {
 		w.Group.Needed, w.Group.Known = q.groups.Needed(e.member.key.Key)
 	}
 	if e.place.awaitsEvent() {
-		if g := e.group; g != g.kind.unknown {
+		if g := e.hintGroup; g != g.kind.unknown {
 			w.Alike = len(g.entries) - 1
 		}
 		w.Events = e.awaitedEvents()

@@ -17,12 +17,12 @@ import (
 // waitingPods holds the pods that wait for an event: those in Unschedulable and Gated. They are
 // sorted so that an event costs time by kinds of pods, not by pods:
 //
-//	kind   pods of one profile that the same plugins refused. An event that none of these plugins
-//	       registered for skips the kind.
-//	group  pods of a kind that differ in nothing that the hints of these plugins read. A hint is
-//	       called for one of them.
+//	kind        pods of one profile that the same plugins refused. An event that none of these
+//	            plugins registered for skips the kind.
+//	hint group  pods of a kind that differ in nothing that the hints of these plugins read. A hint
+//	            is called for one of them.
 //
-// It has no lock: Queue.mu guards it, with the kinds and groups.
+// It has no lock: Queue.mu guards it, with the kinds and hint groups.
 type waitingPods struct {
 	// podList holds all of them.
 	podList
@@ -48,32 +48,32 @@ type kindKey struct {
 type kind struct {
 	kindKey
 	pods int
-	// groups are the groups of pods, none of them empty; byKey has those with a key. The pods whose
-	// key is unknown are in one group without a key.
-	groups  []*group
-	byKey   map[string]*group
-	unknown *group
+	// groups are its hint groups, none of them empty; byKey has the ones with a key. The pods whose
+	// key is unknown are in one without a key.
+	groups  []*hintGroup
+	byKey   map[string]*hintGroup
+	unknown *hintGroup
 
 	// concerned caches which events concern the kind. Without labels there are about a hundred.
 	concerned map[fwk.ClusterEvent]bool
 	index     int // in waitingPods.ordered
 }
 
-// group holds pods of a kind for which hints return the same.
-type group struct {
+// hintGroup holds pods of a kind for which hints return the same.
+type hintGroup struct {
 	kind    *kind
 	key     string
 	entries []*entry
 	index   int // in kind.groups
 }
 
-// alike reports whether the hints return the same for all pods of the group after an event.
-func (g *group) alike(ev *clusterEvent) bool {
-	if g == g.kind.unknown {
+// alike reports whether the hints return the same for all pods of the hint group after an event.
+func (h *hintGroup) alike(ev *clusterEvent) bool {
+	if h == h.kind.unknown {
 		return false
 	}
-	for _, plugin := range g.kind.profile.asked {
-		if differs := plugin.key.Differs; differs != nil && differs(ev.oldObj, ev.newObj) && g.entries[0].refusedBy(plugin.name) {
+	for _, plugin := range h.kind.profile.asked {
+		if differs := plugin.key.Differs; differs != nil && differs(ev.oldObj, ev.newObj) && h.entries[0].refusedBy(plugin.name) {
 			return false
 		}
 	}
@@ -94,11 +94,11 @@ func (w *waitingPods) remove(e *entry) {
 	w.podList.remove(e)
 }
 
-// sort puts a pod into the right group after it has changed.
+// sort puts a pod into the right hint group after it has changed.
 func (w *waitingPods) sort(e *entry) {
-	if e.group.kind.kindKey == kindOf(e) {
+	if e.hintGroup.kind.kindKey == kindOf(e) {
 		key, known := w.keyOf(e)
-		if known == (e.group != e.group.kind.unknown) && e.group.key == string(key) {
+		if known == (e.hintGroup != e.hintGroup.kind.unknown) && e.hintGroup.key == string(key) {
 			return
 		}
 	}
@@ -106,12 +106,12 @@ func (w *waitingPods) sort(e *entry) {
 	w.join(e)
 }
 
-// join adds a pod to its group.
+// join adds a pod to its hint group.
 func (w *waitingPods) join(e *entry) {
 	of := kindOf(e)
 	k := w.kinds[of]
 	if k == nil {
-		k = &kind{kindKey: of, byKey: map[string]*group{}, concerned: map[fwk.ClusterEvent]bool{}, index: len(w.ordered)}
+		k = &kind{kindKey: of, byKey: map[string]*hintGroup{}, concerned: map[fwk.ClusterEvent]bool{}, index: len(w.ordered)}
 		if w.kinds == nil {
 			w.kinds = map[kindKey]*kind{}
 		}
@@ -119,18 +119,18 @@ func (w *waitingPods) join(e *entry) {
 		w.ordered = append(w.ordered, k)
 	}
 	k.pods++
-	g := k.groupOf(w.keyOf(e))
-	e.group, e.indexInGroup = g, len(g.entries)
+	g := k.hintGroupOf(w.keyOf(e))
+	e.hintGroup, e.indexInHintGroup = g, len(g.entries)
 	g.entries = append(g.entries, e)
 }
 
-// leave removes a pod from its group, and the group and the kind if they are empty then.
+// leave removes a pod from its hint group, and the group and the kind if they are empty then.
 func (w *waitingPods) leave(e *entry) {
-	g := e.group
+	g := e.hintGroup
 	k := g.kind
-	g.entries[len(g.entries)-1].indexInGroup = e.indexInGroup
-	g.entries = replacedByLast(g.entries, e.indexInGroup)
-	e.group = nil
+	g.entries[len(g.entries)-1].indexInHintGroup = e.indexInHintGroup
+	g.entries = replacedByLast(g.entries, e.indexInHintGroup)
+	e.hintGroup = nil
 	if len(g.entries) == 0 {
 		k.drop(g)
 	}
@@ -168,8 +168,8 @@ func (w *waitingPods) keyOf(e *entry) (key []byte, known bool) {
 	return w.key.Bytes(), true
 }
 
-// groupOf returns the group of the pods with a key, and makes it if there is none.
-func (k *kind) groupOf(key []byte, known bool) *group {
+// hintGroupOf returns the hint group of the pods with a key, and makes it if there is none.
+func (k *kind) hintGroupOf(key []byte, known bool) *hintGroup {
 	g := k.unknown
 	if known {
 		g = k.byKey[string(key)]
@@ -177,7 +177,7 @@ func (k *kind) groupOf(key []byte, known bool) *group {
 	if g != nil {
 		return g
 	}
-	g = &group{kind: k, key: string(key), index: len(k.groups)}
+	g = &hintGroup{kind: k, key: string(key), index: len(k.groups)}
 	k.groups = append(k.groups, g)
 	if known {
 		k.byKey[g.key] = g
@@ -187,8 +187,8 @@ func (k *kind) groupOf(key []byte, known bool) *group {
 	return g
 }
 
-// drop removes a group.
-func (k *kind) drop(g *group) {
+// drop removes a hint group.
+func (k *kind) drop(g *hintGroup) {
 	if g == k.unknown {
 		k.unknown = nil
 	} else {

@@ -101,7 +101,7 @@ func (s *State) assemble(ctx context.Context) error {
 	}
 	s.env, err = profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope, Snapshot: cache.NewSnapshot(),
-		Queue: s.queue, WaitingPods: framework.NewWaitingPods(), PodsInPreBind: framework.NewPodsInPreBind(),
+		Queue: s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(), PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder: func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, EventSources: noEvents{},
 	})
 	if err != nil {

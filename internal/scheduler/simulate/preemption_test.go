@@ -132,7 +132,7 @@ func TestPreemptionEndsNominationsOfLessImportantPods(t *testing.T) {
 	c.must(c.objects.Put(nominated))
 	info, err := schedframework.NewPodInfo(nominated)
 	c.must(err)
-	c.Queue.AddNominatedPod(logr.Discard(), info, nil)
+	c.Queue.Nominator().AddNominatedPod(logr.Discard(), info, nil)
 	late, chosen := pod("late", 4, "2", "1Mi"), pending()
 	run := func(pods ...*corev1.Pod) v1alpha1.SimulationOutcome {
 		return c.simulate(simulate.Request{Pods: chosen, Pending: pods}).Current

@@ -140,7 +140,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	}
 
 	inQueue, want := map[string]string{}, map[string]string{}
-	for _, state := range r.Parts().Queue.PendingPods() {
+	for _, state := range r.Parts().Queue.Dump() {
 		inQueue[fmt.Sprintf("pod %s (%s)", state.Pod.Name, state.Pod.UID)] = state.Pod.ResourceVersion
 	}
 	pending := t.pending(r.serves())
@@ -149,7 +149,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	}
 	found = append(found, differences(who+": queue", inQueue, want)...)
 	for _, node := range nodeNames {
-		for _, info := range r.Parts().Queue.NominatedPodsForNode(node) {
+		for _, info := range r.Parts().Queue.Nominator().NominatedPodsForNode(node) {
 			nominated := info.GetPod()
 			if pod := pending[nominated.UID]; pod == nil {
 				found.add("%s: pod %s (%s) is nominated for %s, and not pending", who, nominated.Name, nominated.UID, node)
@@ -193,7 +193,7 @@ func differences(who string, have, want map[string]string) (found findings) {
 func (w *world) restless(leader *replica) (found findings) {
 	if c := leader.Parts().Queue.Counts(); c.Active+c.Backoff+c.ErrorBackoff+c.InFlight+c.InFlightEvents > 0 {
 		found.add("the queue of the leader is not at rest: %+v", c)
-		for _, state := range leader.Parts().Queue.PendingPods() {
+		for _, state := range leader.Parts().Queue.Dump() {
 			if state.Place != queue.Unschedulable && state.Place != queue.Gated {
 				found.add("in progress: %s", describeState(state))
 			}

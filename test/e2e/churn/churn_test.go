@@ -291,7 +291,7 @@ func (w *world) settle(t *testing.T, when string) {
 func (w *world) reasons() *counts {
 	c := &counts{}
 	if leader := w.witness(); leader != nil {
-		for _, state := range leader.Parts().Queue.PendingPods() {
+		for _, state := range leader.Parts().Queue.Dump() {
 			c.add(fmt.Sprintf("%s by %s%s", state.Place, strings.Join(state.UnschedulablePlugins, "+"), strings.Join(state.PendingPlugins, "+")), 1)
 		}
 	}

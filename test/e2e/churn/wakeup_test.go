@@ -49,7 +49,7 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 			if pod.Spec.SchedulerName != p.SchedulerName() || isGated(pod) || pod.Labels[holdLabel] != "" {
 				continue
 			}
-			result, err := o.algorithm.Schedule(ctx, algorithm.Params{Framework: f}, schedframework.NewCycleState(), pod)
+			result, err := o.decider.Decide(ctx, algorithm.Params{Framework: f}, schedframework.NewCycleState(), pod)
 			var unfit *schedframework.FitError
 			switch {
 			case errors.As(err, &unfit), errors.Is(err, algorithm.ErrNoNodesAvailable):
@@ -73,9 +73,9 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 
 // oracle runs plugins beside a livesched, on its own snapshot.
 type oracle struct {
-	env       *profile.Environment
-	algorithm *algorithm.Algorithm
-	closers   []func()
+	env     *profile.Environment
+	decider *algorithm.Decider
+	closers []func()
 }
 
 func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *oracle, err error) {
@@ -119,7 +119,8 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 		Informers:     leader.Informers,
 		Scope:         scope,
 		Snapshot:      snapshot,
-		Queue:         leader.Parts().Queue, // for its nominations
+		Queue:         leader.Parts().Queue,
+		Nominator:     leader.Parts().Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
@@ -131,7 +132,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 	if err := scope.WaitForSync(ctx); err != nil {
 		return o, err
 	}
-	o.algorithm = algorithm.New(algorithm.Config{Snapshot: snapshot})
+	o.decider = algorithm.New(algorithm.Config{Snapshot: snapshot})
 	return o, nil
 }
 

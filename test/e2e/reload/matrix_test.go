@@ -136,7 +136,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 		ExpectEvent(ctx, c.pod, "FailedScheduling", ContainSubstring(fmt.Sprintf("scheduler name %q is gone", c.name)))
 		_, known := run.Parts().Queue.Get(c.pod.UID)
 		Expect(known).To(BeFalse(), "the pod has left the queue")
-		Expect(run.Parts().Queue.NominatedPodsForNode(c.node.Name)).To(BeEmpty())
+		Expect(run.Parts().Queue.Nominator().NominatedPodsForNode(c.node.Name)).To(BeEmpty())
 	case c.change.effect == replaced:
 		c.expectLookedAtAgain(ctx)
 	}
