@@ -12,6 +12,7 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
@@ -83,8 +84,8 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", plural(len(result.Profiles), "profile"), plural(len(result.Policies), "policy"),
-		plural(result.Losses(), "loss"), plural(len(result.Remarks)-result.Losses(), "note"))
+	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", print.Many(len(result.Profiles), "profile"), print.Many(len(result.Policies), "policy"),
+		print.Many(result.Losses(), "loss"), print.Many(len(result.Remarks)-result.Losses(), "note"))
 	if refused || o.strict && result.Losses() > 0 {
 		return errFound
 	}

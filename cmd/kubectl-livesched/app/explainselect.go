@@ -21,6 +21,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 const (
@@ -51,18 +53,18 @@ func (o *explainOptions) explainPending(ctx context.Context) error {
 	if err := eachPending(ctx, c, namespace, selector, func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
 		return err
 	}
-	x, err := o.explainKinds(ctx, kinds.sorted(), maxSummarized)
+	x, answers, err := o.explainKinds(ctx, kinds.sorted(), maxSummarized)
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanationList(x))
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, print.List(answers))
 	}
 	if len(kinds) == 0 {
 		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
 		return nil
 	}
-	return printSummary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == formatWide)
+	return print.Summary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == print.Wide)
 }
 
 // explainOwner explains the pending pods of an object, one of each kind.
@@ -97,26 +99,18 @@ func (o *explainOptions) explainOwner(ctx context.Context, target explainTarget)
 	if err != nil {
 		return err
 	}
-	x, err := o.explainKinds(ctx, kinds.sorted(), maxKinds)
+	x, answers, err := o.explainKinds(ctx, kinds.sorted(), maxKinds)
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanationList(x))
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, print.List(answers))
 	}
 	if len(kinds) == 0 {
 		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods of %s/%s in namespace %s.\n", target.kind, target.name, o.namespace)
 		return nil
 	}
-	return printKinds(o.Out, x, time.Now(), o.output == formatWide)
-}
-
-func explanationList(x *explainedKinds) any {
-	items := make([]any, 0, len(x.answers))
-	for _, answer := range x.answers {
-		items = append(items, answer)
-	}
-	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	return print.Explanations(o.Out, x, time.Now(), o.output == print.Wide)
 }
 
 // readOwner returns the object that is named.

@@ -64,7 +64,7 @@ func newReplay(shared *options) *cobra.Command {
 	flags.StringVarP(&o.selector, "selector", "l", "", "With -f: only pods with these labels.")
 	flags.Int64Var(&o.seed, "seed", 1, "With -f: seed of the draws among nodes of equal score.")
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "With -f: exit with 1 if this holds for the new configuration, such as unplaced>0.")
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	command.MarkFlagsMutuallyExclusive("filename", "explain")
 	return command
 }
@@ -127,10 +127,10 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		err = writeAs(o.Out, o.output, report)
+	if print.IsData(o.output) {
+		err = print.As(o.Out, o.output, report)
 	} else {
-		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == formatWide)
+		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == print.Wide)
 	}
 	if err == nil && len(report.Different) > 0 {
 		return errFound
@@ -152,10 +152,10 @@ func (o *replayOptions) simulate(ctx context.Context, replay Replay) error {
 	if err := replay.Simulate(ctx, simulation); err != nil {
 		return err
 	}
-	if isData(o.output) {
-		err = writeAs(o.Out, o.output, simulation)
+	if print.IsData(o.output) {
+		err = print.As(o.Out, o.output, simulation)
 	} else {
-		err = print.Simulation(o.Out, simulation, o.output == formatWide)
+		err = print.Simulation(o.Out, simulation, o.output == print.Wide)
 	}
 	if err != nil {
 		return err
@@ -173,10 +173,10 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanation)
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, explanation)
 	}
-	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == formatWide)
+	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == print.Wide)
 }
 
 // findPending returns a pending pod by its namespace and name.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -75,7 +76,7 @@ func newRollback(shared *options) *cobra.Command {
 	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec is programmed.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait with --wait.")
 	addPluginsFlag(command, &o.plugins)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatName)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Name)
 	return command
 }
 
@@ -100,10 +101,10 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 	}
 	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
 	r.differ = o.newDiffer(c, o.plugins)
-	if err := r.run(ctx); err != nil {
+	if err := r.run(ctx); err != nil || o.output == "" {
 		return err
 	}
-	return r.printObjects()
+	return print.Objects(o.Out, o.output, r.restored)
 }
 
 func (o *rollbackOptions) target(p *past) (*history.Revision, error) {

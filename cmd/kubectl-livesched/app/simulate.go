@@ -74,7 +74,7 @@ func newSimulate(shared *options) *cobra.Command {
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
 		"nodesUsed>current. The flag can be repeated.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
 }
 
@@ -109,11 +109,11 @@ func newSimulation(namespace string) *v1alpha1.Simulation {
 }
 
 // print prints an answer in the format that the user chose.
-func (o *simulateOptions) print(text []byte, simulation *v1alpha1.Simulation) error {
-	if isData(o.output) {
-		return writeAnswer(o.Out, o.output, text)
+func (o *simulateOptions) print(text json.RawMessage, simulation *v1alpha1.Simulation) error {
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, text)
 	}
-	return print.Simulation(o.Out, simulation, o.output == formatWide)
+	return print.Simulation(o.Out, simulation, o.output == print.Wide)
 }
 
 // spec returns what the flags and files ask for.

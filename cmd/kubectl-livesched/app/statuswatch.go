@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 const (
@@ -35,13 +36,13 @@ type statusFollower struct {
 	names   []string
 	objects client.Reader // a cache that watches
 	pods    pendingPods
-	last    *statusReport
+	last    *print.Status
 	failure string // the last one that was reported
 }
 
 // follow follows the status until the context is done. It watches profiles and policies, and asks
 // for the numbers of pods at a fixed interval.
-func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *statusReport, pods pendingPods) error {
+func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *print.Status, pods pendingPods) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -53,7 +54,7 @@ func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names [
 	}
 	synced, counts := make(chan struct{}), make(chan pendingPods)
 	running.Go(func() { _ = objects.Start(ctx) }) // it ends with the context only
-	running.Go(func() { o.count(ctx, config, counts) })
+	running.Go(func() { o.count(ctx, counts) })
 	running.Go(func() {
 		if objects.WaitForCacheSync(ctx) {
 			close(synced)
@@ -96,7 +97,7 @@ func (f *statusFollower) loop(ctx context.Context, synced, changes <-chan struct
 }
 
 // count sends the numbers of pods at a fixed interval, until the context is done.
-func (o *statusOptions) count(ctx context.Context, config *rest.Config, counts chan<- pendingPods) {
+func (o *statusOptions) count(ctx context.Context, counts chan<- pendingPods) {
 	ticker := time.NewTicker(countInterval)
 	defer ticker.Stop()
 	for {
@@ -105,7 +106,7 @@ func (o *statusOptions) count(ctx context.Context, config *rest.Config, counts c
 			return
 		case <-ticker.C:
 		}
-		pods := o.countPods(ctx, config, &o.livesched)
+		pods := o.countPods(ctx, &o.livesched)
 		select {
 		case <-ctx.Done():
 			return
@@ -124,15 +125,15 @@ func (f *statusFollower) show(ctx context.Context) error {
 		f.report(err)
 		return nil
 	}
-	report.setPods(f.pods)
+	report.SetPods(f.pods.byProfile, f.pods.unknown)
 	if equality.Semantic.DeepEqual(report, f.last) {
 		return nil
 	}
 	f.last, f.failure = report, ""
 	switch f.output {
-	case formatYAML:
+	case print.YAML:
 		_, _ = fmt.Fprintln(f.Out, "---")
-	case "", formatWide:
+	case "", print.Wide:
 		_, _ = fmt.Fprintf(f.Out, "\n%s\n", time.Now().Format(time.TimeOnly))
 	}
 	return f.print(report)

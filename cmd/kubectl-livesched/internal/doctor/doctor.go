@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
 // State is the outcome of a check.
@@ -56,8 +56,8 @@ type Installation struct {
 	Namespace, Lease, ServiceAccount string
 	// User is the user that livesched authenticates as, "" if it is the ServiceAccount.
 	User string
-	// Queues asks livesched for the queues of its profiles.
-	Queues func(context.Context) ([]v1alpha1.Queue, error)
+	// Livesched asks livesched.
+	Livesched *remote.Livesched
 	// Now is the present time.
 	Now time.Time
 }

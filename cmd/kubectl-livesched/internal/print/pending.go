@@ -38,7 +38,7 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	if p == nil {
 		p = &v1alpha1.PendingExplanation{}
 	}
-	terminal.Of(w).Line(pendingHeadline(w, e, p, now))
+	Line(w, pendingHeadline(w, e, p, now))
 	if wide {
 		writeItem(w, "Verdict "+string(e.Verdict)+"; "+profileOf(e)+conditionWords(p)+".")
 	}
@@ -68,9 +68,6 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	}
 	return nil
 }
-
-// writeItem writes a text below a headline.
-func writeItem(w io.Writer, text string) { terminal.Of(w).Paragraph("  ", "  ", text) }
 
 // pendingHeadline returns the first line.
 func pendingHeadline(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) string {
@@ -173,7 +170,7 @@ func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExpla
 	}
 	for i := range p.Victims {
 		if i == maxVictims {
-			writeItem(w, "- "+Many(int32(len(p.Victims)-i), "more pod"))
+			writeItem(w, "- "+Many(len(p.Victims)-i, "more pod"))
 			break
 		}
 		v := &p.Victims[i]

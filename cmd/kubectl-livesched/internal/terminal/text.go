@@ -81,3 +81,14 @@ func wrap(text string, first, others int) []string {
 	}
 	return append(lines, line.String())
 }
+
+// Shorten cuts a text between words, so that it takes a number of lines of a width at most.
+func Shorten(text string, lines, width int) string {
+	const more = " ..."
+	all := wrap(text, width, width)
+	if len(all) <= lines {
+		return text
+	}
+	last := wrap(strings.Join(all[lines-1:], " "), width-len(more), 1)[0]
+	return strings.Join(append(all[:lines-1], last), " ") + more
+}

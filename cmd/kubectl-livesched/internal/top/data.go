@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 // Data is what one read found.
@@ -24,40 +25,29 @@ type Data struct {
 	// Time is the time of the read.
 	Time time.Time
 	// Profiles are nil if they could not be read.
-	Profiles []Profile
+	Profiles []print.ProfileStatus
 	// Decisions are the latest ones, the last one first, nil if they could not be read.
 	Decisions []v1alpha1.Decision
 	// Errors describe what could not be read.
 	Errors []string
 }
 
-// Profile is a profile with its pending pods.
-type Profile struct {
-	Name, Ready, Revision string
-	// Reloaded is the time at which the revision became active, zero if none is.
-	Reloaded time.Time
-	// Pods are nil if they are unknown, or if livesched does not queue the pods of the profile.
-	Pods *Pods
-}
-
-// Pods are the pending pods of a profile by queue.
-type Pods struct{ Active, Backoff, Unschedulable, Gated int }
-
-func (p *Profile) pending() int {
-	if p.Pods == nil {
-		return 0
-	}
-	return p.Pods.Active + p.Pods.Backoff + p.Pods.Unschedulable + p.Pods.Gated
-}
-
 // pendingPods returns the number of pending pods of all profiles. It is false if that of none is
 // known.
-func (d *Data) pendingPods() (pods int, known bool) {
+func (d *Data) pendingPods() (pods int32, known bool) {
 	for i := range d.Profiles {
-		pods += d.Profiles[i].pending()
+		pods += pending(&d.Profiles[i])
 		known = known || d.Profiles[i].Pods != nil
 	}
 	return pods, known
+}
+
+// pending returns the number of pending pods of a profile, 0 if it is unknown.
+func pending(p *print.ProfileStatus) int32 {
+	if p.Pods == nil {
+		return 0
+	}
+	return p.Pods.Pending()
 }
 
 // Read reads the data. Errors are part of it, so that one part can be shown without the other.
