@@ -35,11 +35,11 @@ func (o *capacityOptions) checkArgs(command *cobra.Command, args []string) error
 // cluster.
 func (o *capacityOptions) documents(args []string) (documents []manifests.Document, live bool, err error) {
 	if len(args) > 0 {
-		object, err := o.liveObject(args, o.namespace)
+		object, err := o.podObject(args, o.namespace)
 		if err != nil {
 			return nil, false, err
 		}
-		return []manifests.Document{documentOf(object)}, true, nil
+		return []manifests.Document{{File: "the cluster", Number: 1, Object: object.Object}}, true, nil
 	}
 	documents, err = manifests.Read(o.files, o.recursive, o.In)
 	return documents, false, err

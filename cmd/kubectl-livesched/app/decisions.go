@@ -135,23 +135,20 @@ func decidedName(args []string) (parameter, name string, err error) {
 	if len(args) == 0 {
 		return "", "", nil
 	}
-	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without an API group
-	switch kind {
-	case "pod", "pods", "po":
-		parameter = "pod"
-	case "podgroup", "podgroups", "pg":
-		parameter = "podGroup"
+	n, found := cutName(args)
+	parameter, known := map[string]string{kindPod: "pod", kindPodGroup: "podGroup"}[n.kind]
+	all := strings.Join(args, " ")
+	switch {
+	case known && n.isOne():
+		return parameter, n.name, nil
+	case known:
+		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME, with one name", all)
+	case !found:
+		err = fmt.Errorf("%[1]q has no type: use pod/%[1]s or podgroup/%[1]s", all)
 	default:
-		if !found {
-			return "", "", fmt.Errorf("%q has no type: use pod/%s or podgroup/%s", args[0], args[0], args[0])
-		}
-		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", strings.Join(args, " "), suggest.DidYouMean(kind, []string{"pod", "podgroup"}))
+		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", all, suggest.DidYouMean(strings.ToLower(n.kind), []string{kindPod, kindPodGroup}))
 	}
-	if name == "" || strings.Contains(name, "/") {
-		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME, with one name", strings.Join(args, " "))
-	}
-	return parameter, name, nil
+	return "", "", err
 }
 
 // resultNamed returns the result that a user calls by a name, whatever its case.

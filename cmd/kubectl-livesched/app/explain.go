@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,56 +108,38 @@ func (o *explainOptions) ask(ctx context.Context, namespace, name string) (json.
 	return text, explanation, err
 }
 
-// The kinds that explain treats in a special way.
-const (
-	kindPod      = "pod"
-	kindPodGroup = "podgroup"
-)
-
-// explainTarget is what is explained. Without a kind, it is all pending pods of a namespace.
-type explainTarget struct{ kind, name string }
-
-// target returns what the arguments and flags name: nothing, KIND/NAME or KIND NAME.
-func (o *explainOptions) target(args []string) (explainTarget, error) {
+// target returns the object that the arguments name. Without a kind, all pending pods of a namespace
+// are explained.
+func (o *explainOptions) target(args []string) (objectName, error) {
 	target, err := explainedName(args)
 	switch {
 	case err != nil:
-		return explainTarget{}, err
+		return objectName{}, err
 	case target.kind != "" && o.selector != "":
-		return explainTarget{}, errors.New("--selector: must not be set with a name")
+		return objectName{}, errors.New("--selector: must not be set with a name")
 	case target.kind != "" && o.allNamespaces:
-		return explainTarget{}, errors.New("--all-namespaces: must not be set with a name")
+		return objectName{}, errors.New("--all-namespaces: must not be set with a name")
 	case o.namespace != "" && o.allNamespaces:
-		return explainTarget{}, errors.New("--all-namespaces: must not be set with --namespace")
+		return objectName{}, errors.New("--all-namespaces: must not be set with --namespace")
 	case target.kind != kindPod && o.node != "":
-		return explainTarget{}, errors.New("--node: requires the name of a pod, such as pod/web-1")
+		return objectName{}, errors.New("--node: requires the name of a pod, such as pod/web-1")
 	}
 	return target, nil
 }
 
-// explainedName returns the kind and the name in the arguments KIND/NAME or KIND NAME.
-func explainedName(args []string) (explainTarget, error) {
-	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	switch strings.ToLower(kind) {
-	case "pod", "pods", "po":
-		kind = kindPod
-	case "podgroup", "podgroups", "pg":
-		kind = kindPodGroup
-	case "":
-		if !found {
-			return explainTarget{}, nil
-		}
-		return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s", "/"+name, name)
-	default:
-		if !found {
-			return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s, or deployment/%s; without a name, all pending pods are explained", kind, kind, kind)
-		}
+// explainedName returns the name in the arguments KIND/NAME or KIND NAME. Without a name, or with
+// the kind of pods alone, it is empty.
+func explainedName(args []string) (objectName, error) {
+	n, found := cutName(args)
+	switch {
+	case n.kind == "" && found:
+		return objectName{}, fmt.Errorf("%q has no type: use pod/%s", "/"+n.name, n.name)
+	case !found && (n.kind == "" || n.kind == kindPod):
+		return objectName{}, nil
+	case !found && n.kind != kindPodGroup:
+		return objectName{}, fmt.Errorf("%[1]q has no type: use pod/%[1]s, or deployment/%[1]s; without a name, all pending pods are explained", n.kind)
+	case !n.isOne():
+		return objectName{}, fmt.Errorf("%q is not the name of a %s", n.name, n.kind)
 	}
-	if name == "" && (kind == kindPod) && !found {
-		return explainTarget{}, nil // all pods
-	}
-	if name == "" || strings.Contains(name, "/") {
-		return explainTarget{}, fmt.Errorf("%q is not the name of a %s", name, kind)
-	}
-	return explainTarget{kind, name}, nil
+	return n, nil
 }
