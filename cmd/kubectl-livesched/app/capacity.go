@@ -18,8 +18,7 @@ import (
 type capacityOptions struct {
 	*options
 	livesched remoteOptions
-	files     []string
-	recursive bool
+	fileOptions
 	nodes     nodeChanges
 	namespace string
 	limit     int32
@@ -45,7 +44,7 @@ func newCapacity(shared *options) *cobra.Command {
 		Args: o.checkArgs,
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "a Pod, or an object with pod templates")
+	o.addFileFlags(command, "a Pod, or an object with pod templates")
 	o.nodes.addFlags(command)
 	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace in the file, or of your context.")
 	command.Flags().StringVar(&o.template, "template", "", "Pod template to count if there are several, such as worker, or deployment/web of a file with several objects.")

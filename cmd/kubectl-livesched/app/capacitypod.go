@@ -41,7 +41,7 @@ func (o *capacityOptions) documents(args []string) (documents []manifests.Docume
 		}
 		return []manifests.Document{{File: "the cluster", Number: 1, Object: object.Object}}, true, nil
 	}
-	documents, err = manifests.Read(o.files, o.recursive, o.In)
+	documents, err = o.readFiles(o.In)
 	return documents, false, err
 }
 

@@ -19,9 +19,8 @@ import (
 
 type convertOptions struct {
 	*options
-	files     []string
-	recursive bool
-	strict    bool
+	fileOptions
+	strict bool
 	// againstCluster checks the output with the objects of the cluster.
 	againstCluster bool
 	plugins        []string
@@ -44,7 +43,8 @@ func newConvert(shared *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	addFilesFlags(command, &o.files, &o.recursive, "configurations of kube-scheduler")
+	o.addFileFlags(command, "configurations of kube-scheduler")
+	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
 	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 if there are losses.")
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the output with the objects of the cluster, and name the profiles that it would change.")
 	command.Flags().StringVar(&o.input.PolicyName, "policy-name", "", "Name of the SchedulingPolicy with the settings that profiles share. Default: the name of the profile or, if there are several, of the ConfigMap or file.")
@@ -62,7 +62,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if o.input.AllowedHosts, err = parseAllowedHosts(o.hosts); err != nil {
 		return err
 	}
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	documents, err := o.readFiles(o.In)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,10 @@ import (
 
 type diffOptions struct {
 	*options
-	files     []string
-	recursive bool
-	from, to  string
-	plugins   []string
-	output    string
+	fileOptions
+	from, to string
+	plugins  []string
+	output   string
 
 	differ
 }
@@ -53,8 +52,7 @@ func newDiff(shared *options) *cobra.Command {
 	}
 	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with SchedulerProfiles and SchedulingPolicies; - is standard input. The flag can be repeated.")
-	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Also read subdirectories.")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	flags.StringVar(&o.from, "from", "", "Revision on the left; without it, the active one: "+revisionHelp)
 	flags.StringVar(&o.to, "to", "", "Revision on the right; without it, the active one.")
 	addPluginsFlag(command, &o.plugins)

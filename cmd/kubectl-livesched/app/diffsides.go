@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/history"
@@ -163,7 +162,7 @@ func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, polic
 
 // compareFiles compares the active revisions with the result of applying the files.
 func (o *diffOptions) compareFiles(ctx context.Context) ([]print.Difference, error) {
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	documents, err := o.readFiles(o.In)
 	if err != nil {
 		return nil, err
 	}

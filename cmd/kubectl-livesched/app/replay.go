@@ -20,21 +20,13 @@ import (
 )
 
 type replayOptions struct {
-	*options
-	files     []string
-	recursive bool
-	pods      string
-	namespace string
-	selector  string
-	seed      int64
-	failOn    []string
-	explain   string
-	names     string
-	output    string
+	simulateOptions
+	explain string
+	names   string
 }
 
 func newReplay(shared *options) *cobra.Command {
-	o := &replayOptions{options: shared}
+	o := &replayOptions{simulateOptions: simulateOptions{options: shared}}
 	command := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make the decisions in a snapshot again, without the cluster",
@@ -55,7 +47,7 @@ func newReplay(shared *options) *cobra.Command {
 			return o.run(command.Context(), args[0])
 		},
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	flags := command.Flags()
 	flags.StringVar(&o.names, "pseudonyms", "", "File that snapshot --pseudonyms wrote: shows the names in a redacted snapshot.")
 	flags.StringVar(&o.explain, "explain", "", "Explain why the pod NAMESPACE/NAME is pending.")
@@ -140,27 +132,21 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 
 // simulate compares the configuration in the snapshot with that in files.
 func (o *replayOptions) simulate(ctx context.Context, replay Replay) error {
-	asked := &simulateOptions{options: o.options, namespace: o.namespace, files: o.files, recursive: o.recursive, pods: o.pods, selector: o.selector, seed: o.seed, output: o.output}
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err
 	}
 	simulation := newSimulation(o.namespace)
-	if simulation.Spec, err = asked.spec(); err != nil {
+	if simulation.Spec, err = o.spec(); err != nil {
 		return err
 	}
 	if err := replay.Simulate(ctx, simulation); err != nil {
 		return err
 	}
-	if print.IsData(o.output) {
-		err = print.As(o.Out, o.output, simulation)
-	} else {
-		err = print.Simulation(o.Out, simulation, o.output == print.Wide)
-	}
-	if err != nil {
+	if err := o.print(simulation, simulation); err != nil {
 		return err
 	}
-	return asked.fail(conditions, &simulation.Status)
+	return o.fail(conditions, &simulation.Status)
 }
 
 // explainPod explains why a pod is pending.

@@ -20,9 +20,8 @@ import (
 
 type validateOptions struct {
 	*options
-	files          []string
+	fileOptions
 	kustomize      string
-	recursive      bool
 	againstCluster bool
 	plugins        []string
 	hosts          []string
@@ -48,7 +47,7 @@ func newValidate(shared *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	command.Flags().StringVarP(&o.kustomize, "kustomize", "k", "", "Directory with a kustomization, which is built as by kubectl. It excludes -f.")
 	_ = command.MarkFlagDirname("kustomize") // fails only if the flag does not exist
 	command.MarkFlagsOneRequired("filename", "kustomize")
@@ -110,7 +109,7 @@ func (o *validateOptions) read() ([]manifests.Document, error) {
 	if o.kustomize != "" {
 		return manifests.Kustomize(o.kustomize)
 	}
-	return manifests.Read(o.files, o.recursive, o.In)
+	return o.readFiles(o.In)
 }
 
 func (o *validateOptions) print(report *validate.Report) error {
