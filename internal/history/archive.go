@@ -95,11 +95,18 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		if err != nil {
 			return nil, fmt.Errorf("comparing the revisions of %s %q: %w", want.Kind, want.ObjectName, err)
 		}
-		err = a.write(ctx, &c)
+		switch {
+		case c.create != nil:
+			err = a.create(ctx, c.create)
+		case c.update != nil:
+			err = a.update(ctx, c.update)
+		}
 		if errors.Is(err, errOthers) && attempt < maxAttempts {
-			if err := a.refresh(ctx, want); err != nil {
+			revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(want.UID)}, nil)
+			if err != nil {
 				return nil, err
 			}
+			a.set(want.UID, revisions)
 			continue
 		}
 		if err != nil {
@@ -116,18 +123,6 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 
 // errOthers means that the index differs from the API server.
 var errOthers = errors.New("another client has changed it")
-
-// write creates or updates.
-func (a *Archive) write(ctx context.Context, c *change) error {
-	switch {
-	case c.create != nil:
-		return a.create(ctx, c.create)
-	case c.update != nil:
-		return a.update(ctx, c.update)
-	default:
-		return nil
-	}
-}
 
 func (a *Archive) create(ctx context.Context, r *Revision) error {
 	text, err := content(r)
@@ -229,14 +224,4 @@ func (a *Archive) set(uid types.UID, revisions []Revision) {
 // without returns a copy of revisions without those of a name.
 func without(revisions []Revision, name string) []Revision {
 	return slices.DeleteFunc(slices.Clone(revisions), func(r Revision) bool { return r.Name == name })
-}
-
-// refresh reads the revisions of one object again.
-func (a *Archive) refresh(ctx context.Context, of *Revision) error {
-	revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(of.UID)}, nil)
-	if err != nil {
-		return err
-	}
-	a.set(of.UID, revisions)
-	return nil
 }

@@ -65,11 +65,11 @@ func DidYouMean(word string, candidates []string) string {
 	return ": did you mean " + OneOf(nearest) + "?"
 }
 
-// OneOf returns names in a sentence, such as "a, b or c". There must be at least one.
+// OneOf returns names in a sentence, such as "a, b or c".
 func OneOf(names []string) string {
 	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+	if last < 1 {
+		return strings.Join(names, "")
 	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -106,7 +106,7 @@ func newRoot(o *options) *cobra.Command {
 	o.addColorFlag(root)
 	o.addVerbosityFlag(root)
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
-		return errors.Join(o.startLogging(), o.openTerminal(command))
+		return errors.Join(o.startLogging(), o.openTerminal(command), checkRemote(command))
 	}
 	groups := o.groups()
 	groups.Add(root)

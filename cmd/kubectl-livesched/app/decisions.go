@@ -107,9 +107,6 @@ func (o *decisionsOptions) run(ctx context.Context, args []string) error {
 
 // parameters returns the parameters of the list that the arguments and flags describe.
 func (o *decisionsOptions) parameters(args []string) (map[string]string, error) {
-	if err := o.livesched.check(); err != nil {
-		return nil, err
-	}
 	kind, name, err := decidedName(args)
 	if err != nil {
 		return nil, err

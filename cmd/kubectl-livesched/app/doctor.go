@@ -44,9 +44,6 @@ func newDoctor(shared *options) *cobra.Command {
 }
 
 func (o *doctorOptions) run(ctx context.Context) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	c, err := o.client()
 	if err != nil {
 		return err

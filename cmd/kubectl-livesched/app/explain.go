@@ -60,9 +60,6 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	if o.namespace, err = o.namespaceOr(o.namespace); err != nil {
 		return err
 	}

@@ -51,18 +51,9 @@ func (o *explainOptions) explainPending(ctx context.Context) error {
 	if err := eachPending(ctx, c, namespace, selector, func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
 		return err
 	}
-	x, answers, err := o.explainKinds(ctx, kinds.sorted(), maxSummarized)
-	if err != nil {
-		return err
-	}
-	if print.IsData(o.output) {
-		return print.As(o.Out, o.output, print.List(answers))
-	}
-	if len(kinds) == 0 {
-		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
-		return nil
-	}
-	return print.Summary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == print.Wide)
+	return o.explainEach(ctx, kinds, maxSummarized, where, func(x *print.Kinds) error {
+		return print.Summary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == print.Wide)
+	})
 }
 
 // explainOwner explains the pending pods of an object, one of each kind.
@@ -99,18 +90,25 @@ func (o *explainOptions) explainOwner(ctx context.Context, target objectName) er
 	if err != nil {
 		return err
 	}
-	x, answers, err := o.explainKinds(ctx, kinds.sorted(), maxKinds)
-	if err != nil {
+	return o.explainEach(ctx, kinds, maxKinds, fmt.Sprintf("of %s in namespace %s", target, o.namespace), func(x *print.Kinds) error {
+		return print.Explanations(o.Out, x, time.Now(), o.output == print.Wide)
+	})
+}
+
+// explainEach explains kinds of pods, up to a limit, as data or as text. The text where is the place
+// of the pods.
+func (o *explainOptions) explainEach(ctx context.Context, kinds podKinds, limit int, where string, text func(*print.Kinds) error) error {
+	x, answers, err := o.explainKinds(ctx, kinds.sorted(), limit)
+	switch {
+	case err != nil:
 		return err
-	}
-	if print.IsData(o.output) {
+	case print.IsData(o.output):
 		return print.As(o.Out, o.output, print.List(answers))
-	}
-	if len(kinds) == 0 {
-		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods of %s in namespace %s.\n", target, o.namespace)
+	case len(kinds) == 0:
+		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
 		return nil
 	}
-	return print.Explanations(o.Out, x, time.Now(), o.output == print.Wide)
+	return text(x)
 }
 
 // selectorOf returns the pod selector of an object, and whether it has one.

@@ -39,9 +39,10 @@ func (o *remoteOptions) addFlags(command *cobra.Command) {
 		"File with the certificate authorities that verify --livesched-url. Default: the environment variable LIVESCHED_CA, or the authorities of the system.")
 }
 
-// check returns an error if the flags contradict each other.
-func (o *remoteOptions) check() error {
-	if o.ca != "" && o.url == "" {
+// checkRemote returns an error if the flags of remoteOptions contradict each other.
+func checkRemote(command *cobra.Command) error {
+	ca, url := command.Flags().Lookup("livesched-ca"), command.Flags().Lookup("livesched-url")
+	if ca != nil && ca.Value.String() != "" && url.Value.String() == "" {
 		return errors.New("--livesched-ca (LIVESCHED_CA): has no effect without --livesched-url (LIVESCHED_URL)")
 	}
 	return nil

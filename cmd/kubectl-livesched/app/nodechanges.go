@@ -65,9 +65,6 @@ func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
 
 // create sends an object to livesched, and reads the answer. It also returns the answer as JSON.
 func (o *options) create(ctx context.Context, at *remoteOptions, resource, namespace string, object any) (json.RawMessage, error) {
-	if err := at.check(); err != nil {
-		return nil, err
-	}
 	livesched, err := o.remote(at, simulationTimeout)
 	if err != nil {
 		return nil, err

@@ -99,6 +99,9 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.dryRun == dryRunServer {
+		c = client.NewDryRunClient(c)
+	}
 	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
 	r.differ = o.newDiffer(c, o.plugins)
 	if err := r.run(ctx); err != nil || o.output == "" {
@@ -130,7 +133,7 @@ func (r *rollback) run(ctx context.Context) error {
 		return r.policyAlone(ctx)
 	}
 	profile := r.past.profile
-	before, set := profile.Spec.DeepCopy(), func() { r.setProfile(profile) }
+	before := profile.Spec.DeepCopy()
 	from, err := r.present(ctx)
 	if err != nil {
 		return err
@@ -140,22 +143,18 @@ func (r *rollback) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if set(); equality.Semantic.DeepEqual(before, &profile.Spec) {
-		if err := r.showProfile(from, policy); err != nil {
+	done := "already has the spec of"
+	if r.setProfile(profile); !equality.Semantic.DeepEqual(before, &profile.Spec) {
+		done = "rolled back to"
+		if err := r.update(ctx, profile, func() { r.setProfile(profile) }); err != nil {
 			return err
 		}
-		r.restored = append(r.restored, profile)
-		r.say("schedulerprofile/%s already has the spec of %s", profile.Name, revisionText(r.target))
-		return r.awaitProgrammed(ctx, profile)
 	}
-	if err := r.update(ctx, profile, set); err != nil {
-		return err
-	}
-	r.restored = append(r.restored, profile)
 	if err := r.showProfile(from, policy); err != nil {
 		return err
 	}
-	r.say("schedulerprofile/%s rolled back to %s", profile.Name, revisionText(r.target))
+	r.restored = append(r.restored, profile)
+	r.say("schedulerprofile/%s %s %s", profile.Name, done, revisionText(r.target))
 	return r.awaitProgrammed(ctx, profile)
 }
 

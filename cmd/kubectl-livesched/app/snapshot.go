@@ -92,7 +92,7 @@ func (o *snapshotOptions) validate() error {
 			return fmt.Errorf("the file %s exists: use --force to replace it, or name another one", name)
 		}
 	}
-	return o.livesched.check()
+	return nil
 }
 
 func (o *snapshotOptions) run(ctx context.Context) error {

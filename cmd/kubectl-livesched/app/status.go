@@ -46,9 +46,6 @@ func newStatus(shared *options) *cobra.Command {
 }
 
 func (o *statusOptions) run(ctx context.Context, args []string) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	names, err := profilesNamed(args)
 	if err != nil {
 		return err
@@ -61,7 +58,7 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := o.read(ctx, c, names)
+	report, err := readStatus(ctx, c, names)
 	if err != nil {
 		return err
 	}
@@ -73,8 +70,8 @@ func (o *statusOptions) run(ctx context.Context, args []string) error {
 	return o.follow(ctx, config, names, report, pods)
 }
 
-// read reads the status of the named profiles, or of all, without the numbers of pods.
-func (o *statusOptions) read(ctx context.Context, c client.Reader, names []string) (*print.Status, error) {
+// readStatus reads the status of the named profiles, or of all, without the numbers of pods.
+func readStatus(ctx context.Context, c client.Reader, names []string) (*print.Status, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := c.List(ctx, &profiles); err != nil {
 		return nil, err

@@ -56,9 +56,6 @@ func newTop(shared *options) *cobra.Command {
 }
 
 func (o *topOptions) run(ctx context.Context) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: must be at least 1s, not %s", o.interval)
 	}
@@ -88,7 +85,7 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
 	defer cancel()
 	var data top.Data
-	report, err := (&statusOptions{options: o.options}).read(ctx, c, nil)
+	report, err := readStatus(ctx, c, nil)
 	if err != nil {
 		data.Errors = append(data.Errors, fmt.Sprintf("profiles: %v", remote.WithRole(err)))
 	} else {

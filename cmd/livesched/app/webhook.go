@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -189,16 +190,10 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 // keepServing serves until ctx ends. It serves again after a failure, for instance because the port
 // is in use or the certificate does not exist yet.
 func keepServing(ctx context.Context, serve func(context.Context) error) error {
-	for {
-		err := serve(ctx)
-		if ctx.Err() != nil {
-			return nil
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := serve(ctx); ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to serve the webhook; retrying", "after", webhookRestart)
 		}
-		log.FromContext(ctx).Error(err, "Failed to serve the webhook; retrying", "after", webhookRestart)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(webhookRestart):
-		}
-	}
+	}, webhookRestart)
+	return nil
 }

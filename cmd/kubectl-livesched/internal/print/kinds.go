@@ -67,7 +67,8 @@ func Summary(w io.Writer, x *Kinds, where string, now time.Time, namespaces, wid
 			title += "; profile " + only
 		}
 		Line(w, title+".")
-		if err := Table(w, summaryHeader(namespaces, withProfile), summaryRows(x, now, namespaces, withProfile)); err != nil {
+		header, rows := summaryTable(x, now, namespaces, withProfile)
+		if err := Table(w, header, rows); err != nil {
 			return err
 		}
 		first := x.Explained[0]
@@ -86,30 +87,22 @@ func printOthers(w io.Writer, x *Kinds) {
 	}
 }
 
-func summaryHeader(namespaces, profile bool) []string {
-	header := []string{"PODS", "OF", "SINCE"}
-	if namespaces {
-		header = slices.Insert(header, 1, "NAMESPACE")
-	}
-	if profile {
-		header = append(header, "PROFILE")
-	}
-	return append(header, "WHY")
-}
-
-func summaryRows(x *Kinds, now time.Time, namespaces, profile bool) (rows [][]string) {
-	for _, kind := range x.Explained {
-		e := kind.Explanation
-		row := []string{Grouped.Sprintf("%d", kind.Pods), kind.Owner, duration.HumanDuration(now.Sub(kind.Since))}
-		if namespaces {
-			row = slices.Insert(row, 1, kind.Namespace)
-		}
+func summaryTable(x *Kinds, now time.Time, namespaces, profile bool) (header []string, rows [][]string) {
+	row := func(pods, namespace, owner, since, profileName, why string) (cells []string) {
+		cells = []string{pods, owner, since, why}
 		if profile {
-			row = append(row, cmp.Or(e.Profile, None))
+			cells = slices.Insert(cells, 3, profileName)
 		}
-		rows = append(rows, append(row, whyPhrase(e)))
+		if namespaces {
+			cells = slices.Insert(cells, 1, namespace)
+		}
+		return cells
 	}
-	return rows
+	for _, kind := range x.Explained {
+		rows = append(rows, row(Grouped.Sprintf("%d", kind.Pods), kind.Namespace, kind.Owner, duration.HumanDuration(now.Sub(kind.Since)),
+			cmp.Or(kind.Explanation.Profile, None), whyPhrase(kind.Explanation)))
+	}
+	return row("PODS", "NAMESPACE", "OF", "SINCE", "PROFILE", "WHY"), rows
 }
 
 // whyPhrase says in a phrase why a pod is pending, and what would help.

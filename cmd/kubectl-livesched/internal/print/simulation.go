@@ -4,6 +4,7 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -223,11 +224,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {
 	var rows [][]string
 	for _, p := range profiles {
-		next := p.New
-		if next == "" {
-			next = None
-		}
-		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, next})
+		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, cmp.Or(p.New, None)})
 	}
 	return Table(w, []string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
 }

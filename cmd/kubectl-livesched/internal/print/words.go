@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/livesched/livesched/internal/suggest"
+
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -191,7 +193,7 @@ func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now ti
 		return ""
 	}
 	gated := verdict == v1alpha1.VerdictGated
-	when := enumerate(eventWords(p.WaitsFor), "or")
+	when := suggest.OneOf(eventWords(p.WaitsFor))
 	due := ""
 	if !p.NextTry.IsZero() && !gated {
 		due = "now"
@@ -210,15 +212,6 @@ func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now ti
 		return "Tried again at the latest " + due + "."
 	}
 	return ""
-}
-
-// enumerate joins items as in a sentence, with a conjunction before the last.
-func enumerate(items []string, conjunction string) string {
-	last := len(items) - 1
-	if last < 1 {
-		return strings.Join(items, "")
-	}
-	return strings.Join(items[:last], ", ") + " " + conjunction + " " + items[last]
 }
 
 // eventsLine lists events by their names, those of the same plugins together.
