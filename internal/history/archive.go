@@ -40,7 +40,7 @@ type Archive struct {
 	index map[types.UID][]Revision
 }
 
-// Load reads all revisions. It logs those that cannot be decoded and does not touch them.
+// Load reads all revisions. It logs revisions that cannot be decoded and does not touch them.
 func (a *Archive) Load(ctx context.Context) error {
 	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
 		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace", object.Namespace, "name", object.Name)
@@ -168,7 +168,7 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 func (a *Archive) update(ctx context.Context, r *Revision) error {
 	values := map[string]any{}
 	for _, name := range activationAnnotations {
-		values[name] = nil // removes that of the last activation
+		values[name] = nil // removes the value of the last activation
 	}
 	for name, value := range annotations(r) {
 		values[name] = value
@@ -221,7 +221,7 @@ func (a *Archive) set(uid types.UID, revisions []Revision) {
 	a.index[uid] = revisions
 }
 
-// without returns a copy of revisions without those of a name.
+// without returns a copy of revisions without the revisions of a name.
 func without(revisions []Revision, name string) []Revision {
 	return slices.DeleteFunc(slices.Clone(revisions), func(r Revision) bool { return r.Name == name })
 }

@@ -23,7 +23,7 @@ type capacityOptions struct {
 	namespace string
 	limit     int32
 	seed      int64
-	// template names one of several pod templates, and schedulerName replaces that of the pod.
+	// template names one of several pod templates, and schedulerName replaces the name in the pod.
 	template, schedulerName string
 	output                  string
 }
@@ -77,7 +77,7 @@ func (o *capacityOptions) run(ctx context.Context, args []string) error {
 	if capacity.Spec.PodGroup, oneByOne, err = groupOfPod(documents, pod); err != nil {
 		return err
 	}
-	if oneByOne { // also if the cluster's group of this name says otherwise
+	if oneByOne { // also if the cluster's group of this name has another policy
 		capacity.Spec.Pod.Spec.SchedulingGroup = nil
 	}
 	if capacity.Spec.Nodes, err = o.nodes.parse(); err != nil {

@@ -66,8 +66,8 @@ func (o *capacityOptions) countedPod(documents []manifests.Document, live bool) 
 	return pod, nil
 }
 
-// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none, or if it
-// says that its pods are scheduled one by one.
+// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none or if its pods
+// are scheduled one by one.
 func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha1.CapacityPodGroup, oneByOne bool, err error) {
 	wanted := podgroup.KeyOf(pod)
 	if wanted == (podgroup.Key{}) {

@@ -30,8 +30,8 @@ const completionTimeout = 5 * time.Second
 // kubectlCompletion is the file that kubectl runs to complete `kubectl livesched`.
 const kubectlCompletion = "#!/bin/sh\nexec kubectl-livesched __complete \"$@\"\n"
 
-// complete returns the values of an argument or a flag, of which the shell shows those that begin
-// with the word under the cursor. Without an answer from the cluster there are none.
+// complete returns the values of an argument or a flag, of which the shell shows the ones that
+// begin with the word under the cursor. Without an answer from the cluster there are none.
 type complete func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
 // addCompletions completes names in arguments and flags, and adds the script for kubectl to the

@@ -93,8 +93,8 @@ func (o *convertOptions) run(ctx context.Context) error {
 }
 
 // check reports the objects that livesched would not accept (an error in the configuration, or a
-// setting that livesched does not have) and warnings, such as those about profiles that are not in
-// the output and change with it.
+// setting that livesched does not have) and warnings, such as warnings about profiles that are not
+// in the output and change with it.
 func (o *convertOptions) check(ctx context.Context, text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {

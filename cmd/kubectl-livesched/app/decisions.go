@@ -185,7 +185,7 @@ func (o *decisionsOptions) selects(parameters map[string]string) bool {
 	return false
 }
 
-// noDecisions says that there are none.
+// noDecisions returns the text that is printed if there are no decisions.
 func (o *decisionsOptions) noDecisions(args []string) string {
 	text := "There are no decisions"
 	if len(args) > 0 {
@@ -206,7 +206,7 @@ func (o *decisionsOptions) noDecisions(args []string) string {
 	return text + " since the leader began."
 }
 
-// table returns the table of decisions, of which those who may not list nodes see no nodes.
+// table returns the table of decisions, without nodes for users who may not list nodes.
 func (o *decisionsOptions) table(nodesHidden bool) *print.DecisionTable {
 	return &print.DecisionTable{Namespaces: o.allNamespaces, Wide: o.output == print.Wide, Hidden: nodesHidden}
 }

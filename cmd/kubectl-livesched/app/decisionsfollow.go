@@ -27,7 +27,7 @@ const (
 	maxOpen = 1000
 )
 
-// listDecisions asks for decisions, with more parameters than those of the command.
+// listDecisions asks for decisions, with parameters in addition to the parameters of the command.
 type listDecisions func(ctx context.Context, more map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error)
 
 // follow prints the latest decisions, the oldest first, and then new ones and changed results,
@@ -86,10 +86,10 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 
 // follower knows which decisions have been printed.
 type follower struct {
-	// result is that of the decisions to print, "" for all.
+	// result is the result of the decisions to print, "" for all.
 	result v1alpha1.DecisionResult
-	// latest is the number of the latest decision that was read, and after that of the latest one
-	// before which no decision changes.
+	// latest is the number of the latest decision that was read. No decision up to the number after
+	// changes any more.
 	latest, after int64
 	known         map[int64]*followed
 }
@@ -100,7 +100,7 @@ type followed struct {
 	printed v1alpha1.DecisionResult
 }
 
-// parameters returns those of the next list.
+// parameters returns the parameters of the next list.
 func (f *follower) parameters(limit int) map[string]string {
 	return map[string]string{"after": strconv.FormatInt(f.after, 10), "limit": strconv.Itoa(limit), "result": ""}
 }

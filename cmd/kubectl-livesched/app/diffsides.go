@@ -57,7 +57,7 @@ func (d *differ) ofRevision(r *history.Revision, label string) (print.Side, erro
 }
 
 // active returns the side of the active revision: the revision that the status names or, if that is
-// not stored, the objects if their generations are those that the status names.
+// not stored, the objects if the status names their generations.
 func (d *differ) active(ctx context.Context, p *past) (print.Side, error) {
 	const label = "active"
 	if r := p.running(); r != nil {
@@ -139,7 +139,7 @@ func specs(profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy
 	return all
 }
 
-// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side says why.
+// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side has the reason.
 func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (print.Side, error) {
 	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: config.AnyHost()}
 	if policy != nil {

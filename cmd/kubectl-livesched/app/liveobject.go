@@ -50,7 +50,7 @@ func (o *options) liveObject(n objectName, namespace, noType, noNamespace string
 	return &unstructured.Unstructured{Object: content}, err
 }
 
-// namespaceOr returns a namespace, or that of the context if it is empty.
+// namespaceOr returns a namespace, or the namespace of the context if it is empty.
 func (o *options) namespaceOr(namespace string) (string, error) {
 	if namespace != "" {
 		return namespace, nil

@@ -158,7 +158,7 @@ func (r *rollback) run(ctx context.Context) error {
 	return r.awaitProgrammed(ctx, profile)
 }
 
-// setProfile sets the spec of a profile to that of the revision, except for the history limit.
+// setProfile sets the spec of a profile to the spec of the revision, except for the history limit.
 func (r *rollback) setProfile(profile *v1alpha1.SchedulerProfile) {
 	limit := profile.Spec.RevisionHistoryLimit // it is not part of a revision
 	profile.Spec = *r.target.Profile.DeepCopy()
@@ -196,14 +196,14 @@ func (r *rollback) policyAlone(ctx context.Context) error {
 	return r.awaitProgrammed(ctx, policy)
 }
 
-// setPolicy sets the spec of a policy to that of a revision, except for the history limit.
+// setPolicy sets the spec of a policy to the spec of a revision, except for the history limit.
 func setPolicy(policy *v1alpha1.SchedulingPolicy, to *history.Policy) {
 	limit := policy.Spec.RevisionHistoryLimit
 	policy.Spec = *to.Spec.DeepCopy()
 	policy.Spec.RevisionHistoryLimit = limit
 }
 
-// setCause sets the annotation with the reason of the change to that of a revision.
+// setCause sets the annotation with the reason of the change to the reason in a revision.
 func setCause(object client.Object, cause string) {
 	annotations := maps.Clone(object.GetAnnotations())
 	switch {

@@ -32,7 +32,7 @@ type simulateOptions struct {
 	seed      int64
 	failOn    []string
 	output    string
-	// schedulerName replaces that of the pods.
+	// schedulerName replaces the scheduler name of the pods.
 	schedulerName string
 }
 

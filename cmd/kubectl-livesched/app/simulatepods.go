@@ -55,8 +55,8 @@ func (o *simulateOptions) selectPodsOf(ctx context.Context, args []string, s *v1
 	return nil
 }
 
-// podsOf returns the names of the pods that an object owns, directly or not, or those that name it
-// as their PodGroup.
+// podsOf returns the names of the pods that an object owns, directly or not, or that name it as
+// their PodGroup.
 func (o *simulateOptions) podsOf(ctx context.Context, object *unstructured.Unstructured) (names []string, err error) {
 	c, err := o.client()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // update stores an object that was read before, with the spec that set gives it. It fails if the
-// spec has changed since. Other changes, such as those that livesched makes to the status, do not
+// spec has changed since. Other changes, such as changes of the status by livesched, do not
 // matter: then it retries.
 func (r *rollback) update(ctx context.Context, object client.Object, set func()) error {
 	uid, generation := object.GetUID(), object.GetGeneration()

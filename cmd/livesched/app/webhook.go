@@ -43,7 +43,8 @@ type WebhookOptions struct {
 	// CertDir holds tls.crt and tls.key, which the user renews. If it is empty, livesched manages
 	// the certificate itself, with the objects below.
 	CertDir string
-	// Namespace is the namespace of livesched. Empty means that of the process.
+	// Namespace is the namespace of livesched. Empty means the namespace of
+	// the process.
 	Namespace string
 	// ServiceName is the name of the Service that the API server calls; the certificate is valid
 	// for it. SecretName is the name of the Secret that holds the certificate. Both are in

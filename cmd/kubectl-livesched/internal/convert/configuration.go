@@ -53,7 +53,7 @@ const unsetPercentage = "unset means a percentage that decreases with the size o
 
 // percentage reads percentageOfNodesToScore. 0 or unset means a percentage that decreases with the
 // size of the cluster in kube-scheduler, and every node in livesched. global distinguishes the
-// field of the configuration from that of a profile.
+// field of the configuration from the field of a profile.
 func (c *converter) percentage(f *fields, global bool) *int32 {
 	value := f.integer32("percentageOfNodesToScore")
 	switch {

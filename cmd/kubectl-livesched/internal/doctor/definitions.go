@@ -17,7 +17,7 @@ import (
 
 const applyDefinitions = "apply config/crd of the version of livesched that runs"
 
-// definitions checks that the custom resource definitions are there, and those of this version.
+// definitions checks that the custom resource definitions exist and have this version.
 func (e *examination) definitions(ctx context.Context) {
 	for _, want := range crdschema.Definitions() {
 		var got apiextensionsv1.CustomResourceDefinition
@@ -58,7 +58,7 @@ func schemaOf(definition *apiextensionsv1.CustomResourceDefinition, version stri
 	return nil
 }
 
-// server compares the version of the API server with those that livesched is tested with.
+// server compares the version of the API server with the versions that livesched is tested with.
 func (e *examination) server(context.Context) {
 	info, err := e.Server()
 	if err != nil {

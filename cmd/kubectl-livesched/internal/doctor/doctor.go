@@ -42,7 +42,7 @@ type Finding struct {
 	Check   string `json:"check"`
 	State   State  `json:"state"`
 	Message string `json:"message"`
-	// Advice says what to do, "" if there is nothing to do.
+	// Advice is what to do, "" if there is nothing to do.
 	Advice string `json:"advice,omitempty"`
 }
 

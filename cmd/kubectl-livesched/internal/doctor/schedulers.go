@@ -77,8 +77,8 @@ func (e *examination) kubeScheduler(ctx context.Context, waits bool) {
 	}
 }
 
-// hosts returns the host names of the replicas, which are the names of their pods, and that of the
-// leader, which may run outside of the cluster.
+// hosts returns the host names of the replicas, which are the names of their pods, and the host name
+// of the leader, which may run outside of the cluster.
 func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 	pods, err := e.pods(ctx)
 	if err != nil {

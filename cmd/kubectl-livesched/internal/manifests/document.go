@@ -164,7 +164,7 @@ func decodeJSON(text []byte) ([]map[string]any, error) {
 	}
 }
 
-// duplicateError says that an object in JSON has a field twice. It would have one of the values.
+// duplicateError means that an object in JSON has a field twice. One of the values would be lost.
 type duplicateError struct{ error }
 
 // templateHint adds the likely cause to the error of a text that looks like a template.

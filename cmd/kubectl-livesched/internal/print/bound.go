@@ -49,7 +49,7 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide boo
 	return printScores(w, b.Top, wide)
 }
 
-// boundBasis says when the pod was decided, and how much has changed since.
+// boundBasis describes when the pod was decided, and how much has changed since.
 func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 	var texts []string
 	if !b.Decided.IsZero() {
@@ -114,7 +114,7 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	return nil
 }
 
-// pluginColumns returns the plugins whose scores differ between nodes, those that differ most
+// pluginColumns returns the plugins whose scores differ between nodes, with the greatest difference
 // first, and the others with their score.
 func pluginColumns(top []v1alpha1.NodeScore) (differ, equal []string) {
 	least, most := map[string]int64{}, map[string]int64{}

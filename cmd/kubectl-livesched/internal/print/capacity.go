@@ -57,7 +57,7 @@ func groupSize(c *v1alpha1.Capacity) int32 {
 	return 0
 }
 
-// namedGroupLine says what became of the PodGroup that the pod names, if it is not in the files.
+// namedGroupLine describes the use of the PodGroup that the pod names, if it is not in the files.
 func namedGroupLine(c *v1alpha1.Capacity) string {
 	if c.Spec.PodGroup != nil {
 		return ""
@@ -89,7 +89,7 @@ func namedGroupLine(c *v1alpha1.Capacity) string {
 // maxPools limits the rows of the table of pools that is not wide.
 const maxPools = 10
 
-// printPools prints the pools with room, those with the most pods first.
+// printPools prints the pools with room, in the order of the answer: the most pods come first.
 func printPools(w io.Writer, pools []v1alpha1.PoolCapacity, wide bool) error {
 	if len(pools) == 0 {
 		return nil

@@ -21,12 +21,12 @@ import (
 
 // DecisionTable prints decisions for people, at once or in parts.
 type DecisionTable struct {
-	// Namespaces adds their column, and Wide those that are only in wide output.
+	// Namespaces adds their column, and Wide the columns that are only in wide output.
 	Namespaces, Wide bool
 	// Hidden means that the user may not see the names of nodes.
 	Hidden bool
 	// parts means that decisions are printed in parts, with their times instead of their ages. The
-	// columns are those of the last part.
+	// columns are the columns of the last part.
 	parts   bool
 	columns terminal.Columns
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Kind are pending pods that are alike. The explanation is that of the first one.
+// Kind are pending pods that are alike. The explanation is about the first one.
 type Kind struct {
 	Namespace, Name, Owner string
 	Pods                   int
@@ -105,7 +105,7 @@ func summaryTable(x *Kinds, now time.Time, namespaces, profile bool) (header []s
 	return row("PODS", "NAMESPACE", "OF", "SINCE", "PROFILE", "WHY"), rows
 }
 
-// whyPhrase says in a phrase why a pod is pending, and what would help.
+// whyPhrase describes in a phrase why a pod is pending, and what would help.
 func whyPhrase(e *v1alpha1.PodExplanation) string {
 	text := Headline(e)
 	if p := e.Pending; p != nil {

@@ -21,7 +21,7 @@ var Counts = map[string]func(*v1alpha1.SimulationOutcome) int32{
 	"moved":       func(o *v1alpha1.SimulationOutcome) int32 { return o.Moved },
 }
 
-// Statistics are those of a resource.
+// Statistics are the statistics of a resource.
 var Statistics = []string{"mean", "stddev"}
 
 // CutStatistic returns the resource of a metric such as cpu.mean.

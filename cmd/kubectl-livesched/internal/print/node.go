@@ -43,7 +43,7 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	return printScores(w, nodeScores(n), wide)
 }
 
-// nodeScores returns the scores to compare: those of the best node and of the node, if they differ.
+// nodeScores returns the scores of the best node and of the node, if these are two nodes.
 func nodeScores(n *v1alpha1.NodeExplanation) (scores []v1alpha1.NodeScore) {
 	if n.Best != nil {
 		scores = append(scores, *n.Best)

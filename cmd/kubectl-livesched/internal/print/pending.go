@@ -192,7 +192,7 @@ func alikeLine(alike int32) string {
 	return Many(alike, "other pod") + " wait for the same reason."
 }
 
-// PodGroupLine says how many pods of a group fit, and how many did in each domain.
+// PodGroupLine describes how many pods of a group fit, in all and in each domain.
 func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	verb := "fit"
 	if g.Fit == 1 {
@@ -220,7 +220,7 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	return line
 }
 
-// Suggestions prints what helps, with those first that livesched has tried.
+// Suggestions prints what helps. What livesched has tried comes first.
 func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
 	for _, verified := range []bool{true, false} {
 		title := "Would help, each tried in a copy of the cluster:"

@@ -56,7 +56,7 @@ func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 	return nil
 }
 
-// decided says which pods were decided.
+// decided describes the pods that were decided.
 func decided(s *v1alpha1.SimulationStatus) string {
 	line := "Pods decided again: " + Grouped.Sprintf("%d", s.Pods)
 	if s.Matching > s.Pods {
@@ -69,7 +69,7 @@ func decided(s *v1alpha1.SimulationStatus) string {
 	return line
 }
 
-// nothingDecided says which pods there are none of.
+// nothingDecided describes the pods that do not exist.
 func nothingDecided(s *v1alpha1.Simulation) string {
 	kind := "bound pods"
 	switch s.Spec.Pods.Type {
@@ -144,8 +144,7 @@ func currentColumn(s *v1alpha1.Simulation) string {
 	return "CURRENT SPEC"
 }
 
-// printMoved names the owners of the pods that the new spec moves, or those that move with the
-// nodes.
+// printMoved names the owners of the pods that move with the new spec or the new nodes.
 func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	last := LastOutcome(s)
 	if last.Moved == 0 {
@@ -175,8 +174,8 @@ func hint(text string, helps bool) string {
 	return ""
 }
 
-// printMore says how many items of a list were left out: of count, named were printed, and known
-// are in the answer.
+// printMore prints how many items of a list were left out: of count items, named were printed and
+// known are in the answer.
 func printMore(w io.Writer, one string, count int32, named, known int) {
 	if more := count - int32(named); more > 0 {
 		Line(w, "... and "+Many(more, "more "+one)+hint(": -o wide", named < known))

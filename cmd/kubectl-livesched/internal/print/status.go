@@ -29,8 +29,8 @@ type ProfileStatus struct {
 	Ready         string `json:"ready"`
 	Accepted      string `json:"accepted"`
 	Programmed    string `json:"programmed"`
-	// Generation is that of the applied spec, ActiveGeneration that of the active one, 0 if there
-	// is none.
+	// Generation is the generation of the applied spec, and ActiveGeneration the generation of the
+	// active one, 0 if there is none.
 	Generation       int64       `json:"generation"`
 	ActiveGeneration int64       `json:"activeGeneration,omitempty"`
 	Revision         string      `json:"revision,omitempty"`

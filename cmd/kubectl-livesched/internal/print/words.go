@@ -115,8 +115,8 @@ func WhyNot(g *v1alpha1.NodeGroup) string {
 	return strings.Join(texts, "; ")
 }
 
-// change is a kind of change in the cluster. The words are those for an addition or removal, for
-// others, and for both.
+// change is a kind of change in the cluster. It has words for an addition or removal, for
+// other changes, and for both.
 type change struct {
 	resources               []string
 	removal                 bool // the first of words is for removals, not for additions
@@ -187,7 +187,7 @@ func cutEvent(event string) (resource, action string) {
 	return event[:at], event[at+1:]
 }
 
-// triedAgain says when the pod is tried again, "" if it is not until somebody changes it.
+// triedAgain describes when the pod is tried again. It is "" if only a change of the pod leads to that.
 func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now time.Time) string {
 	if verdict == v1alpha1.VerdictBinding || verdict == v1alpha1.VerdictNoProfile || verdict == v1alpha1.VerdictOtherScheduler {
 		return ""
@@ -214,7 +214,7 @@ func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now ti
 	return ""
 }
 
-// eventsLine lists events by their names, those of the same plugins together.
+// eventsLine lists events by their names, grouped by their plugins.
 func eventsLine(events []v1alpha1.EventAwaited) string {
 	var plugins []string // in the order of their first event
 	of := map[string][]string{}

@@ -37,15 +37,16 @@ import (
 // maxRetries limits the retries while livesched is busy, one a second.
 const maxRetries = 5
 
-// Livesched says where livesched runs.
+// Livesched is the place where livesched runs.
 type Livesched struct {
 	// Config is the configuration for the API server, with the credentials of the user.
 	Config *rest.Config
-	// Namespace is that of livesched, and Lease the name of its Lease there.
+	// Namespace is the namespace of livesched, and Lease the name of its Lease there.
 	Namespace, Lease string
-	// URL is that of livesched's secure port. Empty means to forward the port of a pod.
+	// URL is the URL of livesched's secure port. Empty means to forward the port of a pod.
 	URL string
-	// CAFile has the authorities that verify URL. Empty means those of the system.
+	// CAFile has the authorities that verify URL. Empty means the authorities of
+	// the system.
 	CAFile string
 	// Timeout limits the time for an answer. 0 means no limit.
 	Timeout time.Duration

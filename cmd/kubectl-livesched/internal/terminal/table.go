@@ -12,7 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The layout of tables is that of kubectl.
+// Tables have the layout of kubectl's tables.
 const (
 	minColumn = 6 // the least width of a column, with its padding
 	padding   = 3

@@ -39,7 +39,7 @@ func (t *Terminal) Entry(first, others, text string) {
 var column = regexp.MustCompile(`^\s*\S+ {3,}`)
 
 // Text writes a text whose lines are wrapped between words. The parts of a line have its
-// indentation, or that of its second column.
+// indentation, or the indentation of its second column.
 func (t *Terminal) Text(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(strings.ReplaceAll(line, "\t", "        "), " \n")

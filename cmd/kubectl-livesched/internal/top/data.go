@@ -5,7 +5,7 @@
 //
 //	Read ──> Data ──> model: keys, sizes and data ──> frame: text of the size of the terminal
 //
-// The model is a value that changes with messages only. The time is that of the data.
+// The model is a value that changes with messages only. The time is the time of the data.
 package top
 
 import (
@@ -32,8 +32,8 @@ type Data struct {
 	Errors []string
 }
 
-// pendingPods returns the number of pending pods of all profiles. It is false if that of none is
-// known.
+// pendingPods returns the number of pending pods of all profiles. known is false if no profile has a
+// known number.
 func (d *Data) pendingPods() (pods int32, known bool) {
 	for i := range d.Profiles {
 		pods += pending(&d.Profiles[i])
@@ -56,8 +56,8 @@ type Read func(context.Context) Data
 // rateWindow is the longest time that rates are measured over.
 const rateWindow = time.Minute
 
-// rates returns the decisions and the placed pods a second, of all profiles and of each. They are
-// those of the last minute, or of the time since the oldest decision if that is shorter.
+// rates returns the decisions and the placed pods a second, of all profiles and of each. They
+// cover the last minute, or the time since the oldest decision if that is shorter.
 func rates(d *Data) (all, placed float64, placedBy map[string]float64) {
 	counts := map[string]int{}
 	decided := 0
@@ -96,7 +96,7 @@ type waiting struct {
 // and a random text, the index in a Job and a random text, a random text, or an index.
 var generated = regexp.MustCompile(`(-[0-9a-f]{8,10}|-\d+)?-[bcdfghjklmnpqrstvwxz2456789]{5}$|-\d+$`)
 
-// kindsThatWait returns the kinds of pods that wait, those with most pods first. Pods with the same
+// kindsThatWait returns the kinds of pods that wait, with the most pods first. Pods with the same
 // namespace, profile, result, and name but for the generated end are of one kind. A group that was
 // refused as a whole counts once.
 func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
@@ -104,8 +104,8 @@ func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
 		name, profile string
 		result        v1alpha1.DecisionResult
 	}
-	// Only the last decision about a pod counts, and only the last one about a group: that about
-	// the group as a whole, or those about its pods.
+	// Only the last decision about a pod counts, and only the last one about a group, which is
+	// about the group as a whole or about its pods.
 	seen, tried := map[string]bool{}, map[string]bool{}
 	kinds := map[key]*waiting{}
 	for i := range decisions {

@@ -119,7 +119,7 @@ func (c *checker) skip(d *manifests.Document, version, kind string) {
 // younger. Conflicts are resolved by age, and all objects in the cluster are older.
 var started = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// add adds an object to those to resolve, if it can be decoded. An object that exists in the
+// add adds an object to the objects to resolve, if it can be decoded. An object that exists in the
 // cluster keeps its age.
 func (c *checker) add(kind string, completed map[string]any, e entry) {
 	text, err := json.Marshal(completed)
