@@ -40,7 +40,7 @@ type Archive struct {
 	index map[types.UID][]Revision
 }
 
-// Load reads all revisions. It logs those that cannot be decoded and does not touch them.
+// Load reads all revisions. It logs revisions that cannot be decoded and does not touch them.
 func (a *Archive) Load(ctx context.Context) error {
 	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
 		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace", object.Namespace, "name", object.Name)
@@ -95,11 +95,18 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		if err != nil {
 			return nil, fmt.Errorf("comparing the revisions of %s %q: %w", want.Kind, want.ObjectName, err)
 		}
-		err = a.write(ctx, &c)
+		switch {
+		case c.create != nil:
+			err = a.create(ctx, c.create)
+		case c.update != nil:
+			err = a.update(ctx, c.update)
+		}
 		if errors.Is(err, errOthers) && attempt < maxAttempts {
-			if err := a.refresh(ctx, want); err != nil {
+			revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(want.UID)}, nil)
+			if err != nil {
 				return nil, err
 			}
+			a.set(want.UID, revisions)
 			continue
 		}
 		if err != nil {
@@ -116,18 +123,6 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 
 // errOthers means that the index differs from the API server.
 var errOthers = errors.New("another client has changed it")
-
-// write creates or updates.
-func (a *Archive) write(ctx context.Context, c *change) error {
-	switch {
-	case c.create != nil:
-		return a.create(ctx, c.create)
-	case c.update != nil:
-		return a.update(ctx, c.update)
-	default:
-		return nil
-	}
-}
 
 func (a *Archive) create(ctx context.Context, r *Revision) error {
 	text, err := content(r)
@@ -173,7 +168,7 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 func (a *Archive) update(ctx context.Context, r *Revision) error {
 	values := map[string]any{}
 	for _, name := range activationAnnotations {
-		values[name] = nil // removes that of the last activation
+		values[name] = nil // removes the value of the last activation
 	}
 	for name, value := range annotations(r) {
 		values[name] = value
@@ -226,17 +221,7 @@ func (a *Archive) set(uid types.UID, revisions []Revision) {
 	a.index[uid] = revisions
 }
 
-// without returns a copy of revisions without those of a name.
+// without returns a copy of revisions without the revisions of a name.
 func without(revisions []Revision, name string) []Revision {
 	return slices.DeleteFunc(slices.Clone(revisions), func(r Revision) bool { return r.Name == name })
-}
-
-// refresh reads the revisions of one object again.
-func (a *Archive) refresh(ctx context.Context, of *Revision) error {
-	revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(of.UID)}, nil)
-	if err != nil {
-		return err
-	}
-	a.set(of.UID, revisions)
-	return nil
 }

@@ -112,7 +112,7 @@ func annotations(r *Revision) map[string]string {
 	return all
 }
 
-// activationAnnotations are those of an Activation, in the order of its fields.
+// activationAnnotations are the annotations of an Activation, in the order of its fields.
 var activationAnnotations = [...]string{AnnotationActiveSince, AnnotationChangedBy, AnnotationChangeCause}
 
 // activationOf reads the Activation of a ControllerRevision. A time that cannot be read is not

@@ -38,7 +38,7 @@ func canonicalProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec) *v
 }
 
 // canonicalPolicy returns the spec of a policy with the defaults written out, without the fields
-// that are not part of its history. The defaults are those of the schema: a test compares them.
+// that are not part of its history. The schema has the same defaults: a test compares them.
 func canonicalPolicy(spec *v1alpha1.SchedulingPolicySpec) *v1alpha1.SchedulingPolicySpec {
 	c := spec.DeepCopy()
 	c.RevisionHistoryLimit = nil

@@ -6,8 +6,8 @@
 // the current specs are invalid, and users can list them and roll back to them.
 //
 // The data of a ControllerRevision is a v1 List of manifests that can be applied as they are: the
-// policy for the revision of a policy, and for that of a profile the policy that it was built with,
-// followed by the profile. Values that change without a new revision are annotations, since the API
+// policy for the revision of a policy; for the revision of a profile, the policy that it was built
+// with, followed by the profile. Values that change without a new revision are annotations, since the API
 // server does not allow changes to the data of a ControllerRevision.
 //
 // The package does not depend on the scheduler.
@@ -59,7 +59,7 @@ const (
 	AnnotationActiveSince = "livesched.io/active-since"
 	// AnnotationChangedBy is the field manager of the change.
 	AnnotationChangedBy = "livesched.io/changed-by"
-	// AnnotationChangeCause says why, as on the revisions of Deployments. It is copied from the
+	// AnnotationChangeCause is the reason of the change, as on the revisions of Deployments. It is copied from the
 	// object.
 	AnnotationChangeCause = "kubernetes.io/change-cause"
 )
@@ -120,7 +120,7 @@ type Policy struct {
 const pageSize = 500
 
 // List returns the revisions of the objects with a kind and name, by ascending number. They can
-// include those of a deleted object of the same name, which has another UID, until the garbage
+// include revisions of a deleted object of the same name, which has another UID, until the garbage
 // collector deletes them: see Of. List skips revisions that cannot be decoded.
 func List(ctx context.Context, reader client.Reader, namespace, kind, name string) ([]Revision, error) {
 	return list(ctx, reader, namespace, client.MatchingLabels{LabelKind: kind, LabelName: NameLabel(name)}, nil)

@@ -19,14 +19,14 @@ import (
 const (
 	// minSimilarity is the least similarity of a name that is suggested, as in Python's difflib.
 	minSimilarity = 0.6
-	// maxLength is the length of the longest word that is compared: that of a name in Kubernetes.
+	// maxLength is the length of the longest word that is compared: the longest name in Kubernetes.
 	maxLength = 253
 	// maxSuggested is the number of names in DidYouMean.
 	maxSuggested = 3
 )
 
-// Nearest returns up to limit of the candidates, without duplicates: those that are most similar to
-// the word, the most similar first, and those of equal similarity in alphabetical order. It ignores
+// Nearest returns up to limit of the candidates, without duplicates: the most similar to
+// the word, the most similar first, and in alphabetical order if they are equally similar. It ignores
 // case, and compares the part after the last slash of a candidate, too: resources and labels are
 // often named without their prefix. It returns none if no candidate is similar.
 func Nearest(word string, candidates []string, limit int) []string {
@@ -65,11 +65,11 @@ func DidYouMean(word string, candidates []string) string {
 	return ": did you mean " + OneOf(nearest) + "?"
 }
 
-// OneOf returns names in a sentence, such as "a, b or c". There must be at least one.
+// OneOf returns names in a sentence, such as "a, b or c".
 func OneOf(names []string) string {
 	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+	if last < 1 {
+		return strings.Join(names, "")
 	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

@@ -8,8 +8,8 @@ import (
 	kubeversion "k8s.io/component-base/version"
 )
 
-// The API suites run on kube-apiserver of these minor versions and of those between: see `make
-// test-skew`. The newest one is that of the plugins.
+// The API suites run on kube-apiserver of these minor versions and the versions between them: see `make
+// test-skew`. The newest one is the version of the plugins.
 const (
 	OldestTested = "1.34"
 	NewestTested = kubeversion.DefaultKubeBinaryVersion

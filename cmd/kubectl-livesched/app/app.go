@@ -106,7 +106,7 @@ func newRoot(o *options) *cobra.Command {
 	o.addColorFlag(root)
 	o.addVerbosityFlag(root)
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error {
-		return errors.Join(o.startLogging(), o.openTerminal(command))
+		return errors.Join(o.startLogging(), o.openTerminal(command), checkRemote(command))
 	}
 	groups := o.groups()
 	groups.Add(root)
@@ -144,16 +144,4 @@ func (o *options) addFormerNamespaceFlag(command *cobra.Command) {
 // addPluginsFlag adds --plugins.
 func addPluginsFlag(command *cobra.Command, target *[]string) {
 	command.Flags().StringSliceVar(target, "plugins", nil, "Names of the out-of-tree plugins that your livesched is built with, in addition to the built-in ones.")
-}
-
-// addFilesFlags adds kubectl's flags -f and -R. The argument what describes the contents of the
-// files.
-func addFilesFlags(command *cobra.Command, files *[]string, recursive *bool, what string) {
-	addOptionalFilesFlags(command, files, recursive, what)
-	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
-}
-
-func addOptionalFilesFlags(command *cobra.Command, files *[]string, recursive *bool, what string) {
-	command.Flags().StringSliceVarP(files, "filename", "f", nil, "File or directory with "+what+"; - is standard input. The flag can be repeated.")
-	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read subdirectories.")
 }

@@ -35,13 +35,13 @@ func (o *capacityOptions) checkArgs(command *cobra.Command, args []string) error
 // cluster.
 func (o *capacityOptions) documents(args []string) (documents []manifests.Document, live bool, err error) {
 	if len(args) > 0 {
-		object, err := o.liveObject(args, o.namespace)
+		object, err := o.podObject(args, o.namespace)
 		if err != nil {
 			return nil, false, err
 		}
-		return []manifests.Document{documentOf(object)}, true, nil
+		return []manifests.Document{{File: "the cluster", Number: 1, Object: object.Object}}, true, nil
 	}
-	documents, err = manifests.Read(o.files, o.recursive, o.In)
+	documents, err = o.readFiles(o.In)
 	return documents, false, err
 }
 
@@ -66,8 +66,8 @@ func (o *capacityOptions) countedPod(documents []manifests.Document, live bool) 
 	return pod, nil
 }
 
-// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none, or if it
-// says that its pods are scheduled one by one.
+// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none or if its pods
+// are scheduled one by one.
 func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha1.CapacityPodGroup, oneByOne bool, err error) {
 	wanted := podgroup.KeyOf(pod)
 	if wanted == (podgroup.Key{}) {

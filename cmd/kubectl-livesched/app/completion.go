@@ -30,8 +30,8 @@ const completionTimeout = 5 * time.Second
 // kubectlCompletion is the file that kubectl runs to complete `kubectl livesched`.
 const kubectlCompletion = "#!/bin/sh\nexec kubectl-livesched __complete \"$@\"\n"
 
-// complete returns the values of an argument or a flag, of which the shell shows those that begin
-// with the word under the cursor. Without an answer from the cluster there are none.
+// complete returns the values of an argument or a flag, of which the shell shows the ones that
+// begin with the word under the cursor. Without an answer from the cluster there are none.
 type complete func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
 // addCompletions completes names in arguments and flags, and adds the script for kubectl to the
@@ -41,6 +41,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.AddCommand(newKubectlCompletion())
 	}
+	nothing := fixed(0)
 	arguments := map[string]complete{
 		"status": o.profileArguments, "diff": atMost(2, o.revisedObjects), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
 		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": o.podsAndOwners,
@@ -79,8 +80,8 @@ func (o *options) flagValues() map[string]complete {
 		"add-nodes":           o.nodesToAdd,
 		"profile":             o.profileNames,
 		"scheduler-name":      o.profileNames,
-		"pods":                podSelections,
-		"result":              decisionResults,
+		"pods":                fixed(cobra.ShellCompDirectiveNoSpace, "all", "last=", "pending"),
+		"result":              fixed(0, v1alpha1.DecisionResultNames...),
 		"revision":            o.revisionNumbers,
 		"to-revision":         o.revisionNumbers,
 		"from":                o.revisionNumbers,
@@ -119,9 +120,12 @@ func function(values complete) cobra.CompletionFunc {
 	}
 }
 
-// nothing completes an argument that is a new name, or a command without arguments.
-func nothing(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, 0
+// fixed completes words that do not depend on the cluster. Without words, it completes an argument
+// that is a new name, or a command without arguments.
+func fixed(directive cobra.ShellCompDirective, words ...string) complete {
+	return func(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return slices.Clone(words), directive
+	}
 }
 
 // atMost completes up to a number of arguments, of which KIND/NAME counts as two.
@@ -150,11 +154,7 @@ func (o *options) named(kind schema.GroupVersionKind) complete {
 	return func(ctx context.Context, _ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		// A flag that takes several values separated by commas completes the last one.
 		prefix := word[:strings.LastIndex(word, ",")+1]
-		names := o.objectNames(ctx, kind, "")
-		for i := range names {
-			names[i] = prefix + names[i]
-		}
-		return names, 0
+		return prefixed(prefix, o.objectNames(ctx, kind, "")), 0
 	}
 }
 
@@ -209,14 +209,6 @@ func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string, 
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoSpace
-}
-
-func podSelections(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return []string{"all", "last=", "pending"}, cobra.ShellCompDirectiveNoSpace
-}
-
-func decisionResults(context.Context, *cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return v1alpha1.DecisionResultNames, 0
 }
 
 // objectNames returns the names of the objects of a kind.

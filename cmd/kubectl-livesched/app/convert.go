@@ -12,15 +12,15 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 type convertOptions struct {
 	*options
-	files     []string
-	recursive bool
-	strict    bool
+	fileOptions
+	strict bool
 	// againstCluster checks the output with the objects of the cluster.
 	againstCluster bool
 	plugins        []string
@@ -43,7 +43,8 @@ func newConvert(shared *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	addFilesFlags(command, &o.files, &o.recursive, "configurations of kube-scheduler")
+	o.addFileFlags(command, "configurations of kube-scheduler")
+	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
 	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 if there are losses.")
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the output with the objects of the cluster, and name the profiles that it would change.")
 	command.Flags().StringVar(&o.input.PolicyName, "policy-name", "", "Name of the SchedulingPolicy with the settings that profiles share. Default: the name of the profile or, if there are several, of the ConfigMap or file.")
@@ -61,7 +62,7 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if o.input.AllowedHosts, err = parseAllowedHosts(o.hosts); err != nil {
 		return err
 	}
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	documents, err := o.readFiles(o.In)
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,8 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", plural(len(result.Profiles), "profile"), plural(len(result.Policies), "policy"),
-		plural(result.Losses(), "loss"), plural(len(result.Remarks)-result.Losses(), "note"))
+	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", print.Many(len(result.Profiles), "profile"), print.Many(len(result.Policies), "policy"),
+		print.Many(result.Losses(), "loss"), print.Many(len(result.Remarks)-result.Losses(), "note"))
 	if refused || o.strict && result.Losses() > 0 {
 		return errFound
 	}
@@ -92,8 +93,8 @@ func (o *convertOptions) run(ctx context.Context) error {
 }
 
 // check reports the objects that livesched would not accept (an error in the configuration, or a
-// setting that livesched does not have) and warnings, such as those about profiles that are not in
-// the output and change with it.
+// setting that livesched does not have) and warnings, such as warnings about profiles that are not
+// in the output and change with it.
 func (o *convertOptions) check(ctx context.Context, text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {

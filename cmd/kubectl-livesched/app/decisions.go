@@ -4,7 +4,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,9 +14,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/suggest"
 )
 
@@ -63,7 +62,7 @@ func newDecisions(shared *options) *cobra.Command {
 	flags.StringVar(&o.node, "node", "", "List decisions for this node. You must be permitted to list nodes.")
 	flags.BoolVarP(&o.watch, "watch", "w", false, "List the decisions in the order in which they were made, and then each new one, until interrupted.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
 }
 
@@ -80,41 +79,34 @@ func (o *decisionsOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	config, err := o.flags.ToRESTConfig()
-	if err != nil {
-		return err
-	}
-	list := func(ctx context.Context, more map[string]string) ([]byte, *v1alpha1.DecisionList, error) {
+	list := func(ctx context.Context, more map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error) {
 		all := maps.Clone(parameters)
 		maps.Copy(all, more)
-		return o.list(ctx, config, all)
+		return o.list(ctx, all)
 	}
 	if o.watch {
 		return o.follow(ctx, list)
 	}
-	if isData(o.output) {
+	if print.IsData(o.output) {
 		text, _, err := list(ctx, nil)
 		if err != nil {
 			return err
 		}
-		return writeAnswer(o.Out, o.output, text)
+		return print.As(o.Out, o.output, text)
 	}
 	_, decisions, err := list(ctx, map[string]string{"collapse": "true"})
 	if err != nil {
 		return err
 	}
 	if len(decisions.Items) == 0 {
-		writeLine(o.Out, o.noDecisions(args))
+		print.Line(o.Out, o.noDecisions(args))
 		return nil
 	}
-	return o.table(decisions.NodesHidden).print(o.Out, decisions.Items, time.Now())
+	return o.table(decisions.NodesHidden).Print(o.Out, decisions.Items, time.Now())
 }
 
 // parameters returns the parameters of the list that the arguments and flags describe.
 func (o *decisionsOptions) parameters(args []string) (map[string]string, error) {
-	if err := o.livesched.check(); err != nil {
-		return nil, err
-	}
 	kind, name, err := decidedName(args)
 	if err != nil {
 		return nil, err
@@ -140,23 +132,20 @@ func decidedName(args []string) (parameter, name string, err error) {
 	if len(args) == 0 {
 		return "", "", nil
 	}
-	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without an API group
-	switch kind {
-	case "pod", "pods", "po":
-		parameter = "pod"
-	case "podgroup", "podgroups", "pg":
-		parameter = "podGroup"
+	n, found := cutName(args)
+	parameter, known := map[string]string{kindPod: "pod", kindPodGroup: "podGroup"}[n.kind]
+	all := strings.Join(args, " ")
+	switch {
+	case known && n.isOne():
+		return parameter, n.name, nil
+	case known:
+		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME, with one name", all)
+	case !found:
+		err = fmt.Errorf("%[1]q has no type: use pod/%[1]s or podgroup/%[1]s", all)
 	default:
-		if !found {
-			return "", "", fmt.Errorf("%q has no type: use pod/%s or podgroup/%s", args[0], args[0], args[0])
-		}
-		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", strings.Join(args, " "), suggest.DidYouMean(kind, []string{"pod", "podgroup"}))
+		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", all, suggest.DidYouMean(strings.ToLower(n.kind), []string{kindPod, kindPodGroup}))
 	}
-	if name == "" || strings.Contains(name, "/") {
-		return "", "", fmt.Errorf("%q: must be pod/NAME or podgroup/NAME, with one name", strings.Join(args, " "))
-	}
-	return parameter, name, nil
+	return "", "", err
 }
 
 // resultNamed returns the result that a user calls by a name, whatever its case.
@@ -173,22 +162,17 @@ func resultNamed(name string) (string, error) {
 }
 
 // list asks livesched for decisions. It returns the answer as it is, too.
-func (o *decisionsOptions) list(ctx context.Context, config *rest.Config, parameters map[string]string) ([]byte, *v1alpha1.DecisionList, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
-	defer cancel()
-	livesched := o.remote(config, &o.livesched)
-	text, err := livesched.List(ctx, "decisions", o.namespace, parameters)
+func (o *decisionsOptions) list(ctx context.Context, parameters map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error) {
+	livesched, err := o.remote(&o.livesched, answerTimeout)
 	if err != nil {
 		return nil, nil, err
 	}
 	var list v1alpha1.DecisionList
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, nil, fmt.Errorf("reading the answer of livesched: %w", err)
+	text, err := livesched.List(ctx, "decisions", o.namespace, parameters, &list)
+	if err == nil && len(list.Items) > 0 && list.Latest == 0 && (o.watch || o.selects(parameters)) {
+		err = errors.New("this livesched is older than this plugin, and lists the decisions about all pods only")
 	}
-	if len(list.Items) > 0 && list.Latest == 0 && (o.watch || o.selects(parameters)) {
-		return nil, nil, errors.New("this livesched is older than this plugin, and lists the decisions about all pods only")
-	}
-	return text, &list, nil
+	return text, &list, err
 }
 
 // selects returns whether parameters select some of the decisions of a namespace.
@@ -201,7 +185,7 @@ func (o *decisionsOptions) selects(parameters map[string]string) bool {
 	return false
 }
 
-// noDecisions says that there are none.
+// noDecisions returns the text that is printed if there are no decisions.
 func (o *decisionsOptions) noDecisions(args []string) string {
 	text := "There are no decisions"
 	if len(args) > 0 {
@@ -222,7 +206,7 @@ func (o *decisionsOptions) noDecisions(args []string) string {
 	return text + " since the leader began."
 }
 
-// table returns the table of decisions, of which those who may not list nodes see no nodes.
-func (o *decisionsOptions) table(nodesHidden bool) *decisionTable {
-	return &decisionTable{namespaces: o.allNamespaces, wide: o.output == formatWide, hidden: nodesHidden}
+// table returns the table of decisions, without nodes for users who may not list nodes.
+func (o *decisionsOptions) table(nodesHidden bool) *print.DecisionTable {
+	return &print.DecisionTable{Namespaces: o.allNamespaces, Wide: o.output == print.Wide, Hidden: nodesHidden}
 }

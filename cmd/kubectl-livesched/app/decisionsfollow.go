@@ -5,18 +5,16 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 const (
@@ -29,8 +27,8 @@ const (
 	maxOpen = 1000
 )
 
-// listDecisions asks for decisions, with more parameters than those of the command.
-type listDecisions func(ctx context.Context, more map[string]string) ([]byte, *v1alpha1.DecisionList, error)
+// listDecisions asks for decisions, with parameters in addition to the parameters of the command.
+type listDecisions func(ctx context.Context, more map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error)
 
 // follow prints the latest decisions, the oldest first, and then new ones and changed results,
 // until the context is done. An error after the first answer is printed once, and livesched asked
@@ -48,10 +46,9 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 	if first.NodesHidden {
 		_, _ = fmt.Fprintln(o.ErrOut, print.NodesHidden)
 	}
-	printer := &followPrinter{options: o, table: o.table(first.NodesHidden)}
-	printer.table.times = true
+	table := o.table(first.NodesHidden)
 	decisions := f.begin(first)
-	if err := printer.print(decisions[max(0, len(decisions)-o.limit):]); err != nil {
+	if err := o.printPart(table, decisions[max(0, len(decisions)-o.limit):]); err != nil {
 		return err
 	}
 	ticker := time.NewTicker(followInterval)
@@ -81,7 +78,7 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 		if note != "" {
 			_, _ = fmt.Fprintln(o.ErrOut, note)
 		}
-		if err := printer.print(decisions); err != nil {
+		if err := o.printPart(table, decisions); err != nil {
 			return err
 		}
 	}
@@ -89,10 +86,10 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 
 // follower knows which decisions have been printed.
 type follower struct {
-	// result is that of the decisions to print, "" for all.
+	// result is the result of the decisions to print, "" for all.
 	result v1alpha1.DecisionResult
-	// latest is the number of the latest decision that was read, and after that of the latest one
-	// before which no decision changes.
+	// latest is the number of the latest decision that was read. No decision up to the number after
+	// changes any more.
 	latest, after int64
 	known         map[int64]*followed
 }
@@ -103,7 +100,7 @@ type followed struct {
 	printed v1alpha1.DecisionResult
 }
 
-// parameters returns those of the next list.
+// parameters returns the parameters of the next list.
 func (f *follower) parameters(limit int) map[string]string {
 	return map[string]string{"after": strconv.FormatInt(f.after, 10), "limit": strconv.Itoa(limit), "result": ""}
 }
@@ -152,72 +149,21 @@ func isFinal(d *v1alpha1.Decision) bool {
 	return d.Result == v1alpha1.DecisionBound || d.Result != v1alpha1.DecisionBinding && d.Message != ""
 }
 
-// followPrinter prints decisions in parts.
-type followPrinter struct {
-	options *decisionsOptions
-	table   *decisionTable
-	// widths are those of the columns so far, nil before the first part.
-	widths []int
-}
-
-func (p *followPrinter) print(decisions []v1alpha1.Decision) error {
-	o := p.options
-	if !isData(o.output) {
-		return p.printRows(decisions)
+// printPart prints the next decisions.
+func (o *decisionsOptions) printPart(table *print.DecisionTable, decisions []v1alpha1.Decision) error {
+	if !print.IsData(o.output) {
+		return table.PrintPart(o.Out, decisions)
 	}
 	for i := range decisions {
-		if o.output == formatYAML {
+		if o.output == print.YAML {
 			_, _ = fmt.Fprintln(o.Out, "---")
 		}
-		if err := writeAs(o.Out, o.output, &decisions[i]); err != nil {
+		if err := print.As(o.Out, o.output, &decisions[i]); err != nil {
 			return err
 		}
-		if strings.Contains(o.output, "=") { // a template, which ends no line
+		if print.IsTemplate(o.output) { // which ends no line
 			_, _ = fmt.Fprintln(o.Out)
 		}
 	}
 	return nil
-}
-
-// printRows prints rows whose columns are as wide as before, if they fit.
-func (p *followPrinter) printRows(decisions []v1alpha1.Decision) error {
-	term := terminal.Of(p.options.Out)
-	header := p.table.header(false)
-	first := p.widths == nil
-	if first {
-		p.widths = make([]int, len(header))
-		p.widen([][]string{header})
-	}
-	rows := p.table.rows(term, decisions, time.Time{}, false)
-	p.widen(rows)
-	p.pad(rows)
-	if !p.table.wide {
-		shorten(term, header, rows)
-	}
-	if first {
-		padded := [][]string{header}
-		p.pad(padded)
-		if err := term.Table(padded[0], rows); err != nil {
-			return err
-		}
-		return nil
-	}
-	return term.Table(nil, rows)
-}
-
-func (p *followPrinter) widen(rows [][]string) {
-	for _, row := range rows {
-		for i := range len(row) - 1 {
-			p.widths[i] = max(p.widths[i], ansi.StringWidth(row[i]))
-		}
-	}
-}
-
-// pad makes the columns of rows as wide as those before.
-func (p *followPrinter) pad(rows [][]string) {
-	for _, row := range rows {
-		for i := range len(row) - 1 {
-			row[i] += strings.Repeat(" ", p.widths[i]-ansi.StringWidth(row[i]))
-		}
-	}
 }

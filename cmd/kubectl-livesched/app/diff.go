@@ -8,15 +8,16 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 type diffOptions struct {
 	*options
-	files     []string
-	recursive bool
-	from, to  string
-	plugins   []string
-	output    string
+	fileOptions
+	from, to string
+	plugins  []string
+	output   string
 
 	differ
 }
@@ -51,17 +52,16 @@ func newDiff(shared *options) *cobra.Command {
 	}
 	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with SchedulerProfiles and SchedulingPolicies; - is standard input. The flag can be repeated.")
-	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Also read subdirectories.")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	flags.StringVar(&o.from, "from", "", "Revision on the left; without it, the active one: "+revisionHelp)
 	flags.StringVar(&o.to, "to", "", "Revision on the right; without it, the active one.")
 	addPluginsFlag(command, &o.plugins)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML)
 	return command
 }
 
 func (o *diffOptions) run(ctx context.Context, args []string) error {
-	var differences []difference
+	var differences []print.Difference
 	var err error
 	if len(args) > 0 {
 		differences, err = o.compareRevisions(ctx, args)
@@ -75,7 +75,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 }
 
 // compareRevisions compares two revisions, or the active revision with the applied spec.
-func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]difference, error) {
+func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]print.Difference, error) {
 	c, p, err := o.past(ctx, args)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]di
 	if err != nil {
 		return nil, err
 	}
-	var to side
+	var to print.Side
 	if isDefault(o.from) && isDefault(o.to) {
 		to, err = o.applied(ctx, p)
 	} else {
@@ -94,21 +94,21 @@ func (o *diffOptions) compareRevisions(ctx context.Context, args []string) ([]di
 	if err != nil {
 		return nil, err
 	}
-	return []difference{newDifference(p.kind, p.object().GetName(), from, to)}, nil
+	return []print.Difference{print.NewDifference(p.kind, p.object().GetName(), from, to)}, nil
 }
 
-func (o *diffOptions) print(differences []difference) error {
+func (o *diffOptions) print(differences []print.Difference) error {
 	found := false
 	for i := range differences {
 		found = found || differences[i].Differs
 	}
 	if o.output != "" {
-		if err := writeAs(o.Out, o.output, differences); err != nil {
+		if err := print.As(o.Out, o.output, differences); err != nil {
 			return err
 		}
 	} else {
 		for i := range differences {
-			if err := differences[i].print(o.Out, o.ErrOut); err != nil {
+			if err := differences[i].Print(o.Out, o.ErrOut); err != nil {
 				return err
 			}
 		}

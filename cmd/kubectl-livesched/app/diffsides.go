@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
@@ -34,18 +34,18 @@ func (o *options) newDiffer(c client.Client, plugins []string) differ {
 }
 
 // revision returns the side of a revision: see isDefault for the active one.
-func (d *differ) revision(ctx context.Context, p *past, revision string) (side, error) {
+func (d *differ) revision(ctx context.Context, p *past, revision string) (print.Side, error) {
 	if isDefault(revision) {
 		return d.active(ctx, p)
 	}
 	r, err := p.find(revision)
 	if err != nil {
-		return side{}, err
+		return print.Side{}, err
 	}
 	return d.ofRevision(r, revisionText(r))
 }
 
-func (d *differ) ofRevision(r *history.Revision, label string) (side, error) {
+func (d *differ) ofRevision(r *history.Revision, label string) (print.Side, error) {
 	var policy *v1alpha1.SchedulingPolicy
 	if r.Policy != nil {
 		policy = newPolicy(r.Policy.Name, &r.Policy.Spec)
@@ -57,8 +57,8 @@ func (d *differ) ofRevision(r *history.Revision, label string) (side, error) {
 }
 
 // active returns the side of the active revision: the revision that the status names or, if that is
-// not stored, the objects if their generations are those that the status names.
-func (d *differ) active(ctx context.Context, p *past) (side, error) {
+// not stored, the objects if the status names their generations.
+func (d *differ) active(ctx context.Context, p *past) (print.Side, error) {
 	const label = "active"
 	if r := p.running(); r != nil {
 		return d.ofRevision(r, label+" "+revisionText(r))
@@ -67,38 +67,38 @@ func (d *differ) active(ctx context.Context, p *past) (side, error) {
 		if meta.IsStatusConditionTrue(p.policy.Status.Conditions, v1alpha1.ConditionAccepted) && p.policy.Status.ObservedGeneration == p.policy.Generation {
 			return policySide(label, p.policy), nil
 		}
-		return side{label: "not active"}, nil
+		return print.Side{Label: "not active"}, nil
 	}
 	active := p.profile.Status.Active
 	if active == nil {
-		return side{label: "not active"}, nil
+		return print.Side{Label: "not active"}, nil
 	}
 	policy, err := readPolicy(ctx, d.client, policyNameOf(&p.profile.Spec))
 	if err != nil {
-		return side{}, err
+		return print.Side{}, err
 	}
 	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
 	if active.Generation != p.profile.Generation || !samePolicy {
-		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, d.namespace)
+		return print.Side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, d.namespace)
 	}
 	return d.resolve(label, p.profile, policy)
 }
 
 // applied returns the side of the applied spec, accepted or not.
-func (d *differ) applied(ctx context.Context, p *past) (side, error) {
+func (d *differ) applied(ctx context.Context, p *past) (print.Side, error) {
 	label := fmt.Sprintf("applied (generation %d)", p.object().GetGeneration())
 	s := policySide(label, p.policy)
 	if p.profile != nil {
 		policy, err := readPolicy(ctx, d.client, policyNameOf(&p.profile.Spec))
 		if err != nil {
-			return side{}, err
+			return print.Side{}, err
 		}
 		if s, err = d.resolve(label, p.profile, policy); err != nil {
-			return side{}, err
+			return print.Side{}, err
 		}
 	}
 	if refused := refusal(p.object()); refused != "" {
-		s.invalid = refused
+		s.Invalid = refused
 	}
 	return s, nil
 }
@@ -116,11 +116,11 @@ func refusal(object client.Object) string {
 }
 
 // policySide returns the side of a policy itself.
-func policySide(label string, policy *v1alpha1.SchedulingPolicy) side {
+func policySide(label string, policy *v1alpha1.SchedulingPolicy) print.Side {
 	if policy == nil {
-		return side{label: label}
+		return print.Side{Label: label}
 	}
-	return side{label: label, specs: specs(nil, policy)}
+	return print.Side{Label: label, Specs: specs(nil, policy)}
 }
 
 // specs returns the specs of a profile and a policy, without what is not part of a revision.
@@ -139,30 +139,30 @@ func specs(profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy
 	return all
 }
 
-// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side says why.
-func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
+// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side has the reason.
+func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (print.Side, error) {
 	input := resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: resolve.AnyHost()}
 	if policy != nil {
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}
-	s := side{label: label, specs: specs(profile, policy)}
+	s := print.Side{Label: label, Specs: specs(profile, policy)}
 	resolution := resolve.Objects(input)
 	result := resolution.ProfileResults[profile.Name]
 	if !result.Accepted {
-		s.invalid = fmt.Sprintf("invalid (%s): %s", result.Reason, result.Message)
+		s.Invalid = fmt.Sprintf("invalid (%s): %s", result.Reason, result.Message)
 		if result.Reason == v1alpha1.ReasonUnknownPlugin {
-			s.invalid += " (if your livesched has the plugin, name it with --plugins)"
+			s.Invalid += " (if your livesched has the plugin, name it with --plugins)"
 		}
 		return s, nil
 	}
 	var err error
-	s.description, err = resolve.Describe(resolution.Profiles[resolve.SchedulerName(profile)])
+	s.Description, err = resolve.Describe(resolution.Profiles[resolve.SchedulerName(profile)])
 	return s, err
 }
 
 // compareFiles compares the active revisions with the result of applying the files.
-func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+func (o *diffOptions) compareFiles(ctx context.Context) ([]print.Difference, error) {
+	documents, err := o.readFiles(o.In)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 			profiles = append(profiles, *profile)
 		}
 	}
-	var differences []difference
+	var differences []print.Difference
 	for i := range profiles {
 		d, err := o.compareFile(ctx, &profiles[i], byName)
 		if err != nil {
@@ -203,8 +203,8 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 	return differences, nil
 }
 
-func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (difference, error) {
-	from := side{label: "does not exist"}
+func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (print.Difference, error) {
+	from := print.Side{Label: "does not exist"}
 	p, err := readPast(ctx, o.differ.client, o.namespace, objectName{history.KindProfile, profile.Name})
 	if err == nil {
 		from, err = o.active(ctx, p)
@@ -212,17 +212,17 @@ func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.Schedul
 		err = nil
 	}
 	if err != nil {
-		return difference{}, err
+		return print.Difference{}, err
 	}
 	policy := policies[policyNameOf(&profile.Spec)]
 	if policy == nil {
 		if policy, err = readPolicy(ctx, o.differ.client, policyNameOf(&profile.Spec)); err != nil {
-			return difference{}, err
+			return print.Difference{}, err
 		}
 	}
 	to, err := o.resolve("in the files", profile, policy)
-	if err == nil && to.invalid != "" {
-		err = fmt.Errorf("SchedulerProfile %q, %s: %s", profile.Name, to.label, to.invalid)
+	if err == nil && to.Invalid != "" {
+		err = fmt.Errorf("SchedulerProfile %q, %s: %s", profile.Name, to.Label, to.Invalid)
 	}
-	return newDifference(history.KindProfile, profile.Name, from, to), err
+	return print.NewDifference(history.KindProfile, profile.Name, from, to), err
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/discovery"
 
-	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/doctor"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 type doctorOptions struct {
@@ -40,14 +39,11 @@ func newDoctor(shared *options) *cobra.Command {
 	o.livesched.addFlags(command)
 	command.Flags().StringVar(&o.serviceAccount, "service-account", "livesched", "Name of livesched's ServiceAccount.")
 	command.Flags().StringVar(&o.user, "livesched-user", "", "User that livesched authenticates as, if that is not a ServiceAccount: system:kube-scheduler with config/kubeadm.")
-	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML)
 	return command
 }
 
 func (o *doctorOptions) run(ctx context.Context) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	c, err := o.client()
 	if err != nil {
 		return err
@@ -60,52 +56,27 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	livesched, err := o.remote(&o.livesched, doctorTimeout)
+	if err != nil {
+		return err
+	}
 	findings := doctor.Examine(ctx, doctor.Installation{
 		Client: c, Server: server.ServerVersion, Now: time.Now(),
 		Namespace: o.liveschedNamespace, Lease: o.livesched.lease, ServiceAccount: o.serviceAccount, User: o.user,
-		Queues: func(ctx context.Context) ([]v1alpha1.Queue, error) {
-			return o.listQueues(ctx, restConfig, &o.livesched)
-		},
+		Livesched: livesched,
 	})
-	if err := o.print(findings); err != nil {
-		return err
+	if o.output != "" {
+		if err := print.As(o.Out, o.output, findings); err != nil {
+			return err
+		}
+	} else {
+		print.Diagnosis(o.Out, findings)
 	}
 	if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.State == doctor.Failed }) {
 		return errFound
 	}
 	if unmade, all := doctor.Unmade(findings); len(unmade) > 0 {
 		return fmt.Errorf("%d of %d checks could not be made: %s", len(unmade), all, strings.Join(unmade, ", "))
-	}
-	return nil
-}
-
-// print prints the findings. Advice that several of them have follows at the end, once.
-func (o *doctorOptions) print(findings []doctor.Finding) error {
-	if o.output != "" {
-		return writeAs(o.Out, o.output, findings)
-	}
-	var shared []string
-	checks := map[string][]string{} // by advice
-	for _, f := range findings {
-		if f.Advice == "" {
-			continue
-		}
-		if len(checks[f.Advice]) == 1 {
-			shared = append(shared, f.Advice)
-		}
-		checks[f.Advice] = append(checks[f.Advice], f.Check)
-	}
-	t := terminal.Of(o.Out)
-	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn, doctor.OK: t.Good}
-	for _, finding := range findings {
-		state := styles[finding.State](fmt.Sprintf("%-8s", finding.State))
-		t.Entry(fmt.Sprintf("%s %-17s ", state, finding.Check), strings.Repeat(" ", 27), finding.Message)
-		if len(checks[finding.Advice]) == 1 {
-			t.Entry(strings.Repeat(" ", 27)+"-> ", strings.Repeat(" ", 30), finding.Advice)
-		}
-	}
-	for _, advice := range shared {
-		t.Entry("-> ", "   ", strings.Join(slices.Compact(checks[advice]), ", ")+": "+advice)
 	}
 	return nil
 }

@@ -8,25 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
-
-// answerTimeout limits the time for an answer of livesched if --request-timeout is not set.
-const answerTimeout = 30 * time.Second
-
-// remoteOptions say how to reach livesched.
-type remoteOptions struct {
-	lease, url, ca string
-}
 
 type explainOptions struct {
 	*options
@@ -63,37 +51,13 @@ func newExplain(shared *options) *cobra.Command {
 	flags.StringVarP(&o.selector, "selector", "l", "", "Explain the pending pods that this label selector matches, such as app=web.")
 	flags.StringVar(&o.node, "node", "", "Explain why the pod is not on this node: what refuses it, or its scores there.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
-}
-
-func (o *remoteOptions) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&o.lease, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
-	command.Flags().StringVar(&o.url, "livesched-url", os.Getenv("LIVESCHED_URL"),
-		"URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port. Default: the environment variable LIVESCHED_URL.")
-	command.Flags().StringVar(&o.ca, "livesched-ca", os.Getenv("LIVESCHED_CA"),
-		"File with the certificate authorities that verify --livesched-url. Default: the environment variable LIVESCHED_CA, or the authorities of the system.")
-}
-
-// check returns an error if the flags contradict each other.
-func (o *remoteOptions) check() error {
-	if o.ca != "" && o.url == "" {
-		return errors.New("--livesched-ca (LIVESCHED_CA): has no effect without --livesched-url (LIVESCHED_URL)")
-	}
-	return nil
-}
-
-// remote returns the livesched that the flags name.
-func (o *options) remote(config *rest.Config, at *remoteOptions) *remote.Livesched {
-	return &remote.Livesched{Config: config, Namespace: o.liveschedNamespace, Lease: at.lease, URL: at.url, CAFile: at.ca}
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string) error {
 	target, err := o.target(args)
 	if err != nil {
-		return err
-	}
-	if err := o.livesched.check(); err != nil {
 		return err
 	}
 	if o.namespace, err = o.namespaceOr(o.namespace); err != nil {
@@ -113,93 +77,66 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 
 // explainPod explains one pod.
 func (o *explainOptions) explainPod(ctx context.Context, name string) error {
-	var parameters map[string]string
-	if o.node != "" {
-		parameters = map[string]string{"node": o.node}
-	}
-	text, err := o.ask(ctx, o.namespace, name, parameters)
+	text, explanation, err := o.ask(ctx, o.namespace, name)
 	if err != nil {
 		return err
-	}
-	var explanation v1alpha1.PodExplanation
-	if err := json.Unmarshal(text, &explanation); err != nil {
-		return fmt.Errorf("reading the answer of livesched: %w", err)
 	}
 	if o.node != "" && explanation.Node == nil && explanation.Profile != "" && explanation.Verdict != v1alpha1.VerdictUnknown {
 		return errors.New("--node: this livesched is older than this plugin, and does not compare nodes")
 	}
-	if isData(o.output) {
-		return writeAnswer(o.Out, o.output, text)
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, text)
 	}
-	return print.Explanation(o.Out, &explanation, time.Now(), o.output == formatWide)
+	return print.Explanation(o.Out, explanation, time.Now(), o.output == print.Wide)
 }
 
-// ask returns the explanation of a pod as JSON, as livesched answers.
-func (o *explainOptions) ask(ctx context.Context, namespace, name string, parameters map[string]string) ([]byte, error) {
-	config, err := o.flags.ToRESTConfig()
+// ask returns the explanation of a pod, also as JSON with the fields that this plugin does not know.
+func (o *explainOptions) ask(ctx context.Context, namespace, name string) (json.RawMessage, *v1alpha1.PodExplanation, error) {
+	parameters := map[string]string{}
+	if o.node != "" {
+		parameters["node"] = o.node
+	}
+	livesched, err := o.remote(&o.livesched, answerTimeout)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	timeout := config.Timeout
-	if timeout == 0 {
-		timeout = answerTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	livesched := o.remote(config, &o.livesched)
-	return livesched.Get(ctx, "podexplanations", namespace, name, parameters)
+	explanation := &v1alpha1.PodExplanation{}
+	text, err := livesched.Get(ctx, "podexplanations", namespace, name, parameters, explanation)
+	return text, explanation, err
 }
 
-// The kinds that explain treats in a special way.
-const (
-	kindPod      = "pod"
-	kindPodGroup = "podgroup"
-)
-
-// explainTarget is what is explained. Without a kind, it is all pending pods of a namespace.
-type explainTarget struct{ kind, name string }
-
-// target returns what the arguments and flags name: nothing, KIND/NAME or KIND NAME.
-func (o *explainOptions) target(args []string) (explainTarget, error) {
+// target returns the object that the arguments name. Without a kind, all pending pods of a namespace
+// are explained.
+func (o *explainOptions) target(args []string) (objectName, error) {
 	target, err := explainedName(args)
 	switch {
 	case err != nil:
-		return explainTarget{}, err
+		return objectName{}, err
 	case target.kind != "" && o.selector != "":
-		return explainTarget{}, errors.New("--selector: must not be set with a name")
+		return objectName{}, errors.New("--selector: must not be set with a name")
 	case target.kind != "" && o.allNamespaces:
-		return explainTarget{}, errors.New("--all-namespaces: must not be set with a name")
+		return objectName{}, errors.New("--all-namespaces: must not be set with a name")
 	case o.namespace != "" && o.allNamespaces:
-		return explainTarget{}, errors.New("--all-namespaces: must not be set with --namespace")
+		return objectName{}, errors.New("--all-namespaces: must not be set with --namespace")
 	case target.kind != kindPod && o.node != "":
-		return explainTarget{}, errors.New("--node: requires the name of a pod, such as pod/web-1")
+		return objectName{}, errors.New("--node: requires the name of a pod, such as pod/web-1")
 	}
 	return target, nil
 }
 
-// explainedName returns the kind and the name in the arguments KIND/NAME or KIND NAME.
-func explainedName(args []string) (explainTarget, error) {
-	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	switch strings.ToLower(kind) {
-	case "pod", "pods", "po":
-		kind = kindPod
-	case "podgroup", "podgroups", "pg":
-		kind = kindPodGroup
-	case "":
-		if !found {
-			return explainTarget{}, nil
-		}
-		return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s", "/"+name, name)
-	default:
-		if !found {
-			return explainTarget{}, fmt.Errorf("%q has no type: use pod/%s, or deployment/%s; without a name, all pending pods are explained", kind, kind, kind)
-		}
+// explainedName returns the name in the arguments KIND/NAME or KIND NAME. Without a name, or with
+// the kind of pods alone, it is empty.
+func explainedName(args []string) (objectName, error) {
+	n, found := cutName(args)
+	switch {
+	case n.kind == "" && found:
+		return objectName{}, fmt.Errorf("%q has no type: use pod/%s", "/"+n.name, n.name)
+	case !found && (n.kind == "" || n.kind == kindPod):
+		return objectName{}, nil
+	case !found && n.kind != kindPodGroup:
+		return objectName{}, fmt.Errorf("%[1]q has no type: use pod/%[1]s, or deployment/%[1]s; without a name, all pending pods are explained", n.kind)
+	case !n.isOne():
+		return objectName{}, fmt.Errorf("%q is not the name of a %s", n.name, n.kind)
 	}
-	if name == "" && (kind == kindPod) && !found {
-		return explainTarget{}, nil // all pods
-	}
-	if name == "" || strings.Contains(name, "/") {
-		return explainTarget{}, fmt.Errorf("%q is not the name of a %s", name, kind)
-	}
-	return explainTarget{kind, name}, nil
+	return n, nil
 }

@@ -17,7 +17,7 @@ func TestTheNameOfWhatIsExplained(t *testing.T) {
 		{[]string{"pod", "a"}, "pod", "a"}, {[]string{"pod/a"}, "pod", "a"}, {[]string{"pods/a"}, "pod", "a"}, {[]string{"po", "a"}, "pod", "a"},
 		{[]string{"podgroup/a"}, "podgroup", "a"}, {[]string{"pg", "a"}, "podgroup", "a"}, {[]string{"deploy/a"}, "deploy", "a"}, {[]string{"jobs.batch", "a"}, "jobs.batch", "a"},
 	} {
-		if got, err := explainedName(test.args); got != (explainTarget{test.kind, test.name}) || err != nil {
+		if got, err := explainedName(test.args); got != (objectName{test.kind, test.name}) || err != nil {
 			t.Errorf("%v: got %v, %v", test.args, got, err)
 		}
 	}

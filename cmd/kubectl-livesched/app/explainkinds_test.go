@@ -4,9 +4,7 @@
 package app
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-
-	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 func TestKindsOfPendingPods(t *testing.T) {
@@ -37,61 +32,11 @@ func TestKindsOfPendingPods(t *testing.T) {
 	}
 	got := map[string]int{}
 	for _, kind := range kinds.sorted() {
-		got[kind.owner+" "+kind.name] = kind.pods
+		got[kind.Owner+" "+kind.Name] = kind.Pods
 	}
 	want := map[string]int{"daemonset/agent agent-a": 2, "deployment/web web-5d-a": 3, "job/job job-a": 1, "job/job job-b": 1, "pod/one one": 2}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
-	}
-}
-
-var explained = time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
-
-func neverFits() *v1alpha1.PodExplanation {
-	taint := v1alpha1.Refusal{Plugin: "TaintToleration", Reason: v1alpha1.ReasonUntoleratedTaint, Detail: "taint nvidia.com/gpu=present:NoSchedule"}
-	return &v1alpha1.PodExplanation{
-		Verdict: v1alpha1.VerdictNeverFits, SchedulerName: "spread", Profile: "spread", Nodes: 119,
-		Pending: &v1alpha1.PendingExplanation{
-			Groups:      []v1alpha1.NodeGroup{{Nodes: 3, Pools: []string{"gpu"}, Refusals: []v1alpha1.Refusal{taint}}},
-			Suggestions: []v1alpha1.Suggestion{{Verified: true, Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu."}},
-		},
-	}
-}
-
-func TestThePrintedSummary(t *testing.T) {
-	web, bare := neverFits(), neverFits()
-	bare.Pending.Suggestions = nil
-	x := &explainedKinds{
-		kinds: []*podKind{
-			{namespace: "ux", name: "web-1", owner: "deployment/web", pods: 1900, since: explained.Add(-12 * time.Minute)},
-			{namespace: "ux", name: "one", owner: "pod/one", pods: 1, since: explained.Add(-time.Minute)},
-		},
-		explanations: []*v1alpha1.PodExplanation{web, bare}, others: 5, schedulers: []string{"default-scheduler"}, left: 3, leftKinds: 2,
-	}
-	var out strings.Builder
-	if err := printSummary(terminal.Plain(&out, 80), x, "in namespace ux", explained, false, false); err != nil {
-		t.Fatal(err)
-	}
-	want := `1,901 pending pods in namespace ux, of 2 kinds; profile spread.
-PODS    OF               SINCE   WHY
-1,900   deployment/web   12m     no node fits (of 119): taint
-                                 nvidia.com/gpu=present:NoSchedule. Would help:
-                                 Let the pod tolerate the taint
-                                 nvidia.com/gpu=present:NoSchedule of 3 nodes of
-                                 the pool gpu.
-1       pod/one          60s     no node fits (of 119): taint
-                                 nvidia.com/gpu=present:NoSchedule
-More of each: kubectl livesched explain deployment/web -n ux
-5 pending pods of other schedulers: default-scheduler.
-Not explained: 3 pending pods of 2 more kinds.
-`
-	if d := cmp.Diff(want, out.String()); d != "" {
-		t.Error(d)
-	}
-	bare.Profile = "other"
-	out.Reset()
-	if err := printSummary(terminal.Plain(&out, 80), x, "in all namespaces", explained, true, false); err != nil || !strings.Contains(out.String(), "PODS    NAMESPACE   OF               SINCE   PROFILE   WHY") {
-		t.Error(err, out.String())
 	}
 }
 

@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,9 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 const (
@@ -51,23 +51,16 @@ func (o *explainOptions) explainPending(ctx context.Context) error {
 	if err := eachPending(ctx, c, namespace, selector, func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
 		return err
 	}
-	x, err := o.explainKinds(ctx, kinds.sorted(), maxSummarized)
-	if err != nil {
-		return err
-	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanationList(x))
-	}
-	if len(kinds) == 0 {
-		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
-		return nil
-	}
-	return printSummary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == formatWide)
+	return o.explainEach(ctx, kinds, maxSummarized, where, func(x *print.Kinds) error {
+		return print.Summary(o.Out, x, where, time.Now(), o.allNamespaces, o.output == print.Wide)
+	})
 }
 
 // explainOwner explains the pending pods of an object, one of each kind.
-func (o *explainOptions) explainOwner(ctx context.Context, target explainTarget) error {
-	owner, err := o.readOwner(target)
+func (o *explainOptions) explainOwner(ctx context.Context, target objectName) error {
+	owner, err := o.liveObject(target, o.namespace,
+		"explain takes pods, PodGroups, and objects that own or select pods, such as deployments and jobs",
+		"explain takes pods, PodGroups, and objects in a namespace that own or select pods")
 	if err != nil {
 		return err
 	}
@@ -77,7 +70,7 @@ func (o *explainOptions) explainOwner(ctx context.Context, target explainTarget)
 	}
 	selector, selects, err := selectorOf(owner)
 	if err != nil {
-		return fmt.Errorf("%s/%s: %w", target.kind, target.name, err)
+		return fmt.Errorf("%s: %w", target, err)
 	}
 	kinds := podKinds{}
 	owners := &owners{client: c, target: owner.GetUID(), known: map[types.UID]bool{}}
@@ -97,46 +90,25 @@ func (o *explainOptions) explainOwner(ctx context.Context, target explainTarget)
 	if err != nil {
 		return err
 	}
-	x, err := o.explainKinds(ctx, kinds.sorted(), maxKinds)
-	if err != nil {
+	return o.explainEach(ctx, kinds, maxKinds, fmt.Sprintf("of %s in namespace %s", target, o.namespace), func(x *print.Kinds) error {
+		return print.Explanations(o.Out, x, time.Now(), o.output == print.Wide)
+	})
+}
+
+// explainEach explains kinds of pods, up to a limit, as data or as text. The text where is the place
+// of the pods.
+func (o *explainOptions) explainEach(ctx context.Context, kinds podKinds, limit int, where string, text func(*print.Kinds) error) error {
+	x, answers, err := o.explainKinds(ctx, kinds.sorted(), limit)
+	switch {
+	case err != nil:
 		return err
-	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanationList(x))
-	}
-	if len(kinds) == 0 {
-		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods of %s/%s in namespace %s.\n", target.kind, target.name, o.namespace)
+	case print.IsData(o.output):
+		return print.As(o.Out, o.output, print.List(answers))
+	case len(kinds) == 0:
+		_, _ = fmt.Fprintf(o.ErrOut, "No pending pods %s.\n", where)
 		return nil
 	}
-	return printKinds(o.Out, x, time.Now(), o.output == formatWide)
-}
-
-func explanationList(x *explainedKinds) any {
-	items := make([]any, 0, len(x.answers))
-	for _, answer := range x.answers {
-		items = append(items, answer)
-	}
-	return map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
-}
-
-// readOwner returns the object that is named.
-func (o *explainOptions) readOwner(target explainTarget) (*unstructured.Unstructured, error) {
-	result := resource.NewBuilder(o.flags).Unstructured().NamespaceParam(o.namespace).DefaultNamespace().
-		ResourceNames(target.kind, target.name).SingleResourceType().Flatten().Do()
-	infos, err := result.Infos()
-	switch {
-	case meta.IsNoMatchError(err) || err != nil && strings.Contains(err.Error(), "doesn't have a resource type"):
-		return nil, fmt.Errorf("the API server has no type %q: explain takes pods, PodGroups, and objects that own or select pods, such as deployments and jobs", target.kind)
-	case err != nil:
-		return nil, err
-	case len(infos) != 1:
-		return nil, fmt.Errorf("%s/%s names %d objects, not one", target.kind, target.name, len(infos))
-	}
-	if scope := infos[0].Mapping.Scope; scope.Name() == meta.RESTScopeNameRoot {
-		return nil, fmt.Errorf("%s %s is in no namespace: explain takes pods, PodGroups, and objects in a namespace that own or select pods", target.kind, target.name)
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(infos[0].Object)
-	return &unstructured.Unstructured{Object: content}, err
+	return text(x)
 }
 
 // selectorOf returns the pod selector of an object, and whether it has one.
@@ -203,21 +175,27 @@ func (o *owners) ownedBy(ctx context.Context, namespace string, r metav1.OwnerRe
 	return o.has(ctx, namespace, object.OwnerReferences, levels)
 }
 
-// eachPending visits the pods that are on no node and have not ended, page by page.
+// eachPending visits the pods that are on no node and have not ended.
 func eachPending(ctx context.Context, c client.Client, namespace string, selector labels.Selector, visit func(*corev1.Pod) error) error {
+	return eachPod(ctx, c, func(pod *corev1.Pod) error {
+		if podutil.IsPodTerminal(pod) {
+			return nil
+		}
+		return visit(pod)
+	}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"spec.nodeName": ""})
+}
+
+// eachPod visits pods, page by page.
+func eachPod(ctx context.Context, c client.Client, visit func(*corev1.Pod) error, which ...client.ListOption) error {
 	next := ""
 	for {
 		var page corev1.PodList
-		err := c.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
-			client.MatchingFields{"spec.nodeName": ""}, client.Limit(podsPerPage), client.Continue(next))
-		if err != nil {
+		if err := c.List(ctx, &page, append(which, client.Limit(podsPerPage), client.Continue(next))...); err != nil {
 			return err
 		}
 		for i := range page.Items {
-			if pod := &page.Items[i]; !podutil.IsPodTerminal(pod) {
-				if err := visit(pod); err != nil {
-					return err
-				}
+			if err := visit(&page.Items[i]); err != nil {
+				return err
 			}
 		}
 		if next = page.Continue; next == "" {

@@ -4,16 +4,12 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -21,26 +17,6 @@ type historyOptions struct {
 	*options
 	revision string
 	output   string
-}
-
-// revisionView is the output for one revision in JSON and YAML.
-type revisionView struct {
-	// Number of the revision in the history, and its name as status has it.
-	Number   int64  `json:"number"`
-	Revision string `json:"revision"`
-	Active   bool   `json:"active"`
-	// ActiveSince is when the revision became active last.
-	ActiveSince time.Time `json:"activeSince,omitzero"`
-	// By is the field manager of the change, and ChangeCause the annotation
-	// kubernetes.io/change-cause.
-	By          string    `json:"by,omitempty"`
-	ChangeCause string    `json:"changeCause,omitempty"`
-	Created     time.Time `json:"created"`
-	Generation  int64     `json:"generation"`
-	// Name of the ControllerRevision.
-	Name string `json:"name"`
-	// Manifests restore the revision when they are applied: the policy of a profile comes first.
-	Manifests []any `json:"manifests"`
 }
 
 func newHistory(shared *options) *cobra.Command {
@@ -59,7 +35,7 @@ func newHistory(shared *options) *cobra.Command {
 	}
 	o.addFormerNamespaceFlag(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "The revision to show: "+revisionHelp)
-	addOutputFlag(command, &o.output, formatWide, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, print.Wide, print.JSON, print.YAML)
 	return command
 }
 
@@ -75,89 +51,39 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		}
 		return o.show(p, revision)
 	}
-	if isData(o.output) {
-		views := []revisionView{}
-		for i := range p.revisions {
-			views = append(views, view(p, &p.revisions[i]))
-		}
-		return writeAs(o.Out, o.output, views)
+	views := []print.Revision{}
+	for i := range p.revisions {
+		views = append(views, view(p, &p.revisions[i]))
 	}
-	if len(p.revisions) == 0 {
-		writeLine(o.Out, fmt.Sprintf("%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (--livesched-namespace)", p, o.liveschedNamespace))
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, views)
+	}
+	if len(views) == 0 {
+		print.Line(o.Out, fmt.Sprintf("%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (--livesched-namespace)", p, o.liveschedNamespace))
 		return nil
 	}
-	return o.table(p)
-}
-
-func (o *historyOptions) table(p *past) error {
-	wide := o.output == formatWide
-	header := []string{"NUMBER", "REVISION", "ACTIVE SINCE", "BY"}
-	if wide {
-		header = append(header, "GENERATION", "CREATED", "POLICY")
-	}
-	if wide && p.policy != nil {
-		header = header[:len(header)-1]
-	}
-	header = append(header, "CHANGE-CAUSE")
-	var rows [][]string
-	for i := range p.revisions {
-		rows = append(rows, o.row(view(p, &p.revisions[i]), &p.revisions[i]))
-	}
-	if !wide {
-		rows = fitted(terminal.Of(o.Out).Width(), header, rows, len(header)-1, len(header)-2)
-	}
-	return writeTable(o.Out, header, rows)
-}
-
-// row returns the row of a revision.
-func (o *historyOptions) row(v revisionView, r *history.Revision) []string {
-	number := fmt.Sprint(v.Number)
-	if v.Active {
-		number += " *"
-	}
-	since := print.None
-	if !v.ActiveSince.IsZero() {
-		since = duration.HumanDuration(time.Since(v.ActiveSince))
-	}
-	by := cmp.Or(v.By, print.None)
-	cause := cmp.Or(v.ChangeCause, print.None)
-	if o.output != formatWide {
-		return []string{number, v.Revision, since, by, cause}
-	}
-	row := []string{number, v.Revision, since, by, fmt.Sprint(v.Generation), duration.HumanDuration(time.Since(v.Created))}
-	if r.Profile != nil {
-		row = append(row, policyOf(r))
-	}
-	return append(row, cause)
-}
-
-// policyOf describes the policy that a revision of a profile was built on.
-func policyOf(r *history.Revision) string {
-	if r.Policy == nil {
-		return "built-in defaults"
-	}
-	return fmt.Sprintf("%s (generation %d)", r.Policy.Name, r.Policy.Generation)
+	return print.Revisions(o.Out, views, p.profile != nil, o.output == print.Wide)
 }
 
 // show prints one revision, by default as manifests.
 func (o *historyOptions) show(p *past, r *history.Revision) error {
 	v := view(p, r)
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, v)
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, v)
 	}
 	for i, manifest := range v.Manifests {
 		if i > 0 {
 			_, _ = fmt.Fprintln(o.Out, "---")
 		}
-		if err := writeAs(o.Out, formatYAML, manifest); err != nil {
+		if err := print.As(o.Out, print.YAML, manifest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func view(p *past, r *history.Revision) revisionView {
-	v := revisionView{
+func view(p *past, r *history.Revision) print.Revision {
+	v := print.Revision{
 		Number: r.Number, Revision: r.Hash, Active: r == p.running(), By: r.By, ChangeCause: r.Cause, Created: r.Created.UTC(),
 		Generation: r.Generation, Name: r.Name, Manifests: []any{},
 	}
@@ -168,6 +94,7 @@ func view(p *past, r *history.Revision) revisionView {
 		v.ActiveSince = p.profile.Status.Active.Since.UTC()
 	}
 	if r.Policy != nil {
+		v.Policy = fmt.Sprintf("%s (generation %d)", r.Policy.Name, r.Policy.Generation)
 		v.Manifests = append(v.Manifests, newPolicy(r.Policy.Name, &r.Policy.Spec))
 	}
 	if r.Profile != nil {

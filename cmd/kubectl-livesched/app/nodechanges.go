@@ -9,21 +9,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
-
-// simulationTimeout limits the time for a simulation if --request-timeout is not set. livesched
-// ends simulations after 30 seconds, and the plugin may have to try several replicas.
-const simulationTimeout = time.Minute
-
-// capacityLimits describes what answers to capacity leave out.
-const capacityLimits = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " + print.KeptByPods
 
 // The largest numbers of pods that are decided, and of nodes that are added.
 const (
@@ -72,31 +63,12 @@ func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
 	return changes, nil
 }
 
-// create sends an object to livesched, and reads the answer.
-func (o *options) create(ctx context.Context, livesched *remoteOptions, resource, namespace string, object any) ([]byte, error) {
-	if err := livesched.check(); err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(object)
+// create sends an object to livesched, and reads the answer. It also returns the answer as JSON.
+func (o *options) create(ctx context.Context, at *remoteOptions, resource, namespace string, object any) (json.RawMessage, error) {
+	livesched, err := o.remote(at, simulationTimeout)
 	if err != nil {
 		return nil, err
 	}
-	config, err := o.flags.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	timeout := config.Timeout
-	if timeout == 0 {
-		timeout = simulationTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	text, err := o.remote(config, livesched).Create(ctx, resource, namespace, body)
-	if err != nil {
-		return nil, asFlags(err, kindsOf[resource])
-	}
-	if err := json.Unmarshal(text, object); err != nil {
-		return nil, fmt.Errorf("reading the answer of livesched: %w", err)
-	}
-	return text, nil
+	text, err := livesched.Create(ctx, resource, namespace, object)
+	return text, asFlags(err, kindsOf[resource])
 }

@@ -38,11 +38,36 @@ func kindNamed(word string) string {
 // objectUsage is the argument of the commands that take a profile or a policy.
 const objectUsage = "(NAME | profile/NAME | policy/NAME)"
 
-// objectName is a profile or a policy on the command line.
+// objectName is an object on the command line.
 type objectName struct {
 	// kind is empty if only a name was given: see resolve.
 	kind, name string
 }
+
+// The kinds that commands about pods treat in a special way.
+const (
+	kindPod      = "pod"
+	kindPodGroup = "podgroup"
+)
+
+// cutName splits the arguments KIND/NAME or KIND NAME. It replaces the names that users have for
+// kindPod and kindPodGroup.
+func cutName(args []string) (n objectName, found bool) {
+	n.kind, n.name, found = strings.Cut(strings.Join(args, "/"), "/")
+	kind, _, _ := strings.Cut(strings.ToLower(n.kind), ".") // without an API group
+	switch kind {
+	case "pod", "pods", "po":
+		n.kind = kindPod
+	case "podgroup", "podgroups", "pg":
+		n.kind = kindPodGroup
+	}
+	return n, found
+}
+
+// isOne reports whether the name is the name of one object.
+func (n objectName) isOne() bool { return n.name != "" && !strings.Contains(n.name, "/") }
+
+func (n objectName) String() string { return n.kind + "/" + n.name }
 
 // parseObjectName parses the arguments NAME, KIND/NAME or KIND NAME.
 func parseObjectName(args []string) (objectName, error) {
@@ -71,19 +96,16 @@ func parseObjectName(args []string) (objectName, error) {
 }
 
 // profilesNamed returns the names in the arguments NAME, profile/NAME and sprof/NAME.
-func profilesNamed(args []string) ([]string, error) {
-	var names []string
+func profilesNamed(args []string) (names []string, err error) {
 	for _, arg := range args {
-		kind, name, found := strings.Cut(arg, "/")
-		if !found {
-			name = arg
-		} else if kindNamed(kind) != history.KindProfile {
+		n, err := parseObjectName([]string{arg})
+		switch {
+		case err != nil:
+			return nil, err
+		case n.kind == history.KindPolicy:
 			return nil, fmt.Errorf("%q: must name a profile, as NAME, profile/NAME or sprof/NAME", arg)
 		}
-		if name == "" {
-			return nil, fmt.Errorf("%q: has no name", arg)
-		}
-		names = append(names, name)
+		names = append(names, n.name)
 	}
 	return names, nil
 }

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,5 +38,15 @@ func TestParseObjectName(t *testing.T) {
 		if _, err := parseObjectName(strings.Fields(args)); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
 		}
+	}
+}
+
+func TestProfilesNamed(t *testing.T) {
+	got, err := profilesNamed([]string{"a", "profile/b", "sprof/c", "schedulerprofile.livesched.io/d"})
+	if want := []string{"a", "b", "c", "d"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := profilesNamed([]string{"a", "policy/b"}); err == nil || !strings.HasPrefix(err.Error(), `"policy/b": must name a profile`) {
+		t.Error(err)
 	}
 }

@@ -21,10 +21,10 @@ import (
 // podTemplate is a Pod, or a pod template at any depth of an object.
 type podTemplate struct {
 	document *manifests.Document
-	// path is that of the template in the document, such as spec.template. It is empty for a Pod.
+	// path is the path of the template in the document, such as spec.template. It is empty for a Pod.
 	path    string
 	content map[string]any
-	// part names the template among those of its object, such as worker, if there are several.
+	// part names the template among the templates of its object, such as worker, if there are several.
 	part string
 }
 
@@ -118,7 +118,7 @@ func (t *podTemplate) object() string {
 	return strings.ToLower(t.document.Text("kind")) + "/" + t.document.Text("metadata", "name")
 }
 
-// name returns the shortest name of the template: that of its part, or of its object.
+// name returns the shortest name of the template: the name of its part or of its object.
 func (t *podTemplate) name() string {
 	if t.part != "" {
 		return t.part
@@ -126,7 +126,7 @@ func (t *podTemplate) name() string {
 	return t.object()
 }
 
-// fullName returns a name with that of the object.
+// fullName returns a name that includes the name of the object.
 func (t *podTemplate) fullName() string {
 	if t.part != "" {
 		return t.object() + ":" + t.part

@@ -20,21 +20,13 @@ import (
 )
 
 type replayOptions struct {
-	*options
-	files     []string
-	recursive bool
-	pods      string
-	namespace string
-	selector  string
-	seed      int64
-	failOn    []string
-	explain   string
-	names     string
-	output    string
+	simulateOptions
+	explain string
+	names   string
 }
 
 func newReplay(shared *options) *cobra.Command {
-	o := &replayOptions{options: shared}
+	o := &replayOptions{simulateOptions: simulateOptions{options: shared}}
 	command := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make the decisions in a snapshot again, without the cluster",
@@ -55,7 +47,7 @@ func newReplay(shared *options) *cobra.Command {
 			return o.run(command.Context(), args[0])
 		},
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	flags := command.Flags()
 	flags.StringVar(&o.names, "pseudonyms", "", "File that snapshot --pseudonyms wrote: shows the names in a redacted snapshot.")
 	flags.StringVar(&o.explain, "explain", "", "Explain why the pod NAMESPACE/NAME is pending.")
@@ -64,7 +56,7 @@ func newReplay(shared *options) *cobra.Command {
 	flags.StringVarP(&o.selector, "selector", "l", "", "With -f: only pods with these labels.")
 	flags.Int64Var(&o.seed, "seed", 1, "With -f: seed of the draws among nodes of equal score.")
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "With -f: exit with 1 if this holds for the new configuration, such as unplaced>0.")
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	command.MarkFlagsMutuallyExclusive("filename", "explain")
 	return command
 }
@@ -127,10 +119,10 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		err = writeAs(o.Out, o.output, report)
+	if print.IsData(o.output) {
+		err = print.As(o.Out, o.output, report)
 	} else {
-		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == formatWide)
+		err = print.Replay(o.Out, snapshot, replay.Unusable(), report, o.output == print.Wide)
 	}
 	if err == nil && len(report.Different) > 0 {
 		return errFound
@@ -140,27 +132,21 @@ func (o *replayOptions) decide(ctx context.Context, snapshot *capture.Snapshot, 
 
 // simulate compares the configuration in the snapshot with that in files.
 func (o *replayOptions) simulate(ctx context.Context, replay Replay) error {
-	asked := &simulateOptions{options: o.options, namespace: o.namespace, files: o.files, recursive: o.recursive, pods: o.pods, selector: o.selector, seed: o.seed, output: o.output}
 	conditions, err := parseConditions(o.failOn)
 	if err != nil {
 		return err
 	}
 	simulation := newSimulation(o.namespace)
-	if simulation.Spec, err = asked.spec(); err != nil {
+	if simulation.Spec, err = o.spec(); err != nil {
 		return err
 	}
 	if err := replay.Simulate(ctx, simulation); err != nil {
 		return err
 	}
-	if isData(o.output) {
-		err = writeAs(o.Out, o.output, simulation)
-	} else {
-		err = print.Simulation(o.Out, simulation, o.output == formatWide)
-	}
-	if err != nil {
+	if err := o.print(simulation, simulation); err != nil {
 		return err
 	}
-	return asked.fail(conditions, &simulation.Status)
+	return o.fail(conditions, &simulation.Status)
 }
 
 // explainPod explains why a pod is pending.
@@ -173,10 +159,10 @@ func (o *replayOptions) explainPod(ctx context.Context, snapshot *capture.Snapsh
 	if err != nil {
 		return err
 	}
-	if isData(o.output) {
-		return writeAs(o.Out, o.output, explanation)
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, explanation)
 	}
-	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == formatWide)
+	return print.Explanation(o.Out, explanation, snapshot.Header.Time, o.output == print.Wide)
 }
 
 // findPending returns a pending pod by its namespace and name.

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -142,10 +143,7 @@ const defaultPolicy = resolve.DefaultPolicyName
 
 // policyNameOf returns the name of the policy that a profile builds on.
 func policyNameOf(spec *v1alpha1.SchedulerProfileSpec) string {
-	if spec.PolicyRef.Name != "" {
-		return spec.PolicyRef.Name
-	}
-	return defaultPolicy
+	return cmp.Or(spec.PolicyRef.Name, defaultPolicy)
 }
 
 // readPolicy returns a policy, nil if it does not exist.

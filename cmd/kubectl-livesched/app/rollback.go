@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -75,7 +76,7 @@ func newRollback(shared *options) *cobra.Command {
 	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec is programmed.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait with --wait.")
 	addPluginsFlag(command, &o.plugins)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatName)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Name)
 	return command
 }
 
@@ -98,12 +99,15 @@ func (o *rollbackOptions) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if o.dryRun == dryRunServer {
+		c = client.NewDryRunClient(c)
+	}
 	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
 	r.differ = o.newDiffer(c, o.plugins)
-	if err := r.run(ctx); err != nil {
+	if err := r.run(ctx); err != nil || o.output == "" {
 		return err
 	}
-	return r.printObjects()
+	return print.Objects(o.Out, o.output, r.restored)
 }
 
 func (o *rollbackOptions) target(p *past) (*history.Revision, error) {
@@ -129,7 +133,7 @@ func (r *rollback) run(ctx context.Context) error {
 		return r.policyAlone(ctx)
 	}
 	profile := r.past.profile
-	before, set := profile.Spec.DeepCopy(), func() { r.setProfile(profile) }
+	before := profile.Spec.DeepCopy()
 	from, err := r.present(ctx)
 	if err != nil {
 		return err
@@ -139,26 +143,22 @@ func (r *rollback) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if set(); equality.Semantic.DeepEqual(before, &profile.Spec) {
-		if err := r.showProfile(from, policy); err != nil {
+	done := "already has the spec of"
+	if r.setProfile(profile); !equality.Semantic.DeepEqual(before, &profile.Spec) {
+		done = "rolled back to"
+		if err := r.update(ctx, profile, func() { r.setProfile(profile) }); err != nil {
 			return err
 		}
-		r.restored = append(r.restored, profile)
-		r.say("schedulerprofile/%s already has the spec of %s", profile.Name, revisionText(r.target))
-		return r.awaitProgrammed(ctx, profile)
 	}
-	if err := r.update(ctx, profile, set); err != nil {
-		return err
-	}
-	r.restored = append(r.restored, profile)
 	if err := r.showProfile(from, policy); err != nil {
 		return err
 	}
-	r.say("schedulerprofile/%s rolled back to %s", profile.Name, revisionText(r.target))
+	r.restored = append(r.restored, profile)
+	r.say("schedulerprofile/%s %s %s", profile.Name, done, revisionText(r.target))
 	return r.awaitProgrammed(ctx, profile)
 }
 
-// setProfile sets the spec of a profile to that of the revision, except for the history limit.
+// setProfile sets the spec of a profile to the spec of the revision, except for the history limit.
 func (r *rollback) setProfile(profile *v1alpha1.SchedulerProfile) {
 	limit := profile.Spec.RevisionHistoryLimit // it is not part of a revision
 	profile.Spec = *r.target.Profile.DeepCopy()
@@ -196,14 +196,14 @@ func (r *rollback) policyAlone(ctx context.Context) error {
 	return r.awaitProgrammed(ctx, policy)
 }
 
-// setPolicy sets the spec of a policy to that of a revision, except for the history limit.
+// setPolicy sets the spec of a policy to the spec of a revision, except for the history limit.
 func setPolicy(policy *v1alpha1.SchedulingPolicy, to *history.Policy) {
 	limit := policy.Spec.RevisionHistoryLimit
 	policy.Spec = *to.Spec.DeepCopy()
 	policy.Spec.RevisionHistoryLimit = limit
 }
 
-// setCause sets the annotation with the reason of the change to that of a revision.
+// setCause sets the annotation with the reason of the change to the reason in a revision.
 func setCause(object client.Object, cause string) {
 	annotations := maps.Clone(object.GetAnnotations())
 	switch {

@@ -41,7 +41,7 @@ func (r *rollback) policyOfProfile(ctx context.Context) (*v1alpha1.SchedulingPol
 	return r.restore(ctx, recorded, present)
 }
 
-// mayRestore returns an error if the policy of a profile differs from that of the revision, and
+// mayRestore returns an error if the policy of a profile differs from the policy in the revision and
 // must not be restored or kept. The others are the profiles that also build on it.
 func (r *rollback) mayRestore(name string, others []string, present *v1alpha1.SchedulingPolicy) error {
 	recorded := r.target.Policy

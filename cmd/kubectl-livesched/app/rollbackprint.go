@@ -6,11 +6,9 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -22,9 +20,9 @@ func (r *rollback) showsDifferences() bool { return r.dryRun != dryRunNone && r.
 
 // present returns the side of the profile before the rollback, if it is going to be printed: the
 // active revision or, if that is not stored, the applied spec.
-func (r *rollback) present(ctx context.Context) (side, error) {
+func (r *rollback) present(ctx context.Context) (print.Side, error) {
 	if !r.showsDifferences() {
-		return side{}, nil
+		return print.Side{}, nil
 	}
 	if from, err := r.differ.active(ctx, r.past); err == nil {
 		return from, nil
@@ -34,7 +32,7 @@ func (r *rollback) present(ctx context.Context) (side, error) {
 
 // showProfile prints in a dry run what the rollback would change for the profile, which builds on
 // policy then.
-func (r *rollback) showProfile(from side, policy *v1alpha1.SchedulingPolicy) error {
+func (r *rollback) showProfile(from print.Side, policy *v1alpha1.SchedulingPolicy) error {
 	if !r.showsDifferences() {
 		return nil
 	}
@@ -42,8 +40,8 @@ func (r *rollback) showProfile(from side, policy *v1alpha1.SchedulingPolicy) err
 	if err != nil {
 		return err
 	}
-	d := newDifference(history.KindProfile, r.past.profile.Name, from, to)
-	return d.print(r.Out, r.ErrOut)
+	d := print.NewDifference(history.KindProfile, r.past.profile.Name, from, to)
+	return d.Print(r.Out, r.ErrOut)
 }
 
 // showPolicy prints in a dry run what the rollback would change in a policy. It did not exist if
@@ -52,45 +50,10 @@ func (r *rollback) showPolicy(before, after *v1alpha1.SchedulingPolicy) error {
 	if !r.showsDifferences() {
 		return nil
 	}
-	from := side{label: "does not exist"}
+	from := print.Side{Label: "does not exist"}
 	if before != nil {
 		from = policySide(fmt.Sprintf("applied (generation %d)", before.Generation), before)
 	}
-	d := newDifference(history.KindPolicy, after.Name, from, policySide(afterRollback, after))
-	return d.print(r.Out, r.ErrOut)
-}
-
-// printObjects prints the objects that have, or would have, the spec of the revision: with -o name
-// their names, and otherwise one object or a list, as kubectl does.
-func (r *rollback) printObjects() error {
-	if r.output == "" {
-		return nil
-	}
-	var objects []any
-	for _, object := range r.restored {
-		kind := history.KindProfile
-		if _, isPolicy := object.(*v1alpha1.SchedulingPolicy); isPolicy {
-			kind = history.KindPolicy
-		}
-		if r.output == formatName {
-			_, _ = fmt.Fprintf(r.Out, "%s.%s/%s\n", strings.ToLower(kind), v1alpha1.GroupVersion.Group, object.GetName())
-			continue
-		}
-		objects = append(objects, printable(object, kind))
-	}
-	switch {
-	case r.output == formatName:
-		return nil
-	case len(objects) == 1:
-		return writeAs(r.Out, r.output, objects[0])
-	}
-	return writeAs(r.Out, r.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-}
-
-// printable returns an object with its kind and without managed fields.
-func printable(object client.Object, kind string) client.Object {
-	object = object.DeepCopyObject().(client.Object)
-	object.SetManagedFields(nil)
-	object.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-	return object
+	d := print.NewDifference(history.KindPolicy, after.Name, from, policySide(afterRollback, after))
+	return d.Print(r.Out, r.ErrOut)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -32,7 +33,7 @@ func newSchema(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeAs(o.Out, formatJSON, schema)
+			return print.As(o.Out, print.JSON, schema)
 		},
 	}
 }

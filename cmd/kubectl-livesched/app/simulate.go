@@ -24,8 +24,7 @@ import (
 type simulateOptions struct {
 	*options
 	livesched remoteOptions
-	files     []string
-	recursive bool
+	fileOptions
 	nodes     nodeChanges
 	pods      string
 	namespace string
@@ -33,7 +32,7 @@ type simulateOptions struct {
 	seed      int64
 	failOn    []string
 	output    string
-	// schedulerName replaces that of the pods.
+	// schedulerName replaces the scheduler name of the pods.
 	schedulerName string
 }
 
@@ -63,7 +62,7 @@ func newSimulate(shared *options) *cobra.Command {
 			return o.run(command.Context(), args)
 		},
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	o.nodes.addFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were scheduled last), pending, or all. At most 5000. With TYPE/NAME, the default is all.")
@@ -74,7 +73,7 @@ func newSimulate(shared *options) *cobra.Command {
 	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
 		"nodesUsed>current. The flag can be repeated.")
 	o.livesched.addFlags(command)
-	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)
+	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
 }
 
@@ -108,12 +107,12 @@ func newSimulation(namespace string) *v1alpha1.Simulation {
 	}
 }
 
-// print prints an answer in the format that the user chose.
-func (o *simulateOptions) print(text []byte, simulation *v1alpha1.Simulation) error {
-	if isData(o.output) {
-		return writeAnswer(o.Out, o.output, text)
+// print prints an answer, or its data, in the format that the user chose.
+func (o *simulateOptions) print(data any, simulation *v1alpha1.Simulation) error {
+	if print.IsData(o.output) {
+		return print.As(o.Out, o.output, data)
 	}
-	return print.Simulation(o.Out, simulation, o.output == formatWide)
+	return print.Simulation(o.Out, simulation, o.output == print.Wide)
 }
 
 // spec returns what the flags and files ask for.
@@ -133,7 +132,7 @@ func (o *simulateOptions) spec() (v1alpha1.SimulationSpec, error) {
 		return spec, fmt.Errorf("--selector: %w", err)
 	}
 	spec.Pods.LabelSelector = o.selector
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	documents, err := o.readFiles(o.In)
 	if err != nil {
 		return spec, err
 	}

@@ -20,7 +20,7 @@ import (
 // selectPodsOf makes a simulation decide the pods of the object that the arguments name, in its
 // namespace.
 func (o *simulateOptions) selectPodsOf(ctx context.Context, args []string, s *v1alpha1.Simulation) error {
-	object, err := o.liveObject(args, o.namespace)
+	object, err := o.podObject(args, o.namespace)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (o *simulateOptions) selectPodsOf(ctx context.Context, args []string, s *v1
 	return nil
 }
 
-// podsOf returns the names of the pods that an object owns, directly or not, or those that name it
-// as their PodGroup.
+// podsOf returns the names of the pods that an object owns, directly or not, or that name it as
+// their PodGroup.
 func (o *simulateOptions) podsOf(ctx context.Context, object *unstructured.Unstructured) (names []string, err error) {
 	c, err := o.client()
 	if err != nil {
@@ -64,28 +64,17 @@ func (o *simulateOptions) podsOf(ctx context.Context, object *unstructured.Unstr
 	}
 	group := groupKeyOf(object)
 	owners := &owners{client: c, target: object.GetUID(), known: map[types.UID]bool{}}
-	next := ""
-	for {
-		var page corev1.PodList
-		if err := c.List(ctx, &page, client.InNamespace(object.GetNamespace()), client.Limit(podsPerPage), client.Continue(next)); err != nil {
-			return nil, err
+	err = eachPod(ctx, c, func(pod *corev1.Pod) (err error) {
+		belongs := group != podgroup.Key{} && podgroup.KeyOf(pod) == group
+		if !belongs {
+			belongs, err = owners.has(ctx, pod.Namespace, pod.OwnerReferences, maxOwners)
 		}
-		for i := range page.Items {
-			pod := &page.Items[i]
-			belongs := group != podgroup.Key{} && podgroup.KeyOf(pod) == group
-			if !belongs {
-				if belongs, err = owners.has(ctx, pod.Namespace, pod.OwnerReferences, maxOwners); err != nil {
-					return nil, err
-				}
-			}
-			if belongs {
-				names = append(names, pod.Name)
-			}
+		if belongs {
+			names = append(names, pod.Name)
 		}
-		if next = page.Continue; next == "" {
-			return names, nil
-		}
-	}
+		return err
+	}, client.InNamespace(object.GetNamespace()))
+	return names, err
 }
 
 // groupKeyOf returns the key of the group that an object describes, the zero Key if it is no

@@ -12,15 +12,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 )
-
-// downloadTimeout limits the time for a snapshot if --request-timeout is not set.
-const downloadTimeout = 90 * time.Second
 
 // The names of snapshots.
 const (
@@ -95,7 +92,7 @@ func (o *snapshotOptions) validate() error {
 			return fmt.Errorf("the file %s exists: use --force to replace it, or name another one", name)
 		}
 	}
-	return o.livesched.check()
+	return nil
 }
 
 func (o *snapshotOptions) run(ctx context.Context) error {
@@ -134,7 +131,7 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if _, err := writeFile(o.pseudonyms, func(w io.Writer) error { return writeNames(w, names) }); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(report, "Wrote %s (%s, for you alone)\n", o.pseudonyms, plural(len(names), "pseudonym"))
+	_, err := fmt.Fprintf(report, "Wrote %s (%s, for you alone)\n", o.pseudonyms, print.Many(len(names), "pseudonym"))
 	return err
 }
 
@@ -161,17 +158,10 @@ func (o *snapshotOptions) redactHere(ctx context.Context, w io.Writer) (map[stri
 
 // download writes the snapshot with a name.
 func (o *snapshotOptions) download(ctx context.Context, name string, to io.Writer) error {
-	config, err := o.flags.ToRESTConfig()
+	livesched, err := o.remote(&o.livesched, downloadTimeout)
 	if err != nil {
 		return err
 	}
-	timeout := config.Timeout
-	if timeout == 0 {
-		timeout = downloadTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	livesched := o.remote(config, &o.livesched)
 	return livesched.Download(ctx, "snapshots", name, map[string]string{"decisions": strconv.Itoa(o.decisions)}, o.decisions > 0, to)
 }
 

@@ -236,7 +236,7 @@ var _ = Describe("status", func() {
 			"sprof/binpak":     `there is no SchedulerProfile "binpak": did you mean binpack?`,
 			"nobody":           `there is no SchedulerProfile "nobody"`,
 			"policy/shared":    `"policy/shared": must name a profile, as NAME, profile/NAME or sprof/NAME`,
-			"profile/":         `"profile/": has no name`,
+			"profile/":         "specify the name of the profile: profile/NAME",
 			"--livesched-ca=x": `--livesched-ca (LIVESCHED_CA): has no effect without --livesched-url (LIVESCHED_URL)`,
 		} {
 			Expect(kubectl(ctx, "status", arg)).To(Equal(outcome{code: 2, errOut: "error: " + want + "\n"}), arg)

@@ -14,142 +14,107 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 const (
 	// countInterval is the interval between two requests for the numbers of pending pods.
 	countInterval = 2 * time.Second
-	// changesSettle is how long a change waits for others, since a new spec and its status are two.
-	changesSettle = 200 * time.Millisecond
+	// readInterval is the interval between two reads of objects, which are in memory. A change is
+	// printed when two reads have found it, since a new spec and its status are two changes.
+	readInterval = 200 * time.Millisecond
 )
 
 // statusFollower prints the status whenever it differs from the last one.
 type statusFollower struct {
 	*statusOptions
-	names   []string
-	objects client.Reader // a cache that watches
+	names      []string
+	objects    client.Reader // a cache that watches
+	last, read *print.Status // that was printed, and that was read last
+
+	mu      sync.Mutex // guards the rest
 	pods    pendingPods
-	last    *statusReport
 	failure string // the last one that was reported
 }
 
 // follow follows the status until the context is done. It watches profiles and policies, and asks
 // for the numbers of pods at a fixed interval.
-func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *statusReport, pods pendingPods) error {
+func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *print.Status, pods pendingPods) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	changes, failures := make(chan struct{}, 1), make(chan error, 1)
-	objects, err := newObjectCache(ctx, config, changes, failures)
+	f := &statusFollower{statusOptions: o, names: names, last: last, pods: pods}
+	objects, err := newObjectCache(ctx, config, f.report)
 	if err != nil {
 		return err
 	}
-	synced, counts := make(chan struct{}), make(chan pendingPods)
+	f.objects = objects
 	running.Go(func() { _ = objects.Start(ctx) }) // it ends with the context only
-	running.Go(func() { o.count(ctx, config, counts) })
-	running.Go(func() {
-		if objects.WaitForCacheSync(ctx) {
-			close(synced)
-		}
-	})
-	f := &statusFollower{statusOptions: o, names: names, objects: objects, pods: pods, last: last}
-	return f.loop(ctx, synced, changes, failures, counts)
+	if !objects.WaitForCacheSync(ctx) {
+		return nil
+	}
+	running.Go(func() { _ = wait.PollUntilContextCancel(ctx, countInterval, false, f.count) })
+	if err := wait.PollUntilContextCancel(ctx, readInterval, true, f.show); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
 
-// loop prints until the context is done. It reads objects only when they have been listed: before
-// that, a read would block.
-func (f *statusFollower) loop(ctx context.Context, synced, changes <-chan struct{}, failures <-chan error, counts <-chan pendingPods) error {
-	var settled <-chan time.Time // nil without a change
-	ready := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-failures:
-			f.report(err)
-			continue
-		case <-changes:
-			if settled == nil {
-				settled = time.After(changesSettle)
-			}
-			continue
-		case <-synced:
-			ready, synced = true, nil
-		case <-settled:
-			settled = nil
-		case f.pods = <-counts:
-		}
-		if !ready {
-			continue
-		}
-		if err := f.show(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-// count sends the numbers of pods at a fixed interval, until the context is done.
-func (o *statusOptions) count(ctx context.Context, config *rest.Config, counts chan<- pendingPods) {
-	ticker := time.NewTicker(countInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		pods := o.countPods(ctx, config, &o.livesched)
-		select {
-		case <-ctx.Done():
-			return
-		case counts <- pods:
-		}
-	}
+// count reads the numbers of pods.
+func (f *statusFollower) count(ctx context.Context) (done bool, err error) {
+	pods := f.countPods(ctx, &f.livesched)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pods = pods
+	return false, nil
 }
 
 // show prints the status if it has changed.
-func (f *statusFollower) show(ctx context.Context) error {
-	report, err := f.read(ctx, f.objects, f.names)
-	if ctx.Err() != nil {
-		return nil
-	}
+func (f *statusFollower) show(ctx context.Context) (done bool, err error) {
+	report, err := readStatus(ctx, f.objects, f.names)
 	if err != nil {
 		f.report(err)
-		return nil
+		return false, nil
 	}
-	report.setPods(f.pods)
-	if equality.Semantic.DeepEqual(report, f.last) {
-		return nil
+	f.mu.Lock()
+	report.SetPods(f.pods.byProfile, f.pods.unknown)
+	f.mu.Unlock()
+	settled := equality.Semantic.DeepEqual(report, f.read)
+	f.read = report
+	if !settled || equality.Semantic.DeepEqual(report, f.last) {
+		return false, nil
 	}
-	f.last, f.failure = report, ""
+	f.last = report
 	switch f.output {
-	case formatYAML:
+	case print.YAML:
 		_, _ = fmt.Fprintln(f.Out, "---")
-	case "", formatWide:
+	case "", print.Wide:
 		_, _ = fmt.Fprintf(f.Out, "\n%s\n", time.Now().Format(time.TimeOnly))
 	}
-	return f.print(report)
+	return false, f.print(report)
 }
 
-// report reports a failure once.
+// report reports a failure, unless the last one was the same.
 func (f *statusFollower) report(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if err.Error() != f.failure {
 		_, _ = fmt.Fprintf(f.ErrOut, "error: %v\n", err)
 	}
 	f.failure = err.Error()
 }
 
-// newObjectCache returns a cache of profiles and policies, to be started. It sends on changes when
-// an object has changed, and on failures when it cannot list or watch objects, which it tries
-// again.
-func newObjectCache(ctx context.Context, config *rest.Config, changes chan<- struct{}, failures chan<- error) (cache.Cache, error) {
+// newObjectCache returns a cache of profiles and policies, to be started. It calls failed when it
+// cannot list or watch objects, which it tries again.
+func newObjectCache(ctx context.Context, config *rest.Config, failed func(error)) (cache.Cache, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -159,34 +124,16 @@ func newObjectCache(ctx context.Context, config *rest.Config, changes chan<- str
 	objects, err := cache.New(config, cache.Options{
 		Scheme: scheme,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				return // watches end like this
-			}
-			select {
-			case failures <- err:
-			default: // another one is to be reported
+			if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				failed(err) // watches end with the other errors
 			}
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	notify := func() {
-		select {
-		case changes <- struct{}{}:
-		default: // there is a change already
-		}
-	}
 	for _, object := range []client.Object{&v1alpha1.SchedulerProfile{}, &v1alpha1.SchedulingPolicy{}} {
-		informer, err := objects.GetInformer(ctx, object)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { notify() },
-			UpdateFunc: func(any, any) { notify() },
-			DeleteFunc: func(any) { notify() },
-		}); err != nil {
+		if _, err := objects.GetInformer(ctx, object); err != nil {
 			return nil, err
 		}
 	}

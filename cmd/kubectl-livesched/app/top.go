@@ -6,7 +6,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,9 +56,6 @@ func newTop(shared *options) *cobra.Command {
 }
 
 func (o *topOptions) run(ctx context.Context) error {
-	if err := o.livesched.check(); err != nil {
-		return err
-	}
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: must be at least 1s, not %s", o.interval)
 	}
@@ -89,18 +85,19 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(config.Timeout, answerTimeout))
 	defer cancel()
 	var data top.Data
-	report, err := (&statusOptions{options: o.options}).read(ctx, c, nil)
+	report, err := readStatus(ctx, c, nil)
 	if err != nil {
 		data.Errors = append(data.Errors, fmt.Sprintf("profiles: %v", remote.WithRole(err)))
 	} else {
-		report.setPods(o.countPods(ctx, config, &o.livesched))
-		data.Profiles = profilesOnTop(report)
+		pods := o.countPods(ctx, &o.livesched)
+		report.SetPods(pods.byProfile, pods.unknown)
+		data.Profiles = report.Profiles
 	}
 	var queues, decisions string // why they could not be read
 	if report != nil {
 		queues = report.PodsUnknown
 	}
-	if data.Decisions, err = o.readDecisions(ctx, config); err != nil {
+	if data.Decisions, err = o.readDecisions(ctx); err != nil {
 		decisions = oneLine(err)
 	}
 	if queues != "" && queues == decisions {
@@ -116,33 +113,12 @@ func (o *topOptions) read(ctx context.Context, c client.Client, config *rest.Con
 	return data
 }
 
-func profilesOnTop(report *statusReport) []top.Profile {
-	profiles := []top.Profile{}
-	for i := range report.Profiles {
-		p := &report.Profiles[i]
-		on := top.Profile{Name: p.Name, Ready: p.Ready, Revision: p.Revision, Reloaded: p.Since.Time}
-		if p.Pods != nil {
-			on.Pods = &top.Pods{
-				Active: int(p.Pods.Active), Backoff: int(p.Pods.Backoff), Unschedulable: int(p.Pods.Unschedulable), Gated: int(p.Pods.Gated),
-			}
-		}
-		profiles = append(profiles, on)
-	}
-	return profiles
-}
-
-func (o *topOptions) readDecisions(ctx context.Context, config *rest.Config) ([]v1alpha1.Decision, error) {
-	livesched := o.remote(config, &o.livesched)
-	text, err := livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)})
+func (o *topOptions) readDecisions(ctx context.Context) ([]v1alpha1.Decision, error) {
+	livesched, err := o.remote(&o.livesched, answerTimeout)
 	if err != nil {
 		return nil, err
 	}
-	list := v1alpha1.DecisionList{}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("reading the answer of livesched: %w", err)
-	}
-	if list.Items == nil {
-		list.Items = []v1alpha1.Decision{}
-	}
-	return list.Items, nil
+	list := v1alpha1.DecisionList{Items: []v1alpha1.Decision{}}
+	_, err = livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)}, &list)
+	return list.Items, err
 }

@@ -24,7 +24,7 @@ var (
 // flagsInUse matches the flags at the end of a usage line.
 var flagsInUse = regexp.MustCompile(`(^|\s+)[\[(]?-.*$`)
 
-// argumentError says what is wrong with the arguments of a command, in place of cobra's errors.
+// argumentError replaces cobra's errors about the arguments of a command by clearer ones.
 // Others stay as they are.
 func argumentError(command *cobra.Command, args []string, err error) error {
 	if err == nil || !aboutArguments.MatchString(err.Error()) {
@@ -41,7 +41,7 @@ func argumentError(command *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("too many arguments (%s): specify %s", strings.Join(args, " "), wanted)
 }
 
-// usageError says which flags are missing or exclude each other, in place of cobra's errors. Others
+// usageError replaces cobra's errors about flags that are missing or exclude each other. Other errors
 // stay as they are.
 func usageError(command *cobra.Command, err error) error {
 	switch {

@@ -13,15 +13,15 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 type validateOptions struct {
 	*options
-	files          []string
+	fileOptions
 	kustomize      string
-	recursive      bool
 	againstCluster bool
 	plugins        []string
 	hosts          []string
@@ -47,7 +47,7 @@ func newValidate(shared *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	addOptionalFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	command.Flags().StringVarP(&o.kustomize, "kustomize", "k", "", "Directory with a kustomization, which is built as by kubectl. It excludes -f.")
 	_ = command.MarkFlagDirname("kustomize") // fails only if the flag does not exist
 	command.MarkFlagsOneRequired("filename", "kustomize")
@@ -55,7 +55,7 @@ func newValidate(shared *options) *cobra.Command {
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
 	addAllowedHostsFlag(command, &o.hosts)
-	addOutputFlag(command, &o.output, formatGitHub, formatJSON, formatYAML)
+	addOutputFlag(command, &o.output, print.GitHub, print.JSON, print.YAML)
 	return command
 }
 
@@ -92,7 +92,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 	if err := o.print(report); err != nil {
 		return err
 	}
-	if !isData(o.output) && report.Has(v1alpha1.ReasonUnknownPlugin) {
+	if !print.IsData(o.output) && report.Has(v1alpha1.ReasonUnknownPlugin) {
 		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(resolve.PluginNames(names), ", "))
 	}
 	switch {
@@ -109,30 +109,12 @@ func (o *validateOptions) read() ([]manifests.Document, error) {
 	if o.kustomize != "" {
 		return manifests.Kustomize(o.kustomize)
 	}
-	return manifests.Read(o.files, o.recursive, o.In)
+	return o.readFiles(o.In)
 }
 
 func (o *validateOptions) print(report *validate.Report) error {
-	if isData(o.output) && o.output != formatGitHub {
-		return writeAs(o.Out, o.output, report)
+	if print.IsData(o.output) && o.output != print.GitHub {
+		return print.As(o.Out, o.output, report)
 	}
-	for i := range report.Objects {
-		object := &report.Objects[i]
-		for j := range object.Findings {
-			line := findingLine(object, &object.Findings[j])
-			if o.output == formatGitHub {
-				line = workflowCommand(object, &object.Findings[j])
-			}
-			_, _ = fmt.Fprintln(o.Out, line)
-		}
-		if object.Valid() && o.output == "" {
-			_, _ = fmt.Fprintf(o.Out, "%s: %s %s: valid\n", object.Place(), object.Kind, object.Name)
-		}
-	}
-	for _, skipped := range report.Skipped {
-		_, _ = fmt.Fprintln(o.ErrOut, skipped)
-	}
-	_, err := fmt.Fprintf(o.Out, "%s: %s, %s\n", plural(len(report.Objects), "object"),
-		plural(report.Count(validate.Error), "error"), plural(report.Count(validate.Warning), "warning"))
-	return err
+	return print.Report(o.Out, o.ErrOut, report, o.output)
 }

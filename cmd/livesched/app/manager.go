@@ -189,7 +189,7 @@ func guarded(term *lease.Term) client.NewClientFunc {
 	return func(cfg *rest.Config, options client.Options) (client.Client, error) {
 		cfg = rest.CopyConfig(cfg)
 		cfg.Wrap(term.Guard)
-		options.HTTPClient = nil // that of the manager is not guarded
+		options.HTTPClient = nil // the client of the manager is not guarded
 		return client.New(cfg, options)
 	}
 }

@@ -63,7 +63,8 @@ type Options struct {
 
 	// LeaderElect makes replicas elect the one that schedules. Without it, run only one replica.
 	LeaderElect bool
-	// LeaderElectionNamespace is the namespace of the Lease. Empty means that of the process.
+	// LeaderElectionNamespace is the namespace of the Lease. Empty means the namespace
+	// of the process.
 	LeaderElectionNamespace string
 	// LeaderElectionName is the name of the Lease.
 	LeaderElectionName string

@@ -42,7 +42,7 @@ const (
 )
 
 // Reviews must not be held up by the limits of the clients that schedule, nor without a limit: each
-// unknown token costs one request to the API server. The values are those of kube-scheduler.
+// unknown token costs one request to the API server. kube-scheduler has the same values.
 const (
 	reviewQPS   = 200
 	reviewBurst = 400
@@ -56,8 +56,8 @@ type SecureOptions struct {
 	// Port is the port; 0 turns the endpoint off. BindAddress is the IP address.
 	Port        int
 	BindAddress string
-	// CertFile and KeyFile hold the certificate. Without them, livesched uses that of the webhook,
-	// if it manages one, or makes one in memory.
+	// CertFile and KeyFile hold the certificate. Without them, livesched uses the certificate
+	// of the webhook, if it manages one, or makes one in memory.
 	CertFile, KeyFile string
 	// AlwaysAllowPaths are served without authentication and authorization. They may end in *.
 	AlwaysAllowPaths []string
@@ -103,7 +103,7 @@ func (o *SecureOptions) listen() (net.Listener, error) {
 // serveTLS returns a server and its listener on top of another one.
 func serveTLS(listener net.Listener, get getCertificate, handler http.Handler) (*http.Server, net.Listener) {
 	server := &http.Server{
-		// A handshake that fails says nothing about livesched: scanners and closed connections do.
+		// A failed handshake is no problem of livesched: scanners and closed connections cause it.
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(klog.Background().WithName("secure-serving").V(2)), slog.LevelInfo),
 		Handler:  handler, ReadHeaderTimeout: secureHeaderTimeout, IdleTimeout: secureIdleTimeout, MaxHeaderBytes: secureHeaderBytes,
 	}
@@ -126,8 +126,8 @@ func hostName() string {
 	return cmp.Or(host, "livesched")
 }
 
-// certificate returns the certificate of the endpoint. keeper is that of the webhook, nil if
-// livesched does not manage one.
+// certificate returns the certificate of the endpoint. keeper is the keeper of the
+// webhook, nil if livesched does not manage one.
 func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper) (getCertificate, error) {
 	switch fallback := selfSigned(); {
 	case o.CertFile != "":

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -42,7 +43,8 @@ type WebhookOptions struct {
 	// CertDir holds tls.crt and tls.key, which the user renews. If it is empty, livesched manages
 	// the certificate itself, with the objects below.
 	CertDir string
-	// Namespace is the namespace of livesched. Empty means that of the process.
+	// Namespace is the namespace of livesched. Empty means the namespace of
+	// the process.
 	Namespace string
 	// ServiceName is the name of the Service that the API server calls; the certificate is valid
 	// for it. SecretName is the name of the Secret that holds the certificate. Both are in
@@ -189,16 +191,10 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 // keepServing serves until ctx ends. It serves again after a failure, for instance because the port
 // is in use or the certificate does not exist yet.
 func keepServing(ctx context.Context, serve func(context.Context) error) error {
-	for {
-		err := serve(ctx)
-		if ctx.Err() != nil {
-			return nil
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := serve(ctx); ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to serve the webhook; retrying", "after", webhookRestart)
 		}
-		log.FromContext(ctx).Error(err, "Failed to serve the webhook; retrying", "after", webhookRestart)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(webhookRestart):
-		}
-	}
+	}, webhookRestart)
+	return nil
 }

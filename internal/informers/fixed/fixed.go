@@ -86,10 +86,10 @@ func (*informer) HasSynced() bool                          { return true }
 func (*informer) HasSyncedChecker() toolscache.DoneChecker { return unchanged }
 
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	r := &registration{done: make(chan struct{})}
+	r := registration(make(chan struct{}))
 	objects := i.GetStore().List()
 	go func() {
-		defer close(r.done)
+		defer close(r)
 		for _, object := range objects {
 			handler.OnAdd(object, true)
 		}
@@ -107,22 +107,18 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 
 func (*informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
 
-// registration is a handler. done is closed when it has got all objects.
-type registration struct{ done chan struct{} }
+// registration is a handler. It is closed when the handler has got all objects.
+type registration chan struct{}
 
-func (r *registration) HasSynced() bool {
+func (r registration) HasSynced() bool {
 	select {
-	case <-r.done:
+	case <-r:
 		return true
 	default:
 		return false
 	}
 }
 
-func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return checker{r.done} }
-
-// checker reports that a channel is closed.
-type checker struct{ done <-chan struct{} }
-
-func (checker) Name() string            { return string(unchanged) }
-func (c checker) Done() <-chan struct{} { return c.done }
+func (r registration) HasSyncedChecker() toolscache.DoneChecker { return r }
+func (registration) Name() string                               { return string(unchanged) }
+func (r registration) Done() <-chan struct{}                    { return r }

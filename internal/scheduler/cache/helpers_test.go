@@ -36,7 +36,6 @@ func requests(cpu, memory string) corev1.ResourceRequirements {
 	}}
 }
 
-
 func onNode(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = name } }
 
 func labelled(value string) func(*corev1.Pod) {

@@ -4,6 +4,7 @@
 package convert
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,9 +48,12 @@ func seconds(value *int64) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(min(max(*value, -most), most)) * time.Second}
 }
 
+// unsetPercentage is the remark on percentageOfNodesToScore without a value.
+const unsetPercentage = "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched"
+
 // percentage reads percentageOfNodesToScore. 0 or unset means a percentage that decreases with the
 // size of the cluster in kube-scheduler, and every node in livesched. global distinguishes the
-// field of the configuration from that of a profile.
+// field of the configuration from the field of a profile.
 func (c *converter) percentage(f *fields, global bool) *int32 {
 	value := f.integer32("percentageOfNodesToScore")
 	switch {
@@ -59,7 +63,7 @@ func (c *converter) percentage(f *fields, global bool) *int32 {
 			return nil
 		}
 	case value == nil && global:
-		c.remark(Note, f.at("percentageOfNodesToScore"), "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
+		c.remark(Note, f.at("percentageOfNodesToScore"), unsetPercentage)
 	}
 	return value
 }
@@ -67,10 +71,7 @@ func (c *converter) percentage(f *fields, global bool) *int32 {
 func (c *converter) profile(f *fields, v version, policy v1alpha1.PolicyReference) {
 	profile := &v1alpha1.SchedulerProfile{}
 	profile.Spec.PolicyRef = policy
-	name := f.text("schedulerName")
-	if name == "" {
-		name = DefaultSchedulerName
-	}
+	name := cmp.Or(f.text("schedulerName"), DefaultSchedulerName)
 	profile.Spec.PercentageOfNodesToScore = c.percentage(f, false)
 	p := c.plugins(f, v)
 	profile.Spec.Plugins, profile.Spec.PluginConfig = p.build()

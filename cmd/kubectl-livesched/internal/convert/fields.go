@@ -71,22 +71,25 @@ func kindOf(value any) string {
 	return "an object"
 }
 
-func (f *fields) text(name string) string {
-	value, name := f.take(name)
-	text, ok := value.(string)
-	if !ok && value != nil {
-		f.mistyped(name, "a string", value)
+// read returns the value of a field and the name of the field in the object. A value of another type
+// gets a remark and counts as absent.
+func read[T any](f *fields, name, want string) (value T, key string, exists bool) {
+	found, key := f.take(name)
+	value, exists = found.(T)
+	if !exists && found != nil {
+		f.mistyped(key, want, found)
 	}
+	return value, key, exists
+}
+
+func (f *fields) text(name string) string {
+	text, _, _ := read[string](f, name, "a string")
 	return text
 }
 
 // flag is false if the field is absent.
 func (f *fields) flag(name string) bool {
-	value, name := f.take(name)
-	flag, ok := value.(bool)
-	if !ok && value != nil {
-		f.mistyped(name, "true or false", value)
-	}
+	flag, _, _ := read[bool](f, name, "true or false")
 	return flag
 }
 
@@ -123,54 +126,39 @@ func (f *fields) integer32(name string) *int32 {
 
 // object is nil if the field is absent.
 func (f *fields) object(name string) *fields {
-	value, name := f.take(name)
-	values, ok := value.(map[string]any)
-	if !ok {
-		if value != nil {
-			f.mistyped(name, "an object", value)
-		}
+	values, key, exists := read[map[string]any](f, name, "an object")
+	if !exists {
 		return nil
 	}
-	return f.c.fields(f.at(name), values, f.fold)
+	return f.c.fields(f.at(key), values, f.fold)
 }
 
-// list also reports whether the field exists: an empty list may differ in meaning from an absent
-// one.
-func (f *fields) list(name string) (values []any, path *field.Path, exists bool) {
-	value, name := f.take(name)
-	values, ok := value.([]any)
-	if !ok && value != nil {
-		f.mistyped(name, "a list", value)
+// each visits the elements of a list field that have a type. It reports whether the field exists: an
+// empty list may differ in meaning from an absent one.
+func each[T any](f *fields, name, want string, visit func(T, *field.Path)) (exists bool) {
+	values, key, exists := read[[]any](f, name, "a list")
+	for i, value := range values {
+		path := f.at(key).Index(i)
+		if element, ok := value.(T); ok {
+			visit(element, path)
+		} else {
+			f.c.remark(Loss, path, "must be %s, not %s: left out", want, kindOf(value))
+		}
 	}
-	return values, f.at(name), ok
+	return exists
 }
 
 // objects returns the elements of a list field that are objects.
 func (f *fields) objects(name string) (elements []*fields, exists bool) {
-	values, path, exists := f.list(name)
-	for i, value := range values {
-		object, ok := value.(map[string]any)
-		if !ok {
-			f.c.remark(Loss, path.Index(i), "must be an object, not %s: left out", kindOf(value))
-			continue
-		}
-		elements = append(elements, f.c.fields(path.Index(i), object, f.fold))
-	}
+	exists = each(f, name, "an object", func(object map[string]any, path *field.Path) {
+		elements = append(elements, f.c.fields(path, object, f.fold))
+	})
 	return elements, exists
 }
 
 // texts returns the elements of a list field that are strings.
-func (f *fields) texts(name string) []string {
-	values, path, _ := f.list(name)
-	var texts []string
-	for i, value := range values {
-		text, ok := value.(string)
-		if !ok {
-			f.c.remark(Loss, path.Index(i), "must be a string, not %s: left out", kindOf(value))
-			continue
-		}
-		texts = append(texts, text)
-	}
+func (f *fields) texts(name string) (texts []string) {
+	each(f, name, "a string", func(text string, _ *field.Path) { texts = append(texts, text) })
 	return texts
 }
 

@@ -37,7 +37,7 @@ func (c *converter) legacy(f *fields) {
 	policy.Spec.Extenders = c.extenders(f)
 	f.rest(Note, unknownField)
 
-	c.remark(Note, f.at("percentageOfNodesToScore"), "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
+	c.remark(Note, f.at("percentageOfNodesToScore"), unsetPercentage)
 	profile := &v1alpha1.SchedulerProfile{}
 	profile.Spec.PolicyRef = c.addPolicy(policy)
 	c.addProfile(f.path, c.options.SchedulerName, profile)

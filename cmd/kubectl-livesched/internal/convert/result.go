@@ -32,9 +32,9 @@ type Options struct {
 	// (kube-scheduler had the flag --scheduler-name). Default: DefaultSchedulerName.
 	SchedulerName string
 	// PolicyName is the name of the SchedulingPolicy. Default: the name of the profile or, if there
-	// are several, that of the ConfigMap or file.
+	// are several, the name of the ConfigMap or file.
 	PolicyName string
-	// Namespace is that of the Secrets with the TLS material of extenders. Default:
+	// Namespace is the namespace of the Secrets with the TLS material of extenders. Default:
 	// DefaultNamespace.
 	Namespace string
 }

@@ -59,7 +59,7 @@ func (s *scoring) enable(c *converter, point string, path *field.Path, plugin v1
 		return true
 	}
 	s.touched = true
-	s.remove(plugin.Name)
+	s.active = slices.DeleteFunc(s.active, func(a scorer) bool { return a.plugin == plugin.Name })
 	s.active = append(s.active, scorer{plugin: plugin.Name, weight: max(ptr.Deref(plugin.Weight, 1), 1), path: path})
 	return true
 }
@@ -92,10 +92,6 @@ func (s *scoring) configure(name string, args *fields) bool {
 	s.touched = true
 	s.args[name] = args
 	return true
-}
-
-func (s *scoring) remove(name string) {
-	s.active = slices.DeleteFunc(s.active, func(a scorer) bool { return a.plugin == name })
 }
 
 // apply sets the scoring strategy of NodeResourcesFit.

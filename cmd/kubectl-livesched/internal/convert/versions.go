@@ -25,7 +25,7 @@ type weight struct {
 	weight int32
 }
 
-// versions are the versions that Convert accepts. The defaults are those of
+// versions are the versions that Convert accepts. The defaults are the defaults in
 // pkg/scheduler/apis/config/<version>/default_plugins.go in the last release of Kubernetes with the
 // version.
 var versions = map[string]version{

@@ -5,11 +5,8 @@ package crdschema
 
 import (
 	"fmt"
-	"io/fs"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/livesched/livesched/config/crd"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // draft is the version of JSON Schema that editors for YAML know.
@@ -18,65 +15,33 @@ const draft = "http://json-schema.org/draft-07/schema#"
 // JSONSchema returns the JSON Schema of an object of a kind, or of any of livesched's kinds if kind
 // is "". It permits no unknown fields. The CEL rules of the definitions are not part of it.
 func JSONSchema(kind string) (map[string]any, error) {
-	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var schemas []any
-	for _, file := range files {
-		found, err := objectSchemas(file, kind)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+	var schemas []map[string]any
+	for _, definition := range Definitions() {
+		if kind != "" && definition.Spec.Names.Kind != kind {
+			continue
 		}
-		schemas = append(schemas, found...)
+		for i := range definition.Spec.Versions {
+			schema, err := runtime.DefaultUnstructuredConverter.ToUnstructured(definition.Spec.Versions[i].Schema.OpenAPIV3Schema)
+			if err != nil {
+				return nil, fmt.Errorf("the schema of %s: %w", definition.Name, err)
+			}
+			closeSchema(schema)
+			schema["title"], schema["required"] = definition.Spec.Names.Kind, []any{"apiVersion", "kind", "metadata"}
+			if fields, ok := schema["properties"].(map[string]any); ok {
+				fields["apiVersion"] = map[string]any{"const": definition.Spec.Group + "/" + definition.Spec.Versions[i].Name}
+				fields["kind"] = map[string]any{"const": definition.Spec.Names.Kind}
+			}
+			schemas = append(schemas, schema)
+		}
 	}
 	switch len(schemas) {
 	case 0:
 		return nil, fmt.Errorf("livesched has no definition of %q: must be SchedulerProfile or SchedulingPolicy", kind)
 	case 1:
-		schema, _ := schemas[0].(map[string]any)
-		schema["$schema"] = draft
-		return schema, nil
+		schemas[0]["$schema"] = draft
+		return schemas[0], nil
 	}
 	return map[string]any{"$schema": draft, "title": "Objects of livesched", "oneOf": schemas}, nil
-}
-
-// objectSchemas returns the schemas of the versions that a file defines, if they are of the kind.
-func objectSchemas(file, kind string) ([]any, error) {
-	text, err := fs.ReadFile(crd.Bases, file)
-	if err != nil {
-		return nil, err
-	}
-	var definition struct {
-		Spec struct {
-			Group    string
-			Names    struct{ Kind string }
-			Versions []struct {
-				Name   string
-				Schema struct {
-					OpenAPIV3Schema map[string]any `json:"openAPIV3Schema"`
-				}
-			}
-		}
-	}
-	if err := yaml.Unmarshal(text, &definition); err != nil {
-		return nil, err
-	}
-	if kind != "" && definition.Spec.Names.Kind != kind {
-		return nil, nil
-	}
-	var schemas []any
-	for _, version := range definition.Spec.Versions {
-		schema := version.Schema.OpenAPIV3Schema
-		closeSchema(schema)
-		schema["title"], schema["required"] = definition.Spec.Names.Kind, []any{"apiVersion", "kind", "metadata"}
-		if fields, ok := schema["properties"].(map[string]any); ok {
-			fields["apiVersion"] = map[string]any{"const": definition.Spec.Group + "/" + version.Name}
-			fields["kind"] = map[string]any{"const": definition.Spec.Names.Kind}
-		}
-		schemas = append(schemas, schema)
-	}
-	return schemas, nil
 }
 
 // closeSchema makes a schema of OpenAPI one of JSON Schema that permits known fields only.

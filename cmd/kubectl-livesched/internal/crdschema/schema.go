@@ -7,7 +7,6 @@ package crdschema
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
 	"slices"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	metavalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
@@ -38,19 +38,30 @@ type Schema struct {
 	rules      *cel.Validator
 }
 
+// Definitions returns the custom resource definitions of this version. They are part of the build.
+var Definitions = sync.OnceValue(func() (definitions []*apiextensionsv1.CustomResourceDefinition) {
+	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
+	utilruntime.Must(err)
+	for _, file := range files {
+		text, err := fs.ReadFile(crd.Bases, file)
+		utilruntime.Must(err)
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		utilruntime.Must(yaml.UnmarshalStrict(text, definition))
+		definitions = append(definitions, definition)
+	}
+	return definitions
+})
+
 // all returns the schemas by apiVersion and kind.
 var all = sync.OnceValue(func() map[string]*Schema {
 	schemas := map[string]*Schema{}
-	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
-	if err == nil {
-		for _, file := range files {
-			if err = load(file, schemas); err != nil {
-				break
-			}
+	for _, definition := range Definitions() {
+		for i := range definition.Spec.Versions {
+			version, kind := &definition.Spec.Versions[i], definition.Spec.Names.Kind
+			schema, err := newSchema(kind, version.Schema.OpenAPIV3Schema)
+			utilruntime.Must(err)
+			schemas[definition.Spec.Group+"/"+version.Name+"/"+kind] = schema
 		}
-	}
-	if err != nil {
-		panic(fmt.Sprintf("embedded custom resource definitions: %v", err)) // they are part of the build
 	}
 	return schemas
 })
@@ -58,36 +69,19 @@ var all = sync.OnceValue(func() map[string]*Schema {
 // Of returns the schema of a kind, nil if the kind is not one of livesched's.
 func Of(apiVersion, kind string) *Schema { return all()[apiVersion+"/"+kind] }
 
-func load(file string, schemas map[string]*Schema) error {
-	text, err := fs.ReadFile(crd.Bases, file)
+func newSchema(kind string, properties *apiextensionsv1.JSONSchemaProps) (*Schema, error) {
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(properties, internal, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(internal)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(text, definition); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	for i := range definition.Spec.Versions {
-		version := &definition.Spec.Versions[i]
-		internal := &apiextensions.JSONSchemaProps{}
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, internal, nil); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		structural, err := structuralschema.NewStructural(internal)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		validator, _, err := schemavalidation.NewSchemaValidator(internal)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		kind := definition.Spec.Names.Kind
-		schemas[definition.Spec.Group+"/"+version.Name+"/"+kind] = &Schema{
-			kind: kind, structural: structural, validator: validator,
-			rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
-		}
-	}
-	return nil
+	validator, _, err := schemavalidation.NewSchemaValidator(internal)
+	return &Schema{
+		kind: kind, structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, err
 }
 
 // Check returns the object with the defaults of the schema, and the errors for which the API server

@@ -8,24 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
-// answerTimeout limits the time for an answer of livesched.
-const answerTimeout = 10 * time.Second
-
 // answers checks that livesched answers on its secure port, as explain, status and others need it.
 func (e *examination) answers(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	queues, err := e.Queues(ctx)
+	var queues v1alpha1.QueueList
+	_, err := e.Livesched.List(ctx, "queues", "", nil, &queues)
 	switch {
 	case err == nil:
-		e.add(OK, "", "the leader answers, and schedules the pods of %s", profileCount(len(queues)))
+		e.add(OK, "", "the leader answers, and schedules the pods of %s", profileCount(len(queues.Items)))
 	case errors.Is(err, remote.ErrNoReplica):
 		e.add(Unknown, "if livesched runs elsewhere, name its secure port with --livesched-url (LIVESCHED_URL)", "livesched was not asked: %v", err)
 	case errors.Is(err, remote.ErrImpersonation):

@@ -5,43 +5,29 @@ package doctor
 
 import (
 	"context"
-	"io/fs"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/livesched/livesched/config/crd"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
 	"github.com/livesched/livesched/internal/version"
 )
 
 const applyDefinitions = "apply config/crd of the version of livesched that runs"
 
-// definitions checks that the custom resource definitions are there, and those of this version.
+// definitions checks that the custom resource definitions exist and have this version.
 func (e *examination) definitions(ctx context.Context) {
-	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
-	if err != nil {
-		e.unreadable("the embedded definitions", err)
-	}
-	for _, file := range files {
-		var want, got apiextensionsv1.CustomResourceDefinition
-		text, err := fs.ReadFile(crd.Bases, file)
-		if err == nil {
-			err = yaml.UnmarshalStrict(text, &want)
-		}
-		if err != nil {
-			e.unreadable("the embedded definition "+file, err)
-			continue
-		}
-		switch err := e.Client.Get(ctx, client.ObjectKeyFromObject(&want), &got); {
+	for _, want := range crdschema.Definitions() {
+		var got apiextensionsv1.CustomResourceDefinition
+		switch err := e.Client.Get(ctx, client.ObjectKeyFromObject(want), &got); {
 		case apierrors.IsNotFound(err):
 			e.add(Failed, applyDefinitions, "%s is missing", want.Name)
 		case err != nil:
-			e.unreadable("CustomResourceDefinitions", err)
+			e.unreadable(askForPermission, "CustomResourceDefinitions", err)
 		default:
-			e.definition(&want, &got)
+			e.definition(want, &got)
 		}
 	}
 }
@@ -72,11 +58,11 @@ func schemaOf(definition *apiextensionsv1.CustomResourceDefinition, version stri
 	return nil
 }
 
-// server compares the version of the API server with those that livesched is tested with.
+// server compares the version of the API server with the versions that livesched is tested with.
 func (e *examination) server(context.Context) {
 	info, err := e.Server()
 	if err != nil {
-		e.unreadable("the version of the API server", err)
+		e.unreadable(askForPermission, "the version of the API server", err)
 		return
 	}
 	const tested = "the versions that livesched is tested with (" + version.OldestTested + " to " + version.NewestTested + ")"

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 )
 
 // State is the outcome of a check.
@@ -42,7 +42,7 @@ type Finding struct {
 	Check   string `json:"check"`
 	State   State  `json:"state"`
 	Message string `json:"message"`
-	// Advice says what to do, "" if there is nothing to do.
+	// Advice is what to do, "" if there is nothing to do.
 	Advice string `json:"advice,omitempty"`
 }
 
@@ -56,8 +56,8 @@ type Installation struct {
 	Namespace, Lease, ServiceAccount string
 	// User is the user that livesched authenticates as, "" if it is the ServiceAccount.
 	User string
-	// Queues asks livesched for the queues of its profiles.
-	Queues func(context.Context) ([]v1alpha1.Queue, error)
+	// Livesched asks livesched.
+	Livesched *remote.Livesched
 	// Now is the present time.
 	Now time.Time
 }
@@ -104,24 +104,20 @@ func (e *examination) add(state State, advice, format string, args ...any) {
 	}
 }
 
-// unreadable reports that something could not be read.
-func (e *examination) unreadable(what string, err error) {
-	e.unreadableWithout("ask for the permission, or run this as a user who has it", what, err)
+// The advice for users who may not read something.
+const (
+	askForPermission = "ask for the permission, or run this as a user who has it"
+	viewerPermits    = "the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding"
+)
+
+// clientPermits is the advice for users who may not read what the Role livesched-client permits.
+func (e *examination) clientPermits() string {
+	return fmt.Sprintf("the Role livesched-client in %s permits it", e.Namespace)
 }
 
-// unreadableWithoutViewer is unreadable for what the ClusterRole livesched-viewer permits to read.
-func (e *examination) unreadableWithoutViewer(what string, err error) {
-	e.unreadableWithout("the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding", what, err)
-}
-
-// unreadableWithoutClient is unreadable for what the Role livesched-client permits to read.
-func (e *examination) unreadableWithoutClient(what string, err error) {
-	e.unreadableWithout(fmt.Sprintf("the Role livesched-client in %s permits it", e.Namespace), what, err)
-}
-
-// unreadableWithout reports that something could not be read, with the advice for users who may not
-// read it.
-func (e *examination) unreadableWithout(advice, what string, err error) {
+// unreadable reports that something could not be read, with the advice for users who may not read
+// it.
+func (e *examination) unreadable(advice, what string, err error) {
 	if apierrors.IsForbidden(err) {
 		e.add(Unknown, advice, "you may not read %s", what)
 		return

@@ -32,7 +32,7 @@ func (e *examination) pods(ctx context.Context) ([]corev1.Pod, error) {
 func (e *examination) replicas(ctx context.Context) {
 	pods, err := e.pods(ctx)
 	if err != nil {
-		e.unreadableWithoutClient("pods in namespace "+e.Namespace, err)
+		e.unreadable(e.clientPermits(), "pods in namespace "+e.Namespace, err)
 		return
 	}
 	images, ready := sets.New[string](), 0
@@ -69,7 +69,7 @@ func (e *examination) leader(ctx context.Context) {
 	case apierrors.IsNotFound(err):
 		e.add(Failed, "start livesched; name its namespace with --livesched-namespace and its Lease with --lease", "there is no Lease %s: livesched has never led there, or runs without leader election", name)
 	case err != nil:
-		e.unreadableWithoutClient("the Lease "+name, err)
+		e.unreadable(e.clientPermits(), "the Lease "+name, err)
 	case ptr.Deref(held.Spec.HolderIdentity, "") == "":
 		e.add(Failed, "see the logs of the replicas", "no replica holds the Lease %s: no pods are scheduled", name)
 	case !lease.Fresh(&held, e.Now, tolerance):

@@ -17,12 +17,12 @@ import (
 func (e *examination) profiles(ctx context.Context) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := e.Client.List(ctx, &profiles); err != nil {
-		e.unreadableWithoutViewer("SchedulerProfiles", err)
+		e.unreadable(viewerPermits, "SchedulerProfiles", err)
 		return
 	}
 	var policies v1alpha1.SchedulingPolicyList
 	if err := e.Client.List(ctx, &policies); err != nil {
-		e.unreadableWithoutViewer("SchedulingPolicies", err)
+		e.unreadable(viewerPermits, "SchedulingPolicies", err)
 		return
 	}
 	before := len(e.findings)

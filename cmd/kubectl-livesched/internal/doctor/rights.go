@@ -19,14 +19,14 @@ import (
 func (e *examination) rights(ctx context.Context) {
 	var role rbacv1.ClusterRole
 	if err := yaml.UnmarshalStrict(rbac.Role, &role); err != nil {
-		e.unreadable("the embedded role", err)
+		e.unreadable(askForPermission, "the embedded role", err)
 		return
 	}
 	var missing []string
 	for _, review := range reviews(role.Rules) {
 		e.account(&review.Spec)
 		if err := e.Client.Create(ctx, review); err != nil {
-			e.unreadable("the permissions of a ServiceAccount (create subjectaccessreviews)", err)
+			e.unreadable(askForPermission, "the permissions of a ServiceAccount (create subjectaccessreviews)", err)
 			return
 		}
 		if !review.Status.Allowed {

@@ -33,7 +33,7 @@ const (
 func (e *examination) schedulers(ctx context.Context) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := e.Client.List(ctx, &profiles); err != nil {
-		e.unreadableWithoutViewer("SchedulerProfiles", err)
+		e.unreadable(viewerPermits, "SchedulerProfiles", err)
 		return
 	}
 	names, waits := sets.New[string](), false
@@ -48,7 +48,7 @@ func (e *examination) schedulers(ctx context.Context) {
 	}
 	own, err := e.hosts(ctx)
 	if err != nil {
-		e.unreadableWithoutClient("the replicas of livesched", err)
+		e.unreadable(e.clientPermits(), "the replicas of livesched", err)
 		return
 	}
 	if own.Len() == 0 {
@@ -66,7 +66,7 @@ func (e *examination) kubeScheduler(ctx context.Context, waits bool) {
 	key := lease.KubeScheduler
 	switch err := e.Client.Get(ctx, key, &held); {
 	case client.IgnoreNotFound(err) != nil:
-		e.unreadable("the Lease "+key.String(), err)
+		e.unreadable(askForPermission, "the Lease "+key.String(), err)
 	case err != nil || ptr.Deref(held.Spec.HolderIdentity, "") == "" || !lease.Fresh(&held, e.Now, tolerance):
 	case waits:
 		e.add(Warning, "stop kube-scheduler, or give the profile another scheduler name",
@@ -77,8 +77,8 @@ func (e *examination) kubeScheduler(ctx context.Context, waits bool) {
 	}
 }
 
-// hosts returns the host names of the replicas, which are the names of their pods, and that of the
-// leader, which may run outside of the cluster.
+// hosts returns the host names of the replicas, which are the names of their pods, and the host name
+// of the leader, which may run outside of the cluster.
 func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 	pods, err := e.pods(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 func (e *examination) reporters(ctx context.Context, name string, own sets.Set[string]) {
 	var events eventsv1.EventList
 	if err := e.Client.List(ctx, &events, client.MatchingFields{"reportingController": name}, client.Limit(maxEvents)); err != nil {
-		e.unreadable("Events", err)
+		e.unreadable(askForPermission, "Events", err)
 		return
 	}
 	others := sets.New[string]()

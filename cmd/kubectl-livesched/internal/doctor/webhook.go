@@ -27,7 +27,7 @@ func (e *examination) webhook(ctx context.Context) {
 		e.add(OK, "", "the webhook is not installed: invalid specs are reported in their status only")
 		return
 	case err != nil:
-		e.unreadable("ValidatingWebhookConfigurations", err)
+		e.unreadable(askForPermission, "ValidatingWebhookConfigurations", err)
 		return
 	}
 	for i := range configuration.Webhooks {
@@ -72,12 +72,12 @@ func (e *examination) service(ctx context.Context, key client.ObjectKey) {
 		e.add(Failed, "apply config/webhook", "the Service %s of the webhook is missing", key)
 		return
 	case err != nil:
-		e.unreadable("the Service "+key.String(), err)
+		e.unreadable(askForPermission, "the Service "+key.String(), err)
 		return
 	}
 	var slices discoveryv1.EndpointSliceList
 	if err := e.Client.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: key.Name}); err != nil {
-		e.unreadable("EndpointSlices in namespace "+key.Namespace, err)
+		e.unreadable(askForPermission, "EndpointSlices in namespace "+key.Namespace, err)
 		return
 	}
 	for _, slice := range slices.Items {

@@ -36,10 +36,13 @@ type Document struct {
 }
 
 // Place returns the location of the document in a readable form.
-func (d *Document) Place() string {
-	place := fmt.Sprintf("%s:%d", d.File, d.Line)
-	if d.Number > 1 {
-		place += fmt.Sprintf(" (document %d)", d.Number)
+func (d *Document) Place() string { return Place(d.File, d.Line, d.Number) }
+
+// Place returns the location of the document with a number in a readable form.
+func Place(file string, line, number int) string {
+	place := fmt.Sprintf("%s:%d", file, line)
+	if number > 1 {
+		place += fmt.Sprintf(" (document %d)", number)
 	}
 	return place
 }
@@ -161,7 +164,7 @@ func decodeJSON(text []byte) ([]map[string]any, error) {
 	}
 }
 
-// duplicateError says that an object in JSON has a field twice. It would have one of the values.
+// duplicateError means that an object in JSON has a field twice. One of the values would be lost.
 type duplicateError struct{ error }
 
 // templateHint adds the likely cause to the error of a text that looks like a template.

@@ -11,7 +11,7 @@ import (
 )
 
 // Kustomize builds a directory with a kustomization, as `kubectl kustomize` does, and returns its
-// documents. Their lines are those of what is built.
+// documents. Their lines are the lines of the output.
 func Kustomize(directory string) ([]Document, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"slices"
 )
 
-// extensions are those of the files that are read in a directory, as by kubectl.
+// extensions are the extensions of the files that are read in a directory, as by kubectl.
 var extensions = []string{".json", ".yaml", ".yml"}
 
 // Read reads files, the files in directories (with recursive, also in subdirectories), URLs, and
@@ -49,7 +49,7 @@ func readFile(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand returns the files of a path: the file itself, or those in a directory. A file that the
+// expand returns the files of a path: the file itself, or the files in a directory. A file that the
 // user names may have any extension.
 func expand(path string, recursive bool) ([]string, error) {
 	if path == "-" || isURL(path) {

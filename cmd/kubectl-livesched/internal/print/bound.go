@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide boo
 	if e.Profile != "" {
 		line += ", placed by the profile " + e.Profile
 	}
-	terminal.Of(w).Line(line + ".")
+	Line(w, line+".")
 	if e.Message != "" {
 		writeItem(w, e.Message)
 	}
@@ -50,14 +49,14 @@ func printBound(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide boo
 	return printScores(w, b.Top, wide)
 }
 
-// boundBasis says when the pod was decided, and how much has changed since.
+// boundBasis describes when the pod was decided, and how much has changed since.
 func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 	var texts []string
 	if !b.Decided.IsZero() {
 		texts = append(texts, "Decided "+duration.HumanDuration(now.Sub(b.Decided.Time))+" ago.")
 	}
 	if b.Changes > 0 {
-		texts = append(texts, Many(int32(min(b.Changes, math.MaxInt32)), "change")+" of nodes and pods since the decision.")
+		texts = append(texts, Many(b.Changes, "change")+" of nodes and pods since the decision.")
 	}
 	return strings.Join(texts, " ")
 }
@@ -94,30 +93,20 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	}
 	plugins, equal := pluginColumns(top)
 	var left []string
-	for !wide && len(plugins) > 1 && tableWidth(top, plugins) > terminal.Of(w).Width() {
+	header, rows := scoreTable(top, plugins)
+	for !wide && len(plugins) > 1 && !terminal.Of(w).Fits(header, rows) {
 		last := len(plugins) - 1
 		plugins, left = plugins[:last], append(left, plugins[last])
+		header, rows = scoreTable(top, plugins)
 	}
-	header := []string{"NODE", "TOTAL"}
-	for _, plugin := range plugins {
-		header = append(header, column(plugin))
-	}
-	var rows [][]string
-	for _, n := range top {
-		row := []string{n.Node, fmt.Sprint(n.Total)}
-		for _, plugin := range plugins {
-			row = append(row, fmt.Sprint(n.Scores[plugin]))
-		}
-		rows = append(rows, row)
-	}
-	if err := terminal.Of(w).Table(header, rows); err != nil {
+	if err := Table(w, header, rows); err != nil {
 		return err
 	}
 	if len(equal) > 0 {
 		writeItem(w, "Equal on these nodes: "+strings.Join(equal, ", ")+".")
 	}
 	if len(left) > 0 {
-		writeItem(w, Many(int32(len(left)), "more plugin")+" with smaller differences: -o wide")
+		writeItem(w, Many(len(left), "more plugin")+" with smaller differences: -o wide")
 	}
 	if hidden {
 		writeItem(w, NodesHidden)
@@ -125,7 +114,7 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	return nil
 }
 
-// pluginColumns returns the plugins whose scores differ between nodes, those that differ most
+// pluginColumns returns the plugins whose scores differ between nodes, with the greatest difference
 // first, and the others with their score.
 func pluginColumns(top []v1alpha1.NodeScore) (differ, equal []string) {
 	least, most := map[string]int64{}, map[string]int64{}
@@ -154,20 +143,18 @@ func pluginColumns(top []v1alpha1.NodeScore) (differ, equal []string) {
 // column returns the name of a plugin's column.
 func column(plugin string) string { return cmp.Or(shortNames[plugin], plugin) }
 
-// tableWidth returns the width of the table with the columns of plugins.
-func tableWidth(top []v1alpha1.NodeScore, plugins []string) int {
-	const space = 3 // between columns
-	node, total := len("NODE"), len("TOTAL")
-	for _, n := range top {
-		node, total = max(node, len(n.Node)), max(total, len(fmt.Sprint(n.Total)))
-	}
-	width := node + space + total
+// scoreTable returns the table with the columns of plugins.
+func scoreTable(top []v1alpha1.NodeScore, plugins []string) (header []string, rows [][]string) {
+	header = []string{"NODE", "TOTAL"}
 	for _, plugin := range plugins {
-		widest := len(column(plugin))
-		for _, n := range top {
-			widest = max(widest, len(fmt.Sprint(n.Scores[plugin])))
-		}
-		width += space + widest
+		header = append(header, column(plugin))
 	}
-	return width
+	for _, n := range top {
+		row := []string{n.Node, fmt.Sprint(n.Total)}
+		for _, plugin := range plugins {
+			row = append(row, fmt.Sprint(n.Scores[plugin]))
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/suggest"
 )
 
 var explained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -353,7 +354,7 @@ func TestTheWordsForEvents(t *testing.T) {
 		for _, event := range events {
 			awaited = append(awaited, v1alpha1.EventAwaited{Event: event})
 		}
-		if got := enumerate(eventWords(awaited), "or"); got != want {
+		if got := suggest.OneOf(eventWords(awaited)); got != want {
 			t.Errorf("%v: got %q, want %q", events, got, want)
 		}
 	}

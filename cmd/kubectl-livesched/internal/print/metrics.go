@@ -4,6 +4,8 @@
 package print
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -19,7 +21,7 @@ var Counts = map[string]func(*v1alpha1.SimulationOutcome) int32{
 	"moved":       func(o *v1alpha1.SimulationOutcome) int32 { return o.Moved },
 }
 
-// Statistics are those of a resource.
+// Statistics are the statistics of a resource.
 var Statistics = []string{"mean", "stddev"}
 
 // CutStatistic returns the resource of a metric such as cpu.mean.
@@ -52,10 +54,7 @@ func Value(metric string, o *v1alpha1.SimulationOutcome) float64 {
 
 // LastOutcome returns the last column.
 func LastOutcome(s *v1alpha1.SimulationStatus) *v1alpha1.SimulationOutcome {
-	if s.New != nil {
-		return s.New
-	}
-	return &s.Current
+	return cmp.Or(s.New, &s.Current)
 }
 
 // OutcomesOf returns the columns.
@@ -69,11 +68,9 @@ func OutcomesOf(s *v1alpha1.SimulationStatus) []*v1alpha1.SimulationOutcome {
 
 // ResourcesOf returns the resources of all outcomes, in their order.
 func ResourcesOf(outcomes []*v1alpha1.SimulationOutcome) (resources []string) {
-	seen := map[string]bool{}
 	for _, outcome := range outcomes {
 		for _, u := range outcome.Utilization {
-			if !seen[u.Resource] {
-				seen[u.Resource] = true
+			if !slices.Contains(resources, u.Resource) {
 				resources = append(resources, u.Resource)
 			}
 		}

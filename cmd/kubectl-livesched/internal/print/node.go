@@ -18,11 +18,11 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	current := e.Bound != nil && e.Bound.Node == n.Name
 	switch {
 	case !n.Fits:
-		terminal.Of(w).Line(fmt.Sprintf("%s does not fit on node %s now.", name, n.Name))
+		Line(w, fmt.Sprintf("%s does not fit on node %s now.", name, n.Name))
 	case current:
-		terminal.Of(w).Line(fmt.Sprintf("%s is on node %s, and would fit there again.", name, n.Name))
+		Line(w, fmt.Sprintf("%s is on node %s, and would fit there again.", name, n.Name))
 	default:
-		terminal.Of(w).Line(fmt.Sprintf("%s fits on node %s now.", name, n.Name))
+		Line(w, fmt.Sprintf("%s fits on node %s now.", name, n.Name))
 	}
 	for i := range n.Refusals {
 		r := &n.Refusals[i]
@@ -43,7 +43,7 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	return printScores(w, nodeScores(n), wide)
 }
 
-// nodeScores returns the scores to compare: those of the best node and of the node, if they differ.
+// nodeScores returns the scores of the best node and of the node, if these are two nodes.
 func nodeScores(n *v1alpha1.NodeExplanation) (scores []v1alpha1.NodeScore) {
 	if n.Best != nil {
 		scores = append(scores, *n.Best)

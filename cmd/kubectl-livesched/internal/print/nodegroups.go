@@ -36,7 +36,7 @@ func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 	for _, g := range shown {
 		rows = append(rows, []string{Grouped.Sprintf("%d", g.nodes), poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
 	}
-	if err := terminal.Of(w).Table([]string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
+	if err := Table(w, []string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
 		return err
 	}
 	if rest := merged[len(shown):]; len(rest) > 0 {
@@ -44,7 +44,7 @@ func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 		for _, g := range rest {
 			nodes += g.nodes
 		}
-		writeItem(w, Many(int32(len(rest)), "more group")+" of nodes ("+Many(nodes, "node")+"): -o wide")
+		writeItem(w, Many(len(rest), "more group")+" of nodes ("+Many(nodes, "node")+"): -o wide")
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func printWideGroups(w io.Writer, groups []v1alpha1.NodeGroup) error {
 	if hidden {
 		header = slices.Delete(header, 2, 3)
 	}
-	if err := terminal.Of(w).Table(header, rows); err != nil {
+	if err := Table(w, header, rows); err != nil {
 		return err
 	}
 	if hidden {

@@ -38,7 +38,7 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	if p == nil {
 		p = &v1alpha1.PendingExplanation{}
 	}
-	terminal.Of(w).Line(pendingHeadline(w, e, p, now))
+	Line(w, pendingHeadline(w, e, p, now))
 	if wide {
 		writeItem(w, "Verdict "+string(e.Verdict)+"; "+profileOf(e)+conditionWords(p)+".")
 	}
@@ -68,9 +68,6 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	}
 	return nil
 }
-
-// writeItem writes a text below a headline.
-func writeItem(w io.Writer, text string) { terminal.Of(w).Paragraph("  ", "  ", text) }
 
 // pendingHeadline returns the first line.
 func pendingHeadline(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation, now time.Time) string {
@@ -173,7 +170,7 @@ func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExpla
 	}
 	for i := range p.Victims {
 		if i == maxVictims {
-			writeItem(w, "- "+Many(int32(len(p.Victims)-i), "more pod"))
+			writeItem(w, "- "+Many(len(p.Victims)-i, "more pod"))
 			break
 		}
 		v := &p.Victims[i]
@@ -195,7 +192,7 @@ func alikeLine(alike int32) string {
 	return Many(alike, "other pod") + " wait for the same reason."
 }
 
-// PodGroupLine says how many pods of a group fit, and how many did in each domain.
+// PodGroupLine describes how many pods of a group fit, in all and in each domain.
 func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	verb := "fit"
 	if g.Fit == 1 {
@@ -223,7 +220,7 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	return line
 }
 
-// Suggestions prints what helps, with those first that livesched has tried.
+// Suggestions prints what helps. What livesched has tried comes first.
 func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
 	for _, verified := range []bool{true, false} {
 		title := "Would help, each tried in a copy of the cluster:"

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
 )
@@ -25,19 +24,19 @@ func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, 
 	if header.Redacted {
 		what = "Redacted snapshot"
 	}
-	terminal.Of(w).Line(fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what, header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
-		header.Livesched, header.Kubernetes, Many(int32(len(snapshot.Nodes)), "node"),
-		Many(int32(len(snapshot.Pods)+len(snapshot.Pending)), "pod"), len(snapshot.Pending)))
+	Line(w, fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what, header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
+		header.Livesched, header.Kubernetes, Many(len(snapshot.Nodes), "node"),
+		Many(len(snapshot.Pods)+len(snapshot.Pending), "pod"), len(snapshot.Pending)))
 	var profiles []string
 	for _, p := range header.Profiles {
 		profiles = append(profiles, p.Name+"@"+p.Revision)
 	}
 	if len(profiles) > 0 {
 		slices.Sort(profiles)
-		terminal.Of(w).Line("Profiles: " + strings.Join(profiles, ", "))
+		Line(w, "Profiles: "+strings.Join(profiles, ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(unusable)) {
-		terminal.Of(w).Line(fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
+		Line(w, fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
 	}
 	rows := [][]string{
 		{"same", Grouped.Sprintf("%d", result.Same), None},
@@ -48,7 +47,7 @@ func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, 
 			rows = append(rows, []string{"not made again", Grouped.Sprintf("%d", count), reason.Describe()})
 		}
 	}
-	if err := terminal.Of(w).Table([]string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {
+	if err := Table(w, []string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {
 		return err
 	}
 	return printDifferences(w, result.Different, wide)
@@ -66,11 +65,11 @@ func printDifferences(w io.Writer, differences []report.Difference, wide bool) e
 		d := &differences[i]
 		rows = append(rows, []string{fmt.Sprint(d.Decision.Number), d.Namespace + "/" + d.Pod, d.Then, d.Now})
 	}
-	if err := terminal.Of(w).Table([]string{"NUMBER", "POD", "RECORDED", "NOW"}, rows); err != nil {
+	if err := Table(w, []string{"NUMBER", "POD", "RECORDED", "NOW"}, rows); err != nil {
 		return err
 	}
 	if more := len(differences) - len(rows); more > 0 {
-		terminal.Of(w).Line(fmt.Sprintf("And %d more: use -o wide.", more))
+		Line(w, fmt.Sprintf("And %d more: use -o wide.", more))
 	}
 	return nil
 }

@@ -4,12 +4,12 @@
 package print
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
 // The numbers of owners and pods that are named if the output is not wide.
@@ -27,9 +27,9 @@ const (
 // Simulation prints the answer to a simulation for people.
 func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 	status := &s.Status
-	terminal.Of(w).Line(decided(status))
+	Line(w, decided(status))
 	if status.Pods == 0 {
-		terminal.Of(w).Line(nothingDecided(s))
+		Line(w, nothingDecided(s))
 		return nil
 	}
 	if err := printOutcomes(w, s); err != nil {
@@ -50,13 +50,13 @@ func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 		}
 	}
 	if len(skipped) > 0 {
-		terminal.Of(w).Line("The extenders of " + strings.Join(skipped, ", ") + " are not called.")
+		Line(w, "The extenders of "+strings.Join(skipped, ", ")+" are not called.")
 	}
-	terminal.Of(w).Line(SimulationLimits)
+	Line(w, SimulationLimits)
 	return nil
 }
 
-// decided says which pods were decided.
+// decided describes the pods that were decided.
 func decided(s *v1alpha1.SimulationStatus) string {
 	line := "Pods decided again: " + Grouped.Sprintf("%d", s.Pods)
 	if s.Matching > s.Pods {
@@ -69,7 +69,7 @@ func decided(s *v1alpha1.SimulationStatus) string {
 	return line
 }
 
-// nothingDecided says which pods there are none of.
+// nothingDecided describes the pods that do not exist.
 func nothingDecided(s *v1alpha1.Simulation) string {
 	kind := "bound pods"
 	switch s.Spec.Pods.Type {
@@ -95,14 +95,6 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 		line += " with " + s.Spec.Pods.LabelSelector
 	}
 	return line + ". Pods of DaemonSets, static pods, pods with scheduling gates and pods that are being deleted do not count."
-}
-
-// Many returns a number, with a comma after each three digits, and its noun.
-func Many(n int32, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return Grouped.Sprintf("%d ", n) + noun
 }
 
 // printOutcomes prints the table.
@@ -135,7 +127,7 @@ func printOutcomes(w io.Writer, s *v1alpha1.Simulation) error {
 		cells[1] = None // nothing was decided
 		rows = append(rows, cells)
 	}
-	return terminal.Of(w).Table(header, rows)
+	return Table(w, header, rows)
 }
 
 // currentColumn returns the title of the column with the current profiles: what changes in it.
@@ -152,8 +144,7 @@ func currentColumn(s *v1alpha1.Simulation) string {
 	return "CURRENT SPEC"
 }
 
-// printMoved names the owners of the pods that the new spec moves, or those that move with the
-// nodes.
+// printMoved names the owners of the pods that move with the new spec or the new nodes.
 func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	last := LastOutcome(s)
 	if last.Moved == 0 {
@@ -172,7 +163,7 @@ func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	if others > 0 {
 		line += " and " + Many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
 	}
-	terminal.Of(w).Line(line + ").")
+	Line(w, line+").")
 }
 
 // hint returns a text if it is true that it helps.
@@ -183,11 +174,11 @@ func hint(text string, helps bool) string {
 	return ""
 }
 
-// printMore says how many items of a list were left out: of count, named were printed, and known
-// are in the answer.
+// printMore prints how many items of a list were left out: of count items, named were printed and
+// known are in the answer.
 func printMore(w io.Writer, one string, count int32, named, known int) {
 	if more := count - int32(named); more > 0 {
-		terminal.Of(w).Line("... and " + Many(more, "more "+one) + hint(": -o wide", named < known))
+		Line(w, "... and "+Many(more, "more "+one)+hint(": -o wide", named < known))
 	}
 }
 
@@ -205,11 +196,11 @@ func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		named = min(named, fewPods)
 	}
 	for _, pod := range o.VictimPods[:named] {
-		terminal.Of(w).Line(fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
+		Line(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
 	}
 	printMore(w, "victim", o.Victims, named, len(o.VictimPods))
 	if o.PreemptionsLimited {
-		terminal.Of(w).Line("There are more preemptions: livesched stopped looking for them, because it takes too long.")
+		Line(w, "There are more preemptions: livesched stopped looking for them, because it takes too long.")
 	}
 }
 
@@ -224,7 +215,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		if pod.Message != "" {
 			line += ": " + pod.Message
 		}
-		terminal.Of(w).Line(line)
+		Line(w, line)
 	}
 	printMore(w, "unplaced pod", o.Unplaced, named, len(o.UnplacedPods))
 }
@@ -232,11 +223,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {
 	var rows [][]string
 	for _, p := range profiles {
-		next := p.New
-		if next == "" {
-			next = None
-		}
-		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, next})
+		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, cmp.Or(p.New, None)})
 	}
-	return terminal.Of(w).Table([]string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
+	return Table(w, []string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
 }

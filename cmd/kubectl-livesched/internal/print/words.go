@@ -11,6 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/livesched/livesched/internal/suggest"
+
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -113,8 +115,8 @@ func WhyNot(g *v1alpha1.NodeGroup) string {
 	return strings.Join(texts, "; ")
 }
 
-// change is a kind of change in the cluster. The words are those for an addition or removal, for
-// others, and for both.
+// change is a kind of change in the cluster. It has words for an addition or removal, for
+// other changes, and for both.
 type change struct {
 	resources               []string
 	removal                 bool // the first of words is for removals, not for additions
@@ -185,13 +187,13 @@ func cutEvent(event string) (resource, action string) {
 	return event[:at], event[at+1:]
 }
 
-// triedAgain says when the pod is tried again, "" if it is not until somebody changes it.
+// triedAgain describes when the pod is tried again. It is "" if only a change of the pod leads to that.
 func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now time.Time) string {
 	if verdict == v1alpha1.VerdictBinding || verdict == v1alpha1.VerdictNoProfile || verdict == v1alpha1.VerdictOtherScheduler {
 		return ""
 	}
 	gated := verdict == v1alpha1.VerdictGated
-	when := enumerate(eventWords(p.WaitsFor), "or")
+	when := suggest.OneOf(eventWords(p.WaitsFor))
 	due := ""
 	if !p.NextTry.IsZero() && !gated {
 		due = "now"
@@ -212,16 +214,7 @@ func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now ti
 	return ""
 }
 
-// enumerate joins items as in a sentence, with a conjunction before the last.
-func enumerate(items []string, conjunction string) string {
-	last := len(items) - 1
-	if last < 1 {
-		return strings.Join(items, "")
-	}
-	return strings.Join(items[:last], ", ") + " " + conjunction + " " + items[last]
-}
-
-// eventsLine lists events by their names, those of the same plugins together.
+// eventsLine lists events by their names, grouped by their plugins.
 func eventsLine(events []v1alpha1.EventAwaited) string {
 	var plugins []string // in the order of their first event
 	of := map[string][]string{}

@@ -21,7 +21,7 @@ var ErrImpersonation = errors.New("livesched does not support impersonation (--a
 // set.
 var ErrNoReplica = errors.New("no pod of livesched runs")
 
-// unverifiedError says that a replica cannot be verified, and so was not asked.
+// unverifiedError means that a replica was not asked because it cannot be verified.
 type unverifiedError struct {
 	from string
 	err  error
@@ -33,7 +33,7 @@ func (e *unverifiedError) Error() string {
 
 func (e *unverifiedError) Unwrap() error { return e.err }
 
-// unreachableError says that a replica did not answer.
+// unreachableError means that a replica did not answer.
 type unreachableError struct {
 	from string
 	err  error
@@ -81,7 +81,7 @@ func describe(err error, from string) error {
 	return err
 }
 
-// tooOld reports whether an answer is that of a livesched that does not have the resource. Such a
+// tooOld reports whether an answer comes from a livesched that does not have the resource. Such a
 // livesched does not answer with a Status, but takes the path for one without a resource.
 func tooOld(status metav1.Status) bool {
 	if status.Code != http.StatusNotFound && status.Code != http.StatusForbidden || status.Details == nil {

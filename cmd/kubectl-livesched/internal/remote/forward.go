@@ -63,7 +63,7 @@ func newDialer(config *rest.Config, at *url.URL) (httpstream.Dialer, error) {
 // role may permit only to create pods/portforward, which WebSockets also get.
 type dialers struct{ webSocket, old httpstream.Dialer }
 
-// Dial implements httpstream.Dialer. If both fail, the error is that of WebSockets, which has the
+// Dial implements httpstream.Dialer. If both fail, it returns the error of WebSockets, which has the
 // Status of the API server.
 func (d *dialers) Dial(protocols ...string) (httpstream.Connection, string, error) {
 	connection, protocol, err := d.webSocket.Dial(protocols...)
@@ -112,7 +112,8 @@ func openStream(ctx context.Context, dialer httpstream.Dialer, port int32) (net.
 type stream struct {
 	httpstream.Stream // the data
 	connection        httpstream.Connection
-	// failed gets what the other side says about a failure, and is closed when it can say no more.
+	// failed gets the message of the other side about a failure. It is closed when no message can
+	// follow.
 	failed chan error
 }
 
@@ -144,19 +145,19 @@ func newStream(connection httpstream.Connection, port int32) (net.Conn, error) {
 	return s, nil
 }
 
-// Read implements io.Reader. If the port could not be forwarded, the error says why.
+// Read implements io.Reader. If the port could not be forwarded, the error has the reason.
 func (s *stream) Read(to []byte) (int, error) {
 	n, err := s.Stream.Read(to)
 	return n, s.because(err)
 }
 
-// Write implements io.Writer. If the port could not be forwarded, the error says why.
+// Write implements io.Writer. If the port could not be forwarded, the error has the reason.
 func (s *stream) Write(from []byte) (int, error) {
 	n, err := s.Stream.Write(from)
 	return n, s.because(err)
 }
 
-// because returns what the other side says about an error, if it says anything.
+// because returns the message of the other side about an error, if there is one.
 func (s *stream) because(err error) error {
 	if err == nil {
 		return nil

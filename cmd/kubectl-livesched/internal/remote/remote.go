@@ -16,6 +16,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -35,44 +37,53 @@ import (
 // maxRetries limits the retries while livesched is busy, one a second.
 const maxRetries = 5
 
-// Livesched says where livesched runs.
+// Livesched is the place where livesched runs.
 type Livesched struct {
 	// Config is the configuration for the API server, with the credentials of the user.
 	Config *rest.Config
-	// Namespace is that of livesched, and Lease the name of its Lease there.
+	// Namespace is the namespace of livesched, and Lease the name of its Lease there.
 	Namespace, Lease string
-	// URL is that of livesched's secure port. Empty means to forward the port of a pod.
+	// URL is the URL of livesched's secure port. Empty means to forward the port of a pod.
 	URL string
-	// CAFile has the authorities that verify URL. Empty means those of the system.
+	// CAFile has the authorities that verify URL. Empty means the authorities of
+	// the system.
 	CAFile string
+	// Timeout limits the time for an answer. 0 means no limit.
+	Timeout time.Duration
 }
 
 // question is a request for an object, or with a body to create one, which is not stored.
 type question struct {
 	resource, namespace, name string
 	body                      []byte
-	// parameters are those of the URL, and file takes an answer that is no object.
+	// parameters are the parameters of the URL.
 	parameters map[string]string
-	file       io.Writer
+	// into gets the answer as an object, unless it is nil. file takes an answer that is no object.
+	into any
+	file io.Writer
 }
 
-// Get returns an object of livesched.io as JSON, with parameters of the URL. If a replica cannot be
-// reached, it asks the next one, the leader first.
-func (l *Livesched) Get(ctx context.Context, resource, namespace, name string, parameters map[string]string) ([]byte, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name, parameters: parameters}, leaderFirst)
+// Get reads an object of livesched.io, with parameters of the URL. It also returns the object as
+// JSON, which may have fields that this program does not know. If a replica cannot be reached, it
+// asks the next one, the leader first.
+func (l *Livesched) Get(ctx context.Context, resource, namespace, name string, parameters map[string]string, into any) (json.RawMessage, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name, parameters: parameters, into: into}, leaderFirst)
 }
 
-// List returns a list of livesched.io as JSON, of all namespaces if namespace is "". If a replica
-// cannot be reached, it asks the next one, the leader first.
-func (l *Livesched) List(ctx context.Context, resource, namespace string, parameters map[string]string) ([]byte, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, parameters: parameters}, leaderFirst)
+// List is Get for a list of livesched.io, of all namespaces if namespace is "".
+func (l *Livesched) List(ctx context.Context, resource, namespace string, parameters map[string]string, into any) (json.RawMessage, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, parameters: parameters, into: into}, leaderFirst)
 }
 
-// Create sends an object of livesched.io as JSON, and returns the answer. It asks a replica that
-// does not lead first: what is created costs time that the leader needs. An empty namespace means
-// all namespaces.
-func (l *Livesched) Create(ctx context.Context, resource, namespace string, body []byte) ([]byte, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, body: body}, followersFirst)
+// Create sends an object of livesched.io, and reads the answer into it. It also returns the answer as
+// JSON. It asks a replica that does not lead first: what is created costs time that the leader
+// needs. An empty namespace means all namespaces.
+func (l *Livesched) Create(ctx context.Context, resource, namespace string, object any) (json.RawMessage, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return l.ask(ctx, question{resource: resource, namespace: namespace, body: body, into: object}, followersFirst)
 }
 
 // Download writes a file of livesched.io, which belongs to no namespace, to a writer. If an error
@@ -87,7 +98,25 @@ func (l *Livesched) Download(ctx context.Context, resource, name string, paramet
 	return err
 }
 
-func (l *Livesched) ask(ctx context.Context, q question, order order) ([]byte, error) {
+// ask asks a question, and reads the answer.
+func (l *Livesched) ask(ctx context.Context, q question, order order) (json.RawMessage, error) {
+	if l.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.Timeout)
+		defer cancel()
+	}
+	text, err := l.answer(ctx, q, order)
+	if err != nil || q.into == nil {
+		return text, err
+	}
+	if err := json.Unmarshal(text, q.into); err != nil {
+		return nil, fmt.Errorf("reading the answer of livesched: %w", err)
+	}
+	return text, nil
+}
+
+// answer asks one replica after the other until one answers.
+func (l *Livesched) answer(ctx context.Context, q question, order order) ([]byte, error) {
 	if l.Config.Impersonate.UserName != "" {
 		return nil, ErrImpersonation
 	}

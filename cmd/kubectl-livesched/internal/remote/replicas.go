@@ -34,16 +34,16 @@ type replica struct {
 	port   int32
 	leader bool
 	ready  bool
-	// certificate is what the replica has published. If it is nil, unverified says why.
+	// certificate is what the replica has published. If it is nil, unverified has the reason.
 	certificate *x509.Certificate
 	unverified  error
 }
 
-// order returns the rank of a replica: that of the lowest rank is asked first.
+// order returns the rank of a replica: the replica with the lowest rank is asked first.
 type order func(r replica) int
 
-// leaderFirst asks the leader first: only it knows the attempts to schedule a pod. Then come those
-// that are ready.
+// leaderFirst asks the leader first: only it knows the attempts to schedule a pod. Then come
+// the replicas that are ready.
 func leaderFirst(r replica) (rank int) {
 	if !r.leader {
 		rank += 2
@@ -54,8 +54,8 @@ func leaderFirst(r replica) (rank int) {
 	return rank
 }
 
-// followersFirst asks those first that are ready and do not lead, and the leader before those that
-// are not ready.
+// followersFirst asks the replicas first that are ready and do not lead, and the leader before
+// replicas that are not ready.
 func followersFirst(r replica) (rank int) {
 	if !r.ready {
 		rank += 2

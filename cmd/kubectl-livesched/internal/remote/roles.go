@@ -38,7 +38,7 @@ func (r *refusal) Error() string { return r.error.Error() + ": " + r.role }
 func (r *refusal) Unwrap() error { return r.error }
 
 // WithRole adds to the error of a forbidden request the role that permits it. It returns other
-// errors, and those that have a role already, as they are.
+// errors, and errors that have a role already, as they are.
 func WithRole(err error) error {
 	var status apierrors.APIStatus
 	var known *refusal

@@ -17,11 +17,13 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// trust says how to connect to a livesched, and how to verify it.
+// trust is the way to connect to a livesched and to verify it.
 type trust struct {
-	// authorities verify its certificate, in PEM. Empty means those of the system.
+	// authorities verify its certificate, in PEM. Empty means the authorities of the
+	// system.
 	authorities []byte
-	// serverName is the name that the certificate must be valid for. Empty means that of the URL.
+	// serverName is the name that the certificate must be valid for. Empty means the name in
+	// the URL.
 	serverName string
 	// dial connects. nil means to connect to the URL, through proxy.
 	dial  func(context.Context) (net.Conn, error)

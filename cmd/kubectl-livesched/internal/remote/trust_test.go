@@ -183,7 +183,7 @@ func TestAURLNeedsVerification(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	get := func(url, ca string) error {
-		_, err := (&Livesched{Config: apiServer(), URL: url, CAFile: ca}).Get(t.Context(), "podexplanations", "ml", "a", nil)
+		_, err := (&Livesched{Config: apiServer(), URL: url, CAFile: ca}).Get(t.Context(), "podexplanations", "ml", "a", nil, nil)
 		return err
 	}
 	if err := get(server.URL, ""); err == nil || !strings.Contains(err.Error(), "cannot be verified, so your credentials were not sent") {
@@ -208,7 +208,7 @@ func TestAURLNeedsVerification(t *testing.T) {
 func TestImpersonationIsRefused(t *testing.T) {
 	config := apiServer()
 	config.Impersonate.UserName = "somebody"
-	if _, err := (&Livesched{Config: config}).Get(t.Context(), "podexplanations", "ml", "a", nil); err == nil || !strings.Contains(err.Error(), "--as") {
+	if _, err := (&Livesched{Config: config}).Get(t.Context(), "podexplanations", "ml", "a", nil, nil); err == nil || !strings.Contains(err.Error(), "--as") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The styles use the 16 colours that each user chooses for his terminal.
+// The styles use the 16 colours that each user chooses.
 var (
 	bad  = ansi.Style{}.ForegroundColor(ansi.Red)
 	warn = ansi.Style{}.ForegroundColor(ansi.Yellow)

@@ -6,31 +6,76 @@ package terminal
 import (
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The layout of tables is that of kubectl.
+// Tables have the layout of kubectl's tables.
 const (
 	minColumn = 6 // the least width of a column, with its padding
 	padding   = 3
-	// minLast is the least width that the last column is wrapped at.
+	// minLast is the least width that the last column is wrapped at, and minCut the least width that
+	// a column is cut to.
 	minLast = 20
+	minCut  = 8
 )
+
+// Columns are the widths of the columns of a table, with the space after each.
+type Columns []int
+
+// ColumnsOf returns columns that are wide enough for a table.
+func ColumnsOf(header []string, rows [][]string) (c Columns) {
+	c.widen(header)
+	for _, row := range rows {
+		c.widen(row)
+	}
+	return c
+}
+
+func (c *Columns) widen(row []string) {
+	for i, cell := range row {
+		if i == len(*c) {
+			*c = append(*c, minColumn)
+		}
+		(*c)[i] = max((*c)[i], ansi.StringWidth(cell)+padding)
+	}
+}
+
+// Widen makes columns at least as wide as others.
+func (c Columns) Widen(others Columns) {
+	for i := range min(len(c), len(others)) {
+		c[i] = max(c[i], others[i])
+	}
+}
+
+// sum returns the width of columns with the space between and after them.
+func (c Columns) sum() (width int) {
+	for _, column := range c {
+		width += column
+	}
+	return width
+}
 
 // Table writes a table with a header; an empty header is left out. The last column is wrapped so
 // that lines fit the width of the Terminal, if it has at least 20 columns there. Other columns are
 // as wide as their texts: nothing is cut.
 func (t *Terminal) Table(header []string, rows [][]string) error {
-	all := rows
-	if len(header) > 0 && !t.noHeaders {
-		all = append([][]string{header}, rows...)
+	if t.noHeaders {
+		header = nil
 	}
-	widths := columnWidths(all)
+	return t.TableIn(ColumnsOf(header, rows), header, rows)
+}
+
+// TableIn is Table with columns of these widths.
+func (t *Terminal) TableIn(columns Columns, header []string, rows [][]string) error {
 	var out strings.Builder
-	for _, row := range all {
-		t.writeRow(&out, row, widths)
+	if len(header) > 0 && !t.noHeaders {
+		t.writeRow(&out, header, columns)
+	}
+	for _, row := range rows {
+		t.writeRow(&out, row, columns)
 	}
 	_, err := io.WriteString(t, out.String())
 	return err
@@ -38,32 +83,38 @@ func (t *Terminal) Table(header []string, rows [][]string) error {
 
 // LastColumn returns how many columns of the terminal the last column of a table has, or a large
 // number if rows may have any length.
-func (t *Terminal) LastColumn(header []string, rows [][]string) int {
+func (t *Terminal) LastColumn(columns Columns) int {
 	if !t.Wraps() {
 		return math.MaxInt32
 	}
-	used := 0
-	for _, width := range columnWidths(append([][]string{header}, rows...)) {
-		used += width
-	}
-	return max(t.tables-used, 0)
+	return max(t.tables-columns[:len(columns)-1].sum(), 0)
 }
 
-// columnWidths returns the width of each column but the last one of each row, with the padding.
-func columnWidths(rows [][]string) []int {
-	var widths []int
+// Fits reports whether a table is not wider than text.
+func (t *Terminal) Fits(header []string, rows [][]string) bool {
+	return ColumnsOf(header, rows).sum()-padding <= t.width
+}
+
+// Fit returns the rows of a table with two columns cut so that lines fit the width of text. The
+// first of the two, which has the names of the rows, gets more room.
+func (t *Terminal) Fit(header []string, rows [][]string, first, second int) [][]string {
+	if t.Fits(header, rows) {
+		return rows
+	}
+	columns := ColumnsOf(header, rows)
+	room := t.width - padding - (columns.sum() - columns[first] - columns[second])
+	toSecond := max(min(columns[second]-padding, max(room*2/5, room-columns[first]+padding)), minCut)
+	toFirst := max(room-toSecond, minCut)
+	var out [][]string
 	for _, row := range rows {
-		for i := range len(row) - 1 {
-			if i == len(widths) {
-				widths = append(widths, minColumn)
-			}
-			widths[i] = max(widths[i], ansi.StringWidth(row[i])+padding)
-		}
+		row = slices.Clone(row)
+		row[first], row[second] = ansi.Truncate(row[first], toFirst, "…"), ansi.Truncate(row[second], toSecond, "…")
+		out = append(out, row)
 	}
-	return widths
+	return out
 }
 
-func (t *Terminal) writeRow(out *strings.Builder, row []string, widths []int) {
+func (t *Terminal) writeRow(out *strings.Builder, row []string, widths Columns) {
 	if len(row) == 0 {
 		out.WriteByte('\n')
 		return

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParagraph(t *testing.T) {
@@ -112,7 +114,7 @@ NODES   POOL   WHY NOT
 func TestRoomOfTheLastColumn(t *testing.T) {
 	header, rows := []string{"A", "B"}, [][]string{{"a long cell", "b"}}
 	for width, want := range map[int]int{0: math.MaxInt32, 20: 6, 10: 0} {
-		if got := Plain(&bytes.Buffer{}, width).LastColumn(header, rows); got != want {
+		if got := Plain(&bytes.Buffer{}, width).LastColumn(ColumnsOf(header, rows)); got != want {
 			t.Errorf("%d of %d columns, want %d", got, width, want)
 		}
 	}
@@ -173,5 +175,41 @@ func TestDiff(t *testing.T) {
 	want := "\x1b[1m--- a\x1b[m\n\x1b[1m+++ b\x1b[m\n\x1b[2m@@ -1 +1 @@\x1b[m\n same\n\x1b[31m-old\x1b[m\n\x1b[32m+new\x1b[m\n"
 	if err := Colored(&colored, 80).Diff(text); err != nil || colored.String() != want {
 		t.Errorf("%q, %v", colored.String(), err)
+	}
+}
+
+func TestReasonsAreCutBetweenWords(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"one two", "one two"},
+		{"one two three four", "one two three four"},
+		{"one two three four five", "one two three ..."},
+		{"supercalifragilistic", "supercalifragilistic"},
+		{"one supercalifragilistic two", "one supercalifragilistic ..."},
+	} {
+		if got := Shorten(test.text, 2, 10); got != test.want {
+			t.Errorf("%q: %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+func TestTablesAreFittedToTheTerminal(t *testing.T) {
+	const name, other = "a-name-of-twenty-one-", "another-of-twenty-two-"
+	header := []string{"NAME", "READY", "OTHER"}
+	for _, test := range []struct {
+		width       int
+		name, other string
+	}{
+		{59, name, other}, // 21 + 3 + 5 + 3 + 22 are 54
+		{54, name, other},
+		{53, name, "another-of-twenty-tw…"},
+		{41, "a-name-of-twenty-…", "another-of-…"},
+		{20, "a-name-…", "another…"}, // no less, on whatever terminal
+	} {
+		got := Plain(nil, test.width).Fit(header, [][]string{{name, "True", other}}, 0, 2)
+		want := [][]string{{test.name, "True", test.other}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%d columns: %s", test.width, diff)
+		}
 	}
 }

@@ -39,7 +39,7 @@ func (t *Terminal) Entry(first, others, text string) {
 var column = regexp.MustCompile(`^\s*\S+ {3,}`)
 
 // Text writes a text whose lines are wrapped between words. The parts of a line have its
-// indentation, or that of its second column.
+// indentation, or the indentation of its second column.
 func (t *Terminal) Text(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(strings.ReplaceAll(line, "\t", "        "), " \n")
@@ -80,4 +80,15 @@ func wrap(text string, first, others int) []string {
 		used += wide
 	}
 	return append(lines, line.String())
+}
+
+// Shorten cuts a text between words, so that it takes a number of lines of a width at most.
+func Shorten(text string, lines, width int) string {
+	const more = " ..."
+	all := wrap(text, width, width)
+	if len(all) <= lines {
+		return text
+	}
+	last := wrap(strings.Join(all[lines-1:], " "), width-len(more), 1)[0]
+	return strings.Join(append(all[:lines-1], last), " ") + more
 }

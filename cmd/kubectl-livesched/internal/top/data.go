@@ -5,7 +5,7 @@
 //
 //	Read ──> Data ──> model: keys, sizes and data ──> frame: text of the size of the terminal
 //
-// The model is a value that changes with messages only. The time is that of the data.
+// The model is a value that changes with messages only. The time is the time of the data.
 package top
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 // Data is what one read found.
@@ -24,40 +25,29 @@ type Data struct {
 	// Time is the time of the read.
 	Time time.Time
 	// Profiles are nil if they could not be read.
-	Profiles []Profile
+	Profiles []print.ProfileStatus
 	// Decisions are the latest ones, the last one first, nil if they could not be read.
 	Decisions []v1alpha1.Decision
 	// Errors describe what could not be read.
 	Errors []string
 }
 
-// Profile is a profile with its pending pods.
-type Profile struct {
-	Name, Ready, Revision string
-	// Reloaded is the time at which the revision became active, zero if none is.
-	Reloaded time.Time
-	// Pods are nil if they are unknown, or if livesched does not queue the pods of the profile.
-	Pods *Pods
-}
-
-// Pods are the pending pods of a profile by queue.
-type Pods struct{ Active, Backoff, Unschedulable, Gated int }
-
-func (p *Profile) pending() int {
-	if p.Pods == nil {
-		return 0
-	}
-	return p.Pods.Active + p.Pods.Backoff + p.Pods.Unschedulable + p.Pods.Gated
-}
-
-// pendingPods returns the number of pending pods of all profiles. It is false if that of none is
-// known.
-func (d *Data) pendingPods() (pods int, known bool) {
+// pendingPods returns the number of pending pods of all profiles. known is false if no profile has a
+// known number.
+func (d *Data) pendingPods() (pods int32, known bool) {
 	for i := range d.Profiles {
-		pods += d.Profiles[i].pending()
+		pods += pending(&d.Profiles[i])
 		known = known || d.Profiles[i].Pods != nil
 	}
 	return pods, known
+}
+
+// pending returns the number of pending pods of a profile, 0 if it is unknown.
+func pending(p *print.ProfileStatus) int32 {
+	if p.Pods == nil {
+		return 0
+	}
+	return p.Pods.Pending()
 }
 
 // Read reads the data. Errors are part of it, so that one part can be shown without the other.
@@ -66,8 +56,8 @@ type Read func(context.Context) Data
 // rateWindow is the longest time that rates are measured over.
 const rateWindow = time.Minute
 
-// rates returns the decisions and the placed pods a second, of all profiles and of each. They are
-// those of the last minute, or of the time since the oldest decision if that is shorter.
+// rates returns the decisions and the placed pods a second, of all profiles and of each. They
+// cover the last minute, or the time since the oldest decision if that is shorter.
 func rates(d *Data) (all, placed float64, placedBy map[string]float64) {
 	counts := map[string]int{}
 	decided := 0
@@ -106,7 +96,7 @@ type waiting struct {
 // and a random text, the index in a Job and a random text, a random text, or an index.
 var generated = regexp.MustCompile(`(-[0-9a-f]{8,10}|-\d+)?-[bcdfghjklmnpqrstvwxz2456789]{5}$|-\d+$`)
 
-// kindsThatWait returns the kinds of pods that wait, those with most pods first. Pods with the same
+// kindsThatWait returns the kinds of pods that wait, with the most pods first. Pods with the same
 // namespace, profile, result, and name but for the generated end are of one kind. A group that was
 // refused as a whole counts once.
 func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
@@ -114,8 +104,8 @@ func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
 		name, profile string
 		result        v1alpha1.DecisionResult
 	}
-	// Only the last decision about a pod counts, and only the last one about a group: that about
-	// the group as a whole, or those about its pods.
+	// Only the last decision about a pod counts, and only the last one about a group, which is
+	// about the group as a whole or about its pods.
 	seen, tried := map[string]bool{}, map[string]bool{}
 	kinds := map[key]*waiting{}
 	for i := range decisions {

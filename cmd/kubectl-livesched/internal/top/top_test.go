@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 )
 
 var update = flag.Bool("update", false, "write the frames in testdata")
@@ -30,9 +31,9 @@ var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // cluster returns the data of a cluster: 120 pods placed in the last 30 seconds, and pods that
 // wait.
 func cluster() Data {
-	d := Data{Time: now, Profiles: []Profile{
-		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Reloaded: now.Add(-14 * time.Minute), Pods: &Pods{Active: 3, Unschedulable: 1312}},
-		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Reloaded: now.Add(-3 * 24 * time.Hour), Pods: &Pods{Backoff: 2, Gated: 1}},
+	d := Data{Time: now, Profiles: []print.ProfileStatus{
+		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Since: metav1.NewTime(now.Add(-14 * time.Minute)), Pods: &print.PodCounts{Active: 3, Unschedulable: 1312}},
+		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Since: metav1.NewTime(now.Add(-3 * 24 * time.Hour)), Pods: &print.PodCounts{Backoff: 2, Gated: 1}},
 		{Name: "a-profile-with-quite-a-long-name", Ready: "Unknown"},
 	}}
 	add := func(ago time.Duration, pod, profile string, result v1alpha1.DecisionResult) {

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
@@ -26,9 +25,6 @@ const (
 	other    = 67
 	revision = 13
 )
-
-// grouped formats numbers with a comma after each three digits.
-var grouped = message.NewPrinter(language.English)
 
 var keys = []string{
 	"q, Esc, Ctrl-C       quit",
@@ -99,7 +95,7 @@ func (m model) head() []string {
 	if m.paused {
 		line += "  " + t.Warn("paused")
 	}
-	line += grouped.Sprintf("  %d profiles", len(m.data.Profiles)) +
+	line += print.Grouped.Sprintf("  %d profiles", len(m.data.Profiles)) +
 		fmt.Sprintf("  %s pending  %s decisions/s  %s placed/s", pending, rate(decided), rate(placed))
 	lines := []string{line}
 	for _, problem := range m.data.Errors {
@@ -129,15 +125,15 @@ func (m model) profileTable() (header []string, rows [][]string) {
 	t := m.styles()
 	_, _, placed := rates(&m.data)
 	profiles := slices.Clone(m.data.Profiles)
-	slices.SortStableFunc(profiles, func(a, b Profile) int {
+	slices.SortStableFunc(profiles, func(a, b print.ProfileStatus) int {
 		by := 0
 		switch m.sort {
 		case byPending:
-			by = cmp.Compare(b.pending(), a.pending())
+			by = cmp.Compare(pending(&b), pending(&a))
 		case byPlaced:
 			by = cmp.Compare(placed[b.Name], placed[a.Name])
 		case byReload:
-			by = b.Reloaded.Compare(a.Reloaded)
+			by = b.Since.Compare(a.Since.Time)
 		}
 		return cmp.Or(by, cmp.Compare(a.Name, b.Name))
 	})
@@ -150,8 +146,8 @@ func (m model) profileTable() (header []string, rows [][]string) {
 	for i := range profiles {
 		p := &profiles[i]
 		row := []string{ansi.Truncate(p.Name, max(room, 8), "…"), t.Condition(p.Ready)}
-		row = append(row, p.Pods.row()...)
-		row = append(row, rate(placed[p.Name]), age(m.data.Time, p.Reloaded))
+		row = append(row, queues(p.Pods)...)
+		row = append(row, rate(placed[p.Name]), age(m.data.Time, p.Since.Time))
 		if m.width >= wide {
 			row = append(row, cmp.Or(p.Revision, "-"))
 		}
@@ -169,17 +165,17 @@ func (m model) waitingTable() (rows [][]string) {
 	return rows
 }
 
-// row returns the columns of the queues.
-func (p *Pods) row() []string {
+// queues returns the columns of the queues.
+func queues(p *print.PodCounts) []string {
 	if p == nil {
 		return []string{"-", "-", "-", "-"}
 	}
 	return []string{count(p.Active), count(p.Backoff), count(p.Unschedulable), count(p.Gated)}
 }
 
-func count(n int) string { return grouped.Sprintf("%d", n) }
+func count[N int | int32](n N) string { return print.Grouped.Sprintf("%d", n) }
 
-func rate(perSecond float64) string { return grouped.Sprintf("%.1f", perSecond) }
+func rate(perSecond float64) string { return print.Grouped.Sprintf("%.1f", perSecond) }
 
 func age(now, then time.Time) string {
 	if then.IsZero() {

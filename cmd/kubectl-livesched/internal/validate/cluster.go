@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
@@ -38,27 +40,14 @@ func objectsOf[Object any](documents []manifests.Document, kind string) []Object
 	return objects
 }
 
-// profile returns a profile of the cluster, nil if there is none.
-func (c *Cluster) profile(name string) *v1alpha1.SchedulerProfile {
-	if c == nil {
-		return nil
-	}
-	for i := range c.Profiles {
-		if c.Profiles[i].Name == name {
-			return &c.Profiles[i]
-		}
-	}
-	return nil
-}
-
-// policy returns a policy of the cluster, nil if there is none.
-func (c *Cluster) policy(name string) *v1alpha1.SchedulingPolicy {
-	if c == nil {
-		return nil
-	}
-	for i := range c.Policies {
-		if c.Policies[i].Name == name {
-			return &c.Policies[i]
+// named returns the object with a name, nil if there is none.
+func named[Object any, Pointer interface {
+	*Object
+	GetName() string
+}](objects []Object, name string) Pointer {
+	for i := range objects {
+		if object := Pointer(&objects[i]); object.GetName() == name {
+			return object
 		}
 	}
 	return nil
@@ -68,19 +57,15 @@ func (c *Cluster) policy(name string) *v1alpha1.SchedulingPolicy {
 // none.
 func (c *checker) inCluster(kind, name string) map[string]any {
 	var object any
-	if profile := c.options.Cluster.profile(name); kind == kindProfile && profile != nil {
+	if profile := named(c.cluster.Profiles, name); kind == kindProfile && profile != nil {
 		object = profile
-	} else if policy := c.options.Cluster.policy(name); kind == kindPolicy && policy != nil {
+	} else if policy := named(c.cluster.Policies, name); kind == kindPolicy && policy != nil {
 		object = policy
 	} else {
 		return nil
 	}
-	text, err := json.Marshal(object)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return nil
-	}
-	var fields map[string]any
-	if json.Unmarshal(text, &fields) != nil {
 		return nil
 	}
 	return fields

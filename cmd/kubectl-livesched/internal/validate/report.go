@@ -7,8 +7,9 @@
 package validate
 
 import (
-	"fmt"
 	"slices"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 )
 
 // Severity is the severity of a finding.
@@ -53,11 +54,7 @@ func (o *Object) Place() string {
 	if o.File == "" {
 		return "cluster"
 	}
-	place := fmt.Sprintf("%s:%d", o.File, o.Line)
-	if o.Document > 1 {
-		place += fmt.Sprintf(" (document %d)", o.Document)
-	}
-	return place
+	return manifests.Place(o.File, o.Line, o.Document)
 }
 
 // Valid reports whether the object has no error.

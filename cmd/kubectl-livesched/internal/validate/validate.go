@@ -48,6 +48,7 @@ const (
 // checker holds the state of one check.
 type checker struct {
 	options Options
+	cluster Cluster // empty to check the files alone
 	report  *Report
 	input   resolve.Input
 	// checked holds the objects in files that can be resolved, by kind and name.
@@ -64,6 +65,7 @@ func Check(documents []manifests.Document, o Options) *Report {
 	c := &checker{options: o, report: &Report{Objects: []Object{}}, checked: map[string]entry{}}
 	c.input = resolve.Input{Registered: o.Registered, AllowedHosts: o.AllowedHosts, SecretsUnknown: o.Cluster == nil}
 	if o.Cluster != nil {
+		c.cluster = *o.Cluster
 		c.input.Secrets, c.input.SecretsUnknown = o.Cluster.Secrets, o.Cluster.SecretsUnknown
 	}
 	for i := range documents {
@@ -117,7 +119,7 @@ func (c *checker) skip(d *manifests.Document, version, kind string) {
 // younger. Conflicts are resolved by age, and all objects in the cluster are older.
 var started = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// add adds an object to those to resolve, if it can be decoded. An object that exists in the
+// add adds an object to the objects to resolve, if it can be decoded. An object that exists in the
 // cluster keeps its age.
 func (c *checker) add(kind string, completed map[string]any, e entry) {
 	text, err := json.Marshal(completed)
@@ -131,7 +133,7 @@ func (c *checker) add(kind string, completed map[string]any, e entry) {
 		if json.Unmarshal(text, &profile) != nil || profile.Name == "" {
 			return // the schema check has reported why
 		}
-		if old := c.options.Cluster.profile(profile.Name); old != nil {
+		if old := named(c.cluster.Profiles, profile.Name); old != nil {
 			meta = *old.ObjectMeta.DeepCopy()
 		}
 		meta.Name = profile.Name

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"cmp"
@@ -13,22 +13,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 )
 
-// decisionTable prints decisions for people.
-type decisionTable struct {
-	// namespaces adds their column, and wide those that are only in wide output.
-	namespaces, wide bool
-	// hidden means that the user may not see the names of nodes.
-	hidden bool
-	// times prints the time of a decision instead of its age.
-	times bool
+// DecisionTable prints decisions for people, at once or in parts.
+type DecisionTable struct {
+	// Namespaces adds their column, and Wide the columns that are only in wide output.
+	Namespaces, Wide bool
+	// Hidden means that the user may not see the names of nodes.
+	Hidden bool
+	// parts means that decisions are printed in parts, with their times instead of their ages. The
+	// columns are the columns of the last part.
+	parts   bool
+	columns terminal.Columns
 }
 
 const (
@@ -40,74 +40,66 @@ const (
 	narrowest   = 20
 )
 
-// print prints decisions in their order.
-func (t *decisionTable) print(w io.Writer, decisions []v1alpha1.Decision, now time.Time) error {
+// Print prints decisions in their order.
+func (t *DecisionTable) Print(w io.Writer, decisions []v1alpha1.Decision, now time.Time) error {
 	term := terminal.Of(w)
 	fits := true
 	header, rows := t.header(fits), t.rows(term, decisions, now, fits)
-	if !t.wide && term.LastColumn(header, rows) < leastReason {
+	columns := terminal.ColumnsOf(header, rows)
+	if !t.Wide && term.LastColumn(columns) < leastReason {
 		fits = false
 		header, rows = t.header(fits), t.rows(term, decisions, now, fits)
+		columns = terminal.ColumnsOf(header, rows)
 	}
-	if !t.wide {
-		shorten(term, header, rows)
-	}
+	t.shorten(term, columns, rows)
 	if err := term.Table(header, rows); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == print.HiddenNode }) {
-		writeLine(w, print.NodesHidden)
+	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == HiddenNode }) {
+		Line(w, NodesHidden)
 	}
 	return nil
 }
 
+// PrintPart prints the next decisions of a table whose columns are as wide as before, if they fit.
+func (t *DecisionTable) PrintPart(w io.Writer, decisions []v1alpha1.Decision) error {
+	term := terminal.Of(w)
+	first := !t.parts
+	t.parts = true
+	header, rows := t.header(false), t.rows(term, decisions, time.Time{}, false)
+	columns := terminal.ColumnsOf(header, rows)
+	columns.Widen(t.columns)
+	t.columns = columns
+	t.shorten(term, columns, rows)
+	if !first {
+		header = nil
+	}
+	return term.TableIn(columns, header, rows)
+}
+
 // shorten cuts the last column after reasonLines lines, unless rows may have any length.
-func shorten(term *terminal.Terminal, header []string, rows [][]string) {
-	if !term.Wraps() {
+func (t *DecisionTable) shorten(term *terminal.Terminal, columns terminal.Columns, rows [][]string) {
+	if t.Wide || !term.Wraps() {
 		return
 	}
-	room := max(term.LastColumn(header, rows), narrowest)
+	room := max(term.LastColumn(columns), narrowest)
 	for _, row := range rows {
 		last := len(row) - 1
-		row[last] = cutAfter(row[last], reasonLines, room)
+		row[last] = terminal.Shorten(row[last], reasonLines, room)
 	}
 }
 
-// cutAfter cuts a text between words, so that it takes a number of lines of a width at most.
-func cutAfter(text string, lines, width int) string {
-	const more = " ..."
-	words := strings.Fields(text)
-	line, used := 1, 0
-	for i, word := range words {
-		room := width
-		if line == lines && i < len(words)-1 {
-			room -= len(more)
-		}
-		switch wide := ansi.StringWidth(word); {
-		case used == 0:
-			used = wide
-		case used+1+wide <= room:
-			used += 1 + wide
-		case line == lines:
-			return strings.Join(words[:i], " ") + more
-		default:
-			line, used = line+1, wide
-		}
-	}
-	return text
-}
-
-func (t *decisionTable) header(fits bool) []string {
+func (t *DecisionTable) header(fits bool) []string {
 	header := []string{"AGE"}
-	if t.times {
+	if t.parts {
 		header[0] = "TIME"
 	}
-	if t.namespaces {
+	if t.Namespaces {
 		header = append(header, "NAMESPACE")
 	}
 	header = append(header, "POD", "RESULT")
 	switch {
-	case t.wide:
+	case t.Wide:
 		return append(header, "NODE", "FITS", "SCORE", "TIED", "TRY", "PROFILE", "REASON")
 	case fits:
 		header = append(header, "FITS")
@@ -115,29 +107,29 @@ func (t *decisionTable) header(fits bool) []string {
 	return append(header, "NODE OR REASON")
 }
 
-func (t *decisionTable) rows(term *terminal.Terminal, decisions []v1alpha1.Decision, now time.Time, fits bool) (rows [][]string) {
+func (t *DecisionTable) rows(term *terminal.Terminal, decisions []v1alpha1.Decision, now time.Time, fits bool) (rows [][]string) {
 	for i := range decisions {
 		rows = append(rows, t.row(term, &decisions[i], now, fits))
 	}
 	return rows
 }
 
-func (t *decisionTable) row(term *terminal.Terminal, d *v1alpha1.Decision, now time.Time, fits bool) []string {
+func (t *DecisionTable) row(term *terminal.Terminal, d *v1alpha1.Decision, now time.Time, fits bool) []string {
 	row := []string{duration.HumanDuration(now.Sub(d.Time.Time))}
-	if t.times {
+	if t.parts {
 		row[0] = d.Time.Local().Format(time.TimeOnly)
 	}
-	if t.namespaces {
-		row = append(row, cmp.Or(d.Namespace, print.None))
+	if t.Namespaces {
+		row = append(row, cmp.Or(d.Namespace, None))
 	}
 	row = append(row, decidedPod(d), resultCell(term, d))
 	switch {
-	case t.wide:
-		score, tied := print.None, print.None
+	case t.Wide:
+		score, tied := None, None
 		if d.Tied > 0 {
 			score, tied = strconv.FormatInt(d.Total, 10), strconv.Itoa(int(d.Tied))
 		}
-		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision, cmp.Or(d.Message, print.None))
+		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision, cmp.Or(d.Message, None))
 	case fits:
 		row = append(row, fitsCell(d))
 	}
@@ -170,21 +162,21 @@ func resultCell(term *terminal.Terminal, d *v1alpha1.Decision) string {
 // fitsCell returns how many nodes a pod fitted. Of a group as a whole, that is unknown.
 func fitsCell(d *v1alpha1.Decision) string {
 	if d.Pod == "" && d.PodGroup != "" {
-		return print.None
+		return None
 	}
 	return fmt.Sprintf("%d/%d", d.Feasible, d.Nodes)
 }
 
 // node returns the name of the node. A pod that fitted nodes got one.
-func (t *decisionTable) node(d *v1alpha1.Decision) string {
-	if d.Node == "" && t.hidden && d.Feasible > 0 {
-		return print.HiddenNode
+func (t *DecisionTable) node(d *v1alpha1.Decision) string {
+	if d.Node == "" && t.Hidden && d.Feasible > 0 {
+		return HiddenNode
 	}
-	return cmp.Or(d.Node, print.None)
+	return cmp.Or(d.Node, None)
 }
 
 // nodeOrReason returns the node of a pod that got one, or why it got none.
-func (t *decisionTable) nodeOrReason(d *v1alpha1.Decision) string {
+func (t *DecisionTable) nodeOrReason(d *v1alpha1.Decision) string {
 	reason := shortReason(d.Message)
 	switch {
 	case d.Result == v1alpha1.DecisionBound || d.Result == v1alpha1.DecisionBinding || reason == "":

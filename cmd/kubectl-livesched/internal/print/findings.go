@@ -1,18 +1,40 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package print
 
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
-// formatGitHub is the output format for GitHub Actions.
-const formatGitHub = "github"
+// Report prints the result of a check as text or as commands of GitHub Actions, and to errOut what
+// was skipped.
+func Report(out, errOut io.Writer, report *validate.Report, format string) error {
+	for i := range report.Objects {
+		object := &report.Objects[i]
+		for j := range object.Findings {
+			line := findingLine(object, &object.Findings[j])
+			if format == GitHub {
+				line = workflowCommand(object, &object.Findings[j])
+			}
+			_, _ = fmt.Fprintln(out, line)
+		}
+		if object.Valid() && format == "" {
+			_, _ = fmt.Fprintf(out, "%s: %s %s: valid\n", object.Place(), object.Kind, object.Name)
+		}
+	}
+	for _, skipped := range report.Skipped {
+		_, _ = fmt.Fprintln(errOut, skipped)
+	}
+	_, err := fmt.Fprintf(out, "%s: %s, %s\n", Many(len(report.Objects), "object"),
+		Many(report.Count(validate.Error), "error"), Many(report.Count(validate.Warning), "warning"))
+	return err
+}
 
 // findingLine returns a finding as compilers print errors: FILE:LINE: error: TEXT.
 func findingLine(object *validate.Object, finding *validate.Finding) string {
