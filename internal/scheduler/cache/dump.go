@@ -17,8 +17,8 @@ type Dump struct {
 	AssumedPods sets.Set[types.UID]
 }
 
-// Dump returns a copy of the content of the cache. Its cost is that of all nodes and pods; the
-// cache is locked while their pointers are copied, not while NodeInfos are computed.
+// Dump returns a copy of the content of the cache. It costs all nodes and pods; the cache is locked
+// while their pointers are copied, not while NodeInfos are computed.
 func (c *Cache) Dump() *Dump {
 	facts, assumed := c.copyFacts()
 	dump := &Dump{Nodes: make(map[string]*schedframework.NodeInfo, len(facts)), AssumedPods: assumed}

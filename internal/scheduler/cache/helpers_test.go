@@ -213,7 +213,7 @@ func (f *fixture) expectLog(want ...string) {
 }
 
 // expectPods compares, by identity, the pods of a node in the snapshot; the node's sums must be
-// those of these pods.
+// the sums of these pods.
 func (f *fixture) expectPods(nodeName string, want ...*corev1.Pod) {
 	f.Helper()
 	got, err := f.snapshot.NodeInfos().Get(nodeName)

@@ -49,14 +49,14 @@ func kindOf(pod *corev1.Pod) (kindKey, bool) {
 
 // find returns a PodInfo for pod with the terms and resources of a known pod of its kind, nil if
 // there is none.
-func (a *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
+func (c *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 	key, ok := kindOf(pod)
 	if !ok {
 		return nil
 	}
-	a.mu.Lock()
-	info := a.known[key].Value()
-	a.mu.Unlock()
+	c.mu.Lock()
+	info := c.known[key].Value()
+	c.mu.Unlock()
 	if info == nil || !podfields.SameRequestInputs(info.Pod, pod) {
 		return nil
 	}
@@ -66,21 +66,21 @@ func (a *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 }
 
 // learn remembers a PodInfo, whose resources are computed, for its kind.
-func (a *podInfoCache) learn(info *schedframework.PodInfo) {
+func (c *podInfoCache) learn(info *schedframework.PodInfo) {
 	key, ok := kindOf(info.Pod)
 	if !ok {
 		return
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.known[key] = weak.Make(info)
-	if len(a.known) < a.sweepAt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[key] = weak.Make(info)
+	if len(c.known) < c.sweepAt {
 		return
 	}
-	for key, info := range a.known {
+	for key, info := range c.known {
 		if info.Value() == nil {
-			delete(a.known, key)
+			delete(c.known, key)
 		}
 	}
-	a.sweepAt = max(minSweep, 2*len(a.known))
+	c.sweepAt = max(minSweep, 2*len(c.known))
 }

@@ -52,8 +52,8 @@ func (c *Cache) AssumePodOfClass(_ klog.Logger, pod *corev1.Pod, class Class) er
 	return c.assume(pod, nil, class)
 }
 
-// assumedInfo returns the PodInfo of a pod that is assumed: that of its class, if this is known, or
-// one with the terms of info.
+// assumedInfo returns the PodInfo of a pod that is assumed. It is a copy of class.Like if the class
+// is known, and has the terms of info otherwise.
 func assumedInfo(pod *corev1.Pod, info fwk.PodInfo, class Class) *schedframework.PodInfo {
 	var assumed schedframework.PodInfo
 	if class.Like != nil {
@@ -277,8 +277,8 @@ func (c *Cache) assumedLocked() sets.Set[types.UID] {
 	return assumed
 }
 
-// GetPod returns the cache's object of a pod; that of an assumed pod has its node set. The node may
-// have been removed. GetPod returns [ErrUnknownPod] if the pod is not in the cache.
+// GetPod returns the cache's object of a pod. The object of an assumed pod has its node set. The
+// node may have been removed. GetPod returns [ErrUnknownPod] if the pod is not in the cache.
 func (c *Cache) GetPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	if err := checkIdentity(pod); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Kinds are those of the objects that decisions depend on, besides nodes, pods, profiles and
+// Kinds returns the kinds of objects that decisions depend on, besides nodes, pods, profiles and
 // policies.
 func Kinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind

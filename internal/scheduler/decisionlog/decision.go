@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Result is what became of a decision.
+// Result is the outcome of a decision.
 type Result uint8
 
 const (
@@ -74,7 +74,7 @@ type Decision struct {
 	// Time is when the scheduling cycle began, and Attempt its number for the pod, from 1.
 	Time    time.Time
 	Attempt int
-	// Profile is the name of the SchedulerProfile, and Revision that of the profile instance that
+	// Profile is the name of the SchedulerProfile, and Revision the revision of the instance that
 	// decided.
 	Profile, Revision string
 	// Changes counts the changes of nodes and pods that the loop had seen, since the process
@@ -103,7 +103,7 @@ type Decision struct {
 	Tied  int
 
 	Result Result
-	// Message says why the pod was not bound. Append does not read it: see Explain.
+	// Message is the reason why the pod was not bound. Append does not read it: see Explain.
 	Message string
 
 	// Top are the nodes with the highest totals, with their weighted scores by plugin, Node first.
@@ -138,7 +138,7 @@ type entry struct {
 // heldLabel is a podgroup.DomainLabel.
 type heldLabel struct{ key, value handle }
 
-// key is a UID in 16 bytes. The zero key is that of a group as a whole.
+// key is a UID in 16 bytes. The zero key stands for a group as a whole.
 type key [16]byte
 
 // dashes are the positions of the dashes in a UID.

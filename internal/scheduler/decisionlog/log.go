@@ -31,8 +31,8 @@ const DefaultSize = 64 << 10
 // BytesPerDecision is the memory that a decision takes, without the name of its pod and its
 // message.
 //
-// The name of a pod is that of the object that was decided: as long as an informer has this object,
-// it takes no memory of its own, and later as much as it is long. Messages take
+// The name of a pod is the string of the object that was decided: as long as an informer has this
+// object, it takes no memory of its own, and later as much as it is long. Messages take
 // MessageBytesPerDecision at most, on average.
 const BytesPerDecision = 152
 
@@ -62,7 +62,7 @@ type Log struct {
 	// entry.before.
 	heads []Number
 	names names
-	// messages are those of decisions after the one with the number forgotten.
+	// messages are the messages of decisions with higher numbers than forgotten.
 	messages  names
 	forgotten Number
 	// samples is a ring of the latest samples. sampled counts them all.

@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// details say by name what refuses the pod: the taint, the port, the label. Nodes are not named,
-// since not everybody may know them.
+// details name what refuses the pod: the taint, the port, the label. They do not name nodes, since
+// users may have no permission to list them.
 //
 // Nodes with equal keys share a row, and one text describes all nodes of the row. What is counted
 // over all pods is counted once, when a plugin has refused the pod for it.

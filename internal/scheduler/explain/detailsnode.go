@@ -68,7 +68,7 @@ const (
 	noSuchName = '2' // the node lacks the label
 )
 
-// mismatches says how a node compares with each requirement.
+// mismatches returns how a node compares with each requirement.
 func (d *details) mismatches(node *corev1.Node) string {
 	if d.requirements == nil {
 		d.requirements = requirementsOf(d.pod)
@@ -88,7 +88,7 @@ func (d *details) mismatches(node *corev1.Node) string {
 	return string(key)
 }
 
-// mismatchText says which labels of nodes do not match.
+// mismatchText describes which labels of nodes do not match.
 func (d *details) mismatchText(nodes []*refusedNode) string {
 	key := d.mismatches(nodes[0].Node())
 	var texts []string
@@ -108,7 +108,7 @@ func (d *details) mismatchText(nodes []*refusedNode) string {
 	return strings.Join(texts, "; ")
 }
 
-// differenceText says what the label of nodes is, and what it must be.
+// differenceText describes what the label of nodes is, and what it must be.
 func (d *details) differenceText(r *requirement, nodes []*refusedNode) string {
 	if r.field {
 		return "does not match " + requirementText(r.NodeSelectorRequirement)

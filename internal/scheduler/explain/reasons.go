@@ -25,7 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// saying is what a plugin says when it refuses a pod for a reason. In the message, * stands for any
+// saying is the message of a plugin that refuses a pod for a reason. In the message, * stands for any
 // text.
 type saying struct {
 	message string
@@ -132,8 +132,7 @@ var patterns = func() map[string]*regexp.Regexp {
 	return all
 }()
 
-// reasonOf returns the reason of a refusal. What a plugin says that is not known is
-// v1alpha1.ReasonRefused.
+// reasonOf returns the reason of a refusal, or v1alpha1.ReasonRefused if the message is not known.
 func reasonOf(refusal *fwk.Status) v1alpha1.RefusalReason {
 	for _, s := range sayings[refusal.Plugin()] {
 		for _, message := range refusal.Reasons() {

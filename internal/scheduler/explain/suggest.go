@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxTrials limits the changes of one kind that are tried, and maxOfType those that are
+	// maxAttempts limits the changes of one kind that are tried, and maxOfType those that are
 	// suggested.
-	maxTrials, maxOfType = 6, 2
+	maxAttempts, maxOfType = 6, 2
 	// maxPools limits the pools of which another node is tried.
 	maxPools = 6
 	// DefaultSuggestFor is how long changes are tried.
@@ -57,7 +57,7 @@ func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
 	return found, nil
 }
 
-// stopped reports whether trials end: after an error, or when the time for them is up. That is no
+// stopped reports whether the search ends: after an error, or when the time for them is up. That is no
 // error, unless the caller has gone.
 func stopped(ctx, limited context.Context, err error) (bool, error) {
 	switch {
@@ -107,13 +107,13 @@ func (e *explainer) fitsOnChanged(ctx context.Context, original, changed *corev1
 	return fit != "", err
 }
 
-// restored makes the nodes show what was changed back: they are those of the fork's snapshot. It
-// returns the error of the trial, if there was one.
-func (e *explainer) restored(trial error) error {
-	if _, err := e.fork.Snapshot(); err != nil && trial == nil {
+// restored makes the nodes, which belong to the fork's snapshot, show what was changed back. It
+// returns the error before, if there was one.
+func (e *explainer) restored(before error) error {
+	if _, err := e.fork.Snapshot(); err != nil && before == nil {
 		return err
 	}
-	return trial
+	return before
 }
 
 // podsOn returns the pods on a node that refuses the pod.

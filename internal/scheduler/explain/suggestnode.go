@@ -26,7 +26,7 @@ import (
 func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return !n.resolvable() || len(n.short) == 0 })
 	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(a.short.weight(), b.short.weight()) })
-	for trial := 0; len(nodes) > 0 && trial < maxTrials && len(found) < maxOfType; trial++ {
+	for attempt := 0; len(nodes) > 0 && attempt < maxAttempts && len(found) < maxOfType; attempt++ {
 		n := nodes[0]
 		alike := func(other *refusedNode) bool { return other.short.equal(n.short) && other.pool == n.pool }
 		pods := e.toFree(n)
@@ -54,7 +54,8 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 	return found, nil
 }
 
-// describeFree says what to free, and that controllers create pods again, which may take the room.
+// describeFree describes what to free, and warns that controllers create pods again, which may take
+// the room.
 func describeFree(n *refusedNode, nodes int, pods []*corev1.Pod) string {
 	text := fmt.Sprintf("Free %s on %s%s.", n.short, oneOf(nodes), ofPool(n.pool))
 	var kinds []string
@@ -99,8 +100,8 @@ func poolName(pool string) string {
 	return pool
 }
 
-// toFree returns pods whose end frees what the node lacks, those of the lowest priority first. It
-// is nil if it takes pods that must run.
+// toFree returns pods whose end frees what the node lacks, in ascending order of priority. It is nil
+// if that takes pods that must run.
 func (e *explainer) toFree(n *refusedNode) []*corev1.Pod {
 	left := slices.Clone(n.short)
 	pods := slices.DeleteFunc(e.podsOn(n.name()), mustRun)
@@ -144,7 +145,7 @@ func mustRun(pod *corev1.Pod) bool {
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
 func (e *explainer) uncordon(ctx context.Context) (found []suggestion, err error) {
 	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration), func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
-	for _, n := range cordoned[:min(len(cordoned), maxTrials)] {
+	for _, n := range cordoned[:min(len(cordoned), maxAttempts)] {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Unschedulable = false
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
@@ -177,7 +178,7 @@ type taintedNodes struct {
 	*refusedNode
 	taints []corev1.Taint
 	nodes  int
-	// pool is that of all of them, or nodepool.None.
+	// pool is the pool of all of them, or nodepool.None.
 	pool string
 }
 
@@ -208,7 +209,7 @@ func (e *explainer) tainted() []*taintedNodes {
 // removeTaints tries nodes that only taints keep from the pod.
 func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err error) {
 	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
+	for i := 0; i < len(nodes) && i < maxAttempts && len(found) < maxOfType; i++ {
 		n := nodes[i]
 		changed := n.Node().DeepCopy()
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })

@@ -34,7 +34,7 @@ func (e *explainer) createClaims(context.Context) (found []suggestion, err error
 // tolerate tries nodes that only taints keep from the pod.
 func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {
 	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
+	for i := 0; i < len(nodes) && i < maxAttempts && len(found) < maxOfType; i++ {
 		n := nodes[i]
 		pod := e.pod.DeepCopy()
 		for _, taint := range n.taints {
@@ -124,7 +124,7 @@ func (e *explainer) relax(ctx context.Context, kind v1alpha1.SuggestionType, pod
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	fit, err := e.fork.FirstFit(ctx, e.instance, pod, namesOf(nodes[:min(len(nodes), maxTrials)])...)
+	fit, err := e.fork.FirstFit(ctx, e.instance, pod, namesOf(nodes[:min(len(nodes), maxAttempts)])...)
 	if err != nil || fit == "" {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod, schedulerNames 
 	return Explanation{PodExplanation: x}
 }
 
-// maxProfilesListed limits the scheduler names that are listed if none is like that of the pod.
+// maxProfilesListed limits the scheduler names that are listed if none is like the pod's.
 const maxProfilesListed = 5
 
 // noProfile returns the message for a scheduler name without a profile. It suggests the names of
@@ -77,7 +77,7 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	case plugin == podgroup.Gate && in.Wait.Group != nil:
 		x.Message = awaitedGroup(in.Wait.Group)
 	case len(gates) > 0:
-		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. Whoever set them has to remove them.", strings.Join(gates, ", "))
+		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. The component that set them must remove them.", strings.Join(gates, ", "))
 	case in.Wait != nil && in.Wait.Error != "":
 		x.Message = fmt.Sprintf("A PreEnqueue plugin failed: %s.", in.Wait.Error)
 	default:
@@ -90,7 +90,7 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	return Explanation{PodExplanation: x}
 }
 
-// awaitedGroup says what keeps a group from being tried.
+// awaitedGroup describes what keeps a group from being tried.
 func awaitedGroup(g *queue.GroupWait) string {
 	if !g.Known {
 		return fmt.Sprintf("The pod names the pod group %s, but there is no such PodGroup.", g.Key)
@@ -107,7 +107,7 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
-// decideVerdict says what keeps a pod pending that was decided. freeing means that it fits if pods
+// decideVerdict sets the verdict about a pod that was decided. freeing means that it fits if pods
 // leave some node, which was tried.
 func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool) error {
 	x := e.PodExplanation
@@ -115,7 +115,7 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 	case x.Nodes == 0:
 		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, "There are no nodes."
 		return nil
-	case x.Feasible > 0 && e.trial.lacksRoom():
+	case x.Feasible > 0 && e.podGroup.lacksRoom():
 		x.Verdict, x.Message = v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup()
 		return nil
 	case x.Feasible > 0:
@@ -149,20 +149,20 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 	return nil
 }
 
-// messageOfGroup says how many pods of the group fit together.
+// messageOfGroup describes how many pods of the group fit together.
 func (e *explainer) messageOfGroup() string {
-	fit, where := e.trial.fit, ""
+	fit, where := e.podGroup.fit, ""
 	if len(fit.Tried) == 0 {
-		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.trial.Key, fit.Needed)
+		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.podGroup.Key, fit.Needed)
 	}
-	if len(e.trial.best) > 0 {
+	if len(e.podGroup.best) > 0 {
 		where = " in one domain"
 	}
 	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by itself fits on %d of %d nodes.",
-		e.trial.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
+		e.podGroup.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
 }
 
-// messageOfNever says that the pod fits on no node, and which requests are too large.
+// messageOfNever is for a pod that fits on no node. It describes which requests are too large.
 func (e *explainer) messageOfNever() string {
 	name := isForOneNode(e.pod)
 	if name != "" && !slices.ContainsFunc(e.all, func(n fwk.NodeInfo) bool { return n.Node().Name == name }) {
@@ -178,7 +178,7 @@ func (e *explainer) messageOfNever() string {
 	return message + "."
 }
 
-// whyNowhere says what refuses the pod itself.
+// whyNowhere describes what refuses the pod itself.
 func (e *explainer) whyNowhere() string {
 	var texts []string
 	for _, r := range e.Pending.PodRefusals {
@@ -205,7 +205,7 @@ var obstacles = map[v1alpha1.RefusalReason]string{
 	v1alpha1.ReasonDeviceNotAvailable:      "devices in use",
 }
 
-// messageOfFreed says of the nodes that the pod could be on what other pods there take.
+// messageOfFreed describes what other pods take on the nodes that the pod could be on.
 func (e *explainer) messageOfFreed() string {
 	possible, room, full := 0, false, true
 	var others []string
@@ -256,7 +256,7 @@ func (e *explainer) messageOfFreed() string {
 	return now + ". It would fit if other pods ended."
 }
 
-// whyNotOn says what the node of a pod lacks, or what else keeps the pod off it.
+// whyNotOn describes what the node of a pod lacks, or what else keeps the pod off it.
 func (e *explainer) whyNotOn(name string, others []string) string {
 	var reasons []string
 	if i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == name }); i >= 0 && len(e.nodes[i].short) > 0 {
@@ -268,8 +268,8 @@ func (e *explainer) whyNotOn(name string, others []string) string {
 	return strings.Join(reasons, " and ")
 }
 
-// fitsOnEmptied reports whether the pod fits on some node that has no pods. Only nodes are tried of
-// which the plugins say that it might. First some are emptied one by one, as the pod may need those
+// fitsOnEmptied reports whether the pod fits on some node that has no pods. It tries only
+// nodes on which the pod might fit according to the plugins. First some are emptied one by one, as the pod may need those
 // on other nodes, and then all at once, as it may be those that are in the way.
 func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 	all, some := e.mayFitOnEmptied()

@@ -38,7 +38,7 @@ type decision struct {
 	reason              Reason
 	feasible, evaluated int
 	// pass has the nodes that the pod fits. If flat is true, it has the totals of all of them. If
-	// not, it has none for a plain class, and those of one node of each group for others.
+	// not, it has no totals for a plain class, and one total for each group for other classes.
 	pass *pass
 	flat bool
 	// best are the nodes with the highest total, taken is the number of the one that the pod was

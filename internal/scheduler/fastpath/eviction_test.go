@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// newTightScene returns a scene whose limit is that of a number of classes.
+// newTightScene returns a scene with room for a number of classes.
 func newTightScene(t *testing.T, classes int) *scene {
 	s := newScene(t, 10, 0)
 	s.expect(s.pod("app-0"), None)

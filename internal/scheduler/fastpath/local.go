@@ -174,8 +174,8 @@ func (l *localRows) resize(slots int) {
 	}
 }
 
-// judge computes the verdict on a slot and the weighted sum of the scores that are not normalized,
-// without those of the plugins that must be run.
+// judge computes the verdict on a slot and the weighted sum of the scores that are not normalized.
+// It leaves out the plugins that must be run.
 func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int64, err error) {
 	if verdict = l.eligibility.verdict[slot]; verdict != fits {
 		return verdict, 0, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// namesNodes reports whether every term of a pod's required node affinity names nodes, as those of
-// DaemonSet pods do. PreFilter of NodeAffinity then returns these names.
+// namesNodes reports whether every term of a pod's required node affinity names nodes, as in
+// DaemonSet pods. PreFilter of NodeAffinity then returns these names.
 func namesNodes(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

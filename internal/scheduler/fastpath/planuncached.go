@@ -69,9 +69,9 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factor
 }
 
 // uncachedReason returns the reason for which plugins are run for a pod.
-func (g *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
+func (p *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
-	case g.opaque:
+	case p.opaque:
 		return UnknownPlugin
 	case podfields.OrdinaryVolumes(pod):
 		return Devices
@@ -80,6 +80,6 @@ func (g *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 }
 
 // devicesSkip reports whether DynamicResources still has nothing to do for a pod.
-func (g *uncachedPlan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
-	return g.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
+func (p *uncachedPlan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
+	return p.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

@@ -18,8 +18,8 @@ import (
 
 // call runs one plugin at one extension point. Every call into a plugin goes through here: a panic
 // comes back as an error status, and the run time is recorded if the state asks for it. The
-// scheduling cycle learns the run time, too, but that of a call for a single node only if the state
-// asks for it.
+// scheduling cycle learns the run time, too, but of a call for a single node only if the state asks
+// for it.
 func (f *Framework) call(
 	ctx context.Context, state fwk.CycleState, point, plugin string, run func() *fwk.Status,
 ) (status *fwk.Status) {

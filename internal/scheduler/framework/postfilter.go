@@ -15,7 +15,7 @@ import (
 // RunPostFilterPlugins runs the PostFilter plugins, in order, for a pod that fits on no node. The
 // first that succeeds, fails or returns UnschedulableAndUnresolvable ends the run. If all return
 // Unschedulable, so does RunPostFilterPlugins, with the reasons of all and the name of the first
-// plugin; the result is that of the last plugin that returned nominating info.
+// plugin, and the result of the last plugin that returned nominating info.
 func (f *Framework) RunPostFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (result *fwk.PostFilterResult, status *fwk.Status) {

@@ -137,8 +137,8 @@ func sameContainers(a, b *corev1.Pod, same func(x, y *corev1.Container) bool) bo
 }
 
 // SameRequestInputs reports whether two pods are equal in everything that their requests are
-// computed from, by spec and status. It may return false for equal ones. The inputs are those of
-// PodRequests in k8s.io/component-helpers/resource.
+// computed from, by spec and status. It may return false for equal ones. PodRequests in
+// k8s.io/component-helpers/resource has the same inputs.
 func SameRequestInputs(a, b *corev1.Pod) bool {
 	return SameRequests(a, b) &&
 		samePodRequests(a.Status.Resources, b.Status.Resources) &&

@@ -30,7 +30,7 @@ type Nodes struct {
 	RemoveLabels labels.Selector
 }
 
-// Addition adds nodes like one of a name, or like those of a pool.
+// Addition adds nodes like one of a name, or like the nodes of a pool.
 type Addition struct {
 	Like  string
 	Count int

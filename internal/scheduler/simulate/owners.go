@@ -46,7 +46,7 @@ type controller struct {
 // pods for each.
 type controllers struct {
 	byUID map[types.UID]*controller
-	// alone are those of pods without a controller, by namespace, and static that of static pods.
+	// alone is for pods without a controller, by namespace, and static for static pods.
 	alone  map[string]*controller
 	static *controller
 }

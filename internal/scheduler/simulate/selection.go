@@ -31,7 +31,7 @@ type Selection struct {
 	Limit     int
 	Namespace string
 	Labels    labels.Selector
-	// Names are those of the pods. nil: all.
+	// Names are the names of the pods. nil: all.
 	Names sets.Set[string]
 	// SchedulerName is the scheduler name that the pods get. "": they keep theirs.
 	SchedulerName string
@@ -46,7 +46,7 @@ func (s *Selection) decidable(k *fork.Fork, pod *corev1.Pod) bool {
 	return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
 }
 
-// matches reports whether the labels and the name of a pod are those of the selection.
+// matches reports whether the selection selects the labels and the name of a pod.
 func (s *Selection) matches(pod *corev1.Pod) bool {
 	return s.Labels.Matches(labels.Set(pod.Labels)) && (s.Names == nil || s.Names.Has(pod.Name))
 }
@@ -83,8 +83,8 @@ type selected struct {
 	// subjects are in the order in which they are decided: bound pods as they were scheduled, and
 	// then pending pods as they would be.
 	subjects []subject
-	// matching is the number of pods without the limit, and displaced that of pods on removed nodes
-	// that cannot be decided.
+	// matching is the number of pods without the limit, and displaced the number of pods on removed
+	// nodes that cannot be decided.
 	matching, displaced int
 }
 

@@ -34,11 +34,11 @@ func CountKeys(pod *schedframework.PodInfo) int {
 
 // SpreadConstraints returns the constraints that the profile's PodTopologySpread applies; see
 // [Sources.SpreadConstraints].
-func (t *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error) {
-	return t.Sources.SpreadConstraints(t.SpreadArgs, pod)
+func (f *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error) {
+	return f.Sources.SpreadConstraints(f.SpreadArgs, pod)
 }
 
 // Affinity returns the tracker of the profile's InterPodAffinity; see [Sources.Affinity].
-func (t *Factory) Affinity(pod *corev1.Pod) (Tracker, error) {
-	return t.Sources.Affinity(t.AffinityArgs, pod)
+func (f *Factory) Affinity(pod *corev1.Pod) (Tracker, error) {
+	return f.Sources.Affinity(f.AffinityArgs, pod)
 }

@@ -215,12 +215,12 @@ func (m *Mentions) CountNew(pod *schedframework.PodInfo) int {
 
 // ReadServices adds the keys that the services in the pod's namespace select by, if the profile has
 // default constraints for the pod: these apply to it together with the other pods of its services.
-func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
-	if m.all || t.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
+func (f *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
+	if m.all || f.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return
 	}
-	if constraints, _ := defaults(t.SpreadArgs); len(constraints) > 0 {
-		t.Sources.readServices(m, pod.Namespace)
+	if constraints, _ := defaults(f.SpreadArgs); len(constraints) > 0 {
+		f.Sources.readServices(m, pod.Namespace)
 	}
 }
 
