@@ -16,6 +16,9 @@ type Filter struct {
 	After Number
 }
 
+// chunk is the number of decisions that are read while the mutex is held.
+const chunk = 64
+
 // Select calls yield with the decisions that a filter selects, the latest first, until yield
 // returns false. Decisions that are recorded in the meantime are not among them, and the oldest may
 // be missing because they were overwritten. yield may call other methods. The error is the cause

@@ -47,6 +47,17 @@ func (f *Framework) call(
 	return status
 }
 
+// callFor is call for a plugin that returns a result besides the status.
+func callFor[T any](
+	ctx context.Context, f *Framework, state fwk.CycleState, point, plugin string, run func() (T, *fwk.Status),
+) (result T, status *fwk.Status) {
+	status = f.call(ctx, state, point, plugin, func() (s *fwk.Status) {
+		result, s = run()
+		return s
+	})
+	return result, status
+}
+
 // calledPerNode reports whether a plugin is called more than once for a pod at an extension point,
 // in several goroutines.
 func calledPerNode(point string) bool {
