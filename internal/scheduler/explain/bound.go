@@ -121,14 +121,23 @@ func decideAgain(ctx context.Context, k *fork.Fork, pod *corev1.Pod) (fork.Decis
 	if err != nil {
 		return fork.Decision{}, err
 	}
+	unplaced, err := takeOff(k, pod)
+	if err != nil {
+		return fork.Decision{}, err
+	}
+	return k.Decide(ctx, instance, unplaced)
+}
+
+// takeOff takes a pod off its node on a fork, if it is on one. It returns the pod without a node.
+func takeOff(k *fork.Fork, pod *corev1.Pod) (*corev1.Pod, error) {
 	if placed := k.Pod(pod); placed != nil {
 		if err := k.RemovePod(placed); err != nil {
-			return fork.Decision{}, err
+			return nil, err
 		}
 	}
 	unplaced := *pod
 	unplaced.Spec.NodeName = ""
-	return k.Decide(ctx, instance, &unplaced)
+	return &unplaced, nil
 }
 
 // rank describes how the node of the pod compares with the others.

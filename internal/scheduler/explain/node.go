@@ -34,14 +34,11 @@ func Node(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1a
 	if errors.Is(err, fork.ErrNoProfile) {
 		return nil, nil
 	}
-	if placed := k.Pod(pod); placed != nil {
-		if err := k.RemovePod(placed); err != nil {
-			return nil, err
-		}
+	unplaced, err := takeOff(k, pod)
+	if err != nil {
+		return nil, err
 	}
-	unplaced := *pod
-	unplaced.Spec.NodeName = ""
-	e := newExplainer(k, &unplaced, &v1alpha1.PodExplanation{})
+	e := newExplainer(k, unplaced, &v1alpha1.PodExplanation{})
 	if e.instance, err = k.Instance(ctx, cfg); err != nil {
 		return nil, err
 	}

@@ -164,11 +164,9 @@ func (r reasons) of(refusal *fwk.Status) v1alpha1.RefusalReason {
 
 // isAboutClaims reports whether a refusal is about a claim of the pod, whatever the node is.
 func isAboutClaims(reason v1alpha1.RefusalReason) bool {
-	switch reason {
-	case v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable, v1alpha1.ReasonClassNotFound:
-		return true
-	}
-	return false
+	return slices.Contains([]v1alpha1.RefusalReason{
+		v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable, v1alpha1.ReasonClassNotFound,
+	}, reason)
 }
 
 // resolvable reports whether the pod might fit if other pods left the node.

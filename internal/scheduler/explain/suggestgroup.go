@@ -22,10 +22,10 @@ func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
 	defer cancel()
 	var found []suggestion
 	if e.Feasible == 0 {
-		for _, kind := range []func(context.Context) ([]suggestion, error){
+		for _, try := range []func(context.Context) ([]suggestion, error){
 			e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests,
 		} {
-			some, err := kind(limited)
+			some, err := try(limited)
 			for _, s := range some {
 				if s.change.Pod == nil || err == nil && e.helpsGroup(limited, s.change.Pod) {
 					found = append(found, s)
@@ -87,25 +87,21 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 
 // addNodesForGroup tries how many nodes of each pool make the group fit. The nodes are in the
 // domain where the most pods fit already.
-func (e *explainer) addNodesForGroup(ctx context.Context) (found []suggestion, err error) {
+func (e *explainer) addNodesForGroup(ctx context.Context) ([]suggestion, error) {
 	if len(e.everywhere) > 0 || len(e.podGroup.fit.Tried) == 0 {
 		return nil, nil
 	}
-	models := e.models(e.podGroup.best.Contains)
-	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
-		count, added, err := e.countToAdd(ctx, &models[i])
-		if count > 0 {
-			s := models[i].suggestion(count, added)
-			if len(e.podGroup.best) > 0 {
-				s.Description += " They need the labels of the domain where most pods of the group fit."
-			}
-			found = append(found, s)
+	return tryEach(e.models(e.podGroup.best.Contains), maxPools, maxOfType, func(m *model) (*suggestion, error) {
+		count, added, err := e.countToAdd(ctx, m)
+		if count == 0 {
+			return nil, err
 		}
-		if err != nil {
-			return found, err
+		s := m.suggestion(count, added)
+		if len(e.podGroup.best) > 0 {
+			s.Description += " They need the labels of the domain where most pods of the group fit."
 		}
-	}
-	return found, nil
+		return s, err
+	})
 }
 
 // countToAdd returns how many nodes like a model make the group fit, and one of them, or 0 if that

@@ -29,7 +29,7 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 	for attempt := 0; len(nodes) > 0 && attempt < maxAttempts && len(found) < maxOfType; attempt++ {
 		n := nodes[0]
 		alike := func(other *refusedNode) bool { return other.short.equal(n.short) && other.pool == n.pool }
-		pods := e.toFree(n)
+		pods := n.toFree()
 		if pods == nil {
 			nodes = nodes[1:]
 			continue
@@ -44,12 +44,12 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 		}
 		all := len(nodes)
 		nodes = slices.DeleteFunc(nodes, alike)
-		s := suggested(v1alpha1.SuggestionFree, describeFree(n, all-len(nodes), pods), n.name(), all-len(nodes))
-		s.Pool, s.change.Removed = poolName(n.pool), pods
+		count := all - len(nodes)
+		s := suggested(v1alpha1.SuggestionFree, describeFree(n, count, pods), n.pool, n.name(), count, Change{Removed: pods})
 		for _, pod := range pods {
 			s.Pods = append(s.Pods, referenceTo(pod))
 		}
-		found = append(found, s)
+		found = append(found, *s)
 	}
 	return found, nil
 }
@@ -92,19 +92,11 @@ func inParentheses(pool string) string {
 	return " (pool " + pool + ")"
 }
 
-// poolName returns the pool for the field of a suggestion.
-func poolName(pool string) string {
-	if pool == nodepool.None {
-		return ""
-	}
-	return pool
-}
-
 // toFree returns pods whose end frees what the node lacks, in ascending order of priority. It is nil
 // if that takes pods that must run.
-func (e *explainer) toFree(n *refusedNode) []*corev1.Pod {
+func (n *refusedNode) toFree() []*corev1.Pod {
 	left := slices.Clone(n.short)
-	pods := slices.DeleteFunc(e.podsOn(n.name()), mustRun)
+	pods := slices.DeleteFunc(n.pods(), mustRun)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -143,23 +135,17 @@ func mustRun(pod *corev1.Pod) bool {
 }
 
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
-func (e *explainer) uncordon(ctx context.Context) (found []suggestion, err error) {
+func (e *explainer) uncordon(ctx context.Context) ([]suggestion, error) {
 	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration), func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
-	for _, n := range cordoned[:min(len(cordoned), maxAttempts)] {
+	return tryEach(cordoned, maxAttempts, 1, func(n *refusedNode) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Unschedulable = false
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
-		if err != nil {
+		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
 			return nil, err
 		}
-		if fits {
-			s := suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.name(), 1)
-			s.Pool, s.change.Node = poolName(n.pool), changed
-			return []suggestion{s}, nil
-		}
-	}
-	return nil, nil
+		return suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.pool, n.name(), 1, Change{Node: changed}), nil
+	})
 }
 
 // untolerated returns the taints of a node that keep the pod away.
@@ -207,48 +193,37 @@ func (e *explainer) tainted() []*taintedNodes {
 }
 
 // removeTaints tries nodes that only taints keep from the pod.
-func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err error) {
-	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxAttempts && len(found) < maxOfType; i++ {
-		n := nodes[i]
+func (e *explainer) removeTaints(ctx context.Context) ([]suggestion, error) {
+	return tryEach(e.tainted(), maxAttempts, maxOfType, func(n *taintedNodes) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })
-		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
-		if err != nil {
-			return found, err
+		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
+			return nil, err
 		}
-		if fits {
-			description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
-			s := suggested(v1alpha1.SuggestionRemoveTaint, description, n.name(), n.nodes)
-			s.Pool, s.change.Node = poolName(n.pool), changed
-			found = append(found, s)
-		}
-	}
-	return found, nil
+		description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
+		return suggested(v1alpha1.SuggestionRemoveTaint, description, n.pool, n.name(), n.nodes, Change{Node: changed}), nil
+	})
 }
 
 // addNodes tries another node of each pool.
-func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error) {
+func (e *explainer) addNodes(ctx context.Context) ([]suggestion, error) {
 	if len(e.everywhere) > 0 {
 		return nil, nil
 	}
 	models := e.models(func(*corev1.Node) bool { return true })
-	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
-		added, err := e.addNode(ctx, models[i])
-		if err != nil {
-			return found, err
+	return tryEach(models, maxPools, maxOfType, func(m *model) (*suggestion, error) {
+		added, err := e.addNode(ctx, m)
+		if err != nil || added == nil {
+			return nil, err
 		}
-		if added != nil {
-			found = append(found, models[i].suggestion(1, added))
-		}
-	}
-	return found, nil
+		return m.suggestion(1, added), nil
+	})
 }
 
 // suggestion returns the suggestion to add nodes, of which one is given.
-func (m *model) suggestion(count int, added *corev1.Node) suggestion {
-	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), "", 0)
-	s.Pool, s.Count, s.change.Node = poolName(m.pool), int32(count), added
+func (m *model) suggestion(count int, added *corev1.Node) *suggestion {
+	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), m.pool, "", 0, Change{Node: added})
+	s.Count = int32(count)
 	if m.pool == nodepool.None {
 		s.Node = m.Node().Name // the description names it
 	}
@@ -257,7 +232,7 @@ func (m *model) suggestion(count int, added *corev1.Node) suggestion {
 
 // addNode returns a node like another one, if the pod fits on it beside the pods that stay
 // with such a node.
-func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node, err error) {
+func (e *explainer) addNode(ctx context.Context, like *model) (added *corev1.Node, err error) {
 	node, remove, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {
 		remove()

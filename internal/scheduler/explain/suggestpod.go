@@ -24,18 +24,16 @@ func (e *explainer) createClaims(context.Context) (found []suggestion, err error
 			continue
 		}
 		seen[claim] = true
-		s := suggested(v1alpha1.SuggestionCreateClaim, fmt.Sprintf("Create %s.", claim), "", 0)
+		s := suggested(v1alpha1.SuggestionCreateClaim, fmt.Sprintf("Create %s.", claim), "", "", 0, Change{})
 		s.Verified = false
-		found = append(found, s)
+		found = append(found, *s)
 	}
 	return found, nil
 }
 
 // tolerate tries nodes that only taints keep from the pod.
-func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {
-	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxAttempts && len(found) < maxOfType; i++ {
-		n := nodes[i]
+func (e *explainer) tolerate(ctx context.Context) ([]suggestion, error) {
+	return tryEach(e.tainted(), maxAttempts, maxOfType, func(n *taintedNodes) (*suggestion, error) {
 		pod := e.pod.DeepCopy()
 		for _, taint := range n.taints {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
@@ -43,17 +41,12 @@ func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error
 			})
 		}
 		fit, err := e.fork.FirstFit(ctx, e.instance, pod, n.name())
-		if err != nil {
-			return found, err
+		if err != nil || fit == "" {
+			return nil, err
 		}
-		if fit != "" {
-			description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
-			s := suggested(v1alpha1.SuggestionTolerate, description, fit, n.nodes)
-			s.Pool, s.change.Pod = poolName(n.pool), pod
-			found = append(found, s)
-		}
-	}
-	return found, nil
+		description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
+		return suggested(v1alpha1.SuggestionTolerate, description, n.pool, fit, n.nodes, Change{Pod: pod}), nil
+	})
 }
 
 func count(nodes int) string {
@@ -119,7 +112,7 @@ func (e *explainer) relaxSpread(ctx context.Context) ([]suggestion, error) {
 }
 
 // relax tries a pod that demands less on the nodes that only this plugin refuses.
-func (e *explainer) relax(ctx context.Context, kind v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
+func (e *explainer) relax(ctx context.Context, of v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
 	nodes := e.only(plugin)
 	if len(nodes) == 0 {
 		return nil, nil
@@ -128,7 +121,5 @@ func (e *explainer) relax(ctx context.Context, kind v1alpha1.SuggestionType, pod
 	if err != nil || fit == "" {
 		return nil, err
 	}
-	s := suggested(kind, description, fit, len(nodes))
-	s.change.Pod = pod
-	return []suggestion{s}, nil
+	return []suggestion{*suggested(of, description, "", fit, len(nodes), Change{Pod: pod})}, nil
 }

@@ -54,9 +54,8 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 			return nil, err
 		}
 		if fit != "" {
-			s := suggested(v1alpha1.SuggestionReduceRequests, fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"), ofPool(n.pool)), fit, 1)
-			s.Pool, s.change.Pod = poolName(n.pool), pod
-			return []suggestion{s}, nil
+			description := fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"), ofPool(n.pool))
+			return []suggestion{*suggested(v1alpha1.SuggestionReduceRequests, description, n.pool, fit, 1, Change{Pod: pod})}, nil
 		}
 	}
 	return nil, nil

@@ -275,11 +275,11 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 	all, some := e.mayFitOnEmptied()
 	defer e.fork.SuspendNominations()()
 	began := time.Now()
-	for _, name := range some {
+	for _, n := range some {
 		if time.Since(began) > e.patience {
 			break
 		}
-		if fits, err := e.fitsWithout(ctx, name, e.podsOn(name)); err != nil || fits {
+		if fits, err := e.fitsWithout(ctx, n.name(), n.pods()); err != nil || fits {
 			return fits, err
 		}
 	}
@@ -298,7 +298,7 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 // mayFitOnEmptied returns the nodes on which the pod might fit if they had no pods, and some of
 // them, of each group. InterPodAffinity reports required affinity as unresolvable. A pod that
 // matches its own affinity can still be placed if no other pod matches.
-func (e *explainer) mayFitOnEmptied() (all, some []string) {
+func (e *explainer) mayFitOnEmptied() (all []string, some []*refusedNode) {
 	if slices.ContainsFunc(e.everywhere, isUnresolvable) {
 		return nil, nil
 	}
@@ -312,7 +312,7 @@ func (e *explainer) mayFitOnEmptied() (all, some []string) {
 		// Nodes of one row are likely to answer alike.
 		if seen[n.key] < maxEmptied/4 && len(some) < maxEmptied {
 			seen[n.key]++
-			some = append(some, n.name())
+			some = append(some, n)
 		}
 	}
 	return all, some
