@@ -23,7 +23,7 @@ func (c *Cache) Dump() *Dump {
 	facts, assumed := c.copyFacts()
 	dump := &Dump{Nodes: make(map[string]*schedframework.NodeInfo, len(facts)), AssumedPods: assumed}
 	for name, f := range facts {
-		dump.Nodes[name] = f.nodeInfo()
+		dump.Nodes[name] = newNodeInfo(f.obj, f.pods)
 	}
 	return dump
 }

@@ -308,3 +308,8 @@ func diffNodeInfos(want, got fwk.NodeInfo) string {
 	}
 	return cmp.Diff(w, g)
 }
+
+// String returns the name of the kind, for differences between logs.
+func (k ChangeKind) String() string {
+	return [...]string{PodAdded: "PodAdded", PodRemoved: "PodRemoved", NodeObject: "NodeObject", NodeAdded: "NodeAdded", NodeRemoved: "NodeRemoved"}[k]
+}

@@ -105,13 +105,8 @@ func (c *Cache) factsLocked(n *node) nodeFacts {
 	return nodeFacts{obj: n.obj, pods: slices.Clone(n.pods)}
 }
 
-// nodeInfo computes the NodeInfo. It needs no lock, since all PodInfos in the cache have computed
-// their resources.
-func (f nodeFacts) nodeInfo() *schedframework.NodeInfo {
-	return newNodeInfo(f.obj, f.pods)
-}
-
-// newNodeInfo returns the NodeInfo of a node, without its images.
+// newNodeInfo returns the NodeInfo of a node, without its images. It needs no lock, since all
+// PodInfos in the cache have computed their resources.
 func newNodeInfo(obj *corev1.Node, pods []*schedframework.PodInfo) *schedframework.NodeInfo {
 	info := schedframework.NewNodeInfo()
 	info.Pods = make([]fwk.PodInfo, 0, len(pods))

@@ -54,11 +54,10 @@ func requirementsOf(pod *corev1.Pod) []requirement {
 
 // requiredTerms returns the terms of the required node affinity of a pod.
 func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
-	affinity := nodeAffinityOf(pod)
-	if affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
+	if required := podfields.RequiredNodeSelector(pod); required != nil {
+		return required.NodeSelectorTerms
 	}
-	return affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return nil
 }
 
 // How a node compares with a requirement.

@@ -30,6 +30,23 @@ type podGroup struct {
 	fit  *v1alpha1.PodGroupFit
 }
 
+// GroupOf returns the group with a key, with those pods of a scheduler name that are ready to be
+// placed. It returns nil if the group has no object, or if its pods are scheduled one by one.
+func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, pods []*corev1.Pod, ready func(*corev1.Pod) bool) *fork.Group {
+	group, nodes, known := groups.Get(key)
+	if !known || group.OneByOne {
+		return nil
+	}
+	needed, _ := groups.Needed(key)
+	g := &fork.Group{Group: group, On: nodes, Needed: needed}
+	for _, pod := range pods {
+		if podgroup.KeyOf(pod) == key && pod.Spec.SchedulerName == schedulerName && ready(pod) {
+			g.Pods = append(g.Pods, pod)
+		}
+	}
+	return g
+}
+
 // lacksRoom reports whether too few pods of the group fit together.
 func (p *podGroup) lacksRoom() bool {
 	return p != nil && p.fit.Fit < p.fit.Needed && p.Problem == "" && !p.fit.Incomplete && p.fit.Ready >= p.fit.Needed

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"

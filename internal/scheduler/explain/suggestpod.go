@@ -59,22 +59,15 @@ func count(nodes int) string {
 // relaxNodeAffinity tries the pod without its demands on labels of nodes.
 func (e *explainer) relaxNodeAffinity(ctx context.Context) ([]suggestion, error) {
 	pod := e.pod.DeepCopy()
-	affinity := nodeAffinityOf(pod)
-	if isForOneNode(pod) != "" || len(pod.Spec.NodeSelector) == 0 && (affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil) {
+	required := podfields.RequiredNodeSelector(pod)
+	if isForOneNode(pod) != "" || len(pod.Spec.NodeSelector) == 0 && required == nil {
 		return nil, nil
 	}
 	pod.Spec.NodeSelector = nil
-	if affinity != nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	if required != nil {
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	}
 	return e.relax(ctx, v1alpha1.SuggestionRelaxNodeAffinity, pod, "Relax the node selector or the required node affinity of the pod.", names.NodeAffinity)
-}
-
-func nodeAffinityOf(pod *corev1.Pod) *corev1.NodeAffinity {
-	if pod.Spec.Affinity == nil {
-		return nil
-	}
-	return pod.Spec.Affinity.NodeAffinity
 }
 
 // relaxPodAffinity tries the pod without its demands on other pods.

@@ -42,7 +42,8 @@ func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *cl
 	return &classTable{
 		budget: budget{max: maxBytes}, nodes: nodes,
 		instances: map[string]*instance{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
-		residents: newResidents(), lookups: newLookups(instruments), instruments: instruments,
+		residents: newResidents(), instruments: instruments,
+		lookups: lookups{hits: instruments.hits, news: instruments.news, returns: instruments.returns},
 	}
 }
 
@@ -144,11 +145,6 @@ func (t *classTable) account(c *class) {
 		t.drop(victim)
 		t.instruments.evictions.Inc()
 	}
-	t.report()
-}
-
-// report updates the metrics of what is held.
-func (t *classTable) report() {
 	t.instruments.memory.Set(float64(t.bytes))
 	t.instruments.classes.Set(float64(t.residents.len()))
 }

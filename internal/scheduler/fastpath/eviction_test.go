@@ -157,7 +157,8 @@ func TestThrashingIsLoggedOnceInAWhile(t *testing.T) {
 }
 
 func TestThrashingNeedsManyReturns(t *testing.T) {
-	l := newLookups(discarded())
+	to := discarded()
+	l := lookups{hits: to.hits, news: to.news, returns: to.returns}
 	now := time.Now()
 	turn := func(hits, returns int) bool {
 		for range hits {

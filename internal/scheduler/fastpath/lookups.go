@@ -27,10 +27,6 @@ const (
 	warnInterval = 10 * time.Minute
 )
 
-func newLookups(to *instruments) lookups {
-	return lookups{hits: to.hits, news: to.news, returns: to.returns}
-}
-
 // hit counts a lookup that has found a class.
 func (l *lookups) hit() {
 	l.all++

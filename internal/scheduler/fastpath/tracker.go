@@ -90,7 +90,7 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 	c.dropTrackers(&r.classes.budget)
 	plan := r.plan
 	if plan.hasSpread {
-		constraints, err := plan.topology.SpreadConstraints(c.like.Pod)
+		constraints, err := plan.topology.Sources.SpreadConstraints(plan.topology.SpreadArgs, c.like.Pod)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 		}
 	}
 	if plan.hasAffinity {
-		made, err := plan.topology.Affinity(c.like.Pod)
+		made, err := plan.topology.Sources.Affinity(plan.topology.AffinityArgs, c.like.Pod)
 		if err != nil {
 			return err
 		}

@@ -100,12 +100,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return Devices
 	}
 	u.allowed, u.nominated = allowed, len(d.nominated) > 0
-	u.filters = hasOther(p.filters, skipped)
+	u.filters = !skipped.HasAll(p.filters...)
 	if u.filters && p.stores != nil && !u.nominated && len(pod.Spec.ResourceClaims) == 0 {
 		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
 			u.claims = claims
 		}
-		u.others = hasOther(p.otherFilters, skipped)
+		u.others = !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
 	if u.filters || u.scores || !allowed.AllNodes() {

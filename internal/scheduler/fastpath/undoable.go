@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// undoableState is a CycleState whose writes can be undone. Like any CycleState, it may be used by plugins
-// from several goroutines; undo must not run at the same time.
+// undoableState is a CycleState whose writes can be undone. Like any CycleState, it may be used by
+// plugins from several goroutines; undo must not run at the same time.
 type undoableState struct {
 	fwk.CycleState
 	skippedFilters, skippedScores sets.Set[string]
@@ -49,11 +49,7 @@ func (u *undoableState) remember(key fwk.StateKey) {
 	if _, ok := u.before[key]; ok {
 		return
 	}
-	value, err := u.Read(key)
-	if err != nil {
-		value = nil
-	}
-	u.before[key] = value
+	u.before[key], _ = u.Read(key) // nil if it fails
 }
 
 // undo restores the state.

@@ -101,11 +101,12 @@ func SameRequests(a, b *corev1.Pod) bool {
 // taints of nodes go.
 func SameNodes(a, b *corev1.Pod) bool {
 	return a.Spec.NodeName == b.Spec.NodeName && maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
-		reflect.DeepEqual(requiredOfNodes(a), requiredOfNodes(b)) &&
+		reflect.DeepEqual(RequiredNodeSelector(a), RequiredNodeSelector(b)) &&
 		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, func(x, y corev1.Toleration) bool { return x.MatchToleration(&y) })
 }
 
-func requiredOfNodes(pod *corev1.Pod) *corev1.NodeSelector {
+// RequiredNodeSelector returns the required node affinity of a pod, or nil if there is none.
+func RequiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return nil
 	}

@@ -52,9 +52,8 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 	if err != nil {
 		return nil, err
 	}
-	removed, errs := r.Nodes.removed(snapshot)
-	templates, more := r.Nodes.templates(snapshot)
-	if errs = append(errs, more...); len(errs) > 0 {
+	removed, templates, errs := r.Nodes.resolve(snapshot)
+	if len(errs) > 0 {
 		return nil, &InvalidError{errs}
 	}
 	if err := r.Nodes.apply(k, templates, removed); err != nil {

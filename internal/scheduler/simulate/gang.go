@@ -51,7 +51,8 @@ func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *fork.G
 		return nil, err
 	}
 	attempt, members := s.fork.NewAttempt(g, instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
-		return s.decideMember(ctx, instance, pod)
+		s.source.Seed(s.seed, hashOf(pod))
+		return s.decider.DecideMember(ctx, instance, pod)
 	})
 	attempt.IntN = rand.New(s.source).IntN
 	d := &GangDecision{attempt: attempt, members: members}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
-	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
@@ -56,12 +55,6 @@ func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.
 	}
 	s.source.Seed(s.seed, hashOf(pod))
 	return s.decider.Decide(ctx, instance, pod)
-}
-
-// decideMember decides a pod of a gang like Decide, with all reasons.
-func (s *Sequence) decideMember(ctx context.Context, instance *profile.Instance, pod *corev1.Pod) (fork.Decision, error) {
-	s.source.Seed(s.seed, hashOf(pod))
-	return s.decider.DecideMember(ctx, instance, pod)
 }
 
 // Place decides a pod like Decide, and assumes it on its node.

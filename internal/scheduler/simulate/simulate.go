@@ -82,9 +82,7 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if err != nil {
 		return nil, nil, err
 	}
-	removed, errs := r.Nodes.removed(snapshot)
-	templates, more := r.Nodes.templates(snapshot)
-	errs = append(errs, more...)
+	removed, templates, errs := r.Nodes.resolve(snapshot)
 	if name := r.Pods.SchedulerName; name != "" && r.Changes[name] == nil {
 		errs = append(errs, checkSchedulerName(specPath.Child("schedulerName"), k, name)...)
 	}

@@ -179,12 +179,8 @@ func (a *affinity) tooMany() bool { return len(a.axes) > maxAxes }
 // axisOf returns the axis of the topology key of a term, or nil if the term has no effect because
 // no node has the key.
 func (a *affinity) axisOf(key string) *axis {
-	for _, x := range a.axes {
-		if x.key == key {
-			return x
-		}
-	}
-	if !a.sources.snapshot.HasLabel(key) {
+	known := slices.ContainsFunc(a.axes, func(x *axis) bool { return x.key == key })
+	if !known && !a.sources.snapshot.HasLabel(key) {
 		a.ignored = true
 		return nil
 	}

@@ -113,12 +113,6 @@ func (m *Mentions) recount(signatures *cache.Signatures) {
 	m.forgotten++
 }
 
-func (m *Mentions) addSelector(selector labels.Selector) {
-	for key := range selectorKeys(selector) {
-		m.add(key)
-	}
-}
-
 // selectorKeys returns the keys that a selector reads, some of them more than once.
 func selectorKeys(selector labels.Selector) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -258,7 +252,9 @@ func (c *SpreadConstraints) Mention(m *Mentions) {
 	}
 	for _, rules := range [...][]rule{c.hard, c.soft} {
 		for i := range rules {
-			m.addSelector(rules[i].selector)
+			for key := range selectorKeys(rules[i].selector) {
+				m.add(key)
+			}
 		}
 	}
 }
