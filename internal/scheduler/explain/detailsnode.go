@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // requirement is what a pod demands of the labels or the name of a node.

@@ -12,6 +12,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // namesNodes reports whether every term of a pod's required node affinity names nodes, as in

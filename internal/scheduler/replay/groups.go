@@ -8,6 +8,7 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )

@@ -27,8 +27,8 @@ func TestTheFirstPodsAreThoseOfASortedList(t *testing.T) {
 		n := random.IntN(70)
 
 		sorted := slices.SortedFunc(slices.Values(pods), byTurn)
-		first, rest := first(slices.Clone(pods), n, byTurn)
-		if limit := min(n, len(pods)); !slices.Equal(first, sorted[:limit]) || !slices.Equal(slices.SortedFunc(slices.Values(rest), byTurn), sorted[limit:]) {
+		chosen, rest := first(slices.Clone(pods), n, byTurn)
+		if limit := min(n, len(pods)); !slices.Equal(chosen, sorted[:limit]) || !slices.Equal(slices.SortedFunc(slices.Values(rest), byTurn), sorted[limit:]) {
 			t.Errorf("seed %d: the first %d of %d differ", seed, n, len(pods))
 		}
 		all := slices.SortedFunc(slices.Values(bound), byScheduling)
