@@ -29,8 +29,11 @@ func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 }
 
 func (c *Cache) setNode(obj *corev1.Node) {
+	var known *corev1.Node
 	c.mu.RLock()
-	known := c.nodeObjectLocked(obj.Name)
+	if n, ok := c.nodes[obj.Name]; ok {
+		known = n.obj
+	}
 	c.mu.RUnlock()
 	// Compare without the lock, since a node may list a hundred images.
 	c.storeNode(obj, known, known != nil && podfields.SameNode(known, obj))
@@ -66,13 +69,6 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 		c.changes++
 	}
 	c.feed.record(delta{kind: kind, node: n})
-}
-
-func (c *Cache) nodeObjectLocked(name string) *corev1.Node {
-	if n, ok := c.nodes[name]; ok {
-		return n.obj
-	}
-	return nil
 }
 
 // RemoveNode removes a node. If pods are still on it, whose deletions come from another watch and

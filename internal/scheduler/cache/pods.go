@@ -193,7 +193,7 @@ func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo, pod
 	return &copied, like
 }
 
-// newPodInfo parses a pod, unless a pod of its kind is known. It leaves out terms that cannot be
+// newPodInfo parses a pod, unless a pod of its template is known. It leaves out terms that cannot be
 // parsed, as kube-scheduler does: older API servers admitted terms that are invalid today.
 func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
 	if info := c.podInfos.find(pod); info != nil {

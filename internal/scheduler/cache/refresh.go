@@ -26,13 +26,13 @@ func (s *Snapshot) beginRefresh() {
 	s.renumberSignatures()
 }
 
-func (s *Snapshot) logged(slot Slot, kind ChangeKind, class ClassID) {
+func (s *Snapshot) logChange(slot Slot, kind ChangeKind, class ClassID) {
 	s.log.add(Change{Slot: slot, Kind: kind, Pod: class}, len(s.infos))
-	s.touched(slot)
+	s.bumpVersion(slot)
 }
 
-// touched gives a slot another version.
-func (s *Snapshot) touched(slot Slot) {
+// bumpVersion gives a slot another version.
+func (s *Snapshot) bumpVersion(slot Slot) {
 	s.version++
 	s.versions[slot] = s.version
 }
@@ -60,7 +60,7 @@ func (s *Snapshot) addNode(n *node) Slot {
 	s.orderChanged()
 	s.relabel(slot, n.obj)
 	s.countPods(slot)
-	s.logged(slot, NodeAdded, 0)
+	s.logChange(slot, NodeAdded, 0)
 	return slot
 }
 
@@ -76,7 +76,7 @@ func (s *Snapshot) removeNode(slot Slot) {
 	s.infos[slot] = nil
 	delete(s.slots, info.Node().Name)
 	s.free = append(s.free, slot)
-	s.logged(slot, NodeRemoved, 0)
+	s.logChange(slot, NodeRemoved, 0)
 }
 
 // rebuildNode computes the NodeInfo of a node again, in place.
@@ -90,7 +90,7 @@ func (s *Snapshot) rebuildNode(n *node) {
 	s.countPods(slot)
 	s.reorder(slot, n)
 	s.relabel(slot, n.obj)
-	s.logged(slot, NodeObject, 0)
+	s.logChange(slot, NodeObject, 0)
 }
 
 // apply applies one change. After an error the node must be rebuilt.
@@ -108,10 +108,10 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 			return fmt.Errorf("pod %v is not on it", klog.KObj(d.info.Pod))
 		}
 		s.resignPod(slot, i, d.info)
-		s.touched(slot)
+		s.bumpVersion(slot)
 	case nodeChanged:
 		s.setNode(d.node)
-		s.logged(slot, NodeObject, 0)
+		s.logChange(slot, NodeObject, 0)
 	case nodeRefreshed:
 		// As the log has no entry, NodeInfo.Generation must not change either.
 		generation := info.Generation
@@ -127,7 +127,7 @@ func (s *Snapshot) placePod(slot Slot, pod *schedframework.PodInfo, class ClassI
 	s.countPod(pod.Pod, 1)
 	s.signPod(slot, pod, class)
 	s.sortByPods(slot)
-	s.logged(slot, PodAdded, class)
+	s.logChange(slot, PodAdded, class)
 }
 
 // takePod removes a pod from the node in a slot. The last pod of the node takes its place.
@@ -141,7 +141,7 @@ func (s *Snapshot) takePod(logger klog.Logger, slot Slot, pod *corev1.Pod, class
 	restorePorts(info, pod)
 	s.countPod(pod, -1)
 	s.sortByPods(slot)
-	s.logged(slot, PodRemoved, class)
+	s.logChange(slot, PodRemoved, class)
 	return nil
 }
 

@@ -307,7 +307,7 @@ func (s *Signature) isOf(info fwk.PodInfo) bool {
 func (s *Signature) sharesTerms(pod fwk.PodInfo) bool {
 	terms := s.Terms
 	if terms == nil {
-		return !hasTerms(pod)
+		return !HasTerms(pod)
 	}
 	return shared(terms.RequiredAffinityTerms, pod.GetRequiredAffinityTerms()) &&
 		shared(terms.RequiredAntiAffinityTerms, pod.GetRequiredAntiAffinityTerms()) &&
@@ -319,7 +319,7 @@ func shared[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &
 
 // termsOf returns the terms of a pod, nil if there are none.
 func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
-	if !hasTerms(pod) {
+	if !HasTerms(pod) {
 		return nil
 	}
 	return &schedframework.PodInfo{
@@ -328,7 +328,8 @@ func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
 	}
 }
 
-func hasTerms(pod fwk.PodInfo) bool {
+// HasTerms reports whether a pod has terms of pod affinity or anti-affinity.
+func HasTerms(pod fwk.PodInfo) bool {
 	return len(pod.GetRequiredAffinityTerms())+len(pod.GetRequiredAntiAffinityTerms())+
 		len(pod.GetPreferredAffinityTerms())+len(pod.GetPreferredAntiAffinityTerms()) > 0
 }

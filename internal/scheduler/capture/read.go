@@ -198,7 +198,10 @@ func (r *reader) add(record *Record, found any) error {
 	case record.Pod != nil:
 		return r.addPod(record.Pod)
 	case record.SchedulerPluginsPodGroup != nil:
-		return r.addPodGroup(record.SchedulerPluginsPodGroup)
+		if record.SchedulerPluginsPodGroup.Name == "" {
+			return errNoName
+		}
+		out.PodGroups = append(out.PodGroups, record.SchedulerPluginsPodGroup)
 	case record.Nomination != nil:
 		out.Nominations = append(out.Nominations, *record.Nomination)
 	case record.Decision != nil:
@@ -215,14 +218,6 @@ func (r *reader) add(record *Record, found any) error {
 		}
 		out.Objects = append(out.Objects, object)
 	}
-	return nil
-}
-
-func (r *reader) addPodGroup(group *podgroup.Object) error {
-	if group.Name == "" {
-		return errNoName
-	}
-	r.out.PodGroups = append(r.out.PodGroups, group)
 	return nil
 }
 

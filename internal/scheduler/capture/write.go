@@ -114,10 +114,11 @@ func (w *writer) input(ctx context.Context, in *Input) {
 	}
 	w.write(ctx, Record{Header: &header})
 	for i := range in.Profiles {
-		w.write(ctx, Record{Profile: trimProfile(&in.Profiles[i])})
+		w.write(ctx, Record{Profile: &v1alpha1.SchedulerProfile{ObjectMeta: unlabelled(&in.Profiles[i].ObjectMeta), Spec: in.Profiles[i].Spec}})
 	}
 	for i := range in.Policies {
-		w.write(ctx, Record{Policy: trimPolicy(&in.Policies[i])})
+		// It has extenders, but no passwords: these are in Secrets.
+		w.write(ctx, Record{Policy: &v1alpha1.SchedulingPolicy{ObjectMeta: unlabelled(&in.Policies[i].ObjectMeta), Spec: in.Policies[i].Spec}})
 	}
 	for _, node := range in.Nodes {
 		w.write(ctx, Record{Node: podfields.KeepNode(node)})

@@ -185,7 +185,9 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 			freeing = freeing || s.Type == v1alpha1.SuggestionFree
 		}
 	}
-	return e.decideVerdict(ctx, in, freeing)
+	var err error
+	x.Verdict, x.Message, err = e.verdict(ctx, in, freeing)
+	return err
 }
 
 // findRefusals runs all filters on all nodes.

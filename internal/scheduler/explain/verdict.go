@@ -107,46 +107,43 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
-// decideVerdict sets the verdict about a pod that was decided. freeing means that it fits if pods
-// leave some node, which was tried.
-func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool) error {
-	x := e.PodExplanation
+// verdict returns the verdict about a pod that was decided, with the message. freeing means that it
+// fits if pods leave some node, which was tried.
+func (e *explainer) verdict(ctx context.Context, in Pending, freeing bool) (verdict v1alpha1.Verdict, message string, err error) {
 	switch {
-	case x.Nodes == 0:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, "There are no nodes."
-		return nil
-	case x.Feasible > 0 && e.podGroup.lacksRoom():
-		x.Verdict, x.Message = v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup()
-		return nil
-	case x.Feasible > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForTurn, fmt.Sprintf("The pod fits on %d of %d nodes now.", x.Feasible, x.Nodes)
-		if in.Wait != nil && in.Wait.Group != nil && in.Wait.Group.Needed > 1 {
-			x.Message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
-				x.Feasible, x.Nodes, in.Wait.Group.Needed, in.Wait.Group.Key)
-		}
-		if e.extenders > 0 {
-			x.Message += " The extenders of the profile were not asked."
-		}
-		return nil
-	case len(x.Pending.Victims) > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, messageOfVictims(x.Pending.Victims)
-		return nil
-	}
-	if !freeing {
-		var err error
+	case e.Nodes == 0:
+		return v1alpha1.VerdictNeverFits, "There are no nodes.", nil
+	case e.Feasible > 0 && e.podGroup.lacksRoom():
+		return v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup(), nil
+	case e.Feasible > 0:
+		return v1alpha1.VerdictWaitingForTurn, e.messageOfTurn(in.Wait), nil
+	case len(e.Pending.Victims) > 0:
+		return v1alpha1.VerdictWaitingForVictims, messageOfVictims(e.Pending.Victims), nil
+	case !freeing:
 		if freeing, err = e.fitsOnEmptied(ctx); err != nil {
-			return err
+			return "", "", err
 		}
 	}
 	switch {
 	case freeing:
-		x.Verdict, x.Message = v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed()
+		return v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed(), nil
 	case len(e.everywhere) > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere())
-	default:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, e.messageOfNever()
+		return v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere()), nil
 	}
-	return nil
+	return v1alpha1.VerdictNeverFits, e.messageOfNever(), nil
+}
+
+// messageOfTurn is for a pod that fits now.
+func (e *explainer) messageOfTurn(wait *queue.Wait) string {
+	message := fmt.Sprintf("The pod fits on %d of %d nodes now.", e.Feasible, e.Nodes)
+	if wait != nil && wait.Group != nil && wait.Group.Needed > 1 {
+		message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
+			e.Feasible, e.Nodes, wait.Group.Needed, wait.Group.Key)
+	}
+	if e.extenders > 0 {
+		message += " The extenders of the profile were not asked."
+	}
+	return message
 }
 
 // messageOfGroup describes how many pods of the group fit together.

@@ -291,7 +291,7 @@ func newPoints(plugins *framework.Plugins) (map[string]*pointsOf, bool) {
 	return points, len(plugins.Score) > 0 // without Score plugins, the first node that fits is taken
 }
 
-// usual reports whether a plugin runs at all extension points that the entry in kindOf relies on.
+// usual reports whether a plugin runs at all extension points that its kind relies on.
 // In a profile that enables only some of them, the plugin may fail because its own state is
 // missing. PreScore without Score is usual: a profile that disables all Score plugins but a few, as
 // for bin packing, leaves PreScore on, and nothing uses its state.

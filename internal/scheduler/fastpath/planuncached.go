@@ -4,13 +4,10 @@
 package fastpath
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -77,9 +74,4 @@ func (p *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 		return Devices
 	}
 	return Volumes
-}
-
-// devicesSkip reports whether DynamicResources still has nothing to do for a pod.
-func (p *uncachedPlan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
-	return p.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

@@ -66,11 +66,6 @@ func (a *Answers) toPreFilter(plugin string, ask func() (*fwk.PreFilterResult, *
 	return known.result, known.status
 }
 
-// toFilter is toPreFilter for a node.
-func (a *Answers) toFilter(plugin string, node fwk.NodeInfo, ask func() *fwk.Status) *fwk.Status {
-	return remembered(a, a.filter, filterQuestion{plugin, node}, ask)
-}
-
 // remembered returns the answer to a question. The first call gets it from ask.
 func remembered[Q comparable, A any](a *Answers, answers map[Q]A, question Q, ask func() A) A {
 	a.mu.Lock()
