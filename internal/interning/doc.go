@@ -6,7 +6,7 @@
 // [NewTransform] returns the transform function for the informers:
 //
 //	object from the API server
-//	      |  strip      managed fields, except those of profiles and policies
+//	      |  strip      managed fields, except in profiles and policies
 //	      |  trim       bound pods: fields that only kubelets read (podfields.Drop)
 //	      |  intern     bound pods and nodes: equal parts are kept once (interner.go)
 //	      v

@@ -15,7 +15,7 @@ type memo[T any] struct {
 	bytes int
 }
 
-// limits are those of one generation of a memo: the number of values, and the length of their keys.
+// limits bound one generation of a memo: the number of values, and the length of their keys.
 // A value takes about as much memory as its key.
 type limits struct{ values, bytes int }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
-	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -58,22 +57,15 @@ func (a *Answers) pending(pod *corev1.Pod) (explain.Pending, error) {
 	return in, err
 }
 
-// groupOf returns the group that a pod is placed with, or nil if its pods are scheduled one by one,
-// or if it has no object.
+// groupOf returns the group that a pod is placed with: see explain.GroupOf.
 func (a *Answers) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*fork.Group, error) {
-	group, nodes, known := a.Groups.Get(wait.Key)
-	if !known || group.OneByOne {
-		return nil, nil
-	}
 	pods, err := a.Pods.Pods(pod.Namespace).List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
-	g := &fork.Group{Group: group, On: nodes, Needed: wait.Needed}
-	for _, member := range pods {
-		if podgroup.KeyOf(member) == wait.Key && member.Spec.SchedulerName == pod.Spec.SchedulerName && a.Queue.Ready(member.UID) {
-			g.Pods = append(g.Pods, member)
-		}
+	g := explain.GroupOf(a.Groups, wait.Key, pod.Spec.SchedulerName, pods, func(p *corev1.Pod) bool { return a.Queue.Ready(p.UID) })
+	if g != nil {
+		g.Needed = wait.Needed
 	}
 	return g, nil
 }

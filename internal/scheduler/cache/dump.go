@@ -17,13 +17,13 @@ type Dump struct {
 	AssumedPods sets.Set[types.UID]
 }
 
-// Dump returns a copy of the content of the cache. Its cost is that of all nodes and pods; the
-// cache is locked while their pointers are copied, not while NodeInfos are computed.
+// Dump returns a copy of the content of the cache. It costs all nodes and pods; the cache is locked
+// while their pointers are copied, not while NodeInfos are computed.
 func (c *Cache) Dump() *Dump {
 	facts, assumed := c.copyFacts()
 	dump := &Dump{Nodes: make(map[string]*schedframework.NodeInfo, len(facts)), AssumedPods: assumed}
 	for name, f := range facts {
-		dump.Nodes[name] = f.nodeInfo()
+		dump.Nodes[name] = newNodeInfo(f.obj, f.pods)
 	}
 	return dump
 }

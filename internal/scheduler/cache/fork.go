@@ -51,7 +51,7 @@ type forkedNode struct {
 	nodeFacts
 	name    string
 	changes uint64
-	// zone and place are those of the original. zone is nil for a placeholder.
+	// zone and place are copies from the original. zone is nil for a placeholder.
 	zone  *zone
 	place uint64
 	// assumed are the positions in pods of those that are assumed.
@@ -101,7 +101,7 @@ func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, nex
 	return nodes, c.order.next, c.changes
 }
 
-// adopt fills an empty cache that nobody else uses yet.
+// adopt fills an empty cache that is not in use yet.
 func (c *Cache) adopt(nodes []*forkedNode, next uint64) {
 	c.order.next = next
 	pods := 0

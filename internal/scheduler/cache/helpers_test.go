@@ -198,7 +198,7 @@ func (f *fixture) expectLog(want ...string) {
 }
 
 // expectPods compares, by identity, the pods of a node in the snapshot; the node's sums must be
-// those of these pods.
+// the sums of these pods.
 func (f *fixture) expectPods(nodeName string, want ...*corev1.Pod) {
 	f.Helper()
 	got, err := f.snapshot.NodeInfos().Get(nodeName)
@@ -292,4 +292,9 @@ func diffNodeInfos(want, got fwk.NodeInfo) string {
 		return "" // the usual case, a hundred times faster
 	}
 	return cmp.Diff(w, g)
+}
+
+// String returns the name of the kind, for differences between logs.
+func (k ChangeKind) String() string {
+	return [...]string{PodAdded: "PodAdded", PodRemoved: "PodRemoved", NodeObject: "NodeObject", NodeAdded: "NodeAdded", NodeRemoved: "NodeRemoved"}[k]
 }

@@ -26,16 +26,6 @@ const (
 	NodeRemoved
 )
 
-var changeKinds = [...]string{PodAdded: "PodAdded", PodRemoved: "PodRemoved", NodeObject: "NodeObject", NodeAdded: "NodeAdded", NodeRemoved: "NodeRemoved"}
-
-// String returns the name of the constant.
-func (k ChangeKind) String() string {
-	if int(k) < len(changeKinds) && changeKinds[k] != "" {
-		return changeKinds[k]
-	}
-	return "unknown"
-}
-
 // Change is an entry of the change log.
 type Change struct {
 	Slot Slot

@@ -29,8 +29,11 @@ func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 }
 
 func (c *Cache) setNode(obj *corev1.Node) {
+	var known *corev1.Node
 	c.mu.RLock()
-	known := c.nodeObjectLocked(obj.Name)
+	if n, ok := c.nodes[obj.Name]; ok {
+		known = n.obj
+	}
 	c.mu.RUnlock()
 	// Compare without the lock, since a node may list a hundred images.
 	c.storeNode(obj, known, known != nil && podfields.SameNode(known, obj))
@@ -68,13 +71,6 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 	c.feed.record(delta{kind: kind, node: n})
 }
 
-func (c *Cache) nodeObjectLocked(name string) *corev1.Node {
-	if n, ok := c.nodes[name]; ok {
-		return n.obj
-	}
-	return nil
-}
-
 // RemoveNode removes a node. If pods are still on it, whose deletions come from another watch and
 // may be later, a placeholder stays: no snapshot shows it, but it keeps the pods in case the node
 // comes back. RemoveNode returns [ErrUnknownNode] if there is no such node, or only a placeholder.
@@ -105,13 +101,8 @@ func (c *Cache) factsLocked(n *node) nodeFacts {
 	return nodeFacts{obj: n.obj, pods: slices.Clone(n.pods)}
 }
 
-// nodeInfo computes the NodeInfo. It needs no lock, since all PodInfos in the cache have computed
-// their resources.
-func (f nodeFacts) nodeInfo() *schedframework.NodeInfo {
-	return newNodeInfo(f.obj, f.pods)
-}
-
-// newNodeInfo returns the NodeInfo of a node, without its images.
+// newNodeInfo returns the NodeInfo of a node, without its images. It needs no lock, since all
+// PodInfos in the cache have computed their resources.
 func newNodeInfo(obj *corev1.Node, pods []*schedframework.PodInfo) *schedframework.NodeInfo {
 	info := schedframework.NewNodeInfo()
 	info.Pods = make([]fwk.PodInfo, 0, len(pods))

@@ -97,7 +97,7 @@ func TestNodesAndTheirPods(t *testing.T) {
 				after, err := f.snapshot.Get("a")
 				f.must(err)
 				if after == fwk.NodeInfo(before) {
-					t.Error("the NodeInfo is that of the node that is gone")
+					t.Error("the NodeInfo belongs to the node that is gone")
 				}
 			})
 		}

@@ -40,7 +40,7 @@ type tried struct {
 }
 
 // BeginOverlay brings a snapshot up to date, and opens an overlay on it. The caller must end it
-// with Close, also after Commit. An error is that of UpdateSnapshot; then there is no overlay.
+// with Close, also after Commit. If UpdateSnapshot returns an error, there is no overlay.
 func (c *Cache) BeginOverlay(logger klog.Logger, s *Snapshot) (*Overlay, error) {
 	if err := c.UpdateSnapshot(logger, s); err != nil {
 		return nil, err
@@ -152,8 +152,8 @@ func (o *Overlay) Commit() error {
 	return nil
 }
 
-// Close takes back what was tried and not committed, and ends the overlay. It does nothing if that
-// was done already. An error is that of Rollback.
+// Close takes back what was tried and not committed, and ends the overlay. It does nothing if the
+// overlay has ended already. It returns the error of Rollback.
 func (o *Overlay) Close() error {
 	err := o.Rollback()
 	o.snapshot.overlay = nil

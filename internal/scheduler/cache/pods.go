@@ -52,8 +52,8 @@ func (c *Cache) AssumePodOfClass(_ klog.Logger, pod *corev1.Pod, class Class) er
 	return c.assume(pod, nil, class)
 }
 
-// assumedInfo returns the PodInfo of a pod that is assumed: that of its class, if this is known, or
-// one with the terms of info.
+// assumedInfo returns the PodInfo of a pod that is assumed. It is a copy of class.Like if the class
+// is known, and has the terms of info otherwise.
 func assumedInfo(pod *corev1.Pod, info fwk.PodInfo, class Class) *schedframework.PodInfo {
 	var assumed schedframework.PodInfo
 	if class.Like != nil {
@@ -193,7 +193,7 @@ func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo, pod
 	return &copied, like
 }
 
-// newPodInfo parses a pod, unless a pod of its kind is known. It leaves out terms that cannot be
+// newPodInfo parses a pod, unless a pod of its template is known. It leaves out terms that cannot be
 // parsed, as kube-scheduler does: older API servers admitted terms that are invalid today.
 func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
 	if info := c.podInfos.find(pod); info != nil {
@@ -277,8 +277,8 @@ func (c *Cache) assumedLocked() sets.Set[types.UID] {
 	return assumed
 }
 
-// GetPod returns the cache's object of a pod; that of an assumed pod has its node set. The node may
-// have been removed. GetPod returns [ErrUnknownPod] if the pod is not in the cache.
+// GetPod returns the cache's object of a pod. The object of an assumed pod has its node set. The
+// node may have been removed. GetPod returns [ErrUnknownPod] if the pod is not in the cache.
 func (c *Cache) GetPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	if err := checkIdentity(pod); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -25,13 +26,13 @@ func (s *Snapshot) beginRefresh() {
 	s.renumberSignatures()
 }
 
-func (s *Snapshot) logged(slot Slot, kind ChangeKind, class ClassID) {
+func (s *Snapshot) logChange(slot Slot, kind ChangeKind, class ClassID) {
 	s.log.add(Change{Slot: slot, Kind: kind, Pod: class}, len(s.infos))
-	s.touched(slot)
+	s.bumpVersion(slot)
 }
 
-// touched gives a slot another version.
-func (s *Snapshot) touched(slot Slot) {
+// bumpVersion gives a slot another version.
+func (s *Snapshot) bumpVersion(slot Slot) {
 	s.version++
 	s.versions[slot] = s.version
 }
@@ -59,7 +60,7 @@ func (s *Snapshot) addNode(n *node) Slot {
 	s.orderChanged()
 	s.relabel(slot, n.obj)
 	s.countPods(slot)
-	s.logged(slot, NodeAdded, 0)
+	s.logChange(slot, NodeAdded, 0)
 	return slot
 }
 
@@ -75,7 +76,7 @@ func (s *Snapshot) removeNode(slot Slot) {
 	s.infos[slot] = nil
 	delete(s.slots, info.Node().Name)
 	s.free = append(s.free, slot)
-	s.logged(slot, NodeRemoved, 0)
+	s.logChange(slot, NodeRemoved, 0)
 }
 
 // rebuildNode computes the NodeInfo of a node again, in place.
@@ -83,17 +84,13 @@ func (s *Snapshot) rebuildNode(n *node) {
 	slot := n.slot
 	info := s.infos[slot]
 	s.uncountPods(slot)
-	images := info.ImageStates
-	if !podfields.SameImages(info.Node().Status.Images, n.obj.Status.Images) {
-		s.images.remove(images)
-		images = s.images.add(n.obj.Status.Images)
-	}
+	images := s.countImages(info, n.obj)
 	*info = *newNodeInfo(n.obj, n.pods)
 	info.ImageStates = images
 	s.countPods(slot)
 	s.reorder(slot, n)
 	s.relabel(slot, n.obj)
-	s.logged(slot, NodeObject, 0)
+	s.logChange(slot, NodeObject, 0)
 }
 
 // apply applies one change. After an error the node must be rebuilt.
@@ -111,10 +108,10 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 			return fmt.Errorf("pod %v is not on it", klog.KObj(d.info.Pod))
 		}
 		s.resignPod(slot, i, d.info)
-		s.touched(slot)
+		s.bumpVersion(slot)
 	case nodeChanged:
 		s.setNode(d.node)
-		s.logged(slot, NodeObject, 0)
+		s.logChange(slot, NodeObject, 0)
 	case nodeRefreshed:
 		// As the log has no entry, NodeInfo.Generation must not change either.
 		generation := info.Generation
@@ -127,10 +124,10 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 // placePod adds a pod to the node in a slot, as the last one.
 func (s *Snapshot) placePod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
 	s.infos[slot].AddPodInfo(pod)
-	s.enterPod(pod.Pod)
+	s.countPod(pod.Pod, 1)
 	s.signPod(slot, pod, class)
 	s.sortByPods(slot)
-	s.logged(slot, PodAdded, class)
+	s.logChange(slot, PodAdded, class)
 }
 
 // takePod removes a pod from the node in a slot. The last pod of the node takes its place.
@@ -142,9 +139,9 @@ func (s *Snapshot) takePod(logger klog.Logger, slot Slot, pod *corev1.Pod, class
 	}
 	s.unsignPod(slot, i)
 	restorePorts(info, pod)
-	s.leavePod(pod)
+	s.countPod(pod, -1)
 	s.sortByPods(slot)
-	s.logged(slot, PodRemoved, class)
+	s.logChange(slot, PodRemoved, class)
 	return nil
 }
 
@@ -163,13 +160,19 @@ func (s *Snapshot) swapLast(slot Slot, i int) {
 func (s *Snapshot) setNode(n *node) {
 	slot := n.slot
 	info := s.infos[slot]
-	if !podfields.SameImages(info.Node().Status.Images, n.obj.Status.Images) {
-		s.images.remove(info.ImageStates)
-		info.ImageStates = s.images.add(n.obj.Status.Images)
-	}
+	info.ImageStates = s.countImages(info, n.obj)
 	info.SetNode(n.obj)
 	s.reorder(slot, n)
 	s.relabel(slot, n.obj)
+}
+
+// countImages counts the images of a newer object of a node, and returns the node's ImageStates.
+func (s *Snapshot) countImages(info *schedframework.NodeInfo, node *corev1.Node) map[string]*fwk.ImageStateSummary {
+	if podfields.SameImages(info.Node().Status.Images, node.Status.Images) {
+		return info.ImageStates
+	}
+	s.images.remove(info.ImageStates)
+	return s.images.add(node.Status.Images)
 }
 
 // reorder moves a node to its position in the order of nodes, after its zone may have changed.
@@ -182,7 +185,7 @@ func (s *Snapshot) reorder(slot Slot, n *node) {
 // countPods adds the pods of a node to the indexes over all nodes.
 func (s *Snapshot) countPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
-		s.enterPod(pod.GetPod())
+		s.countPod(pod.GetPod(), 1)
 	}
 	s.signPods(slot)
 	s.sortByPods(slot)
@@ -191,22 +194,16 @@ func (s *Snapshot) countPods(slot Slot) {
 // uncountPods reverts countPods.
 func (s *Snapshot) uncountPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
-		s.leavePod(pod.GetPod())
+		s.countPod(pod.GetPod(), -1)
 	}
 	s.unsignPods(slot)
 	s.enter(slot, false, false)
 }
 
-// enterPod adds a pod to the counts over all nodes.
-func (s *Snapshot) enterPod(pod *corev1.Pod) {
-	s.pvcs.add(pod)
-	s.priorities.add(pod)
-}
-
-// leavePod reverts enterPod.
-func (s *Snapshot) leavePod(pod *corev1.Pod) {
-	s.pvcs.remove(pod)
-	s.priorities.remove(pod)
+// countPod adds a pod to the counts over all nodes if by is 1, and removes it if by is -1.
+func (s *Snapshot) countPod(pod *corev1.Pod, by int) {
+	s.pvcs.count(pod, by)
+	addTo(s.priorities, corev1helpers.PodPriority(pod), by)
 }
 
 // sortByPods updates the slot's membership in the sets of nodes with affinity.

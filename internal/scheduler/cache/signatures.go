@@ -35,7 +35,7 @@ type Signature struct {
 	pods int32
 }
 
-// Signatures numbers the signatures of the pods in a snapshot, and lists those of each node. A
+// Signatures numbers the signatures of the pods in a snapshot, and lists them for each node. A
 // computation over all pods can run once for each signature instead, with a lookup for each pod.
 // Every refresh updates it.
 //
@@ -72,24 +72,24 @@ const spareSignatures = 1024
 
 // On returns the signatures of the pods on the node in a slot, in the order of the pods. The slice
 // must not be modified and is valid until the next refresh.
-func (x *Signatures) On(slot Slot) []SignatureID { return x.on[slot] }
+func (s *Signatures) On(slot Slot) []SignatureID { return s.on[slot] }
 
 // Of returns a signature. It is valid until the next refresh, and must not be modified.
-func (x *Signatures) Of(id SignatureID) *Signature { return &x.all[id] }
+func (s *Signatures) Of(id SignatureID) *Signature { return &s.all[id] }
 
 // Bound returns a number that is greater than every number in use. It is at most about twice the
 // number of signatures.
-func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
+func (s *Signatures) Bound() SignatureID { return SignatureID(len(s.all)) }
 
 // WithTerms returns the numbers of all signatures with terms, and of some that no pod has any more,
 // in ascending order. The slice must not be modified and is valid until the next refresh. While
 // Epoch does not change, numbers are only appended.
-func (x *Signatures) WithTerms() []SignatureID { return x.withTerms }
+func (s *Signatures) WithTerms() []SignatureID { return s.withTerms }
 
 // Epoch returns a number that changes when the signatures are renumbered, which happens when about
 // half of the numbers are unused. Until then no number is reused for another signature. Two
 // Signatures of a snapshot never have the same epoch.
-func (x *Signatures) Epoch() uint64 { return x.epoch }
+func (s *Signatures) Epoch() uint64 { return s.epoch }
 
 // Signatures returns the signatures of all pods. The first call costs all pods; later refreshes
 // cost the pods that were added and removed. It may be called on any goroutine that may read the
@@ -138,7 +138,7 @@ func (s *Snapshot) unsignPods(slot Slot) {
 	}
 }
 
-// signPod adds a pod that was appended to those of a node.
+// signPod adds a pod that was appended to the pods of a node.
 func (s *Snapshot) signPod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
 	if x := s.signatures; x != nil {
 		x.on[slot] = append(x.on[slot], x.enterOfClass(pod, class))
@@ -166,9 +166,9 @@ func (s *Snapshot) resignPod(slot Slot, i int, pod *schedframework.PodInfo) {
 }
 
 // grow makes room for slots.
-func (x *Signatures) grow(slots int) {
-	if more := slots - len(x.on); more > 0 {
-		x.on = append(x.on, make([][]SignatureID, more)...)
+func (s *Signatures) grow(slots int) {
+	if more := slots - len(s.on); more > 0 {
+		s.on = append(s.on, make([][]SignatureID, more)...)
 	}
 }
 
@@ -191,7 +191,7 @@ func sharedPartsOf(pod *corev1.Pod) (p sharedParts) {
 
 // enterAll adds the pods of a node without signatures. known has the signature of the last pod with
 // the same parts.
-func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[sharedParts]SignatureID) {
+func (s *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[sharedParts]SignatureID) {
 	if len(pods) == 0 {
 		return
 	}
@@ -199,93 +199,93 @@ func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo, known map[sharedPar
 	for i, pod := range pods {
 		parts := sharedPartsOf(pod.GetPod())
 		id, ok := known[parts]
-		if ok && x.all[id].isOf(pod) {
-			x.all[id].pods++
+		if ok && s.all[id].isOf(pod) {
+			s.all[id].pods++
 		} else {
-			id = x.enter(pod)
+			id = s.enter(pod)
 			known[parts] = id
 		}
 		on[i] = id
 	}
-	x.on[slot] = on
+	s.on[slot] = on
 }
 
 // enterOfClass counts a pod for its signature. Most pods of a class have the signature of the last
 // one.
-func (x *Signatures) enterOfClass(pod *schedframework.PodInfo, class ClassID) SignatureID {
+func (s *Signatures) enterOfClass(pod *schedframework.PodInfo, class ClassID) SignatureID {
 	if class == 0 {
-		return x.enter(pod)
+		return s.enter(pod)
 	}
-	recent := &x.recent[class%recentClasses]
+	recent := &s.recent[class%recentClasses]
 	if recent.class == class {
-		if own := &x.all[recent.id]; own.isOf(pod) {
+		if own := &s.all[recent.id]; own.isOf(pod) {
 			own.pods++
 			return recent.id
 		}
 	}
-	id := x.enter(pod)
+	id := s.enter(pod)
 	*recent = recentClass{class, id}
-	if own := &x.all[id]; own.Terms != nil {
+	if own := &s.all[id]; own.Terms != nil {
 		own.Terms = termsOf(pod) // those that the pods of the class share
 	}
 	return id
 }
 
 // enter counts a pod for its signature.
-func (x *Signatures) enter(pod fwk.PodInfo) SignatureID {
-	x.writeKey(pod.GetPod())
-	id, ok := x.numbers[string(x.key.Bytes())]
+func (s *Signatures) enter(pod fwk.PodInfo) SignatureID {
+	s.writeKey(pod.GetPod())
+	id, ok := s.numbers[string(s.key.Bytes())]
 	if !ok {
-		id = x.number(pod)
+		id = s.number(pod)
 	}
-	x.all[id].pods++
+	s.all[id].pods++
 	return id
 }
 
 // number assigns a number to the signature whose key was just written.
-func (x *Signatures) number(info fwk.PodInfo) SignatureID {
-	id := SignatureID(len(x.all))
+func (s *Signatures) number(info fwk.PodInfo) SignatureID {
+	id := SignatureID(len(s.all))
 	pod := info.GetPod()
 	own := Signature{
-		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(x.key.Bytes()),
+		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(s.key.Bytes()),
 	}
-	x.all = append(x.all, own)
-	x.numbers[own.key] = id
+	s.all = append(s.all, own)
+	s.numbers[own.key] = id
 	if own.Terms != nil {
-		x.withTerms = append(x.withTerms, id)
+		s.withTerms = append(s.withTerms, id)
 	}
 	return id
 }
 
 // leave reverts enter.
-func (x *Signatures) leave(id SignatureID) {
-	own := &x.all[id]
+func (s *Signatures) leave(id SignatureID) {
+	own := &s.all[id]
 	own.pods--
 	if own.pods == 0 {
-		delete(x.numbers, own.key)
+		delete(s.numbers, own.key)
 		*own = Signature{}
 	}
 }
 
 // renumber closes the gaps.
-func (x *Signatures) renumber(epoch uint64) {
-	x.epoch = epoch
-	x.recent = [recentClasses]recentClass{}
-	all := make([]Signature, 0, len(x.numbers)+x.spare)
-	to := make([]SignatureID, len(x.all))
-	x.withTerms = x.withTerms[:0]
-	for id := range x.all {
-		if own := x.all[id]; own.pods > 0 {
+func (s *Signatures) renumber(epoch uint64) {
+	s.epoch = epoch
+	s.recent = [recentClasses]recentClass{}
+	all := make([]Signature, 0, len(s.numbers)+s.spare)
+	to := make([]SignatureID, len(s.all))
+	s.withTerms = s.withTerms[:0]
+	for id := range s.all {
+		if own := s.all[id]; own.pods > 0 {
 			to[id] = SignatureID(len(all))
-			x.numbers[own.key] = to[id]
+			s.numbers[own.key] = to[id]
 			all = append(all, own)
 			if own.Terms != nil {
-				x.withTerms = append(x.withTerms, to[id])
+				s.withTerms = append(s.withTerms, to[id])
 			}
 		}
 	}
-	x.all = all
-	for _, on := range x.on {
+	s.all = all
+	for _, on := range s.on {
 		for i, id := range on {
 			on[i] = to[id]
 		}
@@ -307,7 +307,7 @@ func (s *Signature) isOf(info fwk.PodInfo) bool {
 func (s *Signature) sharesTerms(pod fwk.PodInfo) bool {
 	terms := s.Terms
 	if terms == nil {
-		return !hasTerms(pod)
+		return !HasTerms(pod)
 	}
 	return shared(terms.RequiredAffinityTerms, pod.GetRequiredAffinityTerms()) &&
 		shared(terms.RequiredAntiAffinityTerms, pod.GetRequiredAntiAffinityTerms()) &&
@@ -319,7 +319,7 @@ func shared[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &
 
 // termsOf returns the terms of a pod, nil if there are none.
 func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
-	if !hasTerms(pod) {
+	if !HasTerms(pod) {
 		return nil
 	}
 	return &schedframework.PodInfo{
@@ -328,14 +328,15 @@ func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
 	}
 }
 
-func hasTerms(pod fwk.PodInfo) bool {
+// HasTerms reports whether a pod has terms of pod affinity or anti-affinity.
+func HasTerms(pod fwk.PodInfo) bool {
 	return len(pod.GetRequiredAffinityTerms())+len(pod.GetRequiredAntiAffinityTerms())+
 		len(pod.GetPreferredAffinityTerms())+len(pod.GetPreferredAntiAffinityTerms()) > 0
 }
 
 // writeKey writes the key of a pod's signature.
-func (x *Signatures) writeKey(pod *corev1.Pod) {
-	w := &x.key
+func (s *Signatures) writeKey(pod *corev1.Pod) {
+	w := &s.key
 	w.Reset()
 	w.Text(pod.Namespace)
 	w.Flag(pod.DeletionTimestamp != nil)

@@ -120,7 +120,7 @@ func TestClaimsInUse(t *testing.T) {
 	}
 	f.must(f.RemovePod(quiet, second))
 	if used("ns/data") || len(f.snapshot.pvcs) != 0 {
-		t.Error("something is left of a claim that nobody uses")
+		t.Error("something is left of a claim that is not used")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestSharedHostPort(t *testing.T) {
 	f.must(f.RemovePod(quiet, recreated))
 	f.refresh()
 	if f.snapshot.Info(0).UsedPorts.Len() != 0 {
-		t.Error("a port that nobody uses is taken")
+		t.Error("a port that is not used is taken")
 	}
 }
 

@@ -14,10 +14,10 @@
 //	             podfields); nothing else is in a file
 //	groups.go    the same for PodGroups
 //	write.go     Write: the Input to a stream
-//	read.go      Read: a file to a Snapshot, with limits, since anybody may have written it
+//	read.go      Read: a file to a Snapshot, with limits, since the file may come from anywhere
 //	pseudonyms.go Redact: a Snapshot to a redacted file, with what the pseudonyms stand for
 //	redact.go    pseudonyms instead of the strings of users
 //	names.go     which pseudonym a string has
 //	numbers.go   the integers that are compared, which have no pseudonym
-//	words.go     the strings that are no user's: those of Kubernetes, plugins and livesched
+//	words.go     the strings of Kubernetes, plugins and livesched, which are kept
 package capture

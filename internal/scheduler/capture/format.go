@@ -74,7 +74,7 @@ type Header struct {
 	// FastPath is the flag --fast-path, and FeatureGates are those that differ from their defaults.
 	FastPath     string          `json:"fastPath,omitempty"`
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// ResourceVersions are those of the informers, by kind. PodGroups are there with their API
+	// ResourceVersions are the resource versions of the informers, by kind. PodGroups are there with their API
 	// group, such as PodGroup.scheduling.k8s.io, if the API server serves them.
 	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
 
@@ -89,7 +89,7 @@ type Header struct {
 
 // Profile is a profile that runs.
 type Profile struct {
-	// Name is that of the SchedulerProfile.
+	// Name is the name of the SchedulerProfile.
 	Name          string `json:"name"`
 	SchedulerName string `json:"schedulerName"`
 	Revision      string `json:"revision"`

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -29,8 +28,7 @@ func (h *Header) Served(kind schema.GroupVersionKind) bool {
 
 // trimPodGroup leaves out the conditions, which are messages for users.
 func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup {
-	out := &schedulingv1alpha2.PodGroup{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta)}
-	out.Labels, out.OwnerReferences = nil, nil
+	out := &schedulingv1alpha2.PodGroup{ObjectMeta: unlabelled(&in.ObjectMeta)}
 	out.Spec = schedulingv1alpha2.PodGroupSpec{
 		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints, ResourceClaims: in.Spec.ResourceClaims,
 		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority,
@@ -49,8 +47,7 @@ func trimUnstructured(in *unstructured.Unstructured) *podgroup.Object {
 	if err != nil {
 		return nil
 	}
-	out.ObjectMeta = podfields.KeepMeta(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
-	out.Labels, out.OwnerReferences = nil, nil
+	out.ObjectMeta = unlabelled(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
 	return out
 }
 

@@ -64,8 +64,8 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 	}
 }
 
-// readGroups writes and reads a cluster of groupsOfBothAPIs. It returns the groups, that of
-// scheduler-plugins first, after it has checked that the pods name them.
+// readGroups writes and reads a cluster of groupsOfBothAPIs. It returns the groups, the one
+// of scheduler-plugins first, after it has checked that the pods name them.
 func readGroups(t testing.TB, in *Input, redacted bool) (*Snapshot, [2]podgroup.Group) {
 	t.Helper()
 	snapshot, err := Read(compressed(t, plainText(t, in, redacted)), DefaultLimits)

@@ -33,7 +33,7 @@ type names struct {
 	mac  hash.Hash
 	sum  []byte
 	memo map[string]string
-	// given has the string of each pseudonym, if somebody wants to know.
+	// given has the string of each pseudonym. nil: the strings are not recorded.
 	given map[string]string
 	// numbers are kept: see findNumbers.
 	numbers sets.Set[string]

@@ -9,15 +9,15 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Kinds are those of the objects that decisions depend on, besides nodes, pods, profiles and
+// Kinds returns the kinds of objects that decisions depend on, besides nodes, pods, profiles and
 // policies.
 func Kinds() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
@@ -153,15 +153,10 @@ func trimResourceClaim(in *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	return out
 }
 
-func trimProfile(in *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
-	out := &v1alpha1.SchedulerProfile{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta), Spec: in.Spec}
-	out.Labels, out.OwnerReferences = nil, nil
-	return out
-}
-
-// trimPolicy keeps the extenders, which have no passwords: Secrets have those.
-func trimPolicy(in *v1alpha1.SchedulingPolicy) *v1alpha1.SchedulingPolicy {
-	out := &v1alpha1.SchedulingPolicy{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta), Spec: in.Spec}
+// unlabelled is podfields.KeepMeta without labels and owners, which no decision reads of objects that
+// select no pods.
+func unlabelled(in *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
+	out := podfields.KeepMeta(in, annotations...)
 	out.Labels, out.OwnerReferences = nil, nil
 	return out
 }

@@ -41,7 +41,7 @@ func ReadWithNames(from io.Reader, limits Limits, names map[string]string) (*Sna
 
 // Redact writes a snapshot with pseudonyms, as Write does, and returns what each of them stands
 // for. A name with a domain, such as example.com/name, has a pseudonym for each of its parts. The
-// snapshot must not be redacted. The error is that of to or of ctx.
+// snapshot must not be redacted. The error is an error of to, or the cause of ctx.
 func Redact(ctx context.Context, to io.Writer, snapshot *Snapshot) (names map[string]string, err error) {
 	if snapshot.Header.Redacted {
 		return nil, errors.New("the snapshot is redacted already, and the names that its pseudonyms stand for are unknown")

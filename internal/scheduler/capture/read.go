@@ -23,14 +23,14 @@ import (
 
 // Limits bound what Read takes from a file, and so its memory.
 type Limits struct {
-	// Bytes is the size before compression, and Line that of a record.
+	// Bytes is the size before compression, and Line the size of a record.
 	Bytes int64
 	Line  int
 	// Records is the number of records.
 	Records int
 }
 
-// DefaultLimits are those of a cluster with far more than 100,000 pods.
+// DefaultLimits suffice for a cluster with far more than 100,000 pods.
 var DefaultLimits = Limits{Bytes: 2 << 30, Line: 8 << 20, Records: 4_000_000}
 
 // Snapshot is the content of a file.
@@ -43,7 +43,7 @@ type Snapshot struct {
 	Pods, Pending []*corev1.Pod
 	// Objects are the other objects, also PodGroups of Kubernetes.
 	Objects []client.Object
-	// PodGroups are those of scheduler-plugins.
+	// PodGroups are the PodGroups of scheduler-plugins.
 	PodGroups   []*podgroup.Object
 	Nominations []Nomination
 	// Decisions are in the order in which they were made.
@@ -58,7 +58,7 @@ var (
 )
 
 // Read reads a file, which may also be what gzip makes of it: its lines. It trusts nothing in it:
-// the error says what is wrong.
+// the error describes what is wrong.
 func Read(from io.Reader, limits Limits) (*Snapshot, error) {
 	return read(from, limits, func(line []byte) []byte { return line })
 }
@@ -198,7 +198,10 @@ func (r *reader) add(record *Record, found any) error {
 	case record.Pod != nil:
 		return r.addPod(record.Pod)
 	case record.SchedulerPluginsPodGroup != nil:
-		return r.addPodGroup(record.SchedulerPluginsPodGroup)
+		if record.SchedulerPluginsPodGroup.Name == "" {
+			return errNoName
+		}
+		out.PodGroups = append(out.PodGroups, record.SchedulerPluginsPodGroup)
 	case record.Nomination != nil:
 		out.Nominations = append(out.Nominations, *record.Nomination)
 	case record.Decision != nil:
@@ -215,14 +218,6 @@ func (r *reader) add(record *Record, found any) error {
 		}
 		out.Objects = append(out.Objects, object)
 	}
-	return nil
-}
-
-func (r *reader) addPodGroup(group *podgroup.Object) error {
-	if group.Name == "" {
-		return errNoName
-	}
-	r.out.PodGroups = append(r.out.PodGroups, group)
 	return nil
 }
 

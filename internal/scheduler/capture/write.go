@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// Input is what Write writes. The objects may be those of informers: they are not changed.
+// Input is what Write writes. The objects may belong to informers: Write does not change them.
 type Input struct {
 	Header   Header
 	Profiles []v1alpha1.SchedulerProfile
@@ -49,7 +49,8 @@ func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1a
 
 // Write writes a file. If redacted is true, each string that is not a word of Kubernetes or of
 // livesched is replaced by a pseudonym, and devices are left out: the expressions that select
-// devices are made of such strings. The error is that of w or of ctx.
+// devices are made of such strings. The error is an error of w, or the
+// cause of ctx.
 func Write(ctx context.Context, w io.Writer, in *Input, redacted bool) error {
 	var r *redactor
 	if redacted {
@@ -113,10 +114,11 @@ func (w *writer) input(ctx context.Context, in *Input) {
 	}
 	w.write(ctx, Record{Header: &header})
 	for i := range in.Profiles {
-		w.write(ctx, Record{Profile: trimProfile(&in.Profiles[i])})
+		w.write(ctx, Record{Profile: &v1alpha1.SchedulerProfile{ObjectMeta: unlabelled(&in.Profiles[i].ObjectMeta), Spec: in.Profiles[i].Spec}})
 	}
 	for i := range in.Policies {
-		w.write(ctx, Record{Policy: trimPolicy(&in.Policies[i])})
+		// It has extenders, but no passwords: these are in Secrets.
+		w.write(ctx, Record{Policy: &v1alpha1.SchedulingPolicy{ObjectMeta: unlabelled(&in.Policies[i].ObjectMeta), Spec: in.Policies[i].Spec}})
 	}
 	for _, node := range in.Nodes {
 		w.write(ctx, Record{Node: podfields.KeepNode(node)})

@@ -6,10 +6,10 @@ package decisionlog
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
-	"slices"
+	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// Result is what became of a decision.
+// Result is the outcome of a decision.
 type Result uint8
 
 const (
@@ -74,7 +74,7 @@ type Decision struct {
 	// Time is when the scheduling cycle began, and Attempt its number for the pod, from 1.
 	Time    time.Time
 	Attempt int
-	// Profile is the name of the SchedulerProfile, and Revision that of the profile instance that
+	// Profile is the name of the SchedulerProfile, and Revision the revision of the instance that
 	// decided.
 	Profile, Revision string
 	// Changes counts the changes of nodes and pods that the loop had seen, since the process
@@ -103,7 +103,7 @@ type Decision struct {
 	Tied  int
 
 	Result Result
-	// Message says why the pod was not bound. Append does not read it: see Explain.
+	// Message is the reason why the pod was not bound. Append does not read it: see Explain.
 	Message string
 
 	// Top are the nodes with the highest totals, with their weighted scores by plugin, Node first.
@@ -138,50 +138,25 @@ type entry struct {
 // heldLabel is a podgroup.DomainLabel.
 type heldLabel struct{ key, value handle }
 
-// key is a UID in 16 bytes. The zero key is that of a group as a whole.
+// key is a UID in 16 bytes. The zero key stands for a group as a whole.
 type key [16]byte
 
-// dashes are the positions of the dashes in a UID.
-var dashes = [...]int{8, 13, 18, 23}
+// uidLength is the length of a UID with dashes.
+const uidLength = 36
 
 // keyOf returns the bytes of a UID, or a hash of it if it has not the form that the API server
 // gives to UIDs.
-func keyOf(uid types.UID) (k key) {
+func keyOf(uid types.UID) key {
 	if uid == "" {
-		return k
+		return key{}
 	}
-	if !k.parse(string(uid)) {
-		sum := sha256.Sum256([]byte(uid))
-		copy(k[:], sum[:])
-	}
-	return k
-}
-
-// parse sets the key to the bytes of a UID in lower case, with dashes. It reports whether s is one.
-func (k *key) parse(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	digits := 0
-	for i := range len(s) {
-		var digit byte
-		switch c := s[i]; {
-		case '0' <= c && c <= '9':
-			digit = c - '0'
-		case 'a' <= c && c <= 'f':
-			digit = c - 'a' + 10
-		case c == '-' && slices.Contains(dashes[:], i):
-			continue
-		default:
-			return false
+	if text := string(uid); len(text) == uidLength && text == strings.ToLower(text) {
+		if parsed, err := uuid.Parse(text); err == nil {
+			return key(parsed)
 		}
-		if digits == 2*len(k) {
-			return false
-		}
-		k[digits/2] = k[digits/2]<<4 | digit
-		digits++
 	}
-	return digits == 2*len(k)
+	sum := sha256.Sum256([]byte(uid))
+	return key(sum[:len(key{})])
 }
 
 // uid is the reverse of keyOf.
@@ -189,16 +164,7 @@ func (k key) uid() types.UID {
 	if k == (key{}) {
 		return ""
 	}
-	var text [36]byte
-	hex.Encode(text[0:8], k[0:4])
-	hex.Encode(text[9:13], k[4:6])
-	hex.Encode(text[14:18], k[6:8])
-	hex.Encode(text[19:23], k[8:10])
-	hex.Encode(text[24:36], k[10:16])
-	for _, at := range dashes {
-		text[at] = '-'
-	}
-	return types.UID(text[:])
+	return types.UID(uuid.UUID(k).String())
 }
 
 // hash returns a number whose last bits differ between pods: UIDs are random.

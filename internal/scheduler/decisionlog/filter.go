@@ -7,8 +7,8 @@ import "context"
 
 // Filter selects decisions. A field that is not set selects all.
 type Filter struct {
-	// Namespace is that of the pods. Pod is the name of a pod, and Group that of a group of pods:
-	// it selects the decisions about its pods, and those about the group as a whole.
+	// Namespace is the namespace of the pods. Pod is the name of a pod. Group is the name of a group
+	// of pods: it selects the decisions about its pods, and about the group as a whole.
 	Namespace, Pod, Group string
 	Profile, Node         string
 	Result                Result
@@ -16,9 +16,13 @@ type Filter struct {
 	After Number
 }
 
+// chunk is the number of decisions that are read while the mutex is held.
+const chunk = 64
+
 // Select calls yield with the decisions that a filter selects, the latest first, until yield
 // returns false. Decisions that are recorded in the meantime are not among them, and the oldest may
-// be missing because they were overwritten. yield may call other methods. The error is that of ctx.
+// be missing because they were overwritten. yield may call other methods. The error is the cause
+// of ctx.
 func (l *Log) Select(ctx context.Context, f *Filter, yield func(d *Decision) bool) error {
 	n := l.Newest()
 	var decisions []Decision
@@ -36,7 +40,7 @@ func (l *Log) Select(ctx context.Context, f *Filter, yield func(d *Decision) boo
 	return nil
 }
 
-// selectBackwards appends those of the chunk decisions up to n that a filter selects, the latest
+// selectBackwards reads chunk decisions up to n, and appends what a filter selects, the latest
 // first. It returns the number of the next decision, 0 if there is none.
 func (l *Log) selectBackwards(decisions []Decision, n Number, f *Filter) ([]Decision, Number) {
 	l.mu.Lock()

@@ -16,6 +16,7 @@
 package decisionlog
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -26,15 +27,12 @@ import (
 )
 
 // DefaultSize is the default number of decisions that are kept.
-const DefaultSize = 64 << 10
-
-// BytesPerDecision is the memory that a decision takes, without the name of its pod and its
-// message.
 //
-// The name of a pod is that of the object that was decided: as long as an informer has this object,
-// it takes no memory of its own, and later as much as it is long. Messages take
-// MessageBytesPerDecision at most, on average.
-const BytesPerDecision = 152
+// A decision takes 152 bytes, without the name of its pod and its message. The name of a pod is the
+// string of the object that was decided: as long as an informer has this object, it takes no memory
+// of its own, and later as much as it is long. Messages take MessageBytesPerDecision at most, on
+// average.
+const DefaultSize = 64 << 10
 
 // Number identifies a decision in a Log. The decisions of a Log are numbered from 1. 0: the
 // decision was not recorded.
@@ -62,7 +60,7 @@ type Log struct {
 	// entry.before.
 	heads []Number
 	names names
-	// messages are those of decisions after the one with the number forgotten.
+	// messages are the messages of decisions with higher numbers than forgotten.
 	messages  names
 	forgotten Number
 	// samples is a ring of the latest samples. sampled counts them all.
@@ -143,21 +141,17 @@ func (l *Log) OfPod(uid types.UID) (Decision, bool) {
 	return Decision{}, false
 }
 
-// chunk is the number of decisions that Last reads while it holds the mutex.
-const chunk = 64
-
 // Last returns the last n decisions, or all that the log has if these are fewer, in the order in
-// which they were made. Decisions that are recorded in the meantime are not among them, and the
-// oldest may be missing because they were overwritten.
-func (l *Log) Last(n int) []Decision {
-	if l == nil {
+// which they were made: see Select.
+func (l *Log) Last(n int) (decisions []Decision) {
+	if l == nil || n <= 0 {
 		return nil
 	}
-	last := l.Newest()
-	decisions := make([]Decision, 0, max(0, min(n, l.size, int(last))))
-	for more := true; more; {
-		decisions, more = l.readBackwards(decisions, last)
-	}
+	// There is no error: the context does not end.
+	_ = l.Select(context.Background(), &Filter{}, func(d *Decision) bool {
+		decisions = append(decisions, *d)
+		return len(decisions) < n
+	})
 	slices.Reverse(decisions)
 	return decisions
 }
@@ -170,29 +164,6 @@ func (l *Log) Newest() Number {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
-}
-
-// readBackwards appends up to chunk decisions to those that were read from last on backwards. It
-// reports whether there may be more, which have room in the capacity.
-func (l *Log) readBackwards(decisions []Decision, last Number) (_ []Decision, more bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for range chunk {
-		n := last - Number(len(decisions))
-		if len(decisions) == cap(decisions) || !l.has(n) {
-			return decisions, false
-		}
-		decisions = append(decisions, l.decision(n))
-	}
-	return decisions, true
-}
-
-// Size returns the number of decisions that the log can hold.
-func (l *Log) Size() int {
-	if l == nil {
-		return 0
-	}
-	return l.size
 }
 
 // has reports whether the log has the decision with a number.

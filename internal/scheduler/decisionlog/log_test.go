@@ -90,19 +90,19 @@ func TestLogEqualsAList(t *testing.T) {
 					sampled = sampled[1:]
 				}
 			}
-			kept := all[max(0, len(all)-log.Size()):]
+			kept := all[max(0, len(all)-log.size):]
 			if r.IntN(2) == 0 {
 				i := r.IntN(len(all))
 				result := Result(1 + r.IntN(5))
 				log.Finish(all[i].Number, result)
-				if len(all)-i <= log.Size() {
+				if len(all)-i <= log.size {
 					all[i].Result = result
 				}
 			}
 			r.explain(log, all)
 			checkLog(t, r, log, kept)
 		}
-		checkNames(t, log, all[max(0, len(all)-log.Size()):])
+		checkNames(t, log, all[max(0, len(all)-log.size):])
 	}
 }
 
@@ -131,7 +131,7 @@ func checkLog(t *testing.T, r *random, log *Log, kept []Decision) {
 // explain sets messages in the log and in the list of all decisions.
 func (r *random) explain(log *Log, all []Decision) {
 	message, i := fmt.Sprint("message ", r.IntN(20)), r.IntN(len(all))
-	kept := max(0, len(all)-log.Size())
+	kept := max(0, len(all)-log.size)
 	switch r.IntN(8) {
 	case 0:
 		log.Explain(all[i].Number, message)
@@ -296,7 +296,7 @@ func TestALogThatIsOff(t *testing.T) {
 	if err := log.Select(t.Context(), &Filter{}, func(*Decision) bool { return true }); err != nil || log.Newest() != 0 {
 		t.Errorf("%v, %d decisions", err, log.Newest())
 	}
-	if _, ok := log.OfPod("a"); ok || log.Last(1) != nil || log.Size() != 0 {
+	if _, ok := log.OfPod("a"); ok || log.Last(1) != nil {
 		t.Error("there are decisions")
 	}
 }
@@ -309,8 +309,8 @@ func TestAnEmptyLogTakesNoMemory(t *testing.T) {
 }
 
 func TestADecisionTakesAsMuchMemoryAsStated(t *testing.T) {
-	if got := unsafe.Sizeof(entry{}) + unsafe.Sizeof("") + unsafe.Sizeof(Number(0)); got != BytesPerDecision {
-		t.Errorf("a decision takes %d bytes, want %d", got, BytesPerDecision)
+	if got := unsafe.Sizeof(entry{}) + unsafe.Sizeof("") + unsafe.Sizeof(Number(0)); got != 152 { // see DefaultSize
+		t.Errorf("a decision takes %d bytes, want 152", got)
 	}
 }
 

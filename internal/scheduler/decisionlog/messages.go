@@ -11,7 +11,7 @@ const (
 	MessageBytesPerDecision = 64
 	// leastMessageBytes is what messages may take in a small log.
 	leastMessageBytes = 64 << 10
-	// maxMessage is the size of the longest message that is kept whole: that of an Event.
+	// maxMessage is the size of the longest message that is kept whole, as in an Event.
 	maxMessage = 1 << 10
 )
 

@@ -14,7 +14,7 @@ import (
 const (
 	// TopNodes is the number of nodes whose scores by plugin are kept of a sampled decision.
 	TopNodes = 5
-	// sampleEvery is the least time between two samples, apart from those of new classes.
+	// sampleEvery is the least time between two samples, apart from samples of new classes.
 	sampleEvery = 100 * time.Millisecond
 	// newClasses is the number of new classes that are sampled in a second.
 	newClasses = 10

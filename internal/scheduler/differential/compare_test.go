@@ -167,9 +167,9 @@ func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 // been no pod to preempt. The answers are compared with the decision.
 func (c *contest) compareFutile(theirs *witness) {
 	c.t.Helper()
-	nobody := describe(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod"))
+	none := describe(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod"))
 	for node, came := range theirs.dryRuns {
-		c.equal("dry run on "+node, came, nobody)
+		c.equal("dry run on "+node, came, none)
 	}
 	c.count["preemptions in vain"]++
 }

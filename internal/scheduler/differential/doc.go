@@ -20,6 +20,6 @@
 // stores of the informers, which both only read, and which are filled by hand: no informer runs,
 // nothing waits.
 //
-// docs/development.md says how to run more cases, or one again. docs/compare/kube-scheduler.md
+// docs/development.md describes how to run more cases, or one again. docs/compare/kube-scheduler.md
 // lists the differences that are meant.
 package differential

@@ -133,7 +133,7 @@ func (c *contest) checkGroups(x explain.Explanation, refusals map[string][]strin
 		grouped += int(group.Nodes)
 		all := len(group.Refusals) + len(x.Pending.PodRefusals)
 		if group.Partial {
-			c.equal("more refusals than those of the group", true, all <= len(refusals[group.Example]))
+			c.equal("more refusals than in the group", true, all <= len(refusals[group.Example]))
 			continue
 		}
 		c.equal("refusals of "+group.Example, len(refusals[group.Example]), all)
@@ -192,7 +192,7 @@ func (c *contest) fitsWhenEmptied(pod *corev1.Pod, name string) bool {
 func (c *contest) follow(pod *corev1.Pod, suggestion v1alpha1.Suggestion, change explain.Change) {
 	c.t.Helper()
 	if !suggestion.Verified || suggestion.Description == "" {
-		c.fatalf("a suggestion is not verified, or says nothing: %+v", suggestion)
+		c.fatalf("a suggestion is not verified, or has no text: %+v", suggestion)
 	}
 	decided := pod
 	if change.Pod != nil {

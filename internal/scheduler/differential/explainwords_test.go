@@ -181,7 +181,7 @@ func (c *contest) compareNode(pod *corev1.Pod, name string, want map[string]*fwk
 	}
 }
 
-// checkDetail checks what a refusal says about a node.
+// checkDetail checks the detail of a refusal about a node.
 func (c *contest) checkDetail(pod *corev1.Pod, node fwk.NodeInfo, refusal v1alpha1.Refusal) {
 	c.t.Helper()
 	if strings.Contains(refusal.Detail, "nominated") {

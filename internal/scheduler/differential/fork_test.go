@@ -132,7 +132,7 @@ func (c *contest) compareFork(pod *corev1.Pod, d fork.Decision, err error, got d
 	}
 }
 
-// compareRefusals compares all refusals of a fork with those of each plugin of livesched, which is
+// compareRefusals compares all refusals of a fork with the refusals of each plugin of livesched, which is
 // run on its own.
 func (c *contest) compareRefusals(k *fork.Fork, pod *corev1.Pod) {
 	c.t.Helper()

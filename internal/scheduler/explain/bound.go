@@ -48,7 +48,7 @@ func Recorded(b Bound) *v1alpha1.PodExplanation {
 	return x
 }
 
-// chosen says among how many nodes the node was chosen.
+// chosen describes among how many nodes the node was chosen.
 func (b Bound) chosen() string {
 	d := b.Decision
 	switch {
@@ -60,7 +60,7 @@ func (b Bound) chosen() string {
 	return fmt.Sprintf("The pod fitted on %d of %d nodes. This one had the highest total, %d.", d.Feasible, d.Nodes, d.Total)
 }
 
-// lead says what is known about the decision of the pod, before what a decision made now says.
+// lead describes the decision about the pod, before the text about a decision made now.
 func (b Bound) lead() string {
 	if b.Decision == nil {
 		return "The decision was not recorded."
@@ -71,7 +71,7 @@ func (b Bound) lead() string {
 // Recompute explains why a pod is on its node if the log does not: it takes the pod off the node on
 // the fork, and decides it again. The fork must not be used for anything else afterwards.
 //
-// The error is that of a context that ended. If a plugin fails, the explanation says so.
+// The error is the cause of ctx. If a plugin fails, the explanation contains its error.
 func Recompute(ctx context.Context, k *fork.Fork, b Bound) (*v1alpha1.PodExplanation, error) {
 	x, pod := newBound(b, v1alpha1.BasisRecomputed), b.Pod
 	cfg, err := k.Profile(pod.Spec.SchedulerName)
@@ -121,17 +121,26 @@ func decideAgain(ctx context.Context, k *fork.Fork, pod *corev1.Pod) (fork.Decis
 	if err != nil {
 		return fork.Decision{}, err
 	}
+	unplaced, err := takeOff(k, pod)
+	if err != nil {
+		return fork.Decision{}, err
+	}
+	return k.Decide(ctx, instance, unplaced)
+}
+
+// takeOff takes a pod off its node on a fork, if it is on one. It returns the pod without a node.
+func takeOff(k *fork.Fork, pod *corev1.Pod) (*corev1.Pod, error) {
 	if placed := k.Pod(pod); placed != nil {
 		if err := k.RemovePod(placed); err != nil {
-			return fork.Decision{}, err
+			return nil, err
 		}
 	}
 	unplaced := *pod
 	unplaced.Spec.NodeName = ""
-	return k.Decide(ctx, instance, &unplaced)
+	return &unplaced, nil
 }
 
-// rank says how the node of the pod compares with the others.
+// rank describes how the node of the pod compares with the others.
 func rank(d fork.Decision, node string) string {
 	best := slices.MaxFunc(d.Scores, func(a, b fwk.NodePluginScores) int { return cmp.Compare(a.TotalScore, b.TotalScore) }).TotalScore
 	at := slices.IndexFunc(d.Scores, func(s fwk.NodePluginScores) bool { return s.Name == node })

@@ -72,7 +72,7 @@ func TestARecordedDecisionWithoutScoresIsMadeAgain(t *testing.T) {
 		t.Errorf("the decision is not the recorded one: %+v, %+v", x, x.Bound)
 	}
 	if x.Nodes != 2 || x.Feasible != 2 || x.Bound.Tied != 2 || len(x.Bound.Top) != 2 || x.Bound.Top[0].Node != "n1" {
-		t.Errorf("the scores are not those of the present state: %+v, %+v", x, x.Bound)
+		t.Errorf("the scores do not reflect the present state: %+v, %+v", x, x.Bound)
 	}
 	for _, want := range []string{
 		"The pod fitted on 7 of 9 nodes. This one had the highest total, 150. The scores by plugin were not recorded. Decided again in the present state of the cluster by ",

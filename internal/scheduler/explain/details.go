@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// details say by name what refuses the pod: the taint, the port, the label. Nodes are not named,
-// since not everybody may know them.
+// details name what refuses the pod: the taint, the port, the label. They do not name nodes, since
+// users may have no permission to list them.
 //
 // Nodes with equal keys share a row, and one text describes all nodes of the row. What is counted
 // over all pods is counted once, when a plugin has refused the pod for it.
@@ -92,9 +92,9 @@ func (d *details) text(nodes []*refusedNode, r refusal) string {
 	case v1alpha1.ReasonPodAffinityNotSatisfied:
 		return d.affinityText(n.Node())
 	case v1alpha1.ReasonVolumeNotAvailable:
-		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == "" }))
+		return oneOfClaims(d.claims(isUnbound))
 	case v1alpha1.ReasonVolumeOnOtherNode, v1alpha1.ReasonVolumeInOtherZone:
-		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName != "" }))
+		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool { return !isUnbound(c) }))
 	case v1alpha1.ReasonVolumeInUse:
 		return oneOfClaims(d.claims(func(c *corev1.PersistentVolumeClaim) bool {
 			return slices.Contains(c.Spec.AccessModes, corev1.ReadWriteOncePod)
@@ -131,14 +131,9 @@ func (d *details) ofPod(status *fwk.Status, reason v1alpha1.RefusalReason) strin
 	case v1alpha1.ReasonClassNotFound:
 		return cmp.Or(named("the DeviceClass %s"+notThere, missingDeviceClass), named("the StorageClass %s"+notThere, missingStorageClass))
 	case v1alpha1.ReasonClaimUnbound:
-		unbound := d.claims(func(c *corev1.PersistentVolumeClaim) bool { return c.Spec.VolumeName == "" })
-		switch len(unbound) {
-		case 0:
-			return ""
-		case 1:
-			return claimsText(unbound) + " is not bound"
+		if unbound := d.claims(isUnbound); len(unbound) > 0 {
+			return stateText(claimNoun, unbound, "not bound")
 		}
-		return claimsText(unbound) + " are not bound"
 	}
 	return ""
 }
@@ -163,23 +158,36 @@ func (d *details) claims(about func(*corev1.PersistentVolumeClaim) bool) []strin
 	return claims
 }
 
-// claimsText names claims. It is empty if there are none.
-func claimsText(claims []string) string {
+func isUnbound(claim *corev1.PersistentVolumeClaim) bool { return claim.Spec.VolumeName == "" }
+
+const claimNoun = "the PersistentVolumeClaim"
+
+// oneOfClaims names claims of which a plugin refuses at least one. It is empty if there are none.
+func oneOfClaims(claims []string) string {
 	switch len(claims) {
 	case 0:
 		return ""
 	case 1:
-		return "the PersistentVolumeClaim " + claims[0]
+		return nounText(claimNoun, claims)
 	}
-	return "the PersistentVolumeClaims " + enumerate(claims, "and")
+	return "one of " + nounText(claimNoun, claims)
 }
 
-// oneOfClaims names claims of which a plugin refuses at least one.
-func oneOfClaims(claims []string) string {
-	if len(claims) > 1 {
-		return "one of " + claimsText(claims)
+// nounText names one thing, or several in the plural.
+func nounText(noun string, names []string) string {
+	if len(names) > 1 {
+		noun += "s"
 	}
-	return claimsText(claims)
+	return noun + " " + enumerate(names, "and")
+}
+
+// stateText describes the state of one thing, or of several.
+func stateText(noun string, names []string, state string) string {
+	verb := " is "
+	if len(names) > 1 {
+		verb = " are "
+	}
+	return nounText(noun, names) + verb + state
 }
 
 // taintsText names taints.
@@ -189,10 +197,7 @@ func taintsText(taints []corev1.Taint) string {
 		texts[i] = taints[i].ToString()
 	}
 	slices.Sort(texts)
-	if len(texts) == 1 {
-		return "taint " + texts[0]
-	}
-	return "taints " + enumerate(texts, "and")
+	return nounText("taint", texts)
 }
 
 // portsInUse returns the host ports of the pod that other pods on a node have.
@@ -200,11 +205,7 @@ func portsInUse(pod *corev1.Pod, n *refusedNode) []string {
 	var inUse []string
 	for _, port := range schedutil.GetHostPorts(pod) {
 		if n.GetUsedPorts().CheckConflict(port.HostIP, string(port.Protocol), port.HostPort) {
-			protocol := port.Protocol
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			inUse = append(inUse, fmt.Sprintf("%d/%s", port.HostPort, protocol))
+			inUse = append(inUse, fmt.Sprintf("%d/%s", port.HostPort, cmp.Or(port.Protocol, corev1.ProtocolTCP)))
 		}
 	}
 	return inUse
@@ -212,13 +213,10 @@ func portsInUse(pod *corev1.Pod, n *refusedNode) []string {
 
 // portsText names host ports. Without any, a pod that is nominated to the node has them.
 func portsText(ports []string) string {
-	switch len(ports) {
-	case 0:
+	if len(ports) == 0 {
 		return "a host port is reserved for pods nominated to the node"
-	case 1:
-		return "host port " + ports[0] + " is in use"
 	}
-	return "host ports " + enumerate(ports, "and") + " are in use"
+	return stateText("host port", ports, "in use")
 }
 
 // resources identifies the resources that a node lacks, and which of them it does not have at all.

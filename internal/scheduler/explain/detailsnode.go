@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // requirement is what a pod demands of the labels or the name of a node.
@@ -54,11 +56,10 @@ func requirementsOf(pod *corev1.Pod) []requirement {
 
 // requiredTerms returns the terms of the required node affinity of a pod.
 func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
-	affinity := nodeAffinityOf(pod)
-	if affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
+	if required := podfields.RequiredNodeSelector(pod); required != nil {
+		return required.NodeSelectorTerms
 	}
-	return affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return nil
 }
 
 // How a node compares with a requirement.
@@ -68,7 +69,7 @@ const (
 	noSuchName = '2' // the node lacks the label
 )
 
-// mismatches says how a node compares with each requirement.
+// mismatches returns how a node compares with each requirement.
 func (d *details) mismatches(node *corev1.Node) string {
 	if d.requirements == nil {
 		d.requirements = requirementsOf(d.pod)
@@ -88,7 +89,7 @@ func (d *details) mismatches(node *corev1.Node) string {
 	return string(key)
 }
 
-// mismatchText says which labels of nodes do not match.
+// mismatchText describes which labels of nodes do not match.
 func (d *details) mismatchText(nodes []*refusedNode) string {
 	key := d.mismatches(nodes[0].Node())
 	var texts []string
@@ -108,7 +109,7 @@ func (d *details) mismatchText(nodes []*refusedNode) string {
 	return strings.Join(texts, "; ")
 }
 
-// differenceText says what the label of nodes is, and what it must be.
+// differenceText describes what the label of nodes is, and what it must be.
 func (d *details) differenceText(r *requirement, nodes []*refusedNode) string {
 	if r.field {
 		return "does not match " + requirementText(r.NodeSelectorRequirement)

@@ -89,7 +89,7 @@ func (d *details) refusingAntiAffinity(node *corev1.Node) int {
 	})
 }
 
-// antiAffinityText says which pods the pod keeps away from.
+// antiAffinityText describes which pods the pod keeps away from.
 func (d *details) antiAffinityText(nodes []*refusedNode) string {
 	i := d.refusingAntiAffinity(nodes[0].Node())
 	if i < 0 {
@@ -102,7 +102,7 @@ func (d *details) antiAffinityText(nodes []*refusedNode) string {
 	return fmt.Sprintf("at most one pod of %s per %s; %s", podsText(term.Selector), term.TopologyKey, d.takenText(term, nodes))
 }
 
-// takenText says in which domains there is a pod that matches a term.
+// takenText describes in which domains there is a pod that matches a term.
 func (d *details) takenText(term termCount, nodes []*refusedNode) string {
 	all := map[string]bool{}
 	for _, node := range d.all {
@@ -196,8 +196,8 @@ func (d *details) findOthers() {
 	}
 }
 
-// ownerText names the controller of a pod, or the pod if it has none. Pods of other namespaces are
-// not named, since not everybody may know them.
+// ownerText names the controller of a pod, or the pod if it has none. It does not name pods of other
+// namespaces, since users may have no permission to list them.
 func (d *details) ownerText(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
@@ -209,7 +209,7 @@ func (d *details) ownerText(pod *corev1.Pod) string {
 	return "the pod " + pod.Name
 }
 
-// othersText says whose anti-affinity keeps the pod away.
+// othersText describes whose anti-affinity keeps the pod away.
 func (d *details) othersText(nodes []*refusedNode) string {
 	owners := map[string]map[string]bool{} // by what they demand
 	for _, n := range nodes {
@@ -247,7 +247,7 @@ func (d *details) missingAffinityLabel(node *corev1.Node) string {
 	return ""
 }
 
-// affinityText says which pods the pod wants to be near.
+// affinityText describes which pods the pod must be near.
 func (d *details) affinityText(node *corev1.Node) string {
 	if key := d.missingAffinityLabel(node); key != "" {
 		return "no label " + key

@@ -30,7 +30,7 @@ type spreadCount struct {
 	least, self int
 }
 
-// spreads counts the pods of each constraint. There are none if they are those of the profile.
+// spreads counts the pods of each constraint. There are none if the pod has none of its own.
 func (d *details) spreads() []spreadCount {
 	if d.spread != nil {
 		return d.spread
@@ -126,12 +126,12 @@ func (d *details) refusingSpread(node *corev1.Node, reason v1alpha1.RefusalReaso
 	})
 }
 
-// spreadText says which constraint keeps the pod off nodes, and how many pods the domains have.
+// spreadText describes which constraint keeps the pod off nodes, and how many pods the domains have.
 func (d *details) spreadText(nodes []*refusedNode, reason v1alpha1.RefusalReason) string {
 	i := d.refusingSpread(nodes[0].Node(), reason)
 	switch {
 	case i < 0 && len(d.spread) == 0:
-		return "" // the constraints are those of the profile
+		return "" // the profile has the constraints
 	case i < 0:
 		return byNominated
 	case reason == v1alpha1.ReasonTopologyLabelMissing:
@@ -149,7 +149,7 @@ func (d *details) spreadText(nodes []*refusedNode, reason v1alpha1.RefusalReason
 	return text + d.skewText(c, here)
 }
 
-// skewText says how many pods domains have, and which has the fewest.
+// skewText describes how many pods domains have, and which has the fewest.
 func (d *details) skewText(c *spreadCount, here map[string]bool) string {
 	fewest, counts := map[string]bool{}, sets.New[int]()
 	for value, n := range c.pods {
@@ -172,8 +172,8 @@ func (d *details) skewText(c *spreadCount, here map[string]bool) string {
 	return text
 }
 
-// blocking says what refuses the pod on the closest node of some domains. It is empty if that is no
-// more than another constraint.
+// blocking describes what refuses the pod on the closest node of some domains. It is empty if only
+// another constraint does.
 func (d *details) blocking(key string, domains map[string]bool) string {
 	var closest *refusedNode
 	for i := range d.nodes {

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says why a pod is pending. It decides the pod on a fork of the scheduler, again
+// Package explain explains why a pod is pending. It decides the pod on a fork of the scheduler, again
 // and again: as it is, to find all plugins that refuse it on each node, and with changes that might
 // help.
 //
@@ -10,8 +10,8 @@
 //	events.go      the names of the events that a pod waits for
 //	groups.go      nodes with the same refusals, and what they are short of
 //	suggest.go     changes that would help, each tried on the fork
-//	suggestnode.go those of nodes and what is on them
-//	suggestpod.go  those of the pod
+//	suggestnode.go changes of nodes and what is on them
+//	suggestpod.go  changes of the pod
 //	podgroup.go    how many pods of the pod's group fit together
 //	verdict.go     what keeps the pod pending, in a word
 package explain
@@ -44,7 +44,7 @@ type Pending struct {
 	Wait *queue.Wait
 	// NominatedNode is the node that the pod is nominated to, or "".
 	NominatedNode string
-	// PermitPlugins are those that the pod waits for at Permit.
+	// PermitPlugins are the plugins that the pod waits for at Permit.
 	PermitPlugins []string
 	// Group is the pod group that the pod is placed with, nil if there is none.
 	Group *fork.Group
@@ -65,7 +65,7 @@ type Explanation struct {
 
 // Explain explains why a pod is pending. The fork is left as it was.
 //
-// The error is that of a context that ended. If a plugin fails, the explanation says so.
+// The error is the cause of ctx. If a plugin fails, the explanation contains its error.
 func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error) {
 	x := newExplanation(in)
 	cfg, err := k.Profile(in.Pod.Spec.SchedulerName)
@@ -135,8 +135,7 @@ type explainer struct {
 	pod       *corev1.Pod
 	instance  *profile.Instance
 	extenders int
-	// patience bounds the time in which suggestions are tried, that in which nodes are emptied, and
-	// that in which the group is placed.
+	// patience bounds each of three times: to try suggestions, to empty nodes, and to place the group.
 	patience time.Duration
 	reasons  reasons
 	// all are all nodes, and nodes those that the pod does not fit on.
@@ -146,8 +145,8 @@ type explainer struct {
 	// them.
 	everywhere []*fwk.Status
 	details    details
-	// trial places the group of the pod. It is nil if the pod has none.
-	trial *groupTrial
+	// podGroup is the group of the pod, nil if there is none.
+	podGroup *podGroup
 }
 
 // refusedNode is a node that refuses the pod.
@@ -156,7 +155,7 @@ type refusedNode struct {
 	refusals []*fwk.Status
 	pool     string
 	short    shortage
-	// key is that of the node's row, if it has one.
+	// key is the key of the node's row, if it has one.
 	key string
 }
 
@@ -172,10 +171,10 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 	x.Pending.Groups = e.groups()
 	freeing := false
 	suggest := e.suggest
-	if e.trial.lacksRoom() {
+	if e.podGroup.lacksRoom() {
 		suggest = e.suggestForGroup
 	}
-	if x.Feasible == 0 || e.trial.lacksRoom() {
+	if x.Feasible == 0 || e.podGroup.lacksRoom() {
 		tried, err := suggest(ctx)
 		if err != nil {
 			return err
@@ -186,7 +185,9 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 			freeing = freeing || s.Type == v1alpha1.SuggestionFree
 		}
 	}
-	return e.decideVerdict(ctx, in, freeing)
+	var err error
+	x.Verdict, x.Message, err = e.verdict(ctx, in, freeing)
+	return err
 }
 
 // findRefusals runs all filters on all nodes.

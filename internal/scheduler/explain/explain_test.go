@@ -201,7 +201,7 @@ func TestWhatTheQueueKnowsIsPassedOn(t *testing.T) {
 	}
 }
 
-// waitOfGroup is that of a pod whose group is not complete, or does not exist.
+// waitOfGroup is the wait of a pod whose group is not complete, or does not exist.
 func waitOfGroup(known bool) *queue.Wait {
 	return &queue.Wait{
 		PodState: queue.PodState{Place: queue.Gated, GatingPlugin: podgroup.Gate},

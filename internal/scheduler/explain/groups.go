@@ -19,7 +19,7 @@ import (
 // node.
 const maxMessages = 5
 
-// maxGroups limits the groups, without that of the nodes which the pod excludes.
+// maxGroups limits the groups, besides the group of the nodes that the pod excludes.
 const maxGroups = 50
 
 // refusal is the refusal of a plugin on a node, and why.

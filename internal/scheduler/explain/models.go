@@ -34,10 +34,10 @@ type kind struct {
 	taints              int
 }
 
-// models returns a node of each pool, those first that refuse the pod for the fewest reasons of
-// their own, and then those of the largest pools. Nodes that are cordoned or not ready are no
+// models returns a node of each pool. Pools that refuse the pod for the fewest reasons of their own
+// come first, and then the largest pools. Nodes that are cordoned or not ready are no
 // models.
-func (e *explainer) models(eligible func(node *corev1.Node) bool) []model {
+func (e *explainer) models(eligible func(node *corev1.Node) bool) []*model {
 	obstacles := make(map[string]int, len(e.nodes))
 	for i := range e.nodes {
 		for _, s := range e.nodes[i].refusals {
@@ -66,14 +66,9 @@ func (e *explainer) models(eligible func(node *corev1.Node) bool) []model {
 			m.NodeInfo, m.kind = first[k], k
 		}
 	}
-	sorted := slices.SortedFunc(maps.Values(pools), func(a, b *model) int {
+	return slices.SortedFunc(maps.Values(pools), func(a, b *model) int {
 		return cmp.Or(cmp.Compare(a.obstacles, b.obstacles), cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.pool, b.pool))
 	})
-	models := make([]model, len(sorted))
-	for i, m := range sorted {
-		models[i] = *m
-	}
-	return models
 }
 
 func kindOf(node fwk.NodeInfo) kind {
@@ -93,7 +88,7 @@ func isReady(node *corev1.Node) bool {
 // isOfState reports whether Kubernetes sets a taint by the state of a node.
 func isOfState(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
 
-// text says which nodes to add.
+// text describes which nodes to add.
 func (m *model) text(count int) string {
 	nodes := "a node"
 	if count > 1 {

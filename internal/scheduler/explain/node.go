@@ -23,25 +23,22 @@ type NoNodeError struct{ Name string }
 // Error implements error.
 func (e *NoNodeError) Error() string { return fmt.Sprintf("there is no node %q", e.Name) }
 
-// Node compares a node with the others that the pod fits on, and says what refuses the pod there. A
+// Node compares a node with the others that the pod fits on, and describes what refuses the pod there. A
 // pod that is on a node is taken off it on the fork and decided as if it were pending, so the fork
 // must not be used for anything else afterwards. The result is nil if no profile has the scheduler
 // name of the pod.
 //
-// The error is a *NoNodeError, that of a plugin, or that of a context that ended.
+// The error is a *NoNodeError, an error of a plugin, or the cause of ctx.
 func Node(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1alpha1.NodeExplanation, error) {
 	cfg, err := k.Profile(pod.Spec.SchedulerName)
 	if errors.Is(err, fork.ErrNoProfile) {
 		return nil, nil
 	}
-	if placed := k.Pod(pod); placed != nil {
-		if err := k.RemovePod(placed); err != nil {
-			return nil, err
-		}
+	unplaced, err := takeOff(k, pod)
+	if err != nil {
+		return nil, err
 	}
-	unplaced := *pod
-	unplaced.Spec.NodeName = ""
-	e := newExplainer(k, &unplaced, &v1alpha1.PodExplanation{})
+	e := newExplainer(k, unplaced, &v1alpha1.PodExplanation{})
 	if e.instance, err = k.Instance(ctx, cfg); err != nil {
 		return nil, err
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// groupTrial places a group in copies of the cluster.
-type groupTrial struct {
+// podGroup is a group that is placed on the fork, to find out how many of its pods fit together.
+type podGroup struct {
 	*fork.Group
-	// pods are those of the group, in the order in which they are placed.
+	// pods are the pods of the group, in the order in which they are placed.
 	pods    []*corev1.Pod
 	decider *fork.Decider
 	// best is the domain where the most pods fitted, if one was tried.
@@ -30,9 +30,26 @@ type groupTrial struct {
 	fit  *v1alpha1.PodGroupFit
 }
 
+// GroupOf returns the group with a key, with those pods of a scheduler name that are ready to be
+// placed. It returns nil if the group has no object, or if its pods are scheduled one by one.
+func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, pods []*corev1.Pod, ready func(*corev1.Pod) bool) *fork.Group {
+	group, nodes, known := groups.Get(key)
+	if !known || group.OneByOne {
+		return nil
+	}
+	needed, _ := groups.Needed(key)
+	g := &fork.Group{Group: group, On: nodes, Needed: needed}
+	for _, pod := range pods {
+		if podgroup.KeyOf(pod) == key && pod.Spec.SchedulerName == schedulerName && ready(pod) {
+			g.Pods = append(g.Pods, pod)
+		}
+	}
+	return g
+}
+
 // lacksRoom reports whether too few pods of the group fit together.
-func (t *groupTrial) lacksRoom() bool {
-	return t != nil && t.fit.Fit < t.fit.Needed && t.Problem == "" && !t.fit.Incomplete && t.fit.Ready >= t.fit.Needed
+func (p *podGroup) lacksRoom() bool {
+	return p != nil && p.fit.Fit < p.fit.Needed && p.Problem == "" && !p.fit.Incomplete && p.fit.Ready >= p.fit.Needed
 }
 
 // fitGroup finds how many pods of a group fit together: it places them in one domain after the
@@ -47,7 +64,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		)
 	})
 	fit := &v1alpha1.PodGroupFit{Name: g.Name, Needed: int32(g.Needed), Ready: int32(len(pods))}
-	e.trial = &groupTrial{Group: g, pods: pods, decider: e.fork.NewDecider(rand.IntN, false), fit: fit}
+	e.podGroup = &podGroup{Group: g, pods: pods, decider: e.fork.NewDecider(rand.IntN, false), fit: fit}
 	if g.Problem != "" {
 		return fit, nil
 	}
@@ -69,7 +86,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		}
 		better := int32(placed) > fit.Fit || len(fit.Tried) == 0
 		if better {
-			fit.Fit, fit.Domain, e.trial.best = int32(placed), domain.String(), domain
+			fit.Fit, fit.Domain, e.podGroup.best = int32(placed), domain.String(), domain
 		}
 		tried := v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)}
 		if len(fit.Tried) < maxTried {
@@ -88,8 +105,8 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 const maxTried = 8
 
 // placeIn places the pods of an attempt on the nodes of a domain, each on the cluster with those
-// before it, and takes all of them back. It returns how many got a node. The error is that of a pod
-// for which a plugin failed.
+// before it, and takes all of them back. It returns how many got a node. An error means that a
+// plugin failed for a pod.
 func placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain) (placed int, err error) {
 	placed = attempt.PlaceIn(ctx, domain, 0)
 	defer attempt.TakeBack(ctx)
@@ -106,10 +123,10 @@ func placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain)
 
 // attempt begins an attempt at pods of the group, which the caller must end.
 func (e *explainer) attempt(pods []*corev1.Pod) (attempt *gang.Attempt, err error) {
-	g := *e.trial.Group
+	g := *e.podGroup.Group
 	g.Pods = pods
 	attempt, _ = e.fork.NewAttempt(&g, e.instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
-		return e.trial.decider.Decide(ctx, e.instance, pod)
+		return e.podGroup.decider.Decide(ctx, e.instance, pod)
 	})
 	attempt.Overlay, err = e.fork.BeginOverlay()
 	return attempt, err

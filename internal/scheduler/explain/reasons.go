@@ -5,6 +5,7 @@ package explain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,7 +26,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// saying is what a plugin says when it refuses a pod for a reason. In the message, * stands for any
+// saying is the message of a plugin that refuses a pod for a reason. In the message, * stands for any
 // text.
 type saying struct {
 	message string
@@ -132,8 +133,7 @@ var patterns = func() map[string]*regexp.Regexp {
 	return all
 }()
 
-// reasonOf returns the reason of a refusal. What a plugin says that is not known is
-// v1alpha1.ReasonRefused.
+// reasonOf returns the reason of a refusal, or v1alpha1.ReasonRefused if the message is not known.
 func reasonOf(refusal *fwk.Status) v1alpha1.RefusalReason {
 	for _, s := range sayings[refusal.Plugin()] {
 		for _, message := range refusal.Reasons() {
@@ -165,11 +165,9 @@ func (r reasons) of(refusal *fwk.Status) v1alpha1.RefusalReason {
 
 // isAboutClaims reports whether a refusal is about a claim of the pod, whatever the node is.
 func isAboutClaims(reason v1alpha1.RefusalReason) bool {
-	switch reason {
-	case v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable, v1alpha1.ReasonClassNotFound:
-		return true
-	}
-	return false
+	return slices.Contains([]v1alpha1.RefusalReason{
+		v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable, v1alpha1.ReasonClassNotFound,
+	}, reason)
 }
 
 // resolvable reports whether the pod might fit if other pods left the node.

@@ -12,12 +12,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/nodepool"
 )
 
 const (
-	// maxTrials limits the changes of one kind that are tried, and maxOfType those that are
+	// maxAttempts limits the changes of one kind that are tried, and maxOfType those that are
 	// suggested.
-	maxTrials, maxOfType = 6, 2
+	maxAttempts, maxOfType = 6, 2
 	// maxPools limits the pools of which another node is tried.
 	maxPools = 6
 	// DefaultSuggestFor is how long changes are tried.
@@ -45,10 +46,10 @@ func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	var found []suggestion
-	for _, kind := range []func(context.Context) ([]suggestion, error){
+	for _, try := range []func(context.Context) ([]suggestion, error){
 		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodes,
 	} {
-		some, err := kind(limited)
+		some, err := try(limited)
 		found = append(found, some...)
 		if done, err := stopped(ctx, limited, err); done {
 			return found, err
@@ -57,7 +58,7 @@ func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
 	return found, nil
 }
 
-// stopped reports whether trials end: after an error, or when the time for them is up. That is no
+// stopped reports whether the search ends: after an error, or when the time for them is up. That is no
 // error, unless the caller has gone.
 func stopped(ctx, limited context.Context, err error) (bool, error) {
 	switch {
@@ -70,8 +71,24 @@ func stopped(ctx, limited context.Context, err error) (bool, error) {
 }
 
 // suggested returns a suggestion that was tried.
-func suggested(kind v1alpha1.SuggestionType, description, node string, nodes int) suggestion {
-	return suggestion{Suggestion: v1alpha1.Suggestion{Type: kind, Description: description, Node: node, Nodes: int32(nodes), Verified: true}}
+func suggested(of v1alpha1.SuggestionType, description, pool, node string, nodes int, change Change) *suggestion {
+	if pool == nodepool.None {
+		pool = ""
+	}
+	return &suggestion{v1alpha1.Suggestion{
+		Type: of, Description: description, Pool: pool, Node: node, Nodes: int32(nodes), Verified: true,
+	}, change}
+}
+
+// tryEach tries some of the candidates, and returns up to enough suggestions, also with an error.
+func tryEach[C any](candidates []C, most, enough int, try func(C) (*suggestion, error)) (found []suggestion, err error) {
+	for i := 0; i < min(len(candidates), most) && len(found) < enough && err == nil; i++ {
+		var s *suggestion
+		if s, err = try(candidates[i]); s != nil {
+			found = append(found, *s)
+		}
+	}
+	return found, err
 }
 
 // fitsWithout reports whether the pod fits on a node without some of the pods on it, which are put
@@ -107,21 +124,19 @@ func (e *explainer) fitsOnChanged(ctx context.Context, original, changed *corev1
 	return fit != "", err
 }
 
-// restored makes the nodes show what was changed back: they are those of the fork's snapshot. It
-// returns the error of the trial, if there was one.
-func (e *explainer) restored(trial error) error {
-	if _, err := e.fork.Snapshot(); err != nil && trial == nil {
+// restored makes the nodes, which belong to the fork's snapshot, show what was changed back. It
+// returns the error before, if there was one.
+func (e *explainer) restored(before error) error {
+	if _, err := e.fork.Snapshot(); err != nil && before == nil {
 		return err
 	}
-	return trial
+	return before
 }
 
-// podsOn returns the pods on a node that refuses the pod.
-func (e *explainer) podsOn(node string) []*corev1.Pod {
-	i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == node })
-	infos := e.nodes[i].GetPods()
-	pods := make([]*corev1.Pod, len(infos))
-	for i, info := range infos {
+// pods returns the pods on a node.
+func (n *refusedNode) pods() []*corev1.Pod {
+	pods := make([]*corev1.Pod, len(n.GetPods()))
+	for i, info := range n.GetPods() {
 		pods[i] = info.GetPod()
 	}
 	return pods

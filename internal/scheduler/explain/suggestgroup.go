@@ -22,10 +22,10 @@ func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
 	defer cancel()
 	var found []suggestion
 	if e.Feasible == 0 {
-		for _, kind := range []func(context.Context) ([]suggestion, error){
+		for _, try := range []func(context.Context) ([]suggestion, error){
 			e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests,
 		} {
-			some, err := kind(limited)
+			some, err := try(limited)
 			for _, s := range some {
 				if s.change.Pod == nil || err == nil && e.helpsGroup(limited, s.change.Pod) {
 					found = append(found, s)
@@ -44,8 +44,8 @@ func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
 // helpsGroup reports whether enough pods of the group fit if all of them are changed as one was.
 // Pods that differ in what they demand are not changed.
 func (e *explainer) helpsGroup(ctx context.Context, changed *corev1.Pod) bool {
-	pods := make([]*corev1.Pod, len(e.trial.pods))
-	for i, pod := range e.trial.pods {
+	pods := make([]*corev1.Pod, len(e.podGroup.pods))
+	for i, pod := range e.podGroup.pods {
 		if !alike(pod, e.pod) {
 			return false
 		}
@@ -78,7 +78,7 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 	}
 	defer attempt.End(ctx)
 	for _, domain := range attempt.DomainsWithRoom(1) {
-		if placed, err := placeIn(ctx, attempt, domain); err != nil || placed >= e.trial.Needed {
+		if placed, err := placeIn(ctx, attempt, domain); err != nil || placed >= e.podGroup.Needed {
 			return err == nil, err
 		}
 	}
@@ -87,35 +87,31 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 
 // addNodesForGroup tries how many nodes of each pool make the group fit. The nodes are in the
 // domain where the most pods fit already.
-func (e *explainer) addNodesForGroup(ctx context.Context) (found []suggestion, err error) {
-	if len(e.everywhere) > 0 || len(e.trial.fit.Tried) == 0 {
+func (e *explainer) addNodesForGroup(ctx context.Context) ([]suggestion, error) {
+	if len(e.everywhere) > 0 || len(e.podGroup.fit.Tried) == 0 {
 		return nil, nil
 	}
-	models := e.models(e.trial.best.Contains)
-	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
-		count, added, err := e.countToAdd(ctx, &models[i])
-		if count > 0 {
-			s := models[i].suggestion(count, added)
-			if len(e.trial.best) > 0 {
-				s.Description += " They need the labels of the domain where most pods of the group fit."
-			}
-			found = append(found, s)
+	return tryEach(e.models(e.podGroup.best.Contains), maxPools, maxOfType, func(m *model) (*suggestion, error) {
+		count, added, err := e.countToAdd(ctx, m)
+		if count == 0 {
+			return nil, err
 		}
-		if err != nil {
-			return found, err
+		s := m.suggestion(count, added)
+		if len(e.podGroup.best) > 0 {
+			s.Description += " They need the labels of the domain where most pods of the group fit."
 		}
-	}
-	return found, nil
+		return s, err
+	})
 }
 
 // countToAdd returns how many nodes like a model make the group fit, and one of them, or 0 if that
 // does not help. It tries one node, then as many as are needed if each takes as many pods as the
 // first, and then more or fewer. If the time is up, it is the least number that was tried.
 func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added *corev1.Node, err error) {
-	missing, short := e.trial.Needed-int(e.trial.fit.Fit), 0 // short does not make the group fit
+	missing, short := e.podGroup.Needed-int(e.podGroup.fit.Fit), 0 // short does not make the group fit
 	for n := 1; n <= maxAdded; {
 		placed, node, err := e.placeWithAdded(ctx, m, n)
-		gained := placed - int(e.trial.fit.Fit)
+		gained := placed - int(e.podGroup.fit.Fit)
 		switch {
 		case err != nil, gained <= 0:
 			return 0, nil, err
@@ -132,7 +128,7 @@ func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added 
 		switch {
 		case err != nil:
 			return count, added, err
-		case placed >= e.trial.Needed:
+		case placed >= e.podGroup.Needed:
 			count, added = n, node
 		default:
 			short = n
@@ -159,11 +155,11 @@ func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (pl
 		}
 		added = node
 	}
-	attempt, err := e.attempt(e.trial.pods)
+	attempt, err := e.attempt(e.podGroup.pods)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer attempt.End(ctx)
-	placed, err = placeIn(ctx, attempt, e.trial.best)
+	placed, err = placeIn(ctx, attempt, e.podGroup.best)
 	return placed, added, err
 }

@@ -26,10 +26,10 @@ import (
 func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return !n.resolvable() || len(n.short) == 0 })
 	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(a.short.weight(), b.short.weight()) })
-	for trial := 0; len(nodes) > 0 && trial < maxTrials && len(found) < maxOfType; trial++ {
+	for attempt := 0; len(nodes) > 0 && attempt < maxAttempts && len(found) < maxOfType; attempt++ {
 		n := nodes[0]
 		alike := func(other *refusedNode) bool { return other.short.equal(n.short) && other.pool == n.pool }
-		pods := e.toFree(n)
+		pods := n.toFree()
 		if pods == nil {
 			nodes = nodes[1:]
 			continue
@@ -44,17 +44,18 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 		}
 		all := len(nodes)
 		nodes = slices.DeleteFunc(nodes, alike)
-		s := suggested(v1alpha1.SuggestionFree, describeFree(n, all-len(nodes), pods), n.name(), all-len(nodes))
-		s.Pool, s.change.Removed = poolName(n.pool), pods
+		count := all - len(nodes)
+		s := suggested(v1alpha1.SuggestionFree, describeFree(n, count, pods), n.pool, n.name(), count, Change{Removed: pods})
 		for _, pod := range pods {
 			s.Pods = append(s.Pods, referenceTo(pod))
 		}
-		found = append(found, s)
+		found = append(found, *s)
 	}
 	return found, nil
 }
 
-// describeFree says what to free, and that controllers create pods again, which may take the room.
+// describeFree describes what to free, and warns that controllers create pods again, which may take
+// the room.
 func describeFree(n *refusedNode, nodes int, pods []*corev1.Pod) string {
 	text := fmt.Sprintf("Free %s on %s%s.", n.short, oneOf(nodes), ofPool(n.pool))
 	var kinds []string
@@ -91,19 +92,11 @@ func inParentheses(pool string) string {
 	return " (pool " + pool + ")"
 }
 
-// poolName returns the pool for the field of a suggestion.
-func poolName(pool string) string {
-	if pool == nodepool.None {
-		return ""
-	}
-	return pool
-}
-
-// toFree returns pods whose end frees what the node lacks, those of the lowest priority first. It
-// is nil if it takes pods that must run.
-func (e *explainer) toFree(n *refusedNode) []*corev1.Pod {
+// toFree returns pods whose end frees what the node lacks, in ascending order of priority. It is nil
+// if that takes pods that must run.
+func (n *refusedNode) toFree() []*corev1.Pod {
 	left := slices.Clone(n.short)
-	pods := slices.DeleteFunc(e.podsOn(n.name()), mustRun)
+	pods := slices.DeleteFunc(n.pods(), mustRun)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -142,23 +135,17 @@ func mustRun(pod *corev1.Pod) bool {
 }
 
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
-func (e *explainer) uncordon(ctx context.Context) (found []suggestion, err error) {
+func (e *explainer) uncordon(ctx context.Context) ([]suggestion, error) {
 	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration), func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
-	for _, n := range cordoned[:min(len(cordoned), maxTrials)] {
+	return tryEach(cordoned, maxAttempts, 1, func(n *refusedNode) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Unschedulable = false
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
-		if err != nil {
+		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
 			return nil, err
 		}
-		if fits {
-			s := suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.name(), 1)
-			s.Pool, s.change.Node = poolName(n.pool), changed
-			return []suggestion{s}, nil
-		}
-	}
-	return nil, nil
+		return suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.pool, n.name(), 1, Change{Node: changed}), nil
+	})
 }
 
 // untolerated returns the taints of a node that keep the pod away.
@@ -177,7 +164,7 @@ type taintedNodes struct {
 	*refusedNode
 	taints []corev1.Taint
 	nodes  int
-	// pool is that of all of them, or nodepool.None.
+	// pool is the pool of all of them, or nodepool.None.
 	pool string
 }
 
@@ -206,48 +193,37 @@ func (e *explainer) tainted() []*taintedNodes {
 }
 
 // removeTaints tries nodes that only taints keep from the pod.
-func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err error) {
-	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
-		n := nodes[i]
+func (e *explainer) removeTaints(ctx context.Context) ([]suggestion, error) {
+	return tryEach(e.tainted(), maxAttempts, maxOfType, func(n *taintedNodes) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })
-		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
-		if err != nil {
-			return found, err
+		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
+			return nil, err
 		}
-		if fits {
-			description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
-			s := suggested(v1alpha1.SuggestionRemoveTaint, description, n.name(), n.nodes)
-			s.Pool, s.change.Node = poolName(n.pool), changed
-			found = append(found, s)
-		}
-	}
-	return found, nil
+		description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
+		return suggested(v1alpha1.SuggestionRemoveTaint, description, n.pool, n.name(), n.nodes, Change{Node: changed}), nil
+	})
 }
 
 // addNodes tries another node of each pool.
-func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error) {
+func (e *explainer) addNodes(ctx context.Context) ([]suggestion, error) {
 	if len(e.everywhere) > 0 {
 		return nil, nil
 	}
 	models := e.models(func(*corev1.Node) bool { return true })
-	for i := 0; i < len(models) && i < maxPools && len(found) < maxOfType; i++ {
-		added, err := e.addNode(ctx, models[i])
-		if err != nil {
-			return found, err
+	return tryEach(models, maxPools, maxOfType, func(m *model) (*suggestion, error) {
+		added, err := e.addNode(ctx, m)
+		if err != nil || added == nil {
+			return nil, err
 		}
-		if added != nil {
-			found = append(found, models[i].suggestion(1, added))
-		}
-	}
-	return found, nil
+		return m.suggestion(1, added), nil
+	})
 }
 
 // suggestion returns the suggestion to add nodes, of which one is given.
-func (m *model) suggestion(count int, added *corev1.Node) suggestion {
-	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), "", 0)
-	s.Pool, s.Count, s.change.Node = poolName(m.pool), int32(count), added
+func (m *model) suggestion(count int, added *corev1.Node) *suggestion {
+	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), m.pool, "", 0, Change{Node: added})
+	s.Count = int32(count)
 	if m.pool == nodepool.None {
 		s.Node = m.Node().Name // the description names it
 	}
@@ -256,7 +232,7 @@ func (m *model) suggestion(count int, added *corev1.Node) suggestion {
 
 // addNode returns a node like another one, if the pod fits on it beside the pods that stay
 // with such a node.
-func (e *explainer) addNode(ctx context.Context, like model) (added *corev1.Node, err error) {
+func (e *explainer) addNode(ctx context.Context, like *model) (added *corev1.Node, err error) {
 	node, remove, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {
 		remove()

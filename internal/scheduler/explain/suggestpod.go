@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // createClaims suggests the claims that the pod names and that do not exist. That is not tried: the
@@ -24,18 +25,16 @@ func (e *explainer) createClaims(context.Context) (found []suggestion, err error
 			continue
 		}
 		seen[claim] = true
-		s := suggested(v1alpha1.SuggestionCreateClaim, fmt.Sprintf("Create %s.", claim), "", 0)
+		s := suggested(v1alpha1.SuggestionCreateClaim, fmt.Sprintf("Create %s.", claim), "", "", 0, Change{})
 		s.Verified = false
-		found = append(found, s)
+		found = append(found, *s)
 	}
 	return found, nil
 }
 
 // tolerate tries nodes that only taints keep from the pod.
-func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {
-	nodes := e.tainted()
-	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
-		n := nodes[i]
+func (e *explainer) tolerate(ctx context.Context) ([]suggestion, error) {
+	return tryEach(e.tainted(), maxAttempts, maxOfType, func(n *taintedNodes) (*suggestion, error) {
 		pod := e.pod.DeepCopy()
 		for _, taint := range n.taints {
 			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
@@ -43,17 +42,12 @@ func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error
 			})
 		}
 		fit, err := e.fork.FirstFit(ctx, e.instance, pod, n.name())
-		if err != nil {
-			return found, err
+		if err != nil || fit == "" {
+			return nil, err
 		}
-		if fit != "" {
-			description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
-			s := suggested(v1alpha1.SuggestionTolerate, description, fit, n.nodes)
-			s.Pool, s.change.Pod = poolName(n.pool), pod
-			found = append(found, s)
-		}
-	}
-	return found, nil
+		description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
+		return suggested(v1alpha1.SuggestionTolerate, description, n.pool, fit, n.nodes, Change{Pod: pod}), nil
+	})
 }
 
 func count(nodes int) string {
@@ -66,22 +60,15 @@ func count(nodes int) string {
 // relaxNodeAffinity tries the pod without its demands on labels of nodes.
 func (e *explainer) relaxNodeAffinity(ctx context.Context) ([]suggestion, error) {
 	pod := e.pod.DeepCopy()
-	affinity := nodeAffinityOf(pod)
-	if isForOneNode(pod) != "" || len(pod.Spec.NodeSelector) == 0 && (affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil) {
+	required := podfields.RequiredNodeSelector(pod)
+	if isForOneNode(pod) != "" || len(pod.Spec.NodeSelector) == 0 && required == nil {
 		return nil, nil
 	}
 	pod.Spec.NodeSelector = nil
-	if affinity != nil {
-		affinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	if required != nil {
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	}
 	return e.relax(ctx, v1alpha1.SuggestionRelaxNodeAffinity, pod, "Relax the node selector or the required node affinity of the pod.", names.NodeAffinity)
-}
-
-func nodeAffinityOf(pod *corev1.Pod) *corev1.NodeAffinity {
-	if pod.Spec.Affinity == nil {
-		return nil
-	}
-	return pod.Spec.Affinity.NodeAffinity
 }
 
 // relaxPodAffinity tries the pod without its demands on other pods.
@@ -119,16 +106,14 @@ func (e *explainer) relaxSpread(ctx context.Context) ([]suggestion, error) {
 }
 
 // relax tries a pod that demands less on the nodes that only this plugin refuses.
-func (e *explainer) relax(ctx context.Context, kind v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
+func (e *explainer) relax(ctx context.Context, of v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
 	nodes := e.only(plugin)
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	fit, err := e.fork.FirstFit(ctx, e.instance, pod, namesOf(nodes[:min(len(nodes), maxTrials)])...)
+	fit, err := e.fork.FirstFit(ctx, e.instance, pod, namesOf(nodes[:min(len(nodes), maxAttempts)])...)
 	if err != nil || fit == "" {
 		return nil, err
 	}
-	s := suggested(kind, description, fit, len(nodes))
-	s.change.Pod = pod
-	return []suggestion{s}, nil
+	return []suggestion{*suggested(of, description, "", fit, len(nodes), Change{Pod: pod})}, nil
 }

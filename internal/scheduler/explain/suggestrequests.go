@@ -44,7 +44,7 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 	}
 	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return len(n.short) == 0 || least(n) < leastKept })
 	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(least(b), least(a)) })
-	for _, n := range nodes[:min(len(nodes), maxTrials)] {
+	for _, n := range nodes[:min(len(nodes), maxAttempts)] {
 		pod, texts := reduced(e.pod, requests, n.short)
 		if pod == nil {
 			return nil, nil
@@ -54,9 +54,8 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 			return nil, err
 		}
 		if fit != "" {
-			s := suggested(v1alpha1.SuggestionReduceRequests, fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"), ofPool(n.pool)), fit, 1)
-			s.Pool, s.change.Pod = poolName(n.pool), pod
-			return []suggestion{s}, nil
+			description := fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"), ofPool(n.pool))
+			return []suggestion{*suggested(v1alpha1.SuggestionReduceRequests, description, n.pool, fit, 1, Change{Pod: pod})}, nil
 		}
 	}
 	return nil, nil
@@ -119,8 +118,8 @@ func cpuText(milli int64) string { return strconv.FormatFloat(float64(milli)/100
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// tooLarge says which requests exceed what any node has that would take the pod otherwise, beside
-// the pods that stay with the node. It is empty if there are none.
+// tooLarge describes which requests exceed what any node has that would take the pod otherwise,
+// beside the pods that stay with the node. It is empty if there are none.
 func (e *explainer) tooLarge() string {
 	requests := (&schedframework.PodInfo{Pod: e.pod}).CalculateResource().Resource
 	var texts []string

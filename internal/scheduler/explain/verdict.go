@@ -37,7 +37,7 @@ func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod, schedulerNames 
 	return Explanation{PodExplanation: x}
 }
 
-// maxProfilesListed limits the scheduler names that are listed if none is like that of the pod.
+// maxProfilesListed limits the scheduler names that are listed if none is like the pod's.
 const maxProfilesListed = 5
 
 // noProfile returns the message for a scheduler name without a profile. It suggests the names of
@@ -77,7 +77,7 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	case plugin == podgroup.Gate && in.Wait.Group != nil:
 		x.Message = awaitedGroup(in.Wait.Group)
 	case len(gates) > 0:
-		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. Whoever set them has to remove them.", strings.Join(gates, ", "))
+		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. The component that set them must remove them.", strings.Join(gates, ", "))
 	case in.Wait != nil && in.Wait.Error != "":
 		x.Message = fmt.Sprintf("A PreEnqueue plugin failed: %s.", in.Wait.Error)
 	default:
@@ -90,7 +90,7 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	return Explanation{PodExplanation: x}
 }
 
-// awaitedGroup says what keeps a group from being tried.
+// awaitedGroup describes what keeps a group from being tried.
 func awaitedGroup(g *queue.GroupWait) string {
 	if !g.Known {
 		return fmt.Sprintf("The pod names the pod group %s, but there is no such PodGroup.", g.Key)
@@ -107,62 +107,59 @@ func gatesOf(pod *corev1.Pod) []string {
 	return gates
 }
 
-// decideVerdict says what keeps a pod pending that was decided. freeing means that it fits if pods
-// leave some node, which was tried.
-func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool) error {
-	x := e.PodExplanation
+// verdict returns the verdict about a pod that was decided, with the message. freeing means that it
+// fits if pods leave some node, which was tried.
+func (e *explainer) verdict(ctx context.Context, in Pending, freeing bool) (verdict v1alpha1.Verdict, message string, err error) {
 	switch {
-	case x.Nodes == 0:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, "There are no nodes."
-		return nil
-	case x.Feasible > 0 && e.trial.lacksRoom():
-		x.Verdict, x.Message = v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup()
-		return nil
-	case x.Feasible > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForTurn, fmt.Sprintf("The pod fits on %d of %d nodes now.", x.Feasible, x.Nodes)
-		if in.Wait != nil && in.Wait.Group != nil && in.Wait.Group.Needed > 1 {
-			x.Message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
-				x.Feasible, x.Nodes, in.Wait.Group.Needed, in.Wait.Group.Key)
-		}
-		if e.extenders > 0 {
-			x.Message += " The extenders of the profile were not asked."
-		}
-		return nil
-	case len(x.Pending.Victims) > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, messageOfVictims(x.Pending.Victims)
-		return nil
-	}
-	if !freeing {
-		var err error
+	case e.Nodes == 0:
+		return v1alpha1.VerdictNeverFits, "There are no nodes.", nil
+	case e.Feasible > 0 && e.podGroup.lacksRoom():
+		return v1alpha1.VerdictGroupDoesNotFit, e.messageOfGroup(), nil
+	case e.Feasible > 0:
+		return v1alpha1.VerdictWaitingForTurn, e.messageOfTurn(in.Wait), nil
+	case len(e.Pending.Victims) > 0:
+		return v1alpha1.VerdictWaitingForVictims, messageOfVictims(e.Pending.Victims), nil
+	case !freeing:
 		if freeing, err = e.fitsOnEmptied(ctx); err != nil {
-			return err
+			return "", "", err
 		}
 	}
 	switch {
 	case freeing:
-		x.Verdict, x.Message = v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed()
+		return v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed(), nil
 	case len(e.everywhere) > 0:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere())
-	default:
-		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, e.messageOfNever()
+		return v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere()), nil
 	}
-	return nil
+	return v1alpha1.VerdictNeverFits, e.messageOfNever(), nil
 }
 
-// messageOfGroup says how many pods of the group fit together.
-func (e *explainer) messageOfGroup() string {
-	fit, where := e.trial.fit, ""
-	if len(fit.Tried) == 0 {
-		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.trial.Key, fit.Needed)
+// messageOfTurn is for a pod that fits now.
+func (e *explainer) messageOfTurn(wait *queue.Wait) string {
+	message := fmt.Sprintf("The pod fits on %d of %d nodes now.", e.Feasible, e.Nodes)
+	if wait != nil && wait.Group != nil && wait.Group.Needed > 1 {
+		message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
+			e.Feasible, e.Nodes, wait.Group.Needed, wait.Group.Key)
 	}
-	if len(e.trial.best) > 0 {
+	if e.extenders > 0 {
+		message += " The extenders of the profile were not asked."
+	}
+	return message
+}
+
+// messageOfGroup describes how many pods of the group fit together.
+func (e *explainer) messageOfGroup() string {
+	fit, where := e.podGroup.fit, ""
+	if len(fit.Tried) == 0 {
+		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.podGroup.Key, fit.Needed)
+	}
+	if len(e.podGroup.best) > 0 {
 		where = " in one domain"
 	}
 	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by itself fits on %d of %d nodes.",
-		e.trial.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
+		e.podGroup.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
 }
 
-// messageOfNever says that the pod fits on no node, and which requests are too large.
+// messageOfNever is for a pod that fits on no node. It describes which requests are too large.
 func (e *explainer) messageOfNever() string {
 	name := isForOneNode(e.pod)
 	if name != "" && !slices.ContainsFunc(e.all, func(n fwk.NodeInfo) bool { return n.Node().Name == name }) {
@@ -178,7 +175,7 @@ func (e *explainer) messageOfNever() string {
 	return message + "."
 }
 
-// whyNowhere says what refuses the pod itself.
+// whyNowhere describes what refuses the pod itself.
 func (e *explainer) whyNowhere() string {
 	var texts []string
 	for _, r := range e.Pending.PodRefusals {
@@ -205,7 +202,7 @@ var obstacles = map[v1alpha1.RefusalReason]string{
 	v1alpha1.ReasonDeviceNotAvailable:      "devices in use",
 }
 
-// messageOfFreed says of the nodes that the pod could be on what other pods there take.
+// messageOfFreed describes what other pods take on the nodes that the pod could be on.
 func (e *explainer) messageOfFreed() string {
 	possible, room, full := 0, false, true
 	var others []string
@@ -256,7 +253,7 @@ func (e *explainer) messageOfFreed() string {
 	return now + ". It would fit if other pods ended."
 }
 
-// whyNotOn says what the node of a pod lacks, or what else keeps the pod off it.
+// whyNotOn describes what the node of a pod lacks, or what else keeps the pod off it.
 func (e *explainer) whyNotOn(name string, others []string) string {
 	var reasons []string
 	if i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == name }); i >= 0 && len(e.nodes[i].short) > 0 {
@@ -268,18 +265,18 @@ func (e *explainer) whyNotOn(name string, others []string) string {
 	return strings.Join(reasons, " and ")
 }
 
-// fitsOnEmptied reports whether the pod fits on some node that has no pods. Only nodes are tried of
-// which the plugins say that it might. First some are emptied one by one, as the pod may need those
+// fitsOnEmptied reports whether the pod fits on some node that has no pods. It tries only
+// nodes on which the pod might fit according to the plugins. First some are emptied one by one, as the pod may need those
 // on other nodes, and then all at once, as it may be those that are in the way.
 func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 	all, some := e.mayFitOnEmptied()
 	defer e.fork.SuspendNominations()()
 	began := time.Now()
-	for _, name := range some {
+	for _, n := range some {
 		if time.Since(began) > e.patience {
 			break
 		}
-		if fits, err := e.fitsWithout(ctx, name, e.podsOn(name)); err != nil || fits {
+		if fits, err := e.fitsWithout(ctx, n.name(), n.pods()); err != nil || fits {
 			return fits, err
 		}
 	}
@@ -298,7 +295,7 @@ func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 // mayFitOnEmptied returns the nodes on which the pod might fit if they had no pods, and some of
 // them, of each group. InterPodAffinity reports required affinity as unresolvable. A pod that
 // matches its own affinity can still be placed if no other pod matches.
-func (e *explainer) mayFitOnEmptied() (all, some []string) {
+func (e *explainer) mayFitOnEmptied() (all []string, some []*refusedNode) {
 	if slices.ContainsFunc(e.everywhere, isUnresolvable) {
 		return nil, nil
 	}
@@ -312,7 +309,7 @@ func (e *explainer) mayFitOnEmptied() (all, some []string) {
 		// Nodes of one row are likely to answer alike.
 		if seen[n.key] < maxEmptied/4 && len(some) < maxEmptied {
 			seen[n.key]++
-			some = append(some, n.name())
+			some = append(some, n)
 		}
 	}
 	return all, some

@@ -34,8 +34,8 @@ import (
 //
 // The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
 
-// volumeStores holds the stores in which a Plan looks up volumes: those of the informers that the
-// two plugins have requested.
+// volumeStores holds the stores in which a Plan looks up volumes: the stores of the informers that
+// the two plugins have requested.
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
 	volumes, attachments                  toolscache.Indexer
@@ -81,8 +81,8 @@ func answersForClaims(filters []fwk.FilterPlugin) bool {
 // claims holds the requirements of one pod's claims on a node.
 type claims struct {
 	stores *volumeStores
-	// affinities are the node affinities of the volumes that are bound. topologies are those of the
-	// classes from which the other volumes will be provisioned.
+	// affinities are the node affinities of the volumes that are bound. topologies are allowed by
+	// the storage classes from which the other volumes will be provisioned.
 	affinities []volumeAffinity
 	topologies [][]corev1.TopologySelectorTerm
 	// volumes is the number of claims.

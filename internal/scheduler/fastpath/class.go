@@ -67,7 +67,7 @@ func (c *class) size() int {
 // affinity terms.
 func (c *class) standsAlone(ctx context.Context, r *refresher, pod *corev1.Pod) bool {
 	p := r.plan
-	if p.hasAffinity && (r.snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {
+	if p.hasAffinity && (r.snapshot.WithAffinity().Len() > 0 || cache.HasTerms(c.like)) {
 		return false
 	}
 	if !p.hasSpread {
@@ -86,9 +86,4 @@ func (c *class) standsAlone(ctx context.Context, r *refresher, pod *corev1.Pod) 
 	}
 	status := p.spread.RunPreScorePlugins(ctx, state, pod, nil)
 	return status.IsSuccess() && state.GetSkipScorePlugins().Len() > 0
-}
-
-func hasTerms(pod *schedframework.PodInfo) bool {
-	return len(pod.RequiredAffinityTerms)+len(pod.RequiredAntiAffinityTerms)+
-		len(pod.PreferredAffinityTerms)+len(pod.PreferredAntiAffinityTerms) > 0
 }

@@ -42,13 +42,14 @@ func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *cl
 	return &classTable{
 		budget: budget{max: maxBytes}, nodes: nodes,
 		instances: map[string]*instance{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
-		residents: newResidents(), lookups: newLookups(instruments), instruments: instruments,
+		residents: newResidents(), instruments: instruments,
+		lookups: lookups{hits: instruments.hits, news: instruments.news, returns: instruments.returns},
 	}
 }
 
 // instanceOf returns an instance of a profile, with the setup that it uses. A new instance of a
-// profile replaces the old one. At the same time it removes the instances that are closed, those of
-// deleted profiles.
+// profile replaces the old one. At the same time it removes the instances of deleted profiles,
+// which are closed.
 func (t *classTable) instanceOf(plan *Plan) *instance {
 	name := plan.framework.ProfileName()
 	if in, ok := t.instances[name]; ok && in.plan == plan {
@@ -144,11 +145,6 @@ func (t *classTable) account(c *class) {
 		t.drop(victim)
 		t.instruments.evictions.Inc()
 	}
-	t.report()
-}
-
-// report updates the metrics of what is held.
-func (t *classTable) report() {
 	t.instruments.memory.Set(float64(t.bytes))
 	t.instruments.classes.Set(float64(t.residents.len()))
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
@@ -38,7 +39,7 @@ type decision struct {
 	reason              Reason
 	feasible, evaluated int
 	// pass has the nodes that the pod fits. If flat is true, it has the totals of all of them. If
-	// not, it has none for a plain class, and those of one node of each group for others.
+	// not, it has no totals for a plain class, and one total for each group for other classes.
 	pass *pass
 	flat bool
 	// best are the nodes with the highest total, taken is the number of the one that the pod was
@@ -137,7 +138,7 @@ func (d *decision) endFilter() {
 // classes, and with them the answers of NodeResourcesFit, may have changed since the class was
 // made.
 func (d *decision) checkDevices(ctx context.Context) Reason {
-	if d.class.local.extended && !d.Plan.devicesSkip(ctx, d.Pod) {
+	if d.class.local.extended && !d.Plan.dynamic.AllSkip(ctx, schedframework.NewCycleState(), d.Pod, nil) {
 		d.engine.classes.dropRows(d.class.local)
 		return Devices
 	}

@@ -47,7 +47,7 @@
 // pod that names its node, as DaemonSet pods do, is looked up in the class of its DaemonSet
 // (decideNamed).
 //
-// All other pods take the scalar path, and the Reason says why: pods with a nominated node, some
+// All other pods take the scalar path, for a Reason: pods with a nominated node, some
 // pods while others that are at least as important have one, and pods that name several nodes. The
 // first pod of a class that fits no node takes the scalar path too, for the explanation that
 // preemption and the user need.

@@ -35,7 +35,7 @@ type eligibilityRows struct {
 	// fixed is the weighted sum of the scores that are not normalized. A nil column is all zeros.
 	fixed []int64
 	// normalized holds the scores of Plan.normalized, before normalization. A nil column is all
-	// zeros, as are those of the plugins of other kinds.
+	// zeros. The columns of plugins of other kinds are nil.
 	normalized [][]int64
 }
 
@@ -57,35 +57,35 @@ func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framewor
 
 // sync brings the rows up to date with the snapshot. pod can be any pod that has the key. After an
 // error the next call rebuilds the rows.
-func (c *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
+func (e *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	log := r.snapshot.Log()
-	changes, ok := log.Since(c.pos)
+	changes, ok := log.Since(e.pos)
 	if ok && len(changes) == 0 {
 		return nil
 	}
-	c.state.SetRecordPluginMetrics(r.recordMetrics)
-	c.pos = 0
-	c.resize(r.snapshot.Slots())
-	if err := c.update(ctx, r, pod, changes, ok); err != nil {
+	e.state.SetRecordPluginMetrics(r.recordMetrics)
+	e.pos = 0
+	e.resize(r.snapshot.Slots())
+	if err := e.update(ctx, r, pod, changes, ok); err != nil {
 		return err
 	}
-	c.pos = log.End()
+	e.pos = log.End()
 	return nil
 }
 
-func (c *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
+func (e *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
 	matters := func(change cache.Change) bool {
 		return change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved
 	}
-	if !ok || worthRebuilding(changes, len(c.verdict), matters) {
-		return c.rebuild(ctx, r, pod)
+	if !ok || worthRebuilding(changes, len(e.verdict), matters) {
+		return e.rebuild(ctx, r, pod)
 	}
 	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
 		if !matters(change) || !r.seen.add(change.Slot) {
 			continue
 		}
-		if err := c.refresh(ctx, r, change.Slot, pod); err != nil {
+		if err := e.refresh(ctx, r, change.Slot, pod); err != nil {
 			return err
 		}
 	}
@@ -93,56 +93,56 @@ func (c *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.
 }
 
 // resize gives the columns the length of the number of slots.
-func (c *eligibilityRows) resize(slots int) {
-	c.verdict = fitted(c.verdict, slots, noNode)
-	if c.fixed != nil {
-		c.fixed = fitted(c.fixed, slots, 0)
+func (e *eligibilityRows) resize(slots int) {
+	e.verdict = fitted(e.verdict, slots, noNode)
+	if e.fixed != nil {
+		e.fixed = fitted(e.fixed, slots, 0)
 	}
-	for i, column := range c.normalized {
+	for i, column := range e.normalized {
 		if column != nil {
-			c.normalized[i] = fitted(column, slots, 0)
+			e.normalized[i] = fitted(column, slots, 0)
 		}
 	}
 }
 
 // refresh runs the plugins on the node in a slot.
-func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
+func (e *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
 	info := r.snapshot.Info(slot)
 	if info == nil {
-		c.verdict[slot] = noNode
+		e.verdict[slot] = noNode
 		return nil
 	}
-	r.nodeScores = resized(r.nodeScores, c.setup.eligibilityScores)
-	fit, err := c.ask(ctx, r.plan.eligibility, info, pod, r.nodeScores)
+	r.nodeScores = resized(r.nodeScores, e.setup.eligibilityScores)
+	fit, err := e.ask(ctx, r.plan.eligibility, info, pod, r.nodeScores)
 	switch {
 	case err != nil:
 		return err
 	case !fit:
-		c.verdict[slot] = refused
+		e.verdict[slot] = refused
 		return nil
 	}
-	c.verdict[slot] = fits
-	return c.put(slot, r.nodeScores)
+	e.verdict[slot] = fits
+	return e.put(slot, r.nodeScores)
 }
 
 // rebuild runs the plugins on all nodes.
-func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
-	for slot := range c.verdict {
-		c.verdict[slot] = noNode
+func (e *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
+	for slot := range e.verdict {
+		e.verdict[slot] = noNode
 		if r.snapshot.Alive(cache.Slot(slot)) {
-			c.verdict[slot] = fits
+			e.verdict[slot] = fits
 		}
 	}
-	c.fixed = nil
-	clear(c.normalized)
-	width := c.setup.eligibilityScores
-	scores, err := c.askAll(ctx, r.plan.eligibility, r, pod, c.verdict, width)
+	e.fixed = nil
+	clear(e.normalized)
+	width := e.setup.eligibilityScores
+	scores, err := e.askAll(ctx, r.plan.eligibility, r, pod, e.verdict, width)
 	if err != nil {
 		return err
 	}
-	for slot, verdict := range c.verdict {
+	for slot, verdict := range e.verdict {
 		if verdict == fits {
-			if err := c.put(cache.Slot(slot), scores[slot*width:(slot+1)*width]); err != nil {
+			if err := e.put(cache.Slot(slot), scores[slot*width:(slot+1)*width]); err != nil {
 				return err
 			}
 		}
@@ -151,24 +151,24 @@ func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1
 }
 
 // put writes the scores of a node that the pods fit into the columns.
-func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
-	fixed, err := sumFixed(c.setup.eligibilityFixed, scores)
+func (e *eligibilityRows) put(slot cache.Slot, scores []int64) error {
+	fixed, err := sumFixed(e.setup.eligibilityFixed, scores)
 	if err != nil {
 		return err
 	}
-	c.fixed = set(c.fixed, len(c.verdict), slot, fixed)
-	for i, s := range c.setup.normalized {
+	e.fixed = set(e.fixed, len(e.verdict), slot, fixed)
+	for i, s := range e.setup.normalized {
 		if s.eligibility {
-			c.normalized[i] = set(c.normalized[i], len(c.verdict), slot, scores[s.at])
+			e.normalized[i] = set(e.normalized[i], len(e.verdict), slot, scores[s.at])
 		}
 	}
 	return nil
 }
 
 // size estimates the memory of the rows.
-func (c *eligibilityRows) size() int {
-	n := 1024 + len(c.key) + 2*cap(c.verdict) + 8*cap(c.fixed)
-	for _, column := range c.normalized {
+func (e *eligibilityRows) size() int {
+	n := 1024 + len(e.key) + 2*cap(e.verdict) + 8*cap(e.fixed)
+	for _, column := range e.normalized {
 		n += 8 * cap(column)
 	}
 	return n

@@ -416,7 +416,7 @@ func (*keeper) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string)  
 
 func TestPluginWithCycleStateIsNotNodeLocal(t *testing.T) {
 	if got := kindOf(&scored{}); got != local {
-		t.Errorf("the kind of a plugin that says it is node-local is %d", got)
+		t.Errorf("the kind of a plugin that is node-local is %d", got)
 	}
 	if got := kindOf(&nodelabel.NodeLabel{}); got != eligibility {
 		t.Errorf("the kind of a plugin that reads the node object only is %d", got)

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// newTightScene returns a scene whose limit is that of a number of classes.
+// newTightScene returns a scene with room for a number of classes.
 func newTightScene(t *testing.T, classes int) *scene {
 	s := newScene(t, 10, 0)
 	s.expect(s.pod("app-0"), None)
@@ -157,7 +157,8 @@ func TestThrashingIsLoggedOnceInAWhile(t *testing.T) {
 }
 
 func TestThrashingNeedsManyReturns(t *testing.T) {
-	l := newLookups(discarded())
+	to := discarded()
+	l := lookups{hits: to.hits, news: to.news, returns: to.returns}
 	now := time.Now()
 	turn := func(hits, returns int) bool {
 		for range hits {

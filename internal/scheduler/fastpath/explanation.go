@@ -63,19 +63,19 @@ func (f *nodeFilters) beside(ctx context.Context, node fwk.NodeInfo) *fwk.Status
 // refusalBytes estimates the memory of a diagnosis and its refusals for a node.
 const refusalBytes = 104
 
-func (x *explanation) size() int {
-	if x.diagnosis == nil {
+func (e *explanation) size() int {
+	if e.diagnosis == nil {
 		return 0
 	}
-	return refusalBytes * (x.diagnosis.NodeToStatus.Len() + len(x.nominated))
+	return refusalBytes * (e.diagnosis.NodeToStatus.Len() + len(e.nominated))
 }
 
 // holds reports whether everything that the diagnosis depends on is unchanged.
-func (x *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint64) bool {
-	if x.pos != snapshot.Log().End() || len(x.nominated) != len(nominated) {
+func (e *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint64) bool {
+	if e.pos != snapshot.Log().End() || len(e.nominated) != len(nominated) {
 		return false
 	}
-	for name, n := range x.nominated {
+	for name, n := range e.nominated {
 		if n.number == 0 || n.number != nominated[name] {
 			return false
 		}
@@ -84,22 +84,22 @@ func (x *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint6
 }
 
 // noteNominated records the nominated pods for which a new diagnosis was made.
-func (x *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64, f *nodeFilters) {
-	x.nominated = make(map[string]*nominatedStatus, len(nominated))
+func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64, f *nodeFilters) {
+	e.nominated = make(map[string]*nominatedStatus, len(nominated))
 	for name, number := range nominated {
 		n := &nominatedStatus{number: number}
-		if slot, ok := snapshot.SlotOf(name); ok && x.nodeWise {
+		if slot, ok := snapshot.SlotOf(name); ok && e.nodeWise {
 			n.alone = f.alone(ctx, snapshot.Info(slot))
 		}
-		x.nominated[name] = n
+		e.nominated[name] = n
 	}
 }
 
 // refresh brings the diagnosis up to date with the snapshot and the nominated pods by running the
 // filters on the nodes that have changed. It returns false if the explanation can no longer be
 // used: nodes were added or removed, more than half have changed, or one does not refuse the pod.
-func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
-	changes, ok := r.snapshot.Log().Since(x.pos)
+func (e *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+	changes, ok := r.snapshot.Log().Since(e.pos)
 	if !ok || 2*len(changes) > r.snapshot.Slots() {
 		return false
 	}
@@ -108,28 +108,28 @@ func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[s
 			return false
 		}
 	}
-	renewed := x.refusals == nil
+	renewed := e.refusals == nil
 	if renewed {
-		x.refusals = newRefusals(x.diagnosis.NodeToStatus)
+		e.refusals = newRefusals(e.diagnosis.NodeToStatus)
 	}
-	codes := x.refusals.codes
-	if !x.refreshChanged(ctx, r, changes, nominated, f) || !x.refreshNominated(ctx, r, nominated, f) {
+	codes := e.refusals.codes
+	if !e.refreshChanged(ctx, r, changes, nominated, f) || !e.refreshNominated(ctx, r, nominated, f) {
 		return false
 	}
-	if x.refusals.codes != codes {
-		x.version = r.classes.nextVersion()
+	if e.refusals.codes != codes {
+		e.version = r.classes.nextVersion()
 	}
 	if renewed {
-		x.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(x.refusals.byName, x.diagnosis.NodeToStatus.AbsentNodesStatus())
+		e.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(e.refusals.byName, e.diagnosis.NodeToStatus.AbsentNodesStatus())
 	}
-	x.pos, x.text = r.snapshot.Log().End(), ""
-	x.diagnosis.UnschedulablePlugins, x.diagnosis.PendingPlugins = nil, nil
-	x.refusals.addPlugins(x.diagnosis)
+	e.pos, e.text = r.snapshot.Log().End(), ""
+	e.diagnosis.UnschedulablePlugins, e.diagnosis.PendingPlugins = nil, nil
+	e.refusals.addPlugins(e.diagnosis)
 	return true
 }
 
 // refreshChanged runs the filters on the nodes that have changed, without nominated pods.
-func (x *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change, nominated map[string]uint64, f *nodeFilters) bool {
+func (e *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change, nominated map[string]uint64, f *nodeFilters) bool {
 	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
 		if !r.seen.add(change.Slot) {
@@ -139,34 +139,34 @@ func (x *explanation) refreshChanged(ctx context.Context, r *refresher, changes 
 		name, alone := node.Node().Name, f.alone(ctx, node)
 		r.examined++
 		switch {
-		case x.nominated[name] != nil || nominated[name] != 0:
-			x.nominated[name] = &nominatedStatus{alone: alone}
+		case e.nominated[name] != nil || nominated[name] != 0:
+			e.nominated[name] = &nominatedStatus{alone: alone}
 		case !alone.IsRejected():
 			return false
 		default:
-			x.refusals.set(name, alone)
+			e.refusals.set(name, alone)
 		}
 	}
 	return true
 }
 
 // refreshNominated runs the filters on the nodes whose nominated pods have changed.
-func (x *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
-	for name, n := range x.nominated {
+func (e *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+	for name, n := range e.nominated {
 		if nominated[name] != 0 {
 			continue
 		}
 		if !n.alone.IsRejected() {
 			return false
 		}
-		x.refusals.set(name, n.alone)
-		delete(x.nominated, name)
+		e.refusals.set(name, n.alone)
+		delete(e.nominated, name)
 	}
 	for name, number := range nominated {
-		n := x.nominated[name]
+		n := e.nominated[name]
 		if n == nil {
-			n = &nominatedStatus{alone: x.refusals.byName[name]}
-			x.nominated[name] = n
+			n = &nominatedStatus{alone: e.refusals.byName[name]}
+			e.nominated[name] = n
 		}
 		slot, exists := r.snapshot.SlotOf(name)
 		if exists && n.number != number {
@@ -174,7 +174,7 @@ func (x *explanation) refreshNominated(ctx context.Context, r *refresher, nomina
 			if !status.IsRejected() {
 				return false
 			}
-			x.refusals.set(name, status)
+			e.refusals.set(name, status)
 			r.examined++
 		}
 		n.number = number
@@ -183,9 +183,9 @@ func (x *explanation) refreshNominated(ctx context.Context, r *refresher, nomina
 }
 
 // message returns the message of the error, without what PostFilter adds.
-func (x *explanation) message(err *schedframework.FitError) string {
-	if x.refusals == nil {
+func (e *explanation) message(err *schedframework.FitError) string {
+	if e.refusals == nil {
 		return err.Error()
 	}
-	return x.refusals.message(err.NumAllNodes)
+	return e.refusals.message(err.NumAllNodes)
 }

@@ -90,16 +90,15 @@ func (g *groups) newBucket(of int32, sum int64) int32 {
 	return number
 }
 
-// find returns the position of a sum's bucket among those of the group, or the position at which to
-// insert it.
-func (o *group) find(sum int64) (int, bool) {
-	return slices.BinarySearchFunc(o.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
+// find returns the position of a sum's bucket in the group, or the position at which to insert it.
+func (g *group) find(sum int64) (int, bool) {
+	return slices.BinarySearchFunc(g.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
 }
 
 // bucket returns the number of the bucket of a sum, or -1 if there is none.
-func (o *group) bucket(sum int64) int32 {
-	if i, ok := o.find(sum); ok {
-		return o.buckets[i].number
+func (g *group) bucket(sum int64) int32 {
+	if i, ok := g.find(sum); ok {
+		return g.buckets[i].number
 	}
 	return -1
 }

@@ -28,7 +28,7 @@ type groups struct {
 	users, bytes int
 
 	// made is true if the groups are up to date at pos. If not, they are empty, and pos and epoch
-	// are those of the last decision that could have used them.
+	// date from the last decision that could have used them.
 	made  bool
 	pos   uint64
 	epoch uint64

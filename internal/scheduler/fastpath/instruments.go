@@ -17,23 +17,23 @@ type instruments struct {
 	evictions, hits, news, returns          prometheus.Counter
 	// decisions counts decisions by path and reason. counters are those that were used.
 	decisions *prometheus.CounterVec
-	counters  map[decisionKind]prometheus.Counter
+	counters  map[pathReason]prometheus.Counter
 	// points measures extension points.
 	points *compbasemetrics.HistogramVec
 }
 
-type decisionKind struct {
+type pathReason struct {
 	path   string
 	reason Reason
 }
 
 // Count counts a decision that was made on a path for a reason.
 func (e *Engine) Count(path string, reason Reason) {
-	in, kind := e.classes.instruments, decisionKind{path, reason}
-	counter, ok := in.counters[kind]
+	in, key := e.classes.instruments, pathReason{path, reason}
+	counter, ok := in.counters[key]
 	if !ok {
 		counter = in.decisions.WithLabelValues(path, string(reason))
-		in.counters[kind] = counter
+		in.counters[key] = counter
 	}
 	counter.Inc()
 }
@@ -47,7 +47,7 @@ func ofProcess() *instruments {
 		hits:      metrics.ClassLookups.WithLabelValues(metrics.ClassHit),
 		news:      metrics.ClassLookups.WithLabelValues(metrics.ClassNew),
 		returns:   metrics.ClassLookups.WithLabelValues(metrics.ClassEvicted),
-		decisions: metrics.Decisions, counters: map[decisionKind]prometheus.Counter{},
+		decisions: metrics.Decisions, counters: map[pathReason]prometheus.Counter{},
 		points: schedmetrics.FrameworkExtensionPointDuration,
 	}
 }
@@ -59,7 +59,7 @@ func discarded() *instruments {
 	return &instruments{
 		memory: gauge(), memoryLimit: gauge(), classes: gauge(), labelKeys: gauge(),
 		evictions: counter(), hits: counter(), news: counter(), returns: counter(),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}), counters: map[decisionKind]prometheus.Counter{},
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}), counters: map[pathReason]prometheus.Counter{},
 		points: compbasemetrics.NewHistogramVec(&compbasemetrics.HistogramOpts{}, nil), // it does nothing unless it is registered
 	}
 }

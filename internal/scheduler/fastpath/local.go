@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -87,7 +86,7 @@ func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod
 	}
 	l.demand = s.resources.demandOf(pod, r.nodes, r.snapshot)
 	skippedScores := l.state.GetSkipScorePlugins()
-	l.asks = hasOther(s.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(s.localScores, skippedScores)
+	l.asks = !l.state.GetSkipFilterPlugins().HasAll(s.localFilters...) || !skippedScores.HasAll(s.localScores...)
 	l.normalized = make([][]int64, len(s.normalized))
 	for i := range s.normalized {
 		skipped := skippedScores
@@ -101,16 +100,6 @@ func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod
 		l.images.known = make([]imageCount, len(l.images.names))
 	}
 	return l, nil
-}
-
-// hasOther reports whether one of the names is not in the set.
-func hasOther(names []string, set sets.Set[string]) bool {
-	for _, name := range names {
-		if !set.Has(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // sync brings the rows up to date with the snapshot. pod can be any pod that has the key. After an
@@ -174,8 +163,8 @@ func (l *localRows) resize(slots int) {
 	}
 }
 
-// judge computes the verdict on a slot and the weighted sum of the scores that are not normalized,
-// without those of the plugins that must be run.
+// judge computes the verdict on a slot and the weighted sum of the scores that are not normalized.
+// It leaves out the plugins that must be run.
 func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int64, err error) {
 	if verdict = l.eligibility.verdict[slot]; verdict != fits {
 		return verdict, 0, nil

@@ -344,7 +344,7 @@ func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 		s.engine.classes.drop(s.engine.classes.residents.victim(nil))
 	}
 	if s.engine.classes.bytes != 0 || len(g.eligibilityRows) != 0 || len(s.engine.nodes.scalars) != 0 {
-		t.Errorf("%d bytes, %d sets of constraints and %d columns are held by nobody", s.engine.classes.bytes, len(g.eligibilityRows), len(s.engine.nodes.scalars))
+		t.Errorf("%d bytes, %d sets of constraints and %d columns have no holder", s.engine.classes.bytes, len(g.eligibilityRows), len(s.engine.nodes.scalars))
 	}
 }
 

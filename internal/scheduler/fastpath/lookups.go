@@ -13,8 +13,8 @@ import (
 // are needed again soon.
 type lookups struct {
 	hits, news, returns prometheus.Counter
-	// all and cameBack are the numbers of lookups, and of those of classes that had been evicted,
-	// since thrashing last looked at them. warned is when it last returned true.
+	// all is the number of lookups since thrashing last read it, and cameBack how many of them were
+	// of classes that had been evicted. warned is when thrashing last returned true.
 	all, cameBack int
 	warned        time.Time
 }
@@ -26,10 +26,6 @@ const (
 	// warnInterval is the least time between two warnings.
 	warnInterval = 10 * time.Minute
 )
-
-func newLookups(to *instruments) lookups {
-	return lookups{hits: to.hits, news: to.news, returns: to.returns}
-}
 
 // hit counts a lookup that has found a class.
 func (l *lookups) hit() {

@@ -12,16 +12,17 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
-// namesNodes reports whether every term of a pod's required node affinity names nodes, as those of
-// DaemonSet pods do. PreFilter of NodeAffinity then returns these names.
+// namesNodes reports whether every term of a pod's required node affinity names nodes, as in
+// DaemonSet pods. PreFilter of NodeAffinity then returns these names.
 func namesNodes(pod *corev1.Pod) bool {
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	required := podfields.RequiredNodeSelector(pod)
+	if required == nil {
 		return false
 	}
-	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	terms := required.NodeSelectorTerms
 	for i := range terms {
 		named := false
 		for j := range terms[i].MatchFields {
@@ -38,7 +39,7 @@ func namesNodes(pod *corev1.Pod) bool {
 // onlyNames reports whether a pod's required node affinity consists of names only: each term is one
 // name.
 func onlyNames(pod *corev1.Pod) bool {
-	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	terms := podfields.RequiredNodeSelector(pod).NodeSelectorTerms
 	for i := range terms {
 		t := &terms[i]
 		if len(t.MatchExpressions) > 0 || len(t.MatchFields) != 1 || len(t.MatchFields[0].Values) != 1 {
@@ -105,7 +106,7 @@ func (d *decision) filterNamed() {
 	p, snapshot, seen := d.pass, d.engine.snapshot, &d.refresher.seen
 	p.feasible, p.sizes = p.feasible[:0], nil
 	seen.reset(snapshot.Slots())
-	terms := d.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	terms := podfields.RequiredNodeSelector(d.Pod).NodeSelectorTerms
 	for i := range terms {
 		name := terms[i].MatchFields[0].Values[0]
 		slot, ok := snapshot.SlotOf(name)

@@ -83,7 +83,7 @@ func (p *pass) count(g *groups) int {
 	return feasible
 }
 
-// total computes the totals of the remaining nodes, without those of the uncached plugins.
+// total computes the totals of the remaining nodes, without the scores of the uncached plugins.
 func (p *pass) total(ctx context.Context, c *class, r *Request) error {
 	p.totals = resized(p.totals, len(p.feasible))
 	p.addFixed(c.local)
@@ -125,7 +125,7 @@ func (p *pass) add(scores []int64, weight int64) {
 	}
 }
 
-// addNormalized adds the normalized scores of one plugin to those of the remaining nodes.
+// addNormalized adds the normalized scores of one plugin to numbers by position in feasible.
 func (p *pass) addNormalized(ctx context.Context, to []int64, l *localRows, i int, r *Request) error {
 	s := &l.setup.normalized[i]
 	column := l.normalized[i]

@@ -39,7 +39,7 @@ type Plan struct {
 	// nodeWise are the plugins of kinds eligibility, local and resources, which depend on one node.
 	nodeWise    *framework.Framework
 	eligibility *framework.Framework // kind eligibility
-	local       *framework.Framework // kind local, and those of kind resources without a model
+	local       *framework.Framework // kind local, and plugins of kind resources without a model
 	images      *framework.Framework // kind images
 	// keys are the plugins of kind local that have their own keys.
 	keys []NodeLocal
@@ -60,7 +60,7 @@ type rowPlan struct {
 	// eligibilityFixed and localFixed are the Score plugins of eligibility and of local that do not
 	// normalize. Only the weighted sum of their scores is kept.
 	eligibilityFixed, localFixed []scorer
-	// highestFixed is the highest possible sum, including that of resources. It is -1 if the sum
+	// highestFixed is the highest possible sum, including resources. It is -1 if the sum
 	// can be negative or is too high for buckets.
 	highestFixed int64
 	// normalized are the Score plugins that normalize. The scores of each are kept.
@@ -137,8 +137,8 @@ type scorer struct {
 	normalization normalization
 }
 
-// NewPlan returns the Plan for an instance. It uses the informers that the plugins have requested,
-// and that of namespaces.
+// NewPlan returns the Plan for an instance. It uses the informer of namespaces, and the informers
+// that the plugins have requested.
 func NewPlan(cfg PlanConfig) *Plan {
 	f, trackers := cfg.Framework, newTopology(cfg)
 	g := &Plan{framework: f, closed: cfg.Closed, setupKey: setupKey(f, trackers != nil)}
@@ -291,7 +291,7 @@ func newPoints(plugins *framework.Plugins) (map[string]*pointsOf, bool) {
 	return points, len(plugins.Score) > 0 // without Score plugins, the first node that fits is taken
 }
 
-// usual reports whether a plugin runs at all extension points that the entry in kindOf relies on.
+// usual reports whether a plugin runs at all extension points that its kind relies on.
 // In a profile that enables only some of them, the plugin may fail because its own state is
 // missing. PreScore without Score is usual: a profile that disables all Score plugins but a few, as
 // for bin packing, leaves PreScore on, and nothing uses its state.
@@ -306,8 +306,8 @@ func (p *pointsOf) usual() bool {
 }
 
 // ownKeys writes the keys of the plugins that have their own.
-func (g *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
-	for _, pl := range g.keys {
+func (p *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
+	for _, pl := range p.keys {
 		key, ok := pl.NodeLocalKey(pod)
 		if !ok {
 			return false
@@ -318,8 +318,8 @@ func (g *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
 }
 
 // sameOwnKeys reports whether the plugins that have their own keys give two pods the same ones.
-func (g *Plan) sameOwnKeys(a, b *corev1.Pod) bool {
-	for _, pl := range g.keys {
+func (p *Plan) sameOwnKeys(a, b *corev1.Pod) bool {
+	for _, pl := range p.keys {
 		keyOfA, okA := pl.NodeLocalKey(a)
 		keyOfB, okB := pl.NodeLocalKey(b)
 		if keyOfA != keyOfB || okA != okB {

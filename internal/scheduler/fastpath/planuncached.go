@@ -4,13 +4,10 @@
 package fastpath
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
@@ -69,17 +66,12 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factor
 }
 
 // uncachedReason returns the reason for which plugins are run for a pod.
-func (g *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
+func (p *uncachedPlan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
-	case g.opaque:
+	case p.opaque:
 		return UnknownPlugin
 	case podfields.OrdinaryVolumes(pod):
 		return Devices
 	}
 	return Volumes
-}
-
-// devicesSkip reports whether DynamicResources still has nothing to do for a pod.
-func (g *uncachedPlan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
-	return g.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

@@ -28,7 +28,7 @@ type refresher struct {
 type scratch struct {
 	// seen are the slots that the current update has handled.
 	seen slotSet
-	// nodeScores are the scores of one node by plugin. allScores are those of all nodes.
+	// nodeScores are the scores of one node by plugin. allScores are the scores of all nodes.
 	nodeScores, allScores []int64
 	// active is for class.groupsOf.
 	active []*tracker

@@ -26,7 +26,7 @@ import (
 
 // resourceModel computes NodeResourcesFit and NodeResourcesBalancedAllocation for one instance of a
 // profile from the numbers of the nodeTable. For the pods that classes are made of (see reported),
-// the results equal those of the plugins of kube-scheduler 1.36 to the last bit. It does not know
+// the results equal the results of the plugins of kube-scheduler 1.36 to the last bit. It does not know
 // resources for which DynamicResources allocates devices; pods that request such resources take the
 // scalar path.
 //
@@ -41,7 +41,7 @@ type resourceModel struct {
 	// podLevel is true if the pod-level requests count. They never count for the score of
 	// NodeResourcesFit.
 	podLevel bool
-	// scorers describes the scoring of those of the two plugins that score.
+	// scorers describes how the two plugins score. A plugin that does not score has no entry.
 	scorers []resourceScorer
 }
 
@@ -90,10 +90,10 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 	return model, names
 }
 
-func (t *resourceModel) addScorer(p *pointsOf, scorer resourceScorer) {
+func (m *resourceModel) addScorer(p *pointsOf, scorer resourceScorer) {
 	if p.score {
 		scorer.plugin, scorer.weight = p.plugin.Name(), p.weight
-		t.scorers = append(t.scorers, scorer)
+		m.scorers = append(m.scorers, scorer)
 	}
 }
 
@@ -136,25 +136,25 @@ type scalarDemand struct {
 }
 
 // demandOf returns the demand of a pod.
-func (t *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
-	d := &demand{filters: t.filters}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !t.podLevel})
+func (m *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
+	d := &demand{filters: m.filters}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !m.podLevel})
 	hold := func(name corev1.ResourceName) *scalarColumn {
 		d.held = append(d.held, name)
 		return table.hold(name, snapshot)
 	}
-	if t.filters {
+	if m.filters {
 		var room schedframework.Resource
 		room.SetMaxResource(requests)
 		d.core = [...]int64{room.MilliCPU, room.Memory, room.EphemeralStorage}
 		for name, request := range room.ScalarResources {
-			if request != 0 && !t.ignores(name) {
+			if request != 0 && !m.ignores(name) {
 				d.scalars = append(d.scalars, scalarDemand{hold(name), request})
 			}
 		}
 	}
-	for i := range t.scorers {
-		s := &t.scorers[i]
+	for i := range m.scorers {
+		s := &m.scorers[i]
 		requests := requests
 		if s.strategy != balancedAllocation {
 			requests = nonZeroRequests(pod, requests)
@@ -167,12 +167,12 @@ func (t *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *ca
 }
 
 // ignores reports whether the filter ignores a resource.
-func (t *resourceModel) ignores(name corev1.ResourceName) bool {
-	if t.ignored.Len() == 0 && t.ignoredGroups.Len() == 0 || !v1helper.IsExtendedResourceName(name) {
+func (m *resourceModel) ignores(name corev1.ResourceName) bool {
+	if m.ignored.Len() == 0 && m.ignoredGroups.Len() == 0 || !v1helper.IsExtendedResourceName(name) {
 		return false
 	}
 	group, _, _ := strings.Cut(string(name), "/")
-	return t.ignored.Has(string(name)) || t.ignoredGroups.Has(group)
+	return m.ignored.Has(string(name)) || m.ignoredGroups.Has(group)
 }
 
 // nonZeroRequests returns the requests of a pod for the score of NodeResourcesFit: a container that

@@ -260,7 +260,7 @@ func (l *ledger) compare(ctx context.Context, f *framework.Framework, d *demand,
 		info := l.snapshot.Info(cache.Slot(slot))
 		fits := d.fits(&l.table.nodes[slot], slot)
 		if want := f.RunFilterPlugins(ctx, state, pod, info); fits != want.IsSuccess() {
-			l.t.Fatalf("node %s: fits: %t, the plugin says %v\n%s", info.Node().Name, fits, want, l.describe(info, pod))
+			l.t.Fatalf("node %s: fits: %t, plugin: %v\n%s", info.Node().Name, fits, want, l.describe(info, pod))
 		}
 		if fits {
 			fit++
@@ -323,7 +323,7 @@ func TestResourceTwinMatchesThePlugins(t *testing.T) {
 					}
 				}
 				if len(l.table.scalars) > 0 {
-					t.Fatalf("%d columns are held by nobody", len(l.table.scalars))
+					t.Fatalf("%d columns have no holder", len(l.table.scalars))
 				}
 			}
 			t.Logf("%d verdicts and scores, %d fits", asked, fit)

@@ -59,10 +59,10 @@ func statusError(status *fwk.Status) error {
 
 // ask runs the plugins on one node. If the pod fits, it writes the scores by plugin to scores, and
 // 0 for plugins that skip.
-func (a *runner) ask(
+func (r *runner) ask(
 	ctx context.Context, plugins *framework.Framework, info fwk.NodeInfo, pod *corev1.Pod, scores []int64,
 ) (fit bool, err error) {
-	status := plugins.RunFilterPlugins(ctx, a.state, pod, info)
+	status := plugins.RunFilterPlugins(ctx, r.state, pod, info)
 	if status.IsRejected() {
 		return false, nil
 	}
@@ -70,7 +70,7 @@ func (a *runner) ask(
 		return false, statusError(status)
 	}
 	clear(scores)
-	if status := plugins.ScoreNode(ctx, a.state, pod, info, scores); !status.IsSuccess() {
+	if status := plugins.ScoreNode(ctx, r.state, pod, info, scores); !status.IsSuccess() {
 		return false, statusError(status)
 	}
 	return true, nil
@@ -79,10 +79,10 @@ func (a *runner) ask(
 // askAll runs the plugins, in parallel, on all nodes whose verdict is fits, and updates the
 // verdicts. It returns the scores by slot and plugin, width scores per slot. They are valid until
 // the next call.
-func (a *runner) askAll(
-	ctx context.Context, plugins *framework.Framework, r *refresher, pod *corev1.Pod, verdict []uint16, width int,
+func (r *runner) askAll(
+	ctx context.Context, plugins *framework.Framework, refresher *refresher, pod *corev1.Pod, verdict []uint16, width int,
 ) ([]int64, error) {
-	r.allScores = resized(r.allScores, len(verdict)*width)
+	refresher.allScores = resized(refresher.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,7 +90,7 @@ func (a *runner) askAll(
 		if verdict[slot] != fits {
 			return
 		}
-		fit, err := a.ask(ctx, plugins, r.snapshot.Info(cache.Slot(slot)), pod, r.allScores[slot*width:(slot+1)*width])
+		fit, err := r.ask(ctx, plugins, refresher.snapshot.Info(cache.Slot(slot)), pod, refresher.allScores[slot*width:(slot+1)*width])
 		if err != nil {
 			failure.CompareAndSwap(nil, &err)
 			cancel()
@@ -104,5 +104,5 @@ func (a *runner) askAll(
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // the plugins did not run on all nodes
 	}
-	return r.allScores, nil
+	return refresher.allScores, nil
 }

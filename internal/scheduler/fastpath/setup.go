@@ -22,7 +22,8 @@ type setup struct {
 	rowPlan
 	// instances is the number of instances that use the setup.
 	instances int
-	// seed makes the keys of the setup's classes different from those of other setups; see evicted.
+	// seed makes the keys of the setup's classes different from the keys of other setups; see
+	// evicted.
 	seed maphash.Seed
 
 	classes         map[string]*class
@@ -62,18 +63,18 @@ func newInstance(plan *Plan, of *setup, points *compbasemetrics.HistogramVec) *i
 type laps struct{ began, prepared, filtered time.Time }
 
 // observe records the durations of a decision that ends now.
-func (in *instance) observe(l laps, scored bool) {
-	in.preFilterDuration.Observe(l.prepared.Sub(l.began).Seconds())
-	in.filterDuration.Observe(l.filtered.Sub(l.prepared).Seconds())
+func (i *instance) observe(l laps, scored bool) {
+	i.preFilterDuration.Observe(l.prepared.Sub(l.began).Seconds())
+	i.filterDuration.Observe(l.filtered.Sub(l.prepared).Seconds())
 	if scored {
-		in.scoreDuration.Observe(time.Since(l.filtered).Seconds())
+		i.scoreDuration.Observe(time.Since(l.filtered).Seconds())
 	}
 }
 
 // isClosed reports whether the instance of the profile is closed.
-func (in *instance) isClosed() bool {
+func (i *instance) isClosed() bool {
 	select {
-	case <-in.plan.closed:
+	case <-i.plan.closed:
 		return true
 	default:
 		return false

@@ -163,11 +163,7 @@ func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 
 // share returns the requested share of a resource, or 1 if more is requested than there is.
 func share(requested, allocatable int64) float64 {
-	fraction := float64(requested) / float64(allocatable)
-	if fraction > 1 {
-		return 1
-	}
-	return fraction
+	return min(float64(requested)/float64(allocatable), 1)
 }
 
 // improvement returns the score for the nearness of the shares of a node before and with the pod.

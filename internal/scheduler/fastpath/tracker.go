@@ -36,39 +36,39 @@ type tracker struct {
 
 // sync brings the tracker up to date with the snapshot. It returns false if the tracker must be
 // replaced.
-func (x *tracker) sync(r *refresher) bool {
+func (t *tracker) sync(r *refresher) bool {
 	log := r.snapshot.Log()
-	changes, ok := log.Since(x.pos)
-	if !ok || x.Stale() {
+	changes, ok := log.Since(t.pos)
+	if !ok || t.Stale() {
 		return false
 	}
 	if len(changes) > 0 {
 		r.seen.reset(r.snapshot.Slots())
 		for _, change := range changes {
-			if x.cares(r.classes, change) && r.seen.add(change.Slot) {
-				x.Update(change.Slot)
+			if t.cares(r.classes, change) && r.seen.add(change.Slot) {
+				t.Update(change.Slot)
 				r.examined++
 			}
 		}
-		x.pos = log.End()
+		t.pos = log.End()
 	}
 	return true
 }
 
 // cares reports whether a change may affect the tracker.
-func (x *tracker) cares(classes *classTable, change cache.Change) bool {
+func (t *tracker) cares(classes *classTable, change cache.Change) bool {
 	if change.Pod == 0 || change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
 	}
-	if relevant, ok := x.relevant.of(change.Pod); ok {
+	if relevant, ok := t.relevant.of(change.Pod); ok {
 		return relevant
 	}
 	other, known := classes.byID[change.Pod]
 	if !known {
 		return true
 	}
-	relevant := x.Relevant(other.like)
-	x.relevant.remember(change.Pod, relevant, len(classes.byID))
+	relevant := t.Relevant(other.like)
+	t.relevant.remember(change.Pod, relevant, len(classes.byID))
 	return relevant
 }
 
@@ -90,7 +90,7 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 	c.dropTrackers(&r.classes.budget)
 	plan := r.plan
 	if plan.hasSpread {
-		constraints, err := plan.topology.SpreadConstraints(c.like.Pod)
+		constraints, err := plan.topology.Sources.SpreadConstraints(plan.topology.SpreadArgs, c.like.Pod)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 		}
 	}
 	if plan.hasAffinity {
-		made, err := plan.topology.Affinity(c.like.Pod)
+		made, err := plan.topology.Sources.Affinity(plan.topology.AffinityArgs, c.like.Pod)
 		if err != nil {
 			return err
 		}

@@ -29,11 +29,11 @@ type uncached struct {
 	snapshot *cache.Snapshot
 	// state is the pod's state. It is nil if the plugins were not run. If there are opaque plugins,
 	// it is answers: these plugins are run once, whatever the outcome of the decision. Otherwise it
-	// is trial, because the writes of the plugins must be undone when the pod takes the scalar
+	// is undoable, because the writes of the plugins must be undone when the pod takes the scalar
 	// path.
-	state   fwk.CycleState
-	answers *framework.Answers
-	trial   *trial
+	state    fwk.CycleState
+	answers  *framework.Answers
+	undoable *undoableState
 	// failure is the error of an opaque plugin that has failed to score.
 	failure error
 	// reason tells which plugins have work; None if none of them affects nodes.
@@ -61,8 +61,8 @@ func newUncached(r *Request, snapshot *cache.Snapshot) uncached {
 		u.state = u.answers
 		return u
 	}
-	u.trial = newTrial(r.State)
-	u.state = u.trial
+	u.undoable = newUndoable(r.State)
+	u.state = u.undoable
 	return u
 }
 
@@ -72,8 +72,8 @@ func (u *uncached) active() bool { return u.reason != None }
 // undo makes the state as good as new. The writes of opaque plugins stay, because these plugins are
 // not run again.
 func (u *uncached) undo() {
-	if u.trial != nil {
-		u.trial.undo()
+	if u.undoable != nil {
+		u.undoable.undo()
 	}
 }
 
@@ -100,12 +100,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return Devices
 	}
 	u.allowed, u.nominated = allowed, len(d.nominated) > 0
-	u.filters = hasOther(p.filters, skipped)
+	u.filters = !skipped.HasAll(p.filters...)
 	if u.filters && p.stores != nil && !u.nominated && len(pod.Spec.ResourceClaims) == 0 {
 		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
 			u.claims = claims
 		}
-		u.others = hasOther(p.otherFilters, skipped)
+		u.others = !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
 	if u.filters || u.scores || !allowed.AllNodes() {

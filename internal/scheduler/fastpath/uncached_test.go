@@ -313,7 +313,7 @@ func TestTrialLeavesTheStateUnchanged(t *testing.T) {
 	state := schedframework.NewCycleState()
 	state.Write(foundKey, before)
 	state.SetSkipFilterPlugins(sets.New("before"))
-	tried := newTrial(state)
+	tried := newUndoable(state)
 	tried.Write(foundKey, &found{})
 	tried.Write("new", &found{})
 	tried.Delete(foundKey)

@@ -5,8 +5,8 @@ package fastpath
 
 import (
 	"context"
+	"maps"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -52,7 +52,7 @@ func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 	err.text = known.text
 	// The code that puts the pod back into the queue adds to these sets.
 	own := &err.Diagnosis
-	own.UnschedulablePlugins, own.PendingPlugins = cloned(own.UnschedulablePlugins), cloned(own.PendingPlugins)
+	own.UnschedulablePlugins, own.PendingPlugins = maps.Clone(own.UnschedulablePlugins), maps.Clone(own.PendingPlugins)
 	return err
 }
 
@@ -67,7 +67,7 @@ func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, sta
 	if u.of.NominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
 		return framework.Refusals{}
 	}
-	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = cloned(diagnosis.UnschedulablePlugins), cloned(diagnosis.PendingPlugins)
+	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = maps.Clone(diagnosis.UnschedulablePlugins), maps.Clone(diagnosis.PendingPlugins)
 	c.explanation = explanation{
 		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
 		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),
@@ -124,11 +124,4 @@ func (d *decision) refusals() framework.Refusals {
 		r.Class = uint64(d.class.id)
 	}
 	return r
-}
-
-func cloned(s sets.Set[string]) sets.Set[string] {
-	if s == nil {
-		return nil
-	}
-	return s.Clone()
 }

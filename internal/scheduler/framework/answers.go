@@ -59,29 +59,23 @@ func (a *Answers) toPreFilter(plugin string, ask func() (*fwk.PreFilterResult, *
 	if a == nil {
 		return ask()
 	}
-	a.mu.Lock()
-	known, ok := a.preFilter[plugin]
-	a.mu.Unlock()
-	if !ok {
-		known.result, known.status = ask()
-		a.mu.Lock()
-		a.preFilter[plugin] = known
-		a.mu.Unlock()
-	}
+	known := remembered(a, a.preFilter, plugin, func() (answer preFilterAnswer) {
+		answer.result, answer.status = ask()
+		return answer
+	})
 	return known.result, known.status
 }
 
-// toFilter is toPreFilter for a node.
-func (a *Answers) toFilter(plugin string, node fwk.NodeInfo, ask func() *fwk.Status) *fwk.Status {
-	question := filterQuestion{plugin, node}
+// remembered returns the answer to a question. The first call gets it from ask.
+func remembered[Q comparable, A any](a *Answers, answers map[Q]A, question Q, ask func() A) A {
 	a.mu.Lock()
-	status, ok := a.filter[question]
+	answer, ok := answers[question]
 	a.mu.Unlock()
 	if !ok {
-		status = ask()
+		answer = ask()
 		a.mu.Lock()
-		a.filter[question] = status
+		answers[question] = answer
 		a.mu.Unlock()
 	}
-	return status
+	return answer
 }

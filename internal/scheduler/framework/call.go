@@ -18,8 +18,8 @@ import (
 
 // call runs one plugin at one extension point. Every call into a plugin goes through here: a panic
 // comes back as an error status, and the run time is recorded if the state asks for it. The
-// scheduling cycle learns the run time, too, but that of a call for a single node only if the state
-// asks for it.
+// scheduling cycle learns the run time, too, but of a call for a single node only if the state asks
+// for it.
 func (f *Framework) call(
 	ctx context.Context, state fwk.CycleState, point, plugin string, run func() *fwk.Status,
 ) (status *fwk.Status) {
@@ -45,6 +45,17 @@ func (f *Framework) call(
 		timing.From(ctx).AddCall(plugin, took)
 	}
 	return status
+}
+
+// callFor is call for a plugin that returns a result besides the status.
+func callFor[T any](
+	ctx context.Context, f *Framework, state fwk.CycleState, point, plugin string, run func() (T, *fwk.Status),
+) (result T, status *fwk.Status) {
+	status = f.call(ctx, state, point, plugin, func() (s *fwk.Status) {
+		result, s = run()
+		return s
+	})
+	return result, status
 }
 
 // calledPerNode reports whether a plugin is called more than once for a pod at an extension point,

@@ -36,7 +36,7 @@ type allowedNodes struct {
 }
 
 // NewCheck runs all PreFilter plugins. state must be new. A plugin whose PreFilter refuses the pod
-// is not asked about nodes. The error is that of a plugin that failed.
+// is not called for nodes. An error means that a plugin has failed.
 func (f *Framework) NewCheck(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (c *Check, err error) {
 	var status *fwk.Status
 	defer f.observePoint(schedmetrics.PreFilter, time.Now(), &status)

@@ -47,7 +47,7 @@ func TestRunFilterPlugins(t *testing.T) {
 	}
 }
 
-// The cases are those of kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of
+// The cases are from kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of
 // PluginToStatus.Merge.
 func TestAllFiltersRunOnRequest(t *testing.T) {
 	for _, test := range []struct {

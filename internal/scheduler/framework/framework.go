@@ -40,7 +40,7 @@ type Config struct {
 	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
 	// disables recording.
 	Recorder *schedmetrics.MetricAsyncRecorder
-	// Instruments are the metrics of the calls of plugins. Default: those of kube-scheduler.
+	// Instruments are the metrics of the calls of plugins. Default: kube-scheduler's metrics.
 	Instruments *Instruments
 }
 

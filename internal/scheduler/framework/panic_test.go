@@ -175,7 +175,7 @@ func TestPanicInParallelWorkOfAPlugin(t *testing.T) {
 	s := f.RunFilterPlugins(ctx, newState(), makePod("p"), makeNodes("n1")[0])
 	expect(t, "status", describe(s), `Error[bad]: plugin "bad" panicked at Filter: boom`)
 	if logs := logger.GetSink().(ktesting.Underlier).GetBuffer().String(); !strings.Contains(logs, "explode") {
-		t.Errorf("the stack is not that of the goroutine that panicked:\n%s", logs)
+		t.Errorf("the stack is from another goroutine than the one that panicked:\n%s", logs)
 	}
 }
 

@@ -88,14 +88,9 @@ func (f *Framework) ScoreNode(
 		if skipped.Has(pl.name) {
 			continue
 		}
-		ctx := logger.context(ctx, pl.name)
-		pl.evaluations.Inc()
-		status := f.call(ctx, state, schedmetrics.Score, pl.name, func() (status *fwk.Status) {
-			scores[i], status = pl.plugin.Score(ctx, state, pod, node)
+		var status *fwk.Status
+		if scores[i], status = f.runScore(logger.context(ctx, pl.name), pl, state, pod, node); !status.IsSuccess() {
 			return status
-		})
-		if !status.IsSuccess() {
-			return failed(schedmetrics.Score, pl.name, status)
 		}
 	}
 	return nil
@@ -106,12 +101,5 @@ func (f *Framework) ScoreNode(
 func (f *Framework) NormalizeScores(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, i int, scores fwk.NodeScoreList,
 ) *fwk.Status {
-	pl := &f.score[i]
-	status := f.call(ctx, state, schedmetrics.ScoreExtensionNormalize, pl.name, func() *fwk.Status {
-		return pl.extensions.NormalizeScore(ctx, state, pod, scores)
-	})
-	if !status.IsSuccess() {
-		return failed(schedmetrics.ScoreExtensionNormalize, pl.name, status)
-	}
-	return nil
+	return f.runNormalizeScore(ctx, &f.score[i], state, pod, scores)
 }

@@ -29,7 +29,11 @@ func (f *Framework) RunPermitPlugins(
 	waitTimes = map[string]time.Duration{}
 	var reasons []string
 	for _, pl := range f.plugins.Permit {
-		s, timeout := f.runPermit(logger.context(ctx, pl.Name()), pl, state, pod, nodeName)
+		ctx := logger.context(ctx, pl.Name())
+		timeout, s := callFor(ctx, f, state, schedmetrics.Permit, pl.Name(), func() (time.Duration, *fwk.Status) {
+			s, timeout := pl.Permit(ctx, state, pod, nodeName)
+			return timeout, s
+		})
 		switch {
 		case s.IsSuccess():
 		case s.IsWait():
@@ -46,16 +50,6 @@ func (f *Framework) RunPermitPlugins(
 	status = fwk.NewStatus(fwk.Wait, reasons...)
 	status.AppendReason("one or more plugins asked to wait and no plugin rejected pod")
 	return waitTimes, status
-}
-
-func (f *Framework) runPermit(
-	ctx context.Context, pl fwk.PermitPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
-) (status *fwk.Status, timeout time.Duration) {
-	status = f.call(ctx, state, schedmetrics.Permit, pl.Name(), func() (s *fwk.Status) {
-		s, timeout = pl.Permit(ctx, state, pod, nodeName)
-		return s
-	})
-	return status, timeout
 }
 
 // AddWaitingPod makes the pod wait for the plugins in waitTimes. The timeouts start now, and the

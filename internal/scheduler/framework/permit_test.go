@@ -66,7 +66,7 @@ func TestWaitOnPermit(t *testing.T) {
 			name: "allowed once all plugins have allowed it",
 			after: func(_ *Framework, pod fwk.WaitingPod) {
 				pod.Allow("a")
-				pod.Allow("somebody else")
+				pod.Allow("another plugin")
 				time.AfterFunc(time.Second, func() { pod.Allow("b") })
 			},
 			want: "Success", took: 2 * time.Second,

@@ -15,7 +15,7 @@ import (
 // RunPostFilterPlugins runs the PostFilter plugins, in order, for a pod that fits on no node. The
 // first that succeeds, fails or returns UnschedulableAndUnresolvable ends the run. If all return
 // Unschedulable, so does RunPostFilterPlugins, with the reasons of all and the name of the first
-// plugin; the result is that of the last plugin that returned nominating info.
+// plugin, and the result of the last plugin that returned nominating info.
 func (f *Framework) RunPostFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (result *fwk.PostFilterResult, status *fwk.Status) {
@@ -28,7 +28,10 @@ func (f *Framework) RunPostFilterPlugins(
 	var reasons []string
 	var refusedBy string
 	for _, pl := range f.plugins.PostFilter {
-		own, s := f.runPostFilter(logger.context(ctx, pl.Name()), pl, state, pod, statuses)
+		ctx := logger.context(ctx, pl.Name())
+		own, s := callFor(ctx, f, state, schedmetrics.PostFilter, pl.Name(), func() (*fwk.PostFilterResult, *fwk.Status) {
+			return pl.PostFilter(ctx, state, pod, statuses)
+		})
 		switch {
 		case s.IsSuccess():
 			return own, s
@@ -46,14 +49,4 @@ func (f *Framework) RunPostFilterPlugins(
 		}
 	}
 	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(refusedBy)
-}
-
-func (f *Framework) runPostFilter(
-	ctx context.Context, pl fwk.PostFilterPlugin, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
-) (result *fwk.PostFilterResult, status *fwk.Status) {
-	status = f.call(ctx, state, schedmetrics.PostFilter, pl.Name(), func() (s *fwk.Status) {
-		result, s = pl.PostFilter(ctx, state, pod, statuses)
-		return s
-	})
-	return result, status
 }

@@ -30,7 +30,10 @@ func (f *Framework) RunPreBindPreFlights(
 	skipped, parallel := sets.New[string](), sets.New[string]()
 	status = fwk.NewStatus(fwk.Skip)
 	for _, pl := range f.plugins.PreBind {
-		result, s := f.runPreBindPreFlight(logger.context(ctx, pl.Name()), pl, state, pod, nodeName)
+		ctx := logger.context(ctx, pl.Name())
+		result, s := callFor(ctx, f, state, schedmetrics.PreBindPreFlight, pl.Name(), func() (*fwk.PreBindPreFlightResult, *fwk.Status) {
+			return pl.PreBindPreFlight(ctx, state, pod, nodeName)
+		})
 		if result != nil && result.AllowParallel {
 			parallel.Insert(pl.Name())
 		}
@@ -50,16 +53,6 @@ func (f *Framework) RunPreBindPreFlights(
 	state.SetSkipPreBindPlugins(skipped)
 	state.SetParallelPreBindPlugins(parallel)
 	return status
-}
-
-func (f *Framework) runPreBindPreFlight(
-	ctx context.Context, pl fwk.PreBindPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
-) (result *fwk.PreBindPreFlightResult, status *fwk.Status) {
-	status = f.call(ctx, state, schedmetrics.PreBindPreFlight, pl.Name(), func() (s *fwk.Status) {
-		result, s = pl.PreBindPreFlight(ctx, state, pod, nodeName)
-		return s
-	})
-	return result, status
 }
 
 // RunPreBindPlugins prepares node and pod for the binding. The PreBind plugins run in order, and

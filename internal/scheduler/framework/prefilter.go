@@ -85,9 +85,8 @@ func noNodeSatisfies(restricting sets.Set[string]) *fwk.Status {
 func (f *Framework) runPreFilter(
 	ctx context.Context, pl preFilterPlugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (result *fwk.PreFilterResult, status *fwk.Status) {
-	status = f.call(ctx, state, schedmetrics.PreFilter, pl.name, func() (s *fwk.Status) {
-		result, s = pl.plugin.PreFilter(ctx, state, pod, nodes)
-		return s
+	result, status = callFor(ctx, f, state, schedmetrics.PreFilter, pl.name, func() (*fwk.PreFilterResult, *fwk.Status) {
+		return pl.plugin.PreFilter(ctx, state, pod, nodes)
 	})
 	if !status.IsSkip() {
 		pl.evaluations.Inc()

@@ -93,15 +93,9 @@ func (s *scoring) score(ctx context.Context) *fwk.Status {
 	s.f.parallelizer.Until(ctx, len(s.nodes), func(i int) {
 		node := s.nodes[i]
 		for p, pl := range s.plugins {
-			var score int64
-			ctx := logger.context(ctx, pl.name)
-			pl.evaluations.Inc()
-			status := s.f.call(ctx, s.state, schedmetrics.Score, pl.name, func() (status *fwk.Status) {
-				score, status = pl.plugin.Score(ctx, s.state, s.pod, node)
-				return status
-			})
+			score, status := s.f.runScore(logger.context(ctx, pl.name), pl, s.state, s.pod, node)
 			if !status.IsSuccess() {
-				failure.record(failed(schedmetrics.Score, pl.name, status))
+				failure.record(status)
 				return
 			}
 			s.lists[p][i] = fwk.NodeScore{Name: node.Node().Name, Score: score}
@@ -123,15 +117,36 @@ func (s *scoring) normalize(ctx context.Context) *fwk.Status {
 	failure := firstFailure{cancel: cancel}
 	s.f.parallelizer.Until(ctx, len(normalizing), func(i int) {
 		p := normalizing[i]
-		pl := s.plugins[p]
-		status := s.f.call(ctx, s.state, schedmetrics.ScoreExtensionNormalize, pl.name, func() *fwk.Status {
-			return pl.extensions.NormalizeScore(ctx, s.state, s.pod, s.lists[p])
-		})
-		if !status.IsSuccess() {
-			failure.record(failed(schedmetrics.ScoreExtensionNormalize, pl.name, status))
+		if status := s.f.runNormalizeScore(ctx, s.plugins[p], s.state, s.pod, s.lists[p]); !status.IsSuccess() {
+			failure.record(status)
 		}
 	}, schedmetrics.Score)
 	return failure.of(ctx)
+}
+
+func (f *Framework) runScore(
+	ctx context.Context, pl *scorePlugin, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
+) (score int64, status *fwk.Status) {
+	pl.evaluations.Inc()
+	score, status = callFor(ctx, f, state, schedmetrics.Score, pl.name, func() (int64, *fwk.Status) {
+		return pl.plugin.Score(ctx, state, pod, node)
+	})
+	if !status.IsSuccess() {
+		return 0, failed(schedmetrics.Score, pl.name, status)
+	}
+	return score, nil
+}
+
+func (f *Framework) runNormalizeScore(
+	ctx context.Context, pl *scorePlugin, state fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList,
+) *fwk.Status {
+	status := f.call(ctx, state, schedmetrics.ScoreExtensionNormalize, pl.name, func() *fwk.Status {
+		return pl.extensions.NormalizeScore(ctx, state, pod, scores)
+	})
+	if !status.IsSuccess() {
+		return failed(schedmetrics.ScoreExtensionNormalize, pl.name, status)
+	}
+	return nil
 }
 
 // total checks the scores and returns the weighted sums.

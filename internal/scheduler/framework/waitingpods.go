@@ -41,16 +41,13 @@ func NewWaitingPods() *WaitingPods {
 // wait is decided.
 func (w *WaitingPods) Add(pod *corev1.Pod, waitTimes map[string]time.Duration) {
 	wp := newWaitingPod(pod, waitTimes)
-	if w.put(wp) {
-		wp.stop()
-	}
-}
-
-func (w *WaitingPods) put(wp *waitingPod) (stopped bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pods[wp.pod.UID] = wp
-	return w.stopped
+	w.pods[pod.UID] = wp
+	stopped := w.stopped
+	w.mu.Unlock()
+	if stopped {
+		wp.end(ErrStopping)
+	}
 }
 
 // Stop ends all waits with ErrStopping, including later ones: the pods might be allowed only after
@@ -60,7 +57,7 @@ func (w *WaitingPods) Stop() {
 	w.stopped = true
 	w.mu.Unlock()
 	for _, wp := range w.all() {
-		wp.stop()
+		wp.end(ErrStopping)
 	}
 }
 
@@ -164,12 +161,7 @@ func (w *waitingPod) GetPod() *corev1.Pod { return w.pod }
 func (w *waitingPod) GetPendingPlugins() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	plugins := make([]string, 0, len(w.pending))
-	for plugin := range w.pending {
-		plugins = append(plugins, plugin)
-	}
-	slices.Sort(plugins)
-	return plugins
+	return slices.Sorted(maps.Keys(w.pending))
 }
 
 // Allow records that the plugin allows the pod. The pod is allowed when all plugins have allowed
@@ -197,8 +189,6 @@ func (w *waitingPod) Reject(plugin, msg string) bool {
 func (w *waitingPod) Preempt(plugin, msg string) bool {
 	return w.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %s", msg)).WithPlugin(plugin))
 }
-
-func (w *waitingPod) stop() { w.end(ErrStopping) }
 
 // end ends the wait with an error.
 func (w *waitingPod) end(cause error) {

@@ -233,7 +233,7 @@ func TestEveryFieldIsKnown(t *testing.T) {
 		case !exists:
 			t.Errorf("testdata/fields.txt has %s, which the API has not: remove it there, and where it is read", field)
 		case want != strings.Join(readers, " "):
-			t.Errorf("testdata/fields.txt says that %s is read by [%s], but it is read by %v", field, want, readers)
+			t.Errorf("in testdata/fields.txt, %s is read by [%s], but it is read by %v", field, want, readers)
 		case want == "" && strings.TrimSpace(why) == "":
 			t.Errorf("testdata/fields.txt does not say why nothing reads %s", field)
 		}

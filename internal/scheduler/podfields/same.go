@@ -101,11 +101,12 @@ func SameRequests(a, b *corev1.Pod) bool {
 // taints of nodes go.
 func SameNodes(a, b *corev1.Pod) bool {
 	return a.Spec.NodeName == b.Spec.NodeName && maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
-		reflect.DeepEqual(requiredOfNodes(a), requiredOfNodes(b)) &&
+		reflect.DeepEqual(RequiredNodeSelector(a), RequiredNodeSelector(b)) &&
 		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, func(x, y corev1.Toleration) bool { return x.MatchToleration(&y) })
 }
 
-func requiredOfNodes(pod *corev1.Pod) *corev1.NodeSelector {
+// RequiredNodeSelector returns the required node affinity of a pod, or nil if there is none.
+func RequiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return nil
 	}
@@ -137,8 +138,8 @@ func sameContainers(a, b *corev1.Pod, same func(x, y *corev1.Container) bool) bo
 }
 
 // SameRequestInputs reports whether two pods are equal in everything that their requests are
-// computed from, by spec and status. It may return false for equal ones. The inputs are those of
-// PodRequests in k8s.io/component-helpers/resource.
+// computed from, by spec and status. It may return false for equal ones. PodRequests in
+// k8s.io/component-helpers/resource has the same inputs.
 func SameRequestInputs(a, b *corev1.Pod) bool {
 	return SameRequests(a, b) &&
 		samePodRequests(a.Status.Resources, b.Status.Resources) &&

@@ -51,8 +51,8 @@ func requestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
 	return has(pod.Spec.Overhead) || pod.Spec.Resources != nil && has(pod.Spec.Resources.Requests)
 }
 
-// ReportsResources reports whether a pod's status has resources, as that of a running pod has. The
-// requests of the pod then do not follow from its spec.
+// ReportsResources reports whether a pod's status has resources, as for a running pod. The requests
+// of the pod then do not follow from its spec.
 func ReportsResources(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
@@ -86,7 +86,7 @@ func OrdinaryVolume(v *corev1.VolumeSource) bool {
 // server knows a static pod by its mirror pod, which the kubelet annotates, and whose controller is
 // the Node.
 //
-// The priority class does not matter: pods that are critical for the cluster, such as those of a
+// The priority class does not matter: pods that are critical for the cluster, such as the pods of a
 // DNS server, may move.
 func StaysWithNode(pod *corev1.Pod) bool {
 	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {

@@ -155,8 +155,8 @@ func hostPorts(pod *corev1.Pod) iter.Seq[*corev1.ContainerPort] {
 	return func(yield func(*corev1.ContainerPort) bool) {
 		for i, containers := range containersOf(pod) {
 			for j := range containers {
-				if i > 0 && !isSidecar(&containers[j]) {
-					continue
+				if i > 0 && ptr.Deref(containers[j].RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+					continue // it does not run as long as the pod
 				}
 				for k := range containers[j].Ports {
 					if port := &containers[j].Ports[k]; port.HostPort > 0 && !yield(port) {
@@ -166,11 +166,6 @@ func hostPorts(pod *corev1.Pod) iter.Seq[*corev1.ContainerPort] {
 			}
 		}
 	}
-}
-
-// isSidecar reports whether an init container runs as long as the pod.
-func isSidecar(container *corev1.Container) bool {
-	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // WriteImages writes the images of a pod.

@@ -24,7 +24,7 @@ import (
 // nodes, if as many share the highest total, which is the same, and if the recorded node is one of
 // them: which one was drawn is not recorded. Extenders are not called, and nothing is preempted.
 //
-// The error is that of ctx, or that of a snapshot that contradicts itself.
+// The error is the cause of ctx, or describes how the snapshot contradicts itself.
 func (s *State) Decide(ctx context.Context) (*report.Report, error) {
 	k, err := s.unnominated.Fork(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ type replayer struct {
 }
 
 // again makes a decision again that has just been taken back. It returns the difference, if there
-// is one, or why the decision cannot be made again. The error is that of ctx.
+// is one, or why the decision cannot be made again. The error is the cause of ctx.
 func (r *replayer) again(ctx context.Context, d *capture.Decision) (*report.Difference, report.Reason, error) {
 	pod := r.past.pods[d.Pod]
 	switch {
@@ -120,8 +120,7 @@ func domainOf(d *capture.Decision) (domain podgroup.Domain) {
 	return domain
 }
 
-// decide decides a pod, and describes the decision in the words of recorded. The error is that of
-// ctx.
+// decide decides a pod, and describes the decision as recorded does. The error is the cause of ctx.
 func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *resolve.Profile, pod *corev1.Pod) (string, error) {
 	instance, err := r.fork.Instance(ctx, cfg)
 	if err != nil {

@@ -14,7 +14,7 @@
 // since. The number of changes that the scheduler counted tells whether that is so.
 //
 // The pods of a group are decided one after the other, on the nodes of the domain in which that was
-// done. Where a group did not fit, those of its pods that fitted are put back on their nodes first.
+// done. Where a group did not fit, its pods that fitted are put back on their nodes first.
 //
 //	state.go    New: the parts of a scheduler, with the objects of a snapshot
 //	groups.go   its pod groups

@@ -8,6 +8,7 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
@@ -35,20 +36,12 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 	return groups
 }
 
-// Group returns the group that a pending pod is placed with, nil if it is decided by itself, or if
-// its PodGroup does not exist. Pods with scheduling gates are not among those that can be placed.
+// Group returns the group that a pending pod is placed with: see explain.GroupOf. Pods with
+// scheduling gates are not ready.
 func (s *State) Group(pod *corev1.Pod) *fork.Group {
 	key := podgroup.KeyOf(pod)
-	group, nodes, known := s.groups.Get(key)
-	if !known || !s.groups.Applies(key) || group.OneByOne {
+	if !s.groups.Applies(key) {
 		return nil
 	}
-	needed, _ := s.groups.Needed(key)
-	g := &fork.Group{Group: group, On: nodes, Needed: needed}
-	for _, other := range s.snapshot.Pending {
-		if podgroup.KeyOf(other) == key && other.Spec.SchedulerName == pod.Spec.SchedulerName && len(other.Spec.SchedulingGates) == 0 {
-			g.Pods = append(g.Pods, other)
-		}
-	}
-	return g
+	return explain.GroupOf(s.groups, key, pod.Spec.SchedulerName, s.snapshot.Pending, func(p *corev1.Pod) bool { return len(p.Spec.SchedulingGates) == 0 })
 }

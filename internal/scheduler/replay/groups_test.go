@@ -35,7 +35,7 @@ const rack = "example.com/rack"
 type worldGang struct {
 	*world
 	pods []*corev1.Pod
-	// assumed and decisions are those of the pods.
+	// assumed and decisions are about the pods.
 	assumed   []*corev1.Pod
 	decisions []decisionlog.Number
 }
@@ -234,7 +234,7 @@ func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
 			t.Errorf("source %d: got %+v, %v", source, x, err)
 		}
 		if got := w.unplaced(snapshot); got != 3 {
-			t.Errorf("source %d: %d pods got no node, want those of the group", source, got)
+			t.Errorf("source %d: %d pods got no node, want the pods of the group", source, got)
 		}
 		snapshot.Header.ResourceVersions = nil // PodGroups are not served
 		if got := w.unplaced(snapshot); got != 0 || w.state(snapshot).Group(pods[0]) != nil {

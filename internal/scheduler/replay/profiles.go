@@ -51,12 +51,12 @@ func (s *State) buildProfiles(ctx context.Context) error {
 	return nil
 }
 
-// Unusable says why profiles of the snapshot cannot be used, by their names.
+// Unusable returns the errors of the profiles of the snapshot that cannot be used, by their names.
 func (s *State) Unusable() map[string]error { return s.unusable }
 
 // Changes returns the profiles that objects change if they are applied: see simulate.Changes. The
-// error says why an object would not be accepted, or that none of them changes a profile of the
-// snapshot.
+// error is the reason why an object would not be accepted, or that none of them changes a profile of
+// the snapshot.
 func (s *State) Changes(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy) (map[string]*resolve.Profile, error) {
 	after := resolve.Objects(s.input.With(profiles, policies, s.snapshot.Header.Time))
 	var errs []error

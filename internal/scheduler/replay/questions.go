@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
-// Simulate compares the configuration in the snapshot with that in the spec, and sets the status.
+// Simulate compares the configuration in the snapshot with the spec, and sets the status.
 func (s *State) Simulate(ctx context.Context, simulation *v1alpha1.Simulation) error {
 	request, err := simulate.Parse(simulation)
 	if err != nil {

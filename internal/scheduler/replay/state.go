@@ -43,7 +43,7 @@ type State struct {
 	// input is what the profiles were resolved from, and resolution the result.
 	input      resolve.Input
 	resolution *resolve.Resolution
-	// unusable says why profiles cannot be used, by their names.
+	// unusable has the errors of the profiles that cannot be used, by their names.
 	unusable map[string]error
 
 	cache *cache.Cache
@@ -53,7 +53,7 @@ type State struct {
 	store *profile.Store
 	// groups are the pod groups of the snapshot.
 	groups *podgroup.Registry
-	// forker makes forks, and unnominated those without nominations.
+	// forker makes forks with nominations, and unnominated makes forks without.
 	forker, unnominated *fork.Forker
 	cancel              context.CancelFunc
 }

@@ -39,7 +39,7 @@ type CountRequest struct {
 }
 
 // Count counts how many pods or groups fit. The fork is changed, and must not be used afterwards.
-// The error is a *InvalidError, that of a plugin, or that of a context that ended.
+// The error is an *InvalidError, an error of a plugin, or the cause of ctx.
 func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.CapacityStatus, error) {
 	if errs := checkSchedulerName(specPath.Child("pod", "spec", "schedulerName"), k, r.Pod.Spec.SchedulerName); len(errs) > 0 {
 		return nil, &InvalidError{errs}
@@ -52,9 +52,8 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 	if err != nil {
 		return nil, err
 	}
-	removed, errs := r.Nodes.removed(snapshot)
-	templates, more := r.Nodes.templates(snapshot)
-	if errs = append(errs, more...); len(errs) > 0 {
+	removed, templates, errs := r.Nodes.resolve(snapshot)
+	if len(errs) > 0 {
 		return nil, &InvalidError{errs}
 	}
 	if err := r.Nodes.apply(k, templates, removed); err != nil {

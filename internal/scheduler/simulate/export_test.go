@@ -13,7 +13,7 @@ import (
 // Counts are what a census has counted.
 type Counts struct {
 	Nodes map[string]int
-	// Zones are those of the nodes, with the numbers of pods by controller.
+	// Zones are the zones of the nodes, with the numbers of pods by controller.
 	Zones map[string]map[string]int
 }
 

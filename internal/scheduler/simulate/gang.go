@@ -22,7 +22,7 @@ import (
 type GangDecision struct {
 	// Placed reports whether as many pods got a node as are needed. Otherwise none did.
 	Placed bool
-	// Nodes are those of the pods, "" for those without one.
+	// Nodes are the nodes of the pods, "" for a pod without one.
 	Nodes []string
 	// Preempted are the evictions for the gang, and Preemptors the pods that they are for.
 	Preempted  []*fork.Preempted
@@ -44,14 +44,15 @@ func (d *GangDecision) Reason(i int) error {
 }
 
 // PlaceGang decides the pods of a group, with the code of the scheduling loop: it places enough of
-// them or none. The error is that of a context that ended, or of a change of the fork that failed.
+// them or none. The error is the cause of ctx, or the error of a change of the fork.
 func (s *Sequence) PlaceGang(ctx context.Context, cfg *resolve.Profile, g *fork.Group) (*GangDecision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	attempt, members := s.fork.NewAttempt(g, instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
-		return s.decideMember(ctx, instance, pod)
+		s.source.Seed(s.seed, hashOf(pod))
+		return s.decider.DecideMember(ctx, instance, pod)
 	})
 	attempt.IntN = rand.New(s.source).IntN
 	d := &GangDecision{attempt: attempt, members: members}

@@ -171,7 +171,7 @@ func TestAGroupPreemptsInASimulation(t *testing.T) {
 	c.Groups.SetGroup(inOneRack(5))
 	pods = append(pods, member(200))
 	if got := c.simulate(simulate.Request{Pods: pending(), Pending: pods}).Current; got.Victims != 0 || got.Unplaced != 5 {
-		t.Errorf("nobody is evicted for a group that does not fit anyway: %+v", got)
+		t.Errorf("no pod is evicted for a group that does not fit anyway: %+v", got)
 	}
 }
 

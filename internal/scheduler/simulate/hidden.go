@@ -20,8 +20,8 @@ const hiddenNode = "(a node)"
 // nodeWord matches what may be the name of a node.
 var nodeWord = regexp.MustCompile(`[\w][\w.-]*`)
 
-// domain matches the domain of a topology in the message about a group. It may be that of a label
-// that each node has another value of.
+// domain matches the domain of a topology in the message about a group. Each node may be a
+// domain of its own.
 var domain = regexp.MustCompile(`( fit in )[^;]+`)
 
 // nodeNames are the names of nodes, and the values of their host name labels, which are erased in

@@ -16,8 +16,8 @@ import (
 )
 
 // useNamedGroup makes a request count groups like the PodGroup that its pod names, if the scheduler
-// would place the pods of that one together. It returns what became of the PodGroup, nil if the pod
-// names none. The error is an *InvalidError, or that of building the profile.
+// would place the pods of that one together. It returns how it uses the PodGroup, or nil if the pod
+// names none. The error is an *InvalidError, or the error of building the profile.
 func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork, cfg *resolve.Profile) (*v1alpha1.NamedPodGroup, error) {
 	key := podgroup.KeyOf(r.Pod)
 	if key == (podgroup.Key{}) {

@@ -30,7 +30,7 @@ type Nodes struct {
 	RemoveLabels labels.Selector
 }
 
-// Addition adds nodes like one of a name, or like those of a pool.
+// Addition adds nodes like one of a name, or like the nodes of a pool.
 type Addition struct {
 	Like  string
 	Count int
@@ -42,9 +42,11 @@ func nodesOf(snapshot *cache.Snapshot) []fwk.NodeInfo {
 	return nodes
 }
 
-// removed returns the names of the nodes that are removed.
-func (n *Nodes) removed(snapshot *cache.Snapshot) (map[string]bool, field.ErrorList) {
-	removed, missing := map[string]bool{}, sets.New(n.Remove...)
+// resolve returns the names of the nodes that are removed, and a node for each addition: the one of
+// the name, or the first of the pool.
+func (n *Nodes) resolve(snapshot *cache.Snapshot) (removed map[string]bool, templates []fwk.NodeInfo, errs field.ErrorList) {
+	removed = map[string]bool{}
+	missing, path := sets.New(n.Remove...), specPath.Child("nodes")
 	for _, node := range nodesOf(snapshot) {
 		name := node.Node().Name
 		if missing.Has(name) || n.RemoveLabels != nil && n.RemoveLabels.Matches(labels.Set(node.Node().Labels)) {
@@ -52,32 +54,24 @@ func (n *Nodes) removed(snapshot *cache.Snapshot) (map[string]bool, field.ErrorL
 		}
 		missing.Delete(name)
 	}
-	var errs field.ErrorList
 	for i, name := range n.Remove {
 		if missing.Has(name) {
-			path := field.NewPath("spec", "nodes", "remove").Index(i)
-			errs = append(errs, field.Invalid(path, name, "no node has this name"+suggest.DidYouMean(name, namesOf(snapshot))))
+			problem := "no node has this name" + suggest.DidYouMean(name, namesOf(snapshot))
+			errs = append(errs, field.Invalid(path.Child("remove").Index(i), name, problem))
 		}
 	}
 	if n.RemoveLabels != nil && len(removed) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "nodes", "removeSelector"), n.RemoveLabels.String(), "selects no node"))
+		errs = append(errs, field.Invalid(path.Child("removeSelector"), n.RemoveLabels.String(), "selects no node"))
 	}
-	return removed, errs
-}
-
-// templates returns a node for each addition: the one of the name, or the first of the pool.
-func (n *Nodes) templates(snapshot *cache.Snapshot) ([]fwk.NodeInfo, field.ErrorList) {
-	var templates []fwk.NodeInfo
-	var errs field.ErrorList
 	for i, addition := range n.Add {
 		template := findTemplate(snapshot, addition.Like)
 		if template == nil {
-			path := field.NewPath("spec", "nodes", "add").Index(i).Child("like")
-			errs = append(errs, field.Invalid(path, addition.Like, "no node and no pool has this name"+alternatives(snapshot, addition.Like)))
+			problem := "no node and no pool has this name" + alternatives(snapshot, addition.Like)
+			errs = append(errs, field.Invalid(path.Child("add").Index(i).Child("like"), addition.Like, problem))
 		}
 		templates = append(templates, template)
 	}
-	return templates, errs
+	return removed, templates, errs
 }
 
 // maxNamed limits the names of pools in an error.

@@ -25,7 +25,9 @@ func measure(snapshot *cache.Snapshot, c *census, counted map[owner]bool) v1alph
 		addShares(shares, node)
 	}
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
-		mean, deviation := shares[name].meanAndDeviation()
+		s := shares[name]
+		mean := s.sum / float64(s.nodes)
+		deviation := math.Sqrt(max(0, s.squares/float64(s.nodes)-mean*mean))
 		out.Utilization = append(out.Utilization, v1alpha1.ResourceUtilization{
 			Resource: name, MeanPermille: int32(math.Round(1000 * mean)), StddevPermille: int32(math.Round(1000 * deviation)),
 		})
@@ -37,12 +39,6 @@ func measure(snapshot *cache.Snapshot, c *census, counted map[owner]bool) v1alph
 type shares struct {
 	nodes        int
 	sum, squares float64
-}
-
-func (s *shares) meanAndDeviation() (mean, deviation float64) {
-	n := float64(s.nodes)
-	mean = s.sum / n
-	return mean, math.Sqrt(max(0, s.squares/n-mean*mean))
 }
 
 // addShares adds a node to the resources that it has: CPU, memory and extended resources.

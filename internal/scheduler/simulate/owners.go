@@ -46,7 +46,7 @@ type controller struct {
 // pods for each.
 type controllers struct {
 	byUID map[types.UID]*controller
-	// alone are those of pods without a controller, by namespace, and static that of static pods.
+	// alone is for pods without a controller, by namespace, and static for static pods.
 	alone  map[string]*controller
 	static *controller
 }
@@ -57,10 +57,8 @@ func newControllers() *controllers {
 
 // of returns the controller of a pod. A pod without one has an owner without a name.
 func (c *controllers) of(pod *corev1.Pod) *controller {
-	for i := range pod.OwnerReferences {
-		if ref := &pod.OwnerReferences[i]; ref.Controller != nil && *ref.Controller {
-			return c.get(pod, ref)
-		}
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		return c.get(pod, ref)
 	}
 	if podfields.StaysWithNode(pod) {
 		return c.static

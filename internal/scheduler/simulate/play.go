@@ -85,8 +85,8 @@ func (s *simulation) settle(p *played, n int) {
 	}
 }
 
-// turn decides a subject, or its group if this is the first one of it. The error is that of a
-// change of the fork that failed.
+// turn decides a subject, or its group if this is the first one of it. The error is the error of a
+// change of the fork.
 func (s *simulation) turn(
 	ctx context.Context, sequence *Sequence, profileOf func(string) (*resolve.Profile, error), i int, p *played,
 ) error {

@@ -31,7 +31,7 @@ type Selection struct {
 	Limit     int
 	Namespace string
 	Labels    labels.Selector
-	// Names are those of the pods. nil: all.
+	// Names are the names of the pods. nil: all.
 	Names sets.Set[string]
 	// SchedulerName is the scheduler name that the pods get. "": they keep theirs.
 	SchedulerName string
@@ -46,7 +46,7 @@ func (s *Selection) decidable(k *fork.Fork, pod *corev1.Pod) bool {
 	return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
 }
 
-// matches reports whether the labels and the name of a pod are those of the selection.
+// matches reports whether the selection selects the labels and the name of a pod.
 func (s *Selection) matches(pod *corev1.Pod) bool {
 	return s.Labels.Matches(labels.Set(pod.Labels)) && (s.Names == nil || s.Names.Has(pod.Name))
 }
@@ -83,8 +83,8 @@ type selected struct {
 	// subjects are in the order in which they are decided: bound pods as they were scheduled, and
 	// then pending pods as they would be.
 	subjects []subject
-	// matching is the number of pods without the limit, and displaced that of pods on removed nodes
-	// that cannot be decided.
+	// matching is the number of pods without the limit, and displaced the number of pods on removed
+	// nodes that cannot be decided.
 	matching, displaced int
 }
 
@@ -106,7 +106,7 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 		}
 	}
 	out.matching = len(waiting)
-	waiting, rest := firstByTurn(waiting, s.Limit)
+	waiting, rest := first(waiting, s.Limit, byTurn)
 	waiting = withGroups(waiting, rest, others, k.Groups())
 	room := max(0, s.Limit-len(waiting))
 
@@ -135,7 +135,8 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 			}
 		}
 	}
-	bound = append(latest(bound, room), evicted...)
+	latest, _ := first(bound, room, func(a, b boundPod) int { return byScheduling(b, a) })
+	bound = append(latest, evicted...)
 	slices.SortFunc(bound, byScheduling)
 	out.subjects = make([]subject, 0, len(bound)+len(waiting))
 	for i := range bound {
@@ -145,25 +146,25 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	return out
 }
 
-// firstByTurn returns up to n pods, in the order of their turns, and the rest in any order. There
-// may be many: it sorts only pods that may be among the first, at most 2n at a time.
-func firstByTurn(pods []subject, n int) (first, rest []subject) {
+// first returns the first n pods in an order, and the rest in any order. There may be many: it sorts
+// only pods that may be among the first, at most 2n at a time.
+func first[P any](pods []P, n int, order func(a, b P) int) (first, rest []P) {
 	switch {
 	case n == 0:
 		return nil, pods
 	case len(pods) <= n:
-		slices.SortFunc(pods, byTurn)
+		slices.SortFunc(pods, order)
 		return pods, nil
 	}
-	first, rest = make([]subject, 0, min(2*n, len(pods))), make([]subject, 0, len(pods)-n)
+	first, rest = make([]P, 0, min(2*n, len(pods))), make([]P, 0, len(pods)-n)
 	trim := func() {
-		slices.SortFunc(first, byTurn)
+		slices.SortFunc(first, order)
 		rest = append(rest, first[n:]...)
 		first = first[:n]
 	}
 	trimmed := false
 	for i := range pods {
-		if trimmed && byTurn(pods[i], first[n-1]) > 0 {
+		if trimmed && order(pods[i], first[n-1]) > 0 {
 			rest = append(rest, pods[i])
 			continue
 		}
@@ -211,26 +212,6 @@ func (b *boundPod) subject(schedulerName string) subject {
 	unplaced.Spec.NodeName = ""
 	unplaced.Status.NominatedNodeName = ""
 	return subject{pod: &unplaced, placed: b.pod, controller: b.controller}
-}
-
-// latest returns up to n of the pods: those that were scheduled last.
-func latest(pods []boundPod, n int) []boundPod {
-	switch {
-	case n == 0:
-		return nil
-	case len(pods) <= n:
-		return pods
-	}
-	// Numbers are sorted in a tenth of the time, and leave few pods to sort.
-	times := make([]int64, len(pods))
-	for i := range pods {
-		times[i] = pods[i].at
-	}
-	slices.Sort(times)
-	first := times[len(times)-n]
-	pods = slices.DeleteFunc(pods, func(b boundPod) bool { return b.at < first })
-	slices.SortFunc(pods, byScheduling)
-	return pods[len(pods)-n:]
 }
 
 // byScheduling orders bound pods by the time at which they were scheduled.

@@ -27,12 +27,12 @@ func TestTheFirstPodsAreThoseOfASortedList(t *testing.T) {
 		n := random.IntN(70)
 
 		sorted := slices.SortedFunc(slices.Values(pods), byTurn)
-		first, rest := firstByTurn(slices.Clone(pods), n)
-		if limit := min(n, len(pods)); !slices.Equal(first, sorted[:limit]) || !slices.Equal(slices.SortedFunc(slices.Values(rest), byTurn), sorted[limit:]) {
+		chosen, rest := first(slices.Clone(pods), n, byTurn)
+		if limit := min(n, len(pods)); !slices.Equal(chosen, sorted[:limit]) || !slices.Equal(slices.SortedFunc(slices.Values(rest), byTurn), sorted[limit:]) {
 			t.Errorf("seed %d: the first %d of %d differ", seed, n, len(pods))
 		}
 		all := slices.SortedFunc(slices.Values(bound), byScheduling)
-		if last := latest(slices.Clone(bound), n); !slices.Equal(slices.SortedFunc(slices.Values(last), byScheduling), all[max(0, len(all)-n):]) {
+		if last, _ := first(slices.Clone(bound), n, func(a, b boundPod) int { return byScheduling(b, a) }); !slices.Equal(slices.SortedFunc(slices.Values(last), byScheduling), all[max(0, len(all)-n):]) {
 			t.Errorf("seed %d: the latest %d of %d differ", seed, n, len(bound))
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/internal/scheduler/fork"
-	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -48,20 +47,14 @@ func NewSequence(k *fork.Fork, seed uint64) *Sequence {
 }
 
 // Decide decides a pod with a profile, and assumes it nowhere. The pod must not be on a node. The
-// error is one that Refused knows, or that of a plugin or of a context that ended.
-func (s *Sequence) Decide(ctx context.Context, cfg *resolve.Profile, pod *corev1.Pod) (fork.Decision, error) {
+// error is one that Refused knows, an error of a plugin, or the cause of ctx.
+func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return fork.Decision{}, err
 	}
 	s.source.Seed(s.seed, hashOf(pod))
 	return s.decider.Decide(ctx, instance, pod)
-}
-
-// decideMember decides a pod of a gang like Decide, with all reasons.
-func (s *Sequence) decideMember(ctx context.Context, instance *profile.Instance, pod *corev1.Pod) (fork.Decision, error) {
-	s.source.Seed(s.seed, hashOf(pod))
-	return s.decider.DecideMember(ctx, instance, pod)
 }
 
 // Place decides a pod like Decide, and assumes it on its node.

@@ -35,7 +35,7 @@ type Request struct {
 }
 
 // Run simulates. The fork is changed, and must not be used afterwards. The error is a
-// *InvalidError, or that of a context that ended.
+// *InvalidError, or the cause of ctx.
 func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStatus, error) {
 	s, status, err := begin(k, &r)
 	if err != nil {
@@ -82,9 +82,7 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if err != nil {
 		return nil, nil, err
 	}
-	removed, errs := r.Nodes.removed(snapshot)
-	templates, more := r.Nodes.templates(snapshot)
-	errs = append(errs, more...)
+	removed, templates, errs := r.Nodes.resolve(snapshot)
 	if name := r.Pods.SchedulerName; name != "" && r.Changes[name] == nil {
 		errs = append(errs, checkSchedulerName(specPath.Child("schedulerName"), k, name)...)
 	}
@@ -140,13 +138,13 @@ func (e *InvalidError) Error() string { return e.Fields.ToAggregate().Error() }
 type simulation struct {
 	fork     *fork.Fork
 	subjects []subject
-	// owners are those of the subjects.
+	// owners are the owners of the subjects.
 	owners map[owner]bool
 	// census counts the pods of the fork, but not the subjects once they are taken off their nodes.
 	census *census
 	// numbers are the positions of the subjects, by their UIDs.
 	numbers map[types.UID]int
-	// groups are those of the subjects.
+	// groups are the groups of the subjects.
 	groups map[groupKey]*subjectGroup
 	seed   uint64
 	// hidden are the names that are erased in messages.

@@ -112,7 +112,7 @@ func TestASimulationLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// gather returns the metrics of the scheduler as text, those of its caches and memory included.
+// gather returns the metrics of the scheduler as text, including those about caches and memory.
 func gather(t *testing.T) map[string]string {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Status is the output of the command status.
@@ -89,7 +89,7 @@ func (s *Status) SetPods(byProfile map[string]*PodCounts, unknown string) {
 // NewProfileStatus returns the status of a profile, without the numbers of pods.
 func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 	s := ProfileStatus{
-		Name: p.Name, SchedulerName: cmp.Or(p.Status.SchedulerName, config.SchedulerName(p)), Generation: p.Generation, Policy: cmp.Or(p.Spec.PolicyRef.Name, config.DefaultPolicyName),
+		Name: p.Name, SchedulerName: cmp.Or(p.Status.SchedulerName, resolve.SchedulerName(p)), Generation: p.Generation, Policy: cmp.Or(p.Spec.PolicyRef.Name, resolve.DefaultPolicyName),
 		Ready:    readyOf(p.Status.Conditions, p.Generation),
 		Accepted: stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted), Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
 		Problems: problemsOf(p.Status.Conditions, p.Generation),

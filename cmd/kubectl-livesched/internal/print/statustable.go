@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Print prints the status for people.
@@ -107,7 +107,7 @@ func (p *ProfileStatus) policy() string {
 	switch {
 	case p.PolicyGeneration > 0:
 		return fmt.Sprintf("%s@%d", p.Policy, p.PolicyGeneration)
-	case p.ActiveGeneration > 0 && p.Policy == config.DefaultPolicyName:
+	case p.ActiveGeneration > 0 && p.Policy == resolve.DefaultPolicyName:
 		return "built-in"
 	}
 	return p.Policy

@@ -36,7 +36,7 @@ type Source struct {
 // capture.Input.SetObjects. It has at most the given number of decisions, the latest ones. It takes
 // no object twice and copies none: the locks of the scheduler are held for short times only.
 //
-// Nodes and pods are those of one moment. What else plugins read is a little younger.
+// Nodes and pods are read at one moment. What else plugins read is a little younger.
 func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, error) {
 	copied, snapshot := from.Cache.Fork(), cache.NewSnapshot()
 	if err := copied.UpdateSnapshot(logger, snapshot); err != nil {

@@ -36,7 +36,7 @@ type affinity struct {
 	// of its series.
 	first bool
 
-	// axes holds one axis for each topology key, those of the class's own terms first. A term of
+	// axes holds one axis for each topology key, the keys of the class's own terms first. A term of
 	// which no node has the key has no effect, and may have no axis: ignored is then true, and
 	// labelsAt is the epoch of the nodes' labels at which that was so.
 	axes     []*axis
@@ -66,8 +66,8 @@ type axis struct {
 	// hardWeight for the required affinity terms of others.
 	wanted sum[int64]
 
-	// found is the contribution of the node that is being updated, learnt that of the pod that is
-	// being evaluated.
+	// found is the contribution of the node that is being updated, and learnt the contribution of
+	// the pod that is being evaluated.
 	found, learnt amounts
 }
 
@@ -115,41 +115,41 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 
 // build computes the contribution of each signature, and updates the nodes whose pods contribute
 // something.
-func (t *affinity) build() {
-	t.required = t.axesOf(t.pod.RequiredAffinityTerms)
-	t.anti = t.axesOf(t.pod.RequiredAntiAffinityTerms)
-	snapshot := t.sources.snapshot
+func (a *affinity) build() {
+	a.required = a.axesOf(a.pod.RequiredAffinityTerms)
+	a.anti = a.axesOf(a.pod.RequiredAntiAffinityTerms)
+	snapshot := a.sources.snapshot
 	signatures := snapshot.Signatures()
-	t.effects.look(signatures)
-	t.labelsAt = snapshot.LabelsEpoch()
-	if t.all {
+	a.effects.look(signatures)
+	a.labelsAt = snapshot.LabelsEpoch()
+	if a.all {
 		for id := range signatures.Bound() {
-			if t.learn(id, signatures.Of(id)); t.tooMany() {
+			if a.learn(id, signatures.Of(id)); a.tooMany() {
 				return
 			}
 		}
 	} else {
 		for _, id := range signatures.WithTerms() {
-			if t.learn(id, signatures.Of(id)); t.tooMany() {
+			if a.learn(id, signatures.Of(id)); a.tooMany() {
 				return
 			}
 		}
 	}
-	if len(t.effects.effects) == 0 {
+	if len(a.effects.effects) == 0 {
 		return
 	}
 	for slot := range snapshot.Slots() {
-		if slot := cache.Slot(slot); slices.ContainsFunc(signatures.On(slot), t.effects.means) {
-			t.Update(slot)
+		if slot := cache.Slot(slot); slices.ContainsFunc(signatures.On(slot), a.effects.means) {
+			a.Update(slot)
 		}
 	}
 }
 
-func (t *affinity) axesOf(terms []fwk.AffinityTerm) []*axis {
+func (a *affinity) axesOf(terms []fwk.AffinityTerm) []*axis {
 	var axes []*axis
 	seen := make(map[*axis]bool)
 	for i := range terms {
-		if x := t.axis(terms[i].TopologyKey); !seen[x] {
+		if x := a.axis(terms[i].TopologyKey); !seen[x] {
 			seen[x] = true
 			axes = append(axes, x)
 		}
@@ -158,15 +158,15 @@ func (t *affinity) axesOf(terms []fwk.AffinityTerm) []*axis {
 }
 
 // axis returns the axis of a topology key, and adds it if it is new.
-func (t *affinity) axis(key string) *axis {
-	for _, x := range t.axes {
+func (a *affinity) axis(key string) *axis {
+	for _, x := range a.axes {
 		if x.key == key {
 			return x
 		}
 	}
-	x := &axis{places: newPlaces(t.sources.snapshot, key)}
-	x.look(t.sources.snapshot.Slots())
-	t.axes = append(t.axes, x)
+	x := &axis{places: newPlaces(a.sources.snapshot, key)}
+	x.look(a.sources.snapshot.Slots())
+	a.axes = append(a.axes, x)
 	return x
 }
 
@@ -174,58 +174,54 @@ func (t *affinity) axis(key string) *axis {
 // maintains, so that the terms of some pods do not take the topologies of all others away.
 const maxAxes = 48
 
-func (t *affinity) tooMany() bool { return len(t.axes) > maxAxes }
+func (a *affinity) tooMany() bool { return len(a.axes) > maxAxes }
 
 // axisOf returns the axis of the topology key of a term, or nil if the term has no effect because
 // no node has the key.
-func (t *affinity) axisOf(key string) *axis {
-	for _, x := range t.axes {
-		if x.key == key {
-			return x
-		}
-	}
-	if !t.sources.snapshot.HasLabel(key) {
-		t.ignored = true
+func (a *affinity) axisOf(key string) *axis {
+	known := slices.ContainsFunc(a.axes, func(x *axis) bool { return x.key == key })
+	if !known && !a.sources.snapshot.HasLabel(key) {
+		a.ignored = true
 		return nil
 	}
-	return t.axis(key)
+	return a.axis(key)
 }
 
 // Stale implements Tracker.
-func (t *affinity) Stale() bool {
-	renumbered := t.renumbered()
-	keysCame := t.ignored && t.labelsAt != t.sources.snapshot.LabelsEpoch()
-	return renumbered || keysCame || t.tooMany() || t.changed()
+func (a *affinity) Stale() bool {
+	renumbered := a.renumbered()
+	keysCame := a.ignored && a.labelsAt != a.sources.snapshot.LabelsEpoch()
+	return renumbered || keysCame || a.tooMany() || a.changed()
 }
 
 // renumbered reports whether a topology was dropped and built again. It requests every topology,
 // which keeps the snapshot from dropping it.
-func (t *affinity) renumbered() bool {
+func (a *affinity) renumbered() bool {
 	renumbered := false
-	for _, x := range t.axes {
-		renumbered = !x.current(t.sources.snapshot) || renumbered
+	for _, x := range a.axes {
+		renumbered = !x.current(a.sources.snapshot) || renumbered
 	}
 	return renumbered
 }
 
 // Update implements Tracker.
-func (t *affinity) Update(slot cache.Slot) {
-	t.read(slot)
+func (a *affinity) Update(slot cache.Slot) {
+	a.read(slot)
 	before, after := false, false
-	for _, x := range t.required {
+	for _, x := range a.required {
 		before = before || x.affine.at(slot) != 0
 	}
-	for _, x := range t.axes {
-		x.move(slot, t.sources.snapshot.Slots())
+	for _, x := range a.axes {
+		x.move(slot, a.sources.snapshot.Slots())
 	}
-	for _, x := range t.required {
+	for _, x := range a.required {
 		after = after || x.affine.at(slot) != 0
 	}
 	switch {
 	case after && !before:
-		t.matches++
+		a.matches++
 	case before && !after:
-		t.matches--
+		a.matches--
 	}
 }
 
@@ -233,9 +229,9 @@ func (t *affinity) Update(slot cache.Slot) {
 const effectBytes = 128
 
 // Bytes implements Tracker.
-func (t *affinity) Bytes() int {
-	bytes := objectBytes + t.effects.bytes(effectBytes)
-	for _, x := range t.axes {
+func (a *affinity) Bytes() int {
+	bytes := objectBytes + a.effects.bytes(effectBytes)
+	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}
 	return bytes

@@ -28,18 +28,18 @@ func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 }
 
 // read computes the contribution of the pods in a slot.
-func (t *affinity) read(slot cache.Slot) {
-	signatures := t.sources.snapshot.Signatures()
-	t.effects.look(signatures)
+func (a *affinity) read(slot cache.Slot) {
+	signatures := a.sources.snapshot.Signatures()
+	a.effects.look(signatures)
 	for _, id := range signatures.On(slot) {
-		known, meaning := t.effects.has(id)
+		known, meaning := a.effects.has(id)
 		if !known {
-			meaning = t.learn(id, signatures.Of(id))
+			meaning = a.learn(id, signatures.Of(id))
 		}
 		if !meaning {
 			continue
 		}
-		for _, e := range t.effects.effects[id] {
+		for _, e := range a.effects.effects[id] {
 			e.axis.found.add(e.amounts)
 		}
 	}
@@ -47,25 +47,25 @@ func (t *affinity) read(slot cache.Slot) {
 
 // learn computes the contribution of the pods of a signature, and reports whether there is any. For
 // most pods only the labels matter, and only to classes with terms.
-func (t *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
-	if t.all && !of.Gone() {
-		t.readOwn(t.sources.podOf(of))
+func (a *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
+	if a.all && !of.Gone() {
+		a.readOwn(a.sources.podOf(of))
 	}
 	if of.Terms != nil {
-		t.readTheirs(of.Terms)
+		a.readTheirs(of.Terms)
 	}
 	var effects []effect
-	for _, x := range t.axes {
+	for _, x := range a.axes {
 		if x.learnt != (amounts{}) {
 			effects = append(effects, effect{x, x.learnt})
 			x.learnt = amounts{}
 		}
 	}
 	if effects == nil {
-		t.effects.rememberNothing(id)
+		a.effects.rememberNothing(id)
 		return false
 	}
-	t.effects.remember(id, effects)
+	a.effects.remember(id, effects)
 	return true
 }
 
@@ -77,56 +77,56 @@ func (a *amounts) add(b amounts) {
 }
 
 // readOwn matches the class's own terms against a pod.
-func (t *affinity) readOwn(pod *corev1.Pod) {
-	if len(t.required) > 0 && matchesAll(t.pod.RequiredAffinityTerms, pod) {
-		for _, x := range t.required {
+func (a *affinity) readOwn(pod *corev1.Pod) {
+	if len(a.required) > 0 && matchesAll(a.pod.RequiredAffinityTerms, pod) {
+		for _, x := range a.required {
 			x.learnt.affine++
 		}
 	}
-	for i := range t.pod.RequiredAntiAffinityTerms {
-		if term := &t.pod.RequiredAntiAffinityTerms[i]; term.Matches(pod, nil) {
-			if x := t.axisOf(term.TopologyKey); x != nil {
+	for i := range a.pod.RequiredAntiAffinityTerms {
+		if term := &a.pod.RequiredAntiAffinityTerms[i]; term.Matches(pod, nil) {
+			if x := a.axisOf(term.TopologyKey); x != nil {
 				x.learnt.hostile++
 			}
 		}
 	}
-	t.want(t.pod.PreferredAffinityTerms, pod, nil, 1)
-	t.want(t.pod.PreferredAntiAffinityTerms, pod, nil, -1)
+	a.want(a.pod.PreferredAffinityTerms, pod, nil, 1)
+	a.want(a.pod.PreferredAntiAffinityTerms, pod, nil, -1)
 }
 
 // readTheirs matches a pod's terms against the class's pods.
-func (t *affinity) readTheirs(other *schedframework.PodInfo) {
-	pod := t.pod.Pod
+func (a *affinity) readTheirs(other *schedframework.PodInfo) {
+	pod := a.pod.Pod
 	terms := other.RequiredAntiAffinityTerms
 	for i := range terms {
-		if terms[i].Matches(pod, t.labels) {
-			if x := t.axisOf(terms[i].TopologyKey); x != nil {
+		if terms[i].Matches(pod, a.labels) {
+			if x := a.axisOf(terms[i].TopologyKey); x != nil {
 				x.learnt.guarded++
 			}
 		}
 	}
-	if !t.scores {
+	if !a.scores {
 		return
 	}
-	if t.hardWeight > 0 {
+	if a.hardWeight > 0 {
 		terms := other.RequiredAffinityTerms
 		for i := range terms {
-			if terms[i].Matches(pod, t.labels) {
-				if x := t.axisOf(terms[i].TopologyKey); x != nil {
-					x.learnt.wanted += int64(t.hardWeight)
+			if terms[i].Matches(pod, a.labels) {
+				if x := a.axisOf(terms[i].TopologyKey); x != nil {
+					x.learnt.wanted += int64(a.hardWeight)
 				}
 			}
 		}
 	}
-	t.want(other.PreferredAffinityTerms, pod, t.labels, 1)
-	t.want(other.PreferredAntiAffinityTerms, pod, t.labels, -1)
+	a.want(other.PreferredAffinityTerms, pod, a.labels, 1)
+	a.want(other.PreferredAntiAffinityTerms, pod, a.labels, -1)
 }
 
 // want adds the weights of the terms that match a pod, multiplied by sign.
-func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLabels labels.Set, sign int64) {
+func (a *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLabels labels.Set, sign int64) {
 	for i := range terms {
 		if terms[i].Matches(pod, nsLabels) {
-			if x := t.axisOf(terms[i].TopologyKey); x != nil {
+			if x := a.axisOf(terms[i].TopologyKey); x != nil {
 				x.learnt.wanted += sign * int64(terms[i].Weight)
 			}
 		}
@@ -134,13 +134,13 @@ func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLab
 }
 
 // Relevant implements Tracker.
-func (t *affinity) Relevant(other *schedframework.PodInfo) bool {
-	return t.byBinding || t.all && t.concernsOwn(other.Pod) || t.concernsTheirs(other)
+func (a *affinity) Relevant(other *schedframework.PodInfo) bool {
+	return a.byBinding || a.all && a.concernsOwn(other.Pod) || a.concernsTheirs(other)
 }
 
 // concernsOwn reports whether one of the class's own terms matches a pod.
-func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
-	for term := range ownTerms(t.pod) {
+func (a *affinity) concernsOwn(pod *corev1.Pod) bool {
+	for term := range ownTerms(a.pod) {
 		if term.Matches(pod, nil) {
 			return true
 		}
@@ -149,9 +149,9 @@ func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
 }
 
 // concernsTheirs reports whether a term of a pod matches the class's pods.
-func (t *affinity) concernsTheirs(other *schedframework.PodInfo) bool {
+func (a *affinity) concernsTheirs(other *schedframework.PodInfo) bool {
 	for term := range ownTerms(other) {
-		if term.Matches(t.pod.Pod, t.labels) {
+		if term.Matches(a.pod.Pod, a.labels) {
 			return true
 		}
 	}

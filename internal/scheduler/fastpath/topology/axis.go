@@ -97,21 +97,21 @@ func (s *sum[T]) empty() bool { return len(s.nodes) == 0 }
 func (s *sum[T]) bytes(element int) int { return element * (cap(s.nodes) + cap(s.domains)) }
 
 // look records the places of all nodes.
-func (x *axis) look(slots int) {
-	x.at = grow(x.at, slots)
-	for slot := range x.at {
-		x.at[slot] = x.now(cache.Slot(slot))
+func (a *axis) look(slots int) {
+	a.at = grow(a.at, slots)
+	for slot := range a.at {
+		a.at[slot] = a.now(cache.Slot(slot))
 	}
 }
 
 // move replaces the contribution of a node by found, in the node's current place.
-func (x *axis) move(slot cache.Slot, slots int) {
-	x.at = grow(x.at, slots)
-	from, to, bound := x.at[slot], x.now(slot), x.bound()
-	x.at[slot] = to
-	x.affine.move(slot, from, to, x.found.affine, slots, bound)
-	x.hostile.move(slot, from, to, x.found.hostile, slots, bound)
-	x.guarded.move(slot, from, to, x.found.guarded, slots, bound)
-	x.wanted.move(slot, from, to, x.found.wanted, slots, bound)
-	x.found = amounts{}
+func (a *axis) move(slot cache.Slot, slots int) {
+	a.at = grow(a.at, slots)
+	from, to, bound := a.at[slot], a.now(slot), a.bound()
+	a.at[slot] = to
+	a.affine.move(slot, from, to, a.found.affine, slots, bound)
+	a.hostile.move(slot, from, to, a.found.hostile, slots, bound)
+	a.guarded.move(slot, from, to, a.found.guarded, slots, bound)
+	a.wanted.move(slot, from, to, a.found.wanted, slots, bound)
+	a.found = amounts{}
 }

@@ -18,7 +18,7 @@
 //	tally for each constraint        axis for each topology key
 //	  places: where each node is under the key       (domain.go)
 //	  the contribution of each node; domain sums     (tally.go, axis.go)
-//	  Filter, Keep, Score from the sums alone        (spread_decide.go, affinity_decide.go)
+//	  Keep, Score from the sums alone                (spread_decide.go, affinity_decide.go)
 //	  nodes that these cannot distinguish            (groups.go)
 //
 // [Mentions] are the label keys that the selectors here read. All other labels are ignored when

@@ -123,7 +123,7 @@ func TestTwinsOwnTheirPod(t *testing.T) {
 	slot, _ := c.snapshot.SlotOf("n1")
 	for _, cross := range crosses {
 		cross.Update(slot)
-		if cross.Filter(slot).IsSuccess() {
+		if accepts(cross, slot) {
 			t.Errorf("%T forgot a pod on n1", cross)
 		}
 	}
@@ -337,7 +337,6 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 			allocated := testing.AllocsPerRun(10, func() {
 				cross.Update(order[3])
 				copy(slots, order)
-				cross.Filter(slots[0])
 				cross.Score(slots, nil, scores)
 				cross.Keep(slots)
 			})

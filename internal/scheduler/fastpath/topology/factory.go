@@ -4,7 +4,6 @@
 package topology
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -30,15 +29,4 @@ func CountKeys(pod *schedframework.PodInfo) int {
 		keys.Insert(term.TopologyKey)
 	}
 	return keys.Len()
-}
-
-// SpreadConstraints returns the constraints that the profile's PodTopologySpread applies; see
-// [Sources.SpreadConstraints].
-func (t *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error) {
-	return t.Sources.SpreadConstraints(t.SpreadArgs, pod)
-}
-
-// Affinity returns the tracker of the profile's InterPodAffinity; see [Sources.Affinity].
-func (t *Factory) Affinity(pod *corev1.Pod) (Tracker, error) {
-	return t.Sources.Affinity(t.AffinityArgs, pod)
 }

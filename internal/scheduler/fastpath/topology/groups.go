@@ -15,20 +15,20 @@ import (
 // so the key holds the totals themselves.
 
 // GroupsEpoch implements Tracker.
-func (t *spread) GroupsEpoch() uint64 {
-	for i := range t.hard {
-		if t.hard[i].regroup() {
-			t.regrouped++
+func (s *spread) GroupsEpoch() uint64 {
+	for i := range s.hard {
+		if s.hard[i].regroup() {
+			s.regrouped++
 		}
 	}
-	return t.regrouped
+	return s.regrouped
 }
 
 // AppendGroup implements Tracker. The places also determine whether a node lacks a key that it
 // needs to be scored.
-func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
-	for i := range t.hard {
-		y := &t.hard[i]
+func (s *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
+	for i := range s.hard {
+		y := &s.hard[i]
 		place := y.at[slot]
 		switch {
 		case !y.single:
@@ -39,8 +39,8 @@ func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 			key = binary.AppendUvarint(key, 1+uint64(y.pods[place]))
 		}
 	}
-	for i := range t.soft {
-		y := &t.soft[i]
+	for i := range s.soft {
+		y := &s.soft[i]
 		place := y.at[slot]
 		switch {
 		case !y.perNode:
@@ -48,25 +48,25 @@ func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 		case place == unlabelled:
 			key = append(key, 0)
 		default:
-			key = binary.AppendUvarint(key, 1+uint64(t.counters[y.counter].pods[slot]))
+			key = binary.AppendUvarint(key, 1+uint64(s.counters[y.counter].pods[slot]))
 		}
 	}
 	return key
 }
 
 // GroupsEpoch implements Tracker. A term of a pod may add an axis.
-func (t *affinity) GroupsEpoch() uint64 {
-	for _, x := range t.axes {
+func (a *affinity) GroupsEpoch() uint64 {
+	for _, x := range a.axes {
 		if x.regroup() {
-			t.regrouped++
+			a.regrouped++
 		}
 	}
-	return t.regrouped + uint64(len(t.axes))
+	return a.regrouped + uint64(len(a.axes))
 }
 
 // AppendGroup implements Tracker.
-func (t *affinity) AppendGroup(key []byte, slot cache.Slot) []byte {
-	for _, x := range t.axes {
+func (a *affinity) AppendGroup(key []byte, slot cache.Slot) []byte {
+	for _, x := range a.axes {
 		place := x.at[slot]
 		if !x.single {
 			key = binary.AppendUvarint(key, uint64(place))

@@ -4,32 +4,32 @@
 package topology
 
 // LetsAll implements Tracker.
-func (t *spread) LetsAll() bool { return len(t.hard) == 0 }
+func (s *spread) LetsAll() bool { return len(s.hard) == 0 }
 
 // LetsAll implements Tracker.
-func (t *affinity) LetsAll() bool {
-	for _, x := range t.anti {
+func (a *affinity) LetsAll() bool {
+	for _, x := range a.anti {
 		if !x.hostile.empty() {
 			return false
 		}
 	}
-	for _, x := range t.axes {
+	for _, x := range a.axes {
 		if !x.guarded.empty() {
 			return false
 		}
 	}
-	return len(t.required) == 0
+	return len(a.required) == 0
 }
 
 // Idle implements Tracker. It is true if the default constraints have no series to apply to.
-func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
+func (s *spread) Idle() bool { return len(s.hard)+len(s.soft) == 0 }
 
 // Idle implements Tracker.
-func (t *affinity) Idle() bool {
-	for _, x := range t.axes {
+func (a *affinity) Idle() bool {
+	for _, x := range a.axes {
 		if !x.hostile.empty() || !x.wanted.empty() {
 			return false
 		}
 	}
-	return t.LetsAll()
+	return a.LetsAll()
 }

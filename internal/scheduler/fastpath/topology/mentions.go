@@ -113,12 +113,6 @@ func (m *Mentions) recount(signatures *cache.Signatures) {
 	m.forgotten++
 }
 
-func (m *Mentions) addSelector(selector labels.Selector) {
-	for key := range selectorKeys(selector) {
-		m.add(key)
-	}
-}
-
 // selectorKeys returns the keys that a selector reads, some of them more than once.
 func selectorKeys(selector labels.Selector) iter.Seq[string] {
 	return func(yield func(string) bool) {
@@ -215,12 +209,12 @@ func (m *Mentions) CountNew(pod *schedframework.PodInfo) int {
 
 // ReadServices adds the keys that the services in the pod's namespace select by, if the profile has
 // default constraints for the pod: these apply to it together with the other pods of its services.
-func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
-	if m.all || t.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
+func (f *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
+	if m.all || f.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return
 	}
-	if constraints, _ := defaults(t.SpreadArgs); len(constraints) > 0 {
-		t.Sources.readServices(m, pod.Namespace)
+	if constraints, _ := defaults(f.SpreadArgs); len(constraints) > 0 {
+		f.Sources.readServices(m, pod.Namespace)
 	}
 }
 
@@ -258,7 +252,9 @@ func (c *SpreadConstraints) Mention(m *Mentions) {
 	}
 	for _, rules := range [...][]rule{c.hard, c.soft} {
 		for i := range rules {
-			m.addSelector(rules[i].selector)
+			for key := range selectorKeys(rules[i].selector) {
+				m.add(key)
+			}
 		}
 	}
 }

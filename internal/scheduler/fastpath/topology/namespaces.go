@@ -79,8 +79,8 @@ func ownTerms(info *schedframework.PodInfo) func(func(*fwk.AffinityTerm) bool) {
 }
 
 // current returns the namespace of the class's pods, or nil if it does not exist.
-func (p *scope) current() *corev1.Namespace {
-	namespace, err := p.sources.namespaces.Get(p.name)
+func (s *scope) current() *corev1.Namespace {
+	namespace, err := s.sources.namespaces.Get(s.name)
 	if err != nil {
 		return nil
 	}
@@ -100,25 +100,25 @@ func (s *Sources) find(selector labels.Selector) (sets.Set[string], error) {
 }
 
 // changed reports whether the namespace's labels or the selected namespaces have changed.
-func (p *scope) changed() bool {
-	if own := p.current(); own != p.own {
-		if own == nil || p.own == nil || !maps.Equal(own.Labels, p.own.Labels) {
+func (s *scope) changed() bool {
+	if own := s.current(); own != s.own {
+		if own == nil || s.own == nil || !maps.Equal(own.Labels, s.own.Labels) {
 			return true
 		}
-		p.own = own
+		s.own = own
 	}
-	if len(p.selected) == 0 {
+	if len(s.selected) == 0 {
 		return false
 	}
-	at := version(p.sources.nsStore)
-	if at != "" && at == p.at {
+	at := version(s.sources.nsStore)
+	if at != "" && at == s.at {
 		return false
 	}
-	for _, s := range p.selected {
-		if names, err := p.sources.find(s.selector); err != nil || !names.Equal(s.names) {
+	for _, of := range s.selected {
+		if names, err := s.sources.find(of.selector); err != nil || !names.Equal(of.names) {
 			return true
 		}
 	}
-	p.at = at
+	s.at = at
 	return false
 }

@@ -51,8 +51,8 @@ func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactor
 	}
 }
 
-// podOf returns a pod that selectors and terms cannot distinguish from those of a signature. It is
-// valid until the next call.
+// podOf returns a pod that selectors and terms cannot distinguish from the pods of a signature. It
+// is valid until the next call.
 func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
 	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
 	return &s.probe
@@ -67,7 +67,7 @@ type owners struct {
 
 	serviceStore toolscache.Store
 	// read are the namespaces whose services have been added to Mentions since the services were at
-	// version readAt, and Mentions had forgotten keys that often.
+	// version readAt, and Mentions.forgotten was forgotten.
 	read      sets.Set[string]
 	readAt    string
 	forgotten int
@@ -91,7 +91,7 @@ func newOwners(factory informers.SharedInformerFactory) *owners {
 	}
 }
 
-// series identifies the pods that belong together with a pod: those of its services and its
+// series identifies the pods that belong together with a pod: the pods of its services and its
 // controller.
 type series struct {
 	*owners
@@ -125,30 +125,30 @@ func (s *Sources) newSeries(pod *corev1.Pod) *series {
 	return r
 }
 
-func (r *series) current() labels.Selector {
-	return helper.DefaultSelector(r.pod, r.services, r.replicationControllers, r.replicaSets, r.statefulSets)
+func (s *series) current() labels.Selector {
+	return helper.DefaultSelector(s.pod, s.services, s.replicationControllers, s.replicaSets, s.statefulSets)
 }
 
 // changed reports whether the selector of the series has changed.
-func (r *series) changed() bool {
-	servicesAt, controller := version(r.serviceStore), r.currentController()
-	if servicesAt != "" && servicesAt == r.servicesAt && controller == r.controller {
+func (s *series) changed() bool {
+	servicesAt, controller := version(s.serviceStore), s.currentController()
+	if servicesAt != "" && servicesAt == s.servicesAt && controller == s.controller {
 		return false
 	}
-	if !reflect.DeepEqual(r.current(), r.selector) {
+	if !reflect.DeepEqual(s.current(), s.selector) {
 		return true
 	}
-	r.servicesAt, r.controller = servicesAt, controller
+	s.servicesAt, s.controller = servicesAt, controller
 	return false
 }
 
 // currentController returns the pod's controller, or nil if it does not exist. The same object
 // means that the controller has not changed.
-func (r *series) currentController() any {
-	if r.controllers == nil {
+func (s *series) currentController() any {
+	if s.controllers == nil {
 		return nil
 	}
-	controller, _, err := r.controllers.GetByKey(r.key)
+	controller, _, err := s.controllers.GetByKey(s.key)
 	if err != nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ type spread struct {
 	// pod stands for all pods of the class. It must not be modified.
 	pod      *corev1.Pod
 	required nodeaffinity.RequiredNodeAffinity
-	// constraints are those of the class that the tracker was made for.
+	// constraints are the constraints that the tracker was made for.
 	constraints *SpreadConstraints
 
 	counters []counter
@@ -69,27 +69,27 @@ func (c *SpreadConstraints) Tracker() (Tracker, error) {
 }
 
 // build makes the tallies and counts the pods of all nodes.
-func (t *spread) build(hard, soft []rule) {
+func (s *spread) build(hard, soft []rule) {
 	for _, r := range hard {
-		t.hard = append(t.hard, t.newTally(r))
+		s.hard = append(s.hard, s.newTally(r))
 	}
 	for _, r := range soft {
-		t.soft = append(t.soft, t.newTally(r))
+		s.soft = append(s.soft, s.newTally(r))
 	}
-	if len(t.counters) == 0 {
+	if len(s.counters) == 0 {
 		return
 	}
-	for slot := range t.sources.snapshot.Slots() {
-		t.Update(cache.Slot(slot))
+	for slot := range s.sources.snapshot.Slots() {
+		s.Update(cache.Slot(slot))
 	}
 }
 
-func (t *spread) newTally(r rule) tally {
+func (s *spread) newTally(r rule) tally {
 	y := tally{
-		rule: r, places: newPlaces(t.sources.snapshot, r.topologyKey), counter: t.counterOf(r.selector),
+		rule: r, places: newPlaces(s.sources.snapshot, r.topologyKey), counter: s.counterOf(r.selector),
 		perNode: r.topologyKey == corev1.LabelHostname,
 	}
-	if r.selects(t.pod) {
+	if r.selects(s.pod) {
 		y.self = 1
 	}
 	return y
@@ -97,35 +97,35 @@ func (t *spread) newTally(r rule) tally {
 
 // counterOf returns the index of the counter for a selector. Constraints often differ only in the
 // topology key.
-func (t *spread) counterOf(selector labels.Selector) int {
-	for i := range t.counters {
-		if reflect.DeepEqual(t.counters[i].selector, selector) {
+func (s *spread) counterOf(selector labels.Selector) int {
+	for i := range s.counters {
+		if reflect.DeepEqual(s.counters[i].selector, selector) {
 			return i
 		}
 	}
-	t.counters = append(t.counters, counter{selector: selector, byBinding: byBinding(selector)})
-	return len(t.counters) - 1
+	s.counters = append(s.counters, counter{selector: selector, byBinding: byBinding(selector)})
+	return len(s.counters) - 1
 }
 
 // Stale implements Tracker.
-func (t *spread) Stale() bool {
-	renumbered := t.renumbered()
-	return renumbered || t.constraints.Changed()
+func (s *spread) Stale() bool {
+	renumbered := s.renumbered()
+	return renumbered || s.constraints.Changed()
 }
 
 // renumbered reports whether a topology was dropped and built again. It requests every topology,
 // which keeps the snapshot from dropping it.
-func (t *spread) renumbered() bool {
+func (s *spread) renumbered() bool {
 	renumbered := false
-	for y := range t.tallies {
-		renumbered = !y.current(t.sources.snapshot) || renumbered
+	for y := range s.tallies {
+		renumbered = !y.current(s.sources.snapshot) || renumbered
 	}
 	return renumbered
 }
 
 // tallies yields the tallies of all constraints.
-func (t *spread) tallies(yield func(*tally) bool) {
-	for _, tallies := range [...][]tally{t.hard, t.soft} {
+func (s *spread) tallies(yield func(*tally) bool) {
+	for _, tallies := range [...][]tally{s.hard, s.soft} {
 		for i := range tallies {
 			if !yield(&tallies[i]) {
 				return
@@ -135,12 +135,12 @@ func (t *spread) tallies(yield func(*tally) bool) {
 }
 
 // Relevant implements Tracker.
-func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
-	if pod.Pod.Namespace != t.pod.Namespace {
+func (s *spread) Relevant(pod *schedframework.PodInfo) bool {
+	if pod.Pod.Namespace != s.pod.Namespace {
 		return false
 	}
-	for i := range t.counters {
-		if c := &t.counters[i]; c.byBinding || c.matches(pod.Pod.Labels) {
+	for i := range s.counters {
+		if c := &s.counters[i]; c.byBinding || c.matches(pod.Pod.Labels) {
 			return true
 		}
 	}
@@ -162,41 +162,41 @@ func (c *counter) at(slot cache.Slot) int32 {
 }
 
 // Update implements Tracker.
-func (t *spread) Update(slot cache.Slot) {
-	if len(t.counters) == 0 {
+func (s *spread) Update(slot cache.Slot) {
+	if len(s.counters) == 0 {
 		return
 	}
-	t.count(slot)
+	s.count(slot)
 	var node *corev1.Node
-	if info := t.sources.snapshot.Info(slot); info != nil {
+	if info := s.sources.snapshot.Info(slot); info != nil {
 		node = info.Node()
 	}
-	t.move(t.hard, slot, node, node != nil && !t.lacksKey(t.hard, slot))
-	lacks := node != nil && t.allKeys && t.lacksKey(t.soft, slot)
-	t.move(t.soft, slot, node, node != nil && !lacks)
-	t.setLacks(slot, lacks)
-	for i := range t.counters {
-		c := &t.counters[i]
-		c.pods = grow(c.pods, t.sources.snapshot.Slots())
+	s.move(s.hard, slot, node, node != nil && !s.lacksKey(s.hard, slot))
+	lacks := node != nil && s.allKeys && s.lacksKey(s.soft, slot)
+	s.move(s.soft, slot, node, node != nil && !lacks)
+	s.setLacks(slot, lacks)
+	for i := range s.counters {
+		c := &s.counters[i]
+		c.pods = grow(c.pods, s.sources.snapshot.Slots())
 		c.pods[slot] = c.fresh
 	}
 }
 
 // count counts the pods on a node.
-func (t *spread) count(slot cache.Slot) {
-	for i := range t.counters {
-		t.counters[i].fresh = 0
+func (s *spread) count(slot cache.Slot) {
+	for i := range s.counters {
+		s.counters[i].fresh = 0
 	}
-	signatures := t.sources.snapshot.Signatures()
-	t.counting.look(signatures)
+	signatures := s.sources.snapshot.Signatures()
+	s.counting.look(signatures)
 	for _, id := range signatures.On(slot) {
-		known, meaning := t.counting.has(id)
+		known, meaning := s.counting.has(id)
 		if !known {
-			meaning = t.learn(id, signatures.Of(id))
+			meaning = s.learn(id, signatures.Of(id))
 		}
 		if meaning {
-			for _, i := range t.counting.effects[id] {
-				t.counters[i].fresh++
+			for _, i := range s.counting.effects[id] {
+				s.counters[i].fresh++
 			}
 		}
 	}
@@ -204,25 +204,25 @@ func (t *spread) count(slot cache.Slot) {
 
 // learn determines which counters count the pods of a signature, and reports whether any does.
 // Terminating pods do not count.
-func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
+func (s *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	var counters []int
-	if of.Namespace == t.pod.Namespace && !of.Terminating {
-		for i := range t.counters {
-			if t.counters[i].matches(of.Labels) {
+	if of.Namespace == s.pod.Namespace && !of.Terminating {
+		for i := range s.counters {
+			if s.counters[i].matches(of.Labels) {
 				counters = append(counters, i)
 			}
 		}
 	}
 	if counters == nil {
-		t.counting.rememberNothing(id)
+		s.counting.rememberNothing(id)
 		return false
 	}
-	t.counting.remember(id, counters)
+	s.counting.remember(id, counters)
 	return true
 }
 
 // lacksKey reports whether a node lacks the topology key of any of the constraints.
-func (t *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
+func (s *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
 	for i := range tallies {
 		if tallies[i].now(slot) == unlabelled {
 			return true
@@ -231,25 +231,25 @@ func (t *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
 	return false
 }
 
-func (t *spread) setLacks(slot cache.Slot, lacks bool) {
-	t.lacks = grow(t.lacks, t.sources.snapshot.Slots())
-	if t.lacks[slot] {
-		t.lacking--
+func (s *spread) setLacks(slot cache.Slot, lacks bool) {
+	s.lacks = grow(s.lacks, s.sources.snapshot.Slots())
+	if s.lacks[slot] {
+		s.lacking--
 	}
 	if lacks {
-		t.lacking++
+		s.lacking++
 	}
-	t.lacks[slot] = lacks
+	s.lacks[slot] = lacks
 }
 
 // move recounts a node, as it is now, for the constraints of one kind. The inclusion policies may
 // still exclude an eligible node.
-func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
+func (s *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {
-		y, c := &tallies[i], &t.counters[tallies[i].counter]
-		y.grow(t.sources.snapshot.Slots())
-		y.move(slot, eligible && verdicts.includes(t, y, node), c.at(slot), c.fresh)
+		y, c := &tallies[i], &s.counters[tallies[i].counter]
+		y.grow(s.sources.snapshot.Slots())
+		y.move(slot, eligible && verdicts.includes(s, y, node), c.at(slot), c.fresh)
 	}
 }
 
@@ -259,35 +259,35 @@ type inclusion struct {
 	inspected, tainted bool // with taints that the pod does not tolerate
 }
 
-func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
+func (i *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 	if y.honorAffinity {
-		if !v.asked {
+		if !i.asked {
 			// Like upstream, ignore the error of a selector that does not parse.
-			v.matches, _ = t.required.Match(node)
-			v.asked = true
+			i.matches, _ = t.required.Match(node)
+			i.asked = true
 		}
-		if !v.matches {
+		if !i.matches {
 			return false
 		}
 	}
 	if y.honorTaints {
-		if !v.inspected {
-			_, v.tainted = v1helper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, t.pod.Spec.Tolerations,
+		if !i.inspected {
+			_, i.tainted = v1helper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, t.pod.Spec.Tolerations,
 				helper.DoNotScheduleTaintsFilterFunc(), t.sources.features.EnableTaintTolerationComparisonOperators)
-			v.inspected = true
+			i.inspected = true
 		}
-		return !v.tainted
+		return !i.tainted
 	}
 	return true
 }
 
 // Bytes implements Tracker.
-func (t *spread) Bytes() int {
-	bytes := objectBytes + cap(t.lacks) + 8*cap(t.totals) + t.counting.bytes(effectBytes)
-	for i := range t.counters {
-		bytes += 4 * cap(t.counters[i].pods)
+func (s *spread) Bytes() int {
+	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes)
+	for i := range s.counters {
+		bytes += 4 * cap(s.counters[i].pods)
 	}
-	for y := range t.tallies {
+	for y := range s.tallies {
 		bytes += 4*(cap(y.at)+cap(y.pods)+cap(y.nodes)+cap(y.found)) + cap(y.counts) + 8*(cap(y.seen)+cap(y.terms))
 	}
 	return bytes

@@ -7,43 +7,22 @@ import (
 	"math"
 
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-var (
-	statusSpread      = fwk.NewStatus(fwk.Unschedulable, podtopologyspread.ErrReasonConstraintsNotMatch).WithPlugin(podtopologyspread.Name)
-	statusSpreadLabel = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name)
-)
-
-// Filter implements Tracker.
-func (t *spread) Filter(slot cache.Slot) *fwk.Status {
-	for i := range t.hard {
-		y := &t.hard[i]
-		place := y.at[slot]
-		if place == unlabelled {
-			return statusSpreadLabel
-		}
-		if int(y.pods[place])+y.self-y.minimum() > int(y.maxSkew) {
-			return statusSpread
-		}
-	}
-	return nil
-}
-
 // Keep implements Tracker.
-func (t *spread) Keep(slots []cache.Slot) []cache.Slot {
-	for i := range t.hard {
-		slots = t.hard[i].keep(slots)
+func (s *spread) Keep(slots []cache.Slot) []cache.Slot {
+	for i := range s.hard {
+		slots = s.hard[i].keep(slots)
 	}
 	return slots
 }
 
 // keep keeps the slots of nodes on which the constraint allows the pods.
-func (y *tally) keep(slots []cache.Slot) []cache.Slot {
-	limit := int(y.maxSkew) + y.minimum() - y.self
-	at, pods := y.at, y.pods
+func (t *tally) keep(slots []cache.Slot) []cache.Slot {
+	limit := int(t.maxSkew) + t.minimum() - t.self
+	at, pods := t.at, t.pods
 	kept := 0
 	for _, slot := range slots {
 		place := at[slot]
@@ -58,43 +37,43 @@ func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 
 // Score implements Tracker. The weight of a constraint grows with the number of its domains among
 // the feasible nodes.
-func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
-	if len(t.soft) == 0 {
+func (s *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
+	if len(s.soft) == 0 {
 		return false
 	}
-	scored := t.scored(feasible, sizes)
+	scored := s.scored(feasible, sizes)
 	if scored == 0 {
 		return false
 	}
-	t.totals = grow(t.totals[:0], len(feasible))
-	clear(t.totals)
-	for i := range t.soft {
-		y := &t.soft[i]
+	s.totals = grow(s.totals[:0], len(feasible))
+	clear(s.totals)
+	for i := range s.soft {
+		y := &s.soft[i]
 		if y.perNode {
-			y.addPerNode(feasible, t.totals, t.counters[y.counter].pods, scored)
+			y.addPerNode(feasible, s.totals, s.counters[y.counter].pods, scored)
 			continue
 		}
 		y.pass++
-		y.look(feasible, t.unscored())
+		y.look(feasible, s.unscored())
 		y.weigh()
-		y.addTerms(feasible, t.totals)
+		y.addTerms(feasible, s.totals)
 	}
-	t.finish(feasible, scores)
+	s.finish(feasible, scores)
 	return true
 }
 
 // unscored returns a slice that is true for the slots that are not scored, or nil if all are
 // scored.
-func (t *spread) unscored() []bool {
-	if t.lacking == 0 {
+func (s *spread) unscored() []bool {
+	if s.lacking == 0 {
 		return nil
 	}
-	return t.lacks
+	return s.lacks
 }
 
 // scored returns the number of feasible nodes that are scored.
-func (t *spread) scored(feasible []cache.Slot, sizes []int32) int {
-	lacks := t.unscored()
+func (s *spread) scored(feasible []cache.Slot, sizes []int32) int {
+	lacks := s.unscored()
 	if lacks == nil && sizes == nil {
 		return len(feasible)
 	}
@@ -112,49 +91,49 @@ func (t *spread) scored(feasible []cache.Slot, sizes []int32) int {
 }
 
 // look finds the domains of the feasible nodes that are scored.
-func (y *tally) look(feasible []cache.Slot, unscored []bool) {
-	y.seen = grow(y.seen, len(y.pods))
-	y.terms = grow(y.terms, len(y.pods))
-	y.found = y.found[:0]
-	at, seen, pass := y.at, y.seen, y.pass
+func (t *tally) look(feasible []cache.Slot, unscored []bool) {
+	t.seen = grow(t.seen, len(t.pods))
+	t.terms = grow(t.terms, len(t.pods))
+	t.found = t.found[:0]
+	at, seen, pass := t.at, t.seen, t.pass
 	for _, slot := range feasible {
 		if place := at[slot]; seen[place] != pass && (unscored == nil || !unscored[slot]) {
 			seen[place] = pass
-			y.found = append(y.found, place)
+			t.found = append(t.found, place)
 		}
 	}
 }
 
 // weigh computes the weight of the constraint and the contribution of each domain to the score of
 // its nodes.
-func (y *tally) weigh() {
-	domains := len(y.found)
-	if y.seen[unlabelled] == y.pass && y.seen[emptyValue] == y.pass {
+func (t *tally) weigh() {
+	domains := len(t.found)
+	if t.seen[unlabelled] == t.pass && t.seen[emptyValue] == t.pass {
 		domains-- // the plugin treats a missing label like an empty one
 	}
 	weight := spreadWeight(domains)
-	for _, place := range y.found {
-		y.terms[place] = spreadTerm(y.pods[place], y.maxSkew, weight)
+	for _, place := range t.found {
+		t.terms[place] = spreadTerm(t.pods[place], t.maxSkew, weight)
 	}
 	// Unless nodes must have all keys, those without the label count for the empty value, but the
 	// constraint adds nothing to their own score.
-	y.terms[emptyValue] = spreadTerm(y.pods[emptyValue]+y.pods[unlabelled], y.maxSkew, weight)
-	y.terms[unlabelled] = 0
+	t.terms[emptyValue] = spreadTerm(t.pods[emptyValue]+t.pods[unlabelled], t.maxSkew, weight)
+	t.terms[unlabelled] = 0
 }
 
 // addTerms adds the constraint's contribution to the totals. The constraints are added in the
 // plugin's order, because the sum of floats depends on it.
-func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
-	at, terms := y.at, y.terms
+func (t *tally) addTerms(feasible []cache.Slot, totals []float64) {
+	at, terms := t.at, t.terms
 	for i, slot := range feasible {
 		totals[i] += terms[at[slot]]
 	}
 }
 
 // addPerNode is addTerms for hostnames. For these the plugin counts only the pods on the node
-// itself, without those of other nodes of the same hostname and whatever the inclusion policies.
-func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
-	weight, maxSkew, at := spreadWeight(scored), y.maxSkew, y.at
+// itself, not on other nodes of the same hostname, and ignores the inclusion policies.
+func (t *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
+	weight, maxSkew, at := spreadWeight(scored), t.maxSkew, t.at
 	for i, slot := range feasible {
 		if at[slot] != unlabelled {
 			totals[i] += spreadTerm(pods[slot], maxSkew, weight)
@@ -182,10 +161,10 @@ func rounded(x float64) int64 {
 
 // finish rounds and normalizes the totals: nodes with the fewest pods get the highest score, and
 // nodes that are not scored get 0.
-func (t *spread) finish(feasible []cache.Slot, scores []int64) {
-	unscored := t.unscored()
+func (s *spread) finish(feasible []cache.Slot, scores []int64) {
+	unscored := s.unscored()
 	lowest, highest := int64(math.MaxInt64), int64(0)
-	for i, total := range t.totals {
+	for i, total := range s.totals {
 		score := rounded(total)
 		scores[i] = score
 		if unscored == nil || !unscored[feasible[i]] {
@@ -199,7 +178,7 @@ func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 			}
 		}
 	}
-	t.normals.apply(scores, lowest, highest, func(score int64) int64 {
+	s.normals.apply(scores, lowest, highest, func(score int64) int64 {
 		if highest == 0 {
 			return fwk.MaxScore
 		}

@@ -34,60 +34,60 @@ type tally struct {
 }
 
 // grow makes room for slots and domains.
-func (y *tally) grow(slots int) {
-	y.at = grow(y.at, slots)
-	y.counts = grow(y.counts, slots)
-	y.pods = grow(y.pods, y.bound())
-	y.nodes = grow(y.nodes, y.bound())
+func (t *tally) grow(slots int) {
+	t.at = grow(t.at, slots)
+	t.counts = grow(t.counts, slots)
+	t.pods = grow(t.pods, t.bound())
+	t.nodes = grow(t.nodes, t.bound())
 }
 
 // move recounts a node: it removes the node from the place where it was counted and adds it to its
 // current place if it counts. before is the number of its pods that were counted, after the number
 // now.
-func (y *tally) move(slot cache.Slot, counts bool, before, after int32) {
-	from, to := y.at[slot], y.now(slot)
-	counted := y.counts[slot]
-	y.at[slot], y.counts[slot] = to, counts
+func (t *tally) move(slot cache.Slot, counts bool, before, after int32) {
+	from, to := t.at[slot], t.now(slot)
+	counted := t.counts[slot]
+	t.at[slot], t.counts[slot] = to, counts
 	if counted && counts && from == to {
-		y.add(to, 0, after-before)
+		t.add(to, 0, after-before)
 		return
 	}
 	if counted {
-		y.add(from, -1, -before)
+		t.add(from, -1, -before)
 	}
 	if counts {
-		y.add(to, 1, after)
+		t.add(to, 1, after)
 	}
 }
 
 // add adds nodes and pods to a place.
-func (y *tally) add(place, nodes, pods int32) {
-	before := y.counted(place)
-	y.nodes[place] += nodes
-	y.pods[place] += pods
-	after := y.counted(place)
-	y.least.changed(before, after)
+func (t *tally) add(place, nodes, pods int32) {
+	before := t.counted(place)
+	t.nodes[place] += nodes
+	t.pods[place] += pods
+	after := t.counted(place)
+	t.least.changed(before, after)
 	switch {
 	case before < 0 && after >= 0:
-		y.domains++
+		t.domains++
 	case before >= 0 && after < 0:
-		y.domains--
+		t.domains--
 	}
 }
 
 // counted returns the number of pods in a place, or -1 if no node there counts.
-func (y *tally) counted(place int32) int32 {
-	if y.nodes[place] == 0 {
+func (t *tally) counted(place int32) int32 {
+	if t.nodes[place] == 0 {
 		return -1
 	}
-	return y.pods[place]
+	return t.pods[place]
 }
 
-// minimum returns the number of pods from which the skew is measured: that of the domain with the
-// fewest, or 0 if there are fewer domains than the constraint requires.
-func (y *tally) minimum() int {
-	if y.domains < int(y.minDomains) {
+// minimum returns the number of pods from which the skew is measured: the lowest number in a domain,
+// or 0 if there are fewer domains than the constraint requires.
+func (t *tally) minimum() int {
+	if t.domains < int(t.minDomains) {
 		return 0
 	}
-	return int(y.least.of(y.pods, y.nodes))
+	return int(t.least.of(t.pods, t.nodes))
 }

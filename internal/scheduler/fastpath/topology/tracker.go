@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
-	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -23,7 +22,7 @@ import (
 //	Stale                 after each refresh of the snapshot; a stale Tracker must be replaced
 //	Update                once for each slot that has changed since the Tracker was made or updated
 //	GroupsEpoch           if AppendGroup is called
-//	Filter, Keep, Score,  any number of times, until the next refresh
+//	Keep, Score,          any number of times, until the next refresh
 //	AppendGroup
 type Tracker interface {
 	// Stale reports whether updating slot by slot is no longer enough, because namespaces or
@@ -40,11 +39,7 @@ type Tracker interface {
 	// changed, its pods changed, or the slot became free. Updating a slot that has not changed has
 	// no effect.
 	Update(slot cache.Slot)
-	// Filter returns nil if the class's pods fit the node in a slot. Otherwise it returns a status
-	// with the code, message and plugin of the one that the plugin returns. Statuses are shared and
-	// must not be modified.
-	Filter(slot cache.Slot) *fwk.Status
-	// Keep is Filter for many nodes: it moves the slots of the nodes that fit to the front of
+	// Keep filters nodes: it moves the slots of the nodes that the class's pods fit to the front of
 	// slots, in their order, and returns them.
 	Keep(slots []cache.Slot) []cache.Slot
 	// Score writes the scores of the feasible nodes, after normalization and before weights, in
@@ -55,7 +50,7 @@ type Tracker interface {
 	// sizes, itself included, and all these nodes are feasible. If sizes is nil, each slot stands
 	// for itself.
 	Score(feasible []cache.Slot, sizes []int32, scores []int64) (ok bool)
-	// AppendGroup appends to key everything by which Filter and Score distinguish the node in a
+	// AppendGroup appends to key everything by which Keep and Score distinguish the node in a
 	// slot from others. Nodes with equal keys form one group: they get equal answers, now and after
 	// any change to other nodes. The key of a slot changes only when the slot is updated or
 	// GroupsEpoch grows. No key is a prefix of another.
@@ -63,11 +58,11 @@ type Tracker interface {
 	// GroupsEpoch returns a number that grows when the keys of slots that were not updated may have
 	// changed. Call it after the updates that follow a refresh, and before AppendGroup.
 	GroupsEpoch() uint64
-	// LetsAll reports whether Filter would currently let the class's pods on every node. It returns
+	// LetsAll reports whether Keep would currently keep every node. It returns
 	// false if in doubt.
 	LetsAll() bool
-	// Idle reports whether Filter would currently let the class's pods on every node and Score
-	// would return false for any feasible nodes. It returns false if in doubt.
+	// Idle reports whether Keep would currently keep every node and Score would
+	// return false for any feasible nodes. It returns false if in doubt.
 	Idle() bool
 	// Bytes estimates the memory that the Tracker holds.
 	Bytes() int

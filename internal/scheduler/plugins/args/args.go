@@ -25,10 +25,10 @@ type TypeMeta struct {
 	Kind       string `json:"kind,omitempty"`
 }
 
-// Check refuses an apiVersion or kind other than those of the plugin's arguments.
+// Check refuses the apiVersion or kind of other arguments than the plugin's.
 func (t *TypeMeta) Check(plugin string) error {
 	if t.Kind != "" && t.Kind != plugin+"Args" || t.APIVersion != "" && !strings.HasPrefix(t.APIVersion, group) {
-		return fmt.Errorf("must be of kind %sArgs of %s, or say nothing of it; is of apiVersion %q, kind %q", plugin, strings.TrimSuffix(group, "/"), t.APIVersion, t.Kind)
+		return fmt.Errorf("must be of kind %sArgs of %s, or have neither apiVersion nor kind; is of apiVersion %q, kind %q", plugin, strings.TrimSuffix(group, "/"), t.APIVersion, t.Kind)
 	}
 	return nil
 }

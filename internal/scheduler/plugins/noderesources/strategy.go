@@ -70,7 +70,7 @@ func CheckArgs(plugin string) func(runtime.Object) error {
 	}
 }
 
-// parseArgs reads and checks the arguments of a plugin and returns them as those of
+// parseArgs reads and checks the arguments of a plugin and returns them as arguments of
 // NodeResourcesFit.
 func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResourcesFitArgs, error) {
 	var a Args
@@ -217,7 +217,7 @@ func (pl *Strategy) Score(ctx context.Context, state fwk.CycleState, pod *corev1
 // ScoreExtensions implements fwk.ScorePlugin: Score returns normalised scores.
 func (pl *Strategy) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// ownState separates the data of a plugin in a cycle state from that of others: all of these
+// ownState separates the data of a plugin in a cycle state from the data of others: all of these
 // plugins, and NodeResourcesFit itself, use the same keys.
 type ownState struct {
 	fwk.CycleState

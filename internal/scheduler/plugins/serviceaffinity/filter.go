@@ -25,7 +25,7 @@ const stateKey fwk.StateKey = "PreFilter" + Name
 type affinity struct {
 	// selected are the labels whose values the pod itself selects by its node selector.
 	selected map[string]string
-	// open means that the values of the other labels are those of the first mate's node.
+	// open means that the first mate's node determines the values of the other labels.
 	open bool
 	// mates are the pods of the same service, in the order of the snapshot.
 	mates []mate
@@ -126,8 +126,8 @@ func read(state fwk.CycleState) (*affinity, error) {
 	return a, nil
 }
 
-// Filter refuses nodes whose affinity labels differ from those that the pod selects or, for other
-// labels, from those of its first mate's node. A label that neither determines may have any value.
+// Filter refuses nodes whose affinity labels differ from what the pod selects or, for other labels,
+// from its first mate's node. A label that neither determines may have any value.
 func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {

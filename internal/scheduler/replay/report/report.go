@@ -8,7 +8,7 @@ import "github.com/livesched/livesched/internal/scheduler/capture"
 
 // Report is the result of a replay.
 type Report struct {
-	// Decisions is the number of recorded decisions, and Same that of those that are the same.
+	// Decisions is the number of recorded decisions, and Same how many of them are the same.
 	Decisions int `json:"decisions"`
 	Same      int `json:"same"`
 	// Different are the others that were made again, the first decision first.
@@ -27,7 +27,7 @@ type Difference struct {
 	Now  string `json:"now"`
 }
 
-// Reason says why a decision cannot be made again.
+// Reason is the reason why a decision cannot be made again.
 type Reason string
 
 // The reasons, in the order in which they are checked.
@@ -71,5 +71,5 @@ var descriptions = map[Reason]string{
 	Claims:         "it differs, and the pod has claims, which binding changes",
 }
 
-// Describe says for people what a reason is.
+// Describe returns a description of the reason for people.
 func (r Reason) Describe() string { return descriptions[r] }
