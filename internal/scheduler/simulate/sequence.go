@@ -48,7 +48,7 @@ func NewSequence(k *fork.Fork, seed uint64) *Sequence {
 
 // Decide decides a pod with a profile, and assumes it nowhere. The pod must not be on a node. The
 // error is one that Refused knows, an error of a plugin, or the cause of ctx.
-func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+func (s *Sequence) Decide(ctx context.Context, cfg *resolve.Profile, pod *corev1.Pod) (fork.Decision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return fork.Decision{}, err
