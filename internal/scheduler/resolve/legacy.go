@@ -100,15 +100,12 @@ func legacyArgs(weight *int32, spreads bool) func(string, runtime.Object) {
 
 // addPredicate enables the plugins of one predicate.
 func (l *legacyPolicy) addPredicate(predicate *v1alpha1.PredicatePolicy, path *field.Path) {
-	argument, ok := "", true
+	var arguments map[string]bool
 	if a := predicate.Argument; a != nil {
-		argument, ok = l.argument(map[string]bool{argServiceAffinity: a.ServiceAffinity != nil, argLabelsPresence: a.LabelsPresence != nil}, path.Child("argument"))
+		arguments = map[string]bool{argServiceAffinity: a.ServiceAffinity != nil, argLabelsPresence: a.LabelsPresence != nil}
 	}
-	if !ok {
-		return
-	}
-	entry := l.lookUp(legacyPredicates, "predicate", predicate.Name, argument, path)
-	if entry == nil || !l.available(entry, path.Child("name")) {
+	entry, argument := l.find(legacyPredicates, "predicate", predicate.Name, arguments, path)
+	if entry == nil {
 		return
 	}
 	l.predicates.Insert(entry)
@@ -137,19 +134,16 @@ func (l *legacyPolicy) addPriority(priority *v1alpha1.PriorityPolicy, path *fiel
 		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be 1 or more, is %d", priority.Weight)
 		return
 	}
-	argument, ok := "", true
+	var arguments map[string]bool
 	if a := priority.Argument; a != nil {
-		argument, ok = l.argument(map[string]bool{
+		arguments = map[string]bool{
 			argServiceAntiAffinity: a.ServiceAntiAffinity != nil,
 			argLabelPreference:     a.LabelPreference != nil,
 			argRequestedToCapacity: a.RequestedToCapacityRatioArguments != nil,
-		}, path.Child("argument"))
+		}
 	}
-	if !ok {
-		return
-	}
-	entry := l.lookUp(legacyPriorities, "priority", priority.Name, argument, path)
-	if entry == nil || !l.available(entry, path.Child("name")) {
+	entry, argument := l.find(legacyPriorities, "priority", priority.Name, arguments, path)
+	if entry == nil {
 		return
 	}
 	switch {
@@ -275,19 +269,32 @@ func (l *legacyPolicy) setArgs(plugin string, args any) {
 	l.ownArgs[plugin] = &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
 }
 
-// argument returns the name of the one argument that is set.
-func (l *legacyPolicy) argument(set map[string]bool, path *field.Path) (string, bool) {
-	argument, count := "", 0
-	for name, isSet := range set {
-		if isSet {
-			argument, count = name, count+1
+// find returns the entry of a predicate or priority in the table, and the name of its argument, ""
+// if it has none. arguments holds the possible arguments, and whether they are set; nil if there is
+// no argument. It returns nil if there are problems.
+func (l *legacyPolicy) find(table []LegacyName, kind, name string, arguments map[string]bool, path *field.Path) (entry *LegacyName, argument string) {
+	if arguments != nil {
+		set := sets.New[string]()
+		for name, isSet := range arguments {
+			if isSet {
+				set.Insert(name)
+			}
+		}
+		if set.Len() != 1 {
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument"), "exactly one of %s must be set", strings.Join(sets.List(sets.KeySet(arguments)), ", "))
+			return nil, ""
+		}
+		argument, _ = set.PopAny()
+	}
+	if entry = l.lookUp(table, kind, name, argument, path); entry == nil {
+		return nil, ""
+	}
+	for _, plugin := range entry.Plugins {
+		if !l.r.checkRegistered(plugin, path.Child("name"), l.found) {
+			return nil, ""
 		}
 	}
-	if count != 1 {
-		l.found.add(v1alpha1.ReasonInvalid, path, "exactly one of %s must be set", strings.Join(sets.List(sets.KeySet(set)), ", "))
-		return "", false
-	}
-	return argument, true
+	return entry, argument
 }
 
 // lookUp finds a predicate or priority in the table. Entries with a name match by name and accept
@@ -312,16 +319,6 @@ func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, p
 	known := slices.Sorted(slices.Values(namesIn(table)))
 	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"), "unknown %s %q; without an argument the name must be one of %s", kind, name, strings.Join(known, ", "))
 	return nil
-}
-
-// available reports whether all plugins of a predicate or priority are registered.
-func (l *legacyPolicy) available(entry *LegacyName, path *field.Path) bool {
-	for _, plugin := range entry.Plugins {
-		if !l.r.checkRegistered(plugin, path, l.found) {
-			return false
-		}
-	}
-	return true
 }
 
 func (l *legacyPolicy) checkLabels(labels []string, path *field.Path) {
