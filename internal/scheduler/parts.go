@@ -129,7 +129,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	})
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.Pods, p.Cache, p.Queue)
 	decisions := decisionlog.New(cfg.DecisionLogSize)
-	p.failures = failure.NewHandler(p.Queue, p.Pods, p.statuses, p.events.NewRecorder, decisions, cfg.Term)
+	p.failures = &failure.Handler{
+		Queue: p.Queue, Pods: p.Pods, Statuses: p.statuses, Recorder: p.events.NewRecorder, Decisions: decisions, Term: cfg.Term,
+	}
 
 	snapshot := cache.NewSnapshot()
 	sources := eventhandlers.NewSources(cfg.Informers, p.Queue)
@@ -145,6 +147,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,
+		Clock:         cfg.Clock,
 		EventSources:  sources,
 		Metrics:       metrics,
 	})

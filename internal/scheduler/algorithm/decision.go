@@ -38,7 +38,7 @@ type Result struct {
 // the Decider has begun another decision since, or if the snapshot has changed.
 type Decision struct {
 	Result
-	// fit is set if the fast path placed the pod. Otherwise, scores are those of all nodes that the
+	// fit is set if the fast path placed the pod. Otherwise, scores has all nodes that the
 	// pod fits, nil if it is only one.
 	fit    fastpath.Fit
 	scores []fwk.NodePluginScores

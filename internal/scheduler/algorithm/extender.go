@@ -63,7 +63,7 @@ func (s *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Exten
 }
 
 // addExtenderScores calls the extenders that prioritize, all at the same time, and adds their
-// weighted scores to those of the plugins. If an extender fails, the pod is scheduled without its
+// weighted scores to the scores of the plugins. If an extender fails, the pod is scheduled without its
 // scores.
 func (s *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
 	answers := make([]map[string]int64, len(s.Extenders))

@@ -154,8 +154,7 @@ func (s *scalarAttempt) best() sets.Set[string] {
 	return best
 }
 
-// compareUnfit returns an error if the fast path has an explanation that differs from that of the
-// scalar path.
+// compareUnfit returns an error if the fast path has another explanation than the scalar path.
 func compareUnfit(ctx context.Context, unfit fastpath.Unfit, scalar *scalarAttempt, err error) error {
 	var want *schedframework.FitError
 	switch {

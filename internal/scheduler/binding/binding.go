@@ -42,7 +42,7 @@ type Binder struct {
 	Limit *Limit
 	// Failures takes the pods whose binding cycle failed.
 	Failures Failures
-	// Groups is told which pods of groups were not bound. nil: there are no groups.
+	// Groups no longer counts pods of groups that were not bound. nil: there are no groups.
 	Groups *podgroup.Registry
 	// Term is the term of this replica as the leader, nil without leader election.
 	Term *lease.Term
@@ -56,7 +56,7 @@ type Failures interface {
 
 // Cycle is the binding cycle of one pod to one node. It belongs to the pod's goroutine.
 type Cycle struct {
-	// Framework and Recorder are those of the instance that the pod was popped under.
+	// Framework and Recorder belong to the instance that the pod was popped under.
 	Framework *framework.Framework
 	Recorder  events.EventRecorderLogger
 	State     fwk.CycleState
@@ -67,7 +67,7 @@ type Cycle struct {
 	// Extenders returns the extenders of the instance, whose calls end with ctx. nil if there are
 	// none.
 	Extenders func(ctx context.Context) []fwk.Extender
-	// Barrier is that of the pod's group. nil: the pod is bound by itself.
+	// Barrier is the barrier of the pod's group. nil: the pod is bound by itself.
 	Barrier *Barrier
 	// Start is when the scheduling cycle began.
 	Start time.Time

@@ -32,19 +32,25 @@ const DefaultLimit = 64
 // Waiting pods proceed in the order in which they arrived. While four times as many pods wait as
 // are being bound, the scheduling loop pauses (AwaitRoom): further pods would have to wait anyway,
 // with a goroutine each, and a more important pod that arrives later would have to wait for them.
-// Safe for concurrent use.
+//
+// The pods of a group arrive all at once. Only as many of them wait in the order as may be bound;
+// the others wait outside. So a group of thousands neither stops the loop, nor does a
+// more important pod wait for all of it. Safe for concurrent use.
 type Limit struct {
 	places chan struct{}
+	// groups holds the pods of groups that wait in the order.
+	groups chan struct{}
 
-	mu sync.Mutex // guards waiting
-	// waiting is the number of pods that wait for a place. fewer is signalled when it falls.
-	waiting int
-	fewer   sync.Cond
+	mu sync.Mutex // guards the fields below
+	// waiting is the number of pods that wait in the order, and outside of others. fewer is
+	// signalled when waiting falls.
+	waiting, outside int
+	fewer            sync.Cond
 }
 
 // NewLimit returns a limit of n, which must be positive.
 func NewLimit(n int) *Limit {
-	l := &Limit{places: make(chan struct{}, n)}
+	l := &Limit{places: make(chan struct{}, n), groups: make(chan struct{}, n)}
 	l.fewer.L = &l.mu
 	return l
 }
@@ -57,8 +63,11 @@ func (l *Limit) Crowded() bool { return len(l.places)*4 > cap(l.places) }
 // filled while the loop is busy, or without a CPU, for a tenth of a second.
 const ahead = 4
 
+// maxOutside bounds the goroutines of pods of groups while the API server is slow.
+const maxOutside = 10_000
+
 // fullLocked reports whether the loop should pause.
-func (l *Limit) fullLocked() bool { return l.waiting >= ahead*cap(l.places) }
+func (l *Limit) fullLocked() bool { return l.waiting >= ahead*cap(l.places) || l.outside >= maxOutside }
 
 // AwaitRoom returns when few enough pods wait for a place to schedule the next one, or ctx has
 // ended.
@@ -85,13 +94,18 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 
 // enter waits for a place, and returns a function that gives it back, however often it is called.
 // It returns the cause of ctx if that ends first.
-func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case l.places <- struct{}{}:
-	default:
-		if err := l.wait(ctx); err != nil {
+func (l *Limit) enter(ctx context.Context, inGroup bool) (leave func(), err error) {
+	if inGroup {
+		if err = l.wait(ctx, l.groups, &l.outside); err != nil {
 			return nil, err
 		}
+	}
+	err = l.wait(ctx, l.places, &l.waiting)
+	if inGroup {
+		<-l.groups
+	}
+	if err != nil {
+		return nil, err
 	}
 	running := metrics.BindCalls.WithLabelValues(metrics.BindCallRunning)
 	running.Inc()
@@ -101,23 +115,29 @@ func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	}), nil
 }
 
-func (l *Limit) wait(ctx context.Context) error {
-	l.count(1)
-	defer l.count(-1)
+// wait waits for a place among some, and is counted meanwhile.
+func (l *Limit) wait(ctx context.Context, places chan struct{}, counter *int) error {
 	select {
-	case l.places <- struct{}{}:
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	l.count(counter, 1)
+	defer l.count(counter, -1)
+	select {
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// count records that one more pod, or one fewer, waits for a place.
-func (l *Limit) count(delta int) {
+// count records that one more pod, or one fewer, waits.
+func (l *Limit) count(counter *int, delta int) {
 	metrics.BindCalls.WithLabelValues(metrics.BindCallWaiting).Add(float64(delta))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting += delta
+	*counter += delta
 	if delta < 0 {
 		l.fewer.Broadcast()
 	}
@@ -126,7 +146,7 @@ func (l *Limit) count(delta int) {
 // attempt binds the pod when its turn has come, if this replica still leads. If that fails, it
 // verifies where the pod is.
 func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
-	leave, err := b.Limit.enter(ctx)
+	leave, err := b.Limit.enter(ctx, c.Barrier != nil)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("waiting to be bound: %w", err)), unbound
 	}

@@ -233,10 +233,51 @@ func TestLoopPausesWhileFourTimesTheLimitOfPodsWait(t *testing.T) {
 	})
 }
 
+// TestALargeGroupDoesNotStopTheLoop has a group of many more pods than may wait, and a pod that
+// comes later.
+func TestALargeGroupDoesNotStopTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.Limit = NewLimit(2)
+		next := make(chan struct{})
+		b := &binder{bind: func(context.Context, *corev1.Pod) *fwk.Status {
+			<-next
+			return nil
+		}}
+		const pods = 100
+		barrier := NewBarrier(BarrierConfig{
+			Needed: pods, Pods: pods, Exists: func(*corev1.Pod) bool { return true }, OnOpen: func() {}, OnBreak: func(error) {},
+		})
+		var running sync.WaitGroup
+		for i := range pods {
+			c := b.on(f, fmt.Sprintf("member-%d", i))
+			c.Barrier = barrier
+			running.Go(func() { f.Run(f.ctx, c) })
+		}
+		synctest.Wait()
+		expectBindCalls(t, 2, pods-2)
+
+		f.Limit.AwaitRoom(f.ctx) // returns
+		c := b.on(f, "later")
+		running.Go(func() { f.Run(f.ctx, c) })
+		for range 6 {
+			synctest.Wait()
+			next <- struct{}{}
+		}
+		synctest.Wait()
+		if got := b.pods(); !slices.Contains(got, "later") {
+			t.Errorf("these were bound first: %v", got)
+		}
+		close(next)
+		running.Wait()
+		expectBindCalls(t, 0, 0)
+	})
+}
+
 func TestALimitIsCrowdedWhenMoreThanAQuarterIsTaken(t *testing.T) {
 	l := NewLimit(8)
 	for taken := 1; taken <= 8; taken++ {
-		if _, err := l.enter(t.Context()); err != nil {
+		if _, err := l.enter(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := l.Crowded(), taken > 2; got != want {

@@ -28,7 +28,7 @@ const (
 // assignInTime binds the pod. The context of the Bind plugins ends after bindTimeout. A call that
 // goes on nevertheless cannot be ended, and the pod may still become bound: it keeps its room on
 // the node, and its goroutine, but gives its place in Limit to another pod. So calls that hang hold
-// up nobody else. PreBind has no timeout here: it holds no place, and may wait for a volume or a
+// up no other pod. PreBind has no timeout here: it holds no place, and may wait for a volume or a
 // device as long as the arguments of VolumeBinding or the device allow.
 func (b *Binder) assignInTime(ctx context.Context, c *Cycle, leave func()) *fwk.Status {
 	reported := make(chan struct{})
@@ -47,7 +47,7 @@ func (b *Binder) assignInTime(ctx context.Context, c *Cycle, leave func()) *fwk.
 	return c.assign(ctx)
 }
 
-// reportOverdue tells who can act that the call of Bind has not returned.
+// reportOverdue reports in the log and in an Event that the call of Bind has not returned.
 func (c *Cycle) reportOverdue(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod

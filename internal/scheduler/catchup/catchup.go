@@ -149,7 +149,7 @@ func (w *waiting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.settle(ctx, pods, missing); err != nil {
+	if err := w.awaitAll(ctx, pods, missing); err != nil {
 		return err
 	}
 	claims := &resource{name: "resource claims", objects: w.Metadata.Resource(resourcev1.SchemeGroupVersion.WithResource("resourceclaims")), has: w.Claims.HasClaim}
@@ -157,7 +157,7 @@ func (w *waiting) run(ctx context.Context) error {
 	if missing, err = w.missing(ctx, claims); err != nil {
 		return err
 	}
-	return w.settle(ctx, claims, missing)
+	return w.awaitAll(ctx, claims, missing)
 }
 
 // missingPods returns the bound pods that the cache lacks.

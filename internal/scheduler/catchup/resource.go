@@ -68,8 +68,8 @@ func (w *waiting) missing(ctx context.Context, r *resource) (missing []*metav1.O
 	}
 }
 
-// settle waits until the cache has each of the objects, or the object is gone.
-func (w *waiting) settle(ctx context.Context, r *resource, missing []*metav1.ObjectMeta) error {
+// awaitAll waits until the cache has each of the objects, or the object is gone.
+func (w *waiting) awaitAll(ctx context.Context, r *resource, missing []*metav1.ObjectMeta) error {
 	checked := time.Now()
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		reads := 0

@@ -11,8 +11,8 @@
 //	PodGroups        ListenTo-   the registry of groups, queue; until the process    podgroups.go
 //	                 Groups      ends
 //
-// One goroutine calls the handlers of one kind of object; those of different kinds run
-// concurrently.
+// One goroutine calls the handlers of one kind of object. Handlers of different kinds
+// run concurrently.
 package eventhandlers
 
 import (
@@ -115,7 +115,7 @@ func (h *handlers) observed(start time.Time, event fwk.ClusterEvent, oldObj, new
 }
 
 // observedEach moves pods for the events that one change consists of. Each is recorded with its own
-// time and that of updating the cache, which began at start.
+// time and the time of the update of the cache, which began at start.
 func (h *handlers) observedEach(start time.Time, events []fwk.ClusterEvent, oldObj, newObj any) {
 	taken := time.Since(start)
 	for _, event := range events {

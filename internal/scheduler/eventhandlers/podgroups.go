@@ -43,7 +43,7 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.
 			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },
 			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.deleted(podgroup.KeyOfPodGroup(gone)) })},
 	} {
-		groups.SetServed(source, func() bool { return informers.Serves(of.informer) })
+		groups.SetServed(source, func() bool { return informers.Serves(of.informer) }, of.informer.HasSynced)
 		if _, err := of.informer.AddEventHandler(of.handler); err != nil {
 			return fmt.Errorf("adding a handler of PodGroups: %w", err)
 		}

@@ -33,7 +33,7 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 	return all
 }
 
-// builtin holds a function for each resource that plugins name, except those of permanent. The
+// builtin holds a function for each resource that plugins name, except the permanent ones. The
 // function returns the informer.
 var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedIndexInformer{
 	fwk.PersistentVolume: func(s *informers.Scope) toolscache.SharedIndexInformer {

@@ -63,13 +63,13 @@ func (e *event) deferrable() bool {
 	return e.reason == reasonScheduled && e.eventType == corev1.EventTypeNormal
 }
 
-// namespace returns the namespace of the Event: that of its object, or default for an object
+// namespace returns the namespace of the Event: the one of its object, or default for an object
 // without one.
 func (e *event) namespace() string {
 	return cmp.Or(e.regarding.Namespace, metav1.NamespaceDefault)
 }
 
-// object returns the API object. count and last are those of the task.
+// object returns the API object with the count and the last time of a task.
 func (e *event) object(count int32, last time.Time) *eventsv1.Event {
 	object := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: e.name, Namespace: e.namespace()},

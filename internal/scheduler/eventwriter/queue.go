@@ -89,7 +89,7 @@ func (q *queue) add(e *event) {
 	}
 }
 
-// newNameLocked returns a name like those of client-go's recorders, made of the object's name and
+// newNameLocked returns a name as client-go's recorders do, made of the object's name and
 // the time in nanoseconds. No two names are equal: the second Event would be lost.
 func (q *queue) newNameLocked(e *event) string {
 	q.lastName = max(q.lastName+1, e.first.UnixNano())

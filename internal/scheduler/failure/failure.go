@@ -66,25 +66,20 @@ type Attempt struct {
 var ClearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 
 // Handler handles failed attempts. The scheduling loop and binding goroutines call it concurrently.
+// All fields but Decisions and Term are required.
 type Handler struct {
-	queue     *queue.Queue
-	pods      corev1listers.PodLister
-	statuses  *podstatus.Writer
-	recorder  func(schedulerName string) events.EventRecorderLogger
-	decisions *decisionlog.Log
-	term      *lease.Term
-	stopping  atomic.Bool
-}
-
-// NewHandler returns a Handler that gives pods back to a queue. pods reads the informers' cache,
-// statuses writes conditions, recorder returns the recorder of a scheduler name, decisions has the
-// recorded decisions, nil if there are none, and term is that of this replica as the leader, nil
-// without leader election.
-func NewHandler(
-	q *queue.Queue, pods corev1listers.PodLister, statuses *podstatus.Writer,
-	recorder func(schedulerName string) events.EventRecorderLogger, decisions *decisionlog.Log, term *lease.Term,
-) *Handler {
-	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder, decisions: decisions, term: term}
+	Queue *queue.Queue
+	// Pods reads the informers' cache.
+	Pods corev1listers.PodLister
+	// Statuses writes conditions.
+	Statuses *podstatus.Writer
+	// Recorder returns the recorder of a scheduler name.
+	Recorder func(schedulerName string) events.EventRecorderLogger
+	// Decisions has the recorded decisions.
+	Decisions *decisionlog.Log
+	// Term is the term of this replica as the leader, nil without leader election.
+	Term     *lease.Term
+	stopping atomic.Bool
 }
 
 // Stop makes the Handler ignore errors from now on: an attempt that the end of the process
@@ -99,28 +94,28 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	pod := a.Pod.Pod // once the pod is back in the queue, a.Pod belongs to the queue
 	if h.stopping.Load() && !a.Status.IsRejected() {
 		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(pod), "reason", a.Status.Message())
-		h.queue.Done(pod.UID)
+		h.Queue.Done(pod.UID)
 		return
 	}
 	if h.overtaken(&a) {
 		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod), "reason", a.Status.Message())
 		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
-		kept, err := h.queue.Requeue(logger, a.Pod, nil)
+		kept, err := h.Queue.Requeue(logger, a.Pod, nil)
 		h.requeued(logger, pod, kept, err)
 		return
 	}
 	reason := a.observe()
 	message := a.Status.Message()
-	h.decisions.Explain(a.Decision, message)
+	h.Decisions.Explain(a.Decision, message)
 	a.noteRejectors(ctx)
 	refresh := a.refreshes()
 
-	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
+	if newest, err := h.Pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
 	}
 	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
 	// whose nomination must not be overwritten.
-	kept, err := h.queue.Requeue(logger, a.Pod, a.Nominating)
+	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
 	if !h.requeued(logger, pod, kept, err) {
 		return
 	}
@@ -131,13 +126,13 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	}
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
-	h.statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
+	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition, Nominating: a.Nominating})
 }
 
-// overtaken reports whether the attempt says nothing about the pod, because another replica may
-// lead by now. This one keeps the pod in its queue, in case it leads on.
+// overtaken reports whether the attempt is no reason to report about the pod, because another
+// replica may lead by now. This one keeps the pod in its queue, in case it leads on.
 func (h *Handler) overtaken(a *Attempt) bool {
-	return h.term.Check() != nil || errors.Is(a.Status.AsError(), lease.ErrOver)
+	return h.Term.Check() != nil || errors.Is(a.Status.AsError(), lease.ErrOver)
 }
 
 // observe counts the attempt and returns the reason of its condition.
@@ -188,6 +183,6 @@ func (h *Handler) requeued(logger klog.Logger, pod *corev1.Pod, kept bool, err e
 // Dropped reports in an Event that a pod has left the queue because its profile is gone.
 func (h *Handler) Dropped(logger klog.Logger, pod *corev1.Pod) {
 	name := pod.Spec.SchedulerName
-	h.recorder(name).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+	h.Recorder(name).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"the SchedulerProfile with scheduler name %q is gone; the pod waits until there is one again", name)
 }

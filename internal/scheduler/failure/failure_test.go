@@ -67,7 +67,7 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		popped := q.Pop(logr.Discard()).Pod
 		pods := corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))
-		h := NewHandler(q, pods, nil, nil, nil, test.term) // it has nothing to report with
+		h := &Handler{Queue: q, Pods: pods, Term: test.term} // it has nothing to report with
 		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: test.status})
 		if counts := q.Counts(); counts.Active+counts.Backoff+counts.ErrorBackoff != 1 || counts.InFlight != 0 {
 			t.Errorf("%s: it is not to be retried: %+v", name, counts)
@@ -81,7 +81,7 @@ func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 	metrics.Register()
 	q := queue.New(queue.Config{})
 	q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
-	h := NewHandler(q, corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)), nil, nil, nil, nil)
+	h := &Handler{Queue: q, Pods: corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
 	for range 100 {
 		q.Add(logr.Discard(), pod)

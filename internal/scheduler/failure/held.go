@@ -44,13 +44,13 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker, groups *gr
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
-			if h.term.Check() != nil {
+			if h.Term.Check() != nil {
 				continue // another replica may lead, which reports them
 			}
-			for _, pod := range h.queue.TendHeldGroups(logger) {
-				h.statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
+			for _, pod := range h.Queue.TendHeldGroups(logger) {
+				h.Statuses.Write(podstatus.Update{Pod: pod, Nominating: ClearNomination})
 			}
-			h.queue.ReportHeld(maxHeld, func(held queue.Held) bool {
+			h.Queue.ReportHeld(maxHeld, func(held queue.Held) bool {
 				if held.Plugin == podgroup.Gate {
 					groups.Incomplete(podgroup.KeyOf(held.Pod), held.Message)
 				}
@@ -60,8 +60,8 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker, groups *gr
 	}
 }
 
-// reportHeld reports why a pod is held, and returns true, unless the pod's condition says so
-// already: then this leader or the one before has reported it. The queue's lock is held. Neither
+// reportHeld reports why a pod is held, and returns true, unless the pod's condition has the
+// reason already: then this leader or the one before has reported it. The queue's lock is held. Neither
 // call blocks or calls the queue.
 func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	pod := held.Pod
@@ -71,9 +71,9 @@ func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 		return false
 	}
 	logger.V(2).Info("The pod is held before its scheduling", "pod", klog.KObj(pod), "reason", condition.Message)
-	h.recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+	h.Recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(condition.Message, validation.NoteLengthLimit))
-	h.statuses.Write(podstatus.Update{Pod: pod, Condition: condition})
+	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition})
 	return true
 }
 

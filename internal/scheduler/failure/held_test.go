@@ -104,7 +104,9 @@ func TestHeldPodsAreReported(t *testing.T) {
 				statuses := podstatus.NewWriter(client, theOnly{pod})
 				statuses.Start(t.Context())
 				var notes []string
-				h := NewHandler(q, nil, statuses, func(string) events.EventRecorderLogger { return noted{&notes} }, nil, test.term)
+				h := &Handler{
+					Queue: q, Statuses: statuses, Recorder: func(string) events.EventRecorderLogger { return noted{&notes} }, Term: test.term,
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
 				go func() {

@@ -64,8 +64,8 @@ func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error)
 	}
 }
 
-// maxMessage bounds the message of a condition, in bytes. A message may name each node, as those of
-// extenders do, and is stored with each pod that fits nowhere.
+// maxMessage bounds the message of a condition, in bytes. A message may name each node, as the messages
+// of extenders do, and is stored with each pod that fits nowhere.
 const maxMessage = 8 << 10
 
 // refreshInterval is how long the numbers in the condition of a member of a group may be old. The

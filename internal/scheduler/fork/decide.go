@@ -75,8 +75,8 @@ func (r *Refusals) Fits() int {
 	return fits
 }
 
-// Refusals runs all filters on all nodes, also after one has refused the pod. The error is that of
-// a plugin that failed.
+// Refusals runs all filters on all nodes, also after one has refused the pod. The error is the
+// one of a plugin that failed.
 func (f *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (*Refusals, error) {
 	if err := f.refresh(); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ type Assumed struct {
 }
 
 // Assume assumes the pod on the node of its decision, with the volumes and devices that the Reserve
-// plugins choose. The state of the fork must be that of the decision.
+// plugins choose. The fork must not have changed since the decision.
 func (f *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 	a, class := f.assumed(d)
 	if err := f.cache.AssumePodOfClass(f.logger, a.pod, class); err != nil {

@@ -13,11 +13,11 @@
 //	  informers        <--scope------------    listers
 //	  profiles         --configuration---->    instances of its own, built when they are needed
 //
-// Nodes and pods are those of the moment at which the fork was made. The listers of plugins, such
-// as those of claims, volumes and Services, show the present.
+// Nodes and pods are as they were when the fork was made. The listers of plugins, for example of
+// claims, volumes and Services, show the present.
 //
-// A fork preempts pods only when it is told to (Decider.Preempt, Fork.Evict), and takes them off
-// their nodes at once.
+// A fork preempts pods only in Decider.Preempt and Fork.Evict, and takes them off their nodes at
+// once.
 //
 // A fork has no queue and no cluster events, calls no extenders, writes no Events and no metrics,
 // and its client refuses all requests but those that read; see ReadOnly. An out-of-tree plugin that
@@ -49,7 +49,7 @@ import (
 
 // Config holds what forks are made of. All fields but IntN and FastPath are required.
 type Config struct {
-	// Cache, Nominator, Environment and Profiles are those of the running scheduler.
+	// Cache, Nominator, Environment and Profiles belong to the running scheduler.
 	Cache       *cache.Cache
 	Nominator   *queue.Nominator
 	Environment *profile.Environment
@@ -142,6 +142,7 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
+		Clock:         cfg.Environment.Clock,
 		EventSources:  noSources{},
 	})
 	if err != nil {

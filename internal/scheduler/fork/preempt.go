@@ -59,7 +59,7 @@ type takenOff struct {
 // Preempt makes room for a pod that Decide has just refused with this error, if the pod may preempt
 // others: it takes the victims off the node that preemption chooses. The caller decides the pod
 // again, nominated to that node. Preempt returns nil if preemption does not help. The error is
-// preemption.ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+// preemption.ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
 func (d *Decider) Preempt(ctx context.Context, refused Decision, reason error) (*Preempted, error) {
 	var fitError *schedframework.FitError
 	trial := d.trial(refused.Profile)

@@ -10,7 +10,8 @@
 //	reason.go   why a group got no nodes
 //
 // The scheduling loop makes attempts on its snapshot. Explanations and simulations make them on
-// that of a fork. All that an attempt tries is in an overlay of the snapshot: nobody else sees it.
+// the snapshot of a fork. All that an attempt tries is in an overlay of the snapshot, which only
+// the attempt sees.
 package gang
 
 import (
@@ -30,14 +31,14 @@ import (
 
 // Decider decides the members of an attempt, which are known by their indexes.
 type Decider interface {
-	// Decide looks for a node for a member among those of a domain, on the snapshot of the attempt,
+	// Decide looks for a node for a member among the nodes of a domain, on the snapshot of the attempt,
 	// and reserves there what plugins reserve, such as volumes.
 	Decide(ctx context.Context, member int, within podgroup.Domain) Outcome
 	// Unreserve gives back what Decide has reserved for a member.
 	Unreserve(ctx context.Context, member int)
 }
 
-// Outcome is what was found for a member. The zero Outcome is that of a member that was not tried.
+// Outcome is what was found for a member. The zero Outcome stands for a member that was not tried.
 type Outcome struct {
 	// Node is the node of the member, "" if there is none.
 	Node string
@@ -82,7 +83,7 @@ type Attempt struct {
 	Overlay *cache.Overlay
 	Decider Decider
 
-	// Outcomes are those of the members.
+	// Outcomes are the outcomes of the members.
 	Outcomes []Outcome
 	// Why is the reason of an attempt that failed.
 	Why *Reason

@@ -97,8 +97,8 @@ func (a alikes) has(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(a, func(other *corev1.Pod) bool { return podfields.SameConstraints(pod, other) })
 }
 
-// leaving returns the pods of a node that may end: not those that stay with the node, nor
-// those of the group itself.
+// leaving returns the pods of a node that may end: neither pods that stay with the node, nor pods
+// of the group itself.
 func (a *Attempt) leaving(node fwk.NodeInfo) (pods []*corev1.Pod) {
 	for _, info := range node.GetPods() {
 		if pod := info.GetPod(); !podfields.StaysWithNode(pod) && podgroup.KeyOf(pod) != a.Group.Key {

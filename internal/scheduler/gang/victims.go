@@ -42,8 +42,8 @@ func (p *Plan) Preemptor(node string) (*corev1.Pod, string) {
 
 // Preempt looks for a way to place a group that has got no nodes if pods of a lower priority leave.
 // It returns nil if there is none; message then may add to the reason of the group. Nothing is
-// evicted, and no member has a node in the end. The error is preemption.ErrTooManyDryRuns, or that
-// of a plugin or of a context that ended.
+// evicted, and no member has a node in the end. The error is preemption.ErrTooManyDryRuns, or
+// comes from a plugin or from a context that ended.
 func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err error) {
 	plugin := a.Profile.Preemption()
 	if plugin == nil {
@@ -99,14 +99,19 @@ func (a *Attempt) pods() []*corev1.Pod {
 func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (best *Plan, err error) {
 	defer a.startOver(ctx, nil)
 	a.work = maxWork
-	for _, domain := range a.domainsWithout(a.highestPriority()) {
+	domains := a.domainsWithout(a.highestPriority())
+	if len(domains) == 0 {
+		return nil, nil
+	}
+	whole := preemption.FindWholeGroups(a.Overlay.Snapshot(), a.Groups)
+	for _, domain := range domains {
 		if best != nil && a.work <= 0 {
 			break
 		}
 		begin := a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		a.work, a.DryRuns = a.work-begin, a.DryRuns-begin
 		var plan *Plan
-		if plan, err = a.planIn(ctx, plugin, domain); err != nil {
+		if plan, err = a.planIn(ctx, plugin, whole, domain); err != nil {
 			break
 		}
 		if plan != nil && (best == nil || plan.Trial.Compare(best.Trial) < 0) {
@@ -126,9 +131,11 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 }
 
 // planIn returns how enough members get nodes in a domain, nil if they do not.
-func (a *Attempt) planIn(ctx context.Context, plugin *preemption.Plugin, domain podgroup.Domain) (*Plan, error) {
+func (a *Attempt) planIn(
+	ctx context.Context, plugin *preemption.Plugin, whole preemption.WholeGroups, domain podgroup.Domain,
+) (*Plan, error) {
 	a.startOver(ctx, nil)
-	trial := plugin.NewGroupTrial(a.Group.Key, a.Groups, a.IntN, a.DryRuns)
+	trial := plugin.NewGroupTrial(a.Group.Key, whole, a.IntN, a.DryRuns)
 	plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 	placed, err := a.placeEvicting(ctx, plan, a.Needed)
 	a.DryRuns = trial.DryRunsLeft()
@@ -180,7 +187,7 @@ func (a *Attempt) evictForRest(ctx context.Context, plan *Plan) {
 	a.DryRuns = plan.Trial.DryRunsLeft()
 }
 
-// startOver takes all members back, and only the victims of some choices off the snapshot.
+// startOver takes all members back, and takes only the victims of some choices off the snapshot.
 func (a *Attempt) startOver(ctx context.Context, choices []*preemption.Choice) {
 	a.TakeBack(ctx)
 	for _, choice := range choices {
@@ -215,8 +222,8 @@ func (a *Attempt) highestPriority() int32 {
 	return highest
 }
 
-// priorityOf returns the priority that counts for a pod of the group: that of the group, if it has
-// one.
+// priorityOf returns the priority that counts for a pod of the group: the priority of the group, if
+// it has one.
 func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
 	if a.Group.Priority != nil {
 		return *a.Group.Priority

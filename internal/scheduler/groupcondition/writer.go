@@ -37,7 +37,7 @@ const reasonScheduled = "Scheduled"
 
 // Writer writes the condition PodGroupScheduled of Kubernetes' PodGroups in the background: see
 // latest.Writer. The status of a group that has been scheduled stays True, as kube-scheduler leaves
-// it. Its message says what the group lacks if it has lost pods since.
+// it. If the group has lost pods since, the message has what it lacks.
 //
 // Its methods may be called from any goroutine. Those that record something do nothing if the
 // Writer is nil.

@@ -42,7 +42,7 @@ func decideBesideABacklog(b *testing.B, jobs, groups int) {
 	const nodes = 5000
 	logger := logr.Discard()
 	registry := podgroup.NewRegistry()
-	registry.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	registry.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	q := queue.New(queue.Config{Groups: registry})
 	defer q.Close()
 	q.Reconfigure(logger, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{corev1.DefaultSchedulerName: {

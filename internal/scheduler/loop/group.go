@@ -134,15 +134,16 @@ func (g *groupCycle) skip(ctx context.Context) {
 	g.Nominated = g.nominated()
 }
 
-// fail gives all members back to the queue. They have one reason: that of the first one that got no
-// node. What may help any one of them may help the group, so all wait for the events of the plugins
+// fail gives all members back to the queue. All have the reason of the first one that got no node.
+// What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
 func (g *groupCycle) fail(ctx context.Context) {
 	if g.Group.Topology.Required != "" {
 		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
-	placed, missing := g.loop.Groups.HalfPlaced(g.Group.Key)
-	if placed > 0 {
+	placed, missing := g.loop.Groups.Placed(g.Group.Key)
+	halfPlaced := placed > 0 && missing > 0
+	if halfPlaced {
 		g.Why.Message = fmt.Sprintf("%d of %d pods are bound, the others wait for room: %s", placed, placed+missing, g.Why.Message)
 	}
 	g.explain()
@@ -155,7 +156,7 @@ func (g *groupCycle) fail(ctx context.Context) {
 	switch {
 	case g.Why.Err != nil:
 		g.loop.GroupConditions.Failed(g.Group.Key, g.Why.Err)
-	case placed > 0:
+	case halfPlaced:
 		g.loop.GroupConditions.Incomplete(g.Group.Key, g.Why.Message)
 	default:
 		g.loop.GroupConditions.Unschedulable(g.Group.Key, g.Why.Message)
@@ -172,7 +173,7 @@ func (g *groupCycle) statusOf(i int) *fwk.Status {
 	return g.Why.Of(g.members[i].pod.Pod)
 }
 
-// reportGroup reports what became of a pod whose group is scheduled one by one.
+// reportGroup reports the result of an attempt at a pod whose group is scheduled one by one.
 func (c *cycle) reportGroup(status *fwk.Status) {
 	key := podgroup.KeyOf(c.pod.Pod)
 	switch {
@@ -189,8 +190,8 @@ func (c *cycle) reportGroup(status *fwk.Status) {
 // errFewerThanNeeded is the error of a group that needs more pods than when it was popped.
 var errFewerThanNeeded = errors.New("more pods are needed now")
 
-// barrier counts the pods that are to be bound as placed, and returns their barrier: that of the
-// pods of the group that may still be taken back, if there are any, or else a new one. It returns
+// barrier counts the pods that are to be bound as placed, and returns their barrier: the one of
+// the pods of the group that may still be taken back, if there are any, or else a new one. It returns
 // nil if there were such pods when the group was popped, and they were taken back since: then these
 // pods are too few.
 func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
@@ -332,8 +333,8 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 }
 
 // mayPreempt reports whether there are pods that a member may preempt. The attempt that places a
-// group evicts nobody for the members that are left over: the next one does, and no event may come
-// that would begin it.
+// group evicts no pods for the members that are left over. The next attempt does, and there may be
+// no event that begins it.
 func (g *groupCycle) mayPreempt(pod *corev1.Pod) bool {
 	return g.Profile.Preemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }

@@ -111,7 +111,7 @@ func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Han
 	}
 	w.cluster = w.newCluster()
 	t.Cleanup(w.cluster.Close)
-	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	w.loop = &Loop{
 		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,
 		Decider:   algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
@@ -141,7 +141,9 @@ func (w *groupWorld) failures() *failure.Handler {
 	if w.loop != nil {
 		decisions = w.loop.Decisions
 	}
-	return failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(nil, nil), nil, decisions, nil)
+	return &failure.Handler{
+		Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(), Statuses: podstatus.NewWriter(nil, nil), Decisions: decisions,
+	}
 }
 
 // addNode adds a node with labels, which are pairs of keys and values.
@@ -759,7 +761,7 @@ func TestNewNumbersAreNotWrittenToAllMembers(t *testing.T) {
 	attempt := func() int {
 		patches.Store(0)
 		statuses := failure.NewStatusWriter(client, pods, w.cluster.Cache, w.cluster.Queue)
-		w.loop.Failures = failure.NewHandler(w.cluster.Queue, pods, statuses, nil, nil, nil)
+		w.loop.Failures = &failure.Handler{Queue: w.cluster.Queue, Pods: pods, Statuses: statuses}
 		statuses.Start(w.ctx)
 		w.Expect(w.schedule()).To(BeEmpty())
 		statuses.Close(w.ctx)
@@ -808,8 +810,10 @@ func TestAReloadInTheMiddleOfAnAttempt(t *testing.T) {
 			defer other.Close()
 			defer swap(nil)
 			old, next := w.cluster.Profile, other.Profile
-			w.loop.Failures = failure.NewHandler(w.cluster.Queue, w.objects.Core().V1().Pods().Lister(), podstatus.NewWriter(nil, nil),
-				func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, nil, nil)
+			w.loop.Failures = &failure.Handler{
+				Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(), Statuses: podstatus.NewWriter(nil, nil),
+				Recorder: func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+			}
 			w.addNode("n1", "4")
 			w.setMinMember(3)
 			w.addPod("a", "1")

@@ -46,7 +46,7 @@ func (g *groupCycle) clearNominations() {
 
 // preempt makes room for the group, if pods of a lower priority take it: it begins to evict them,
 // and nominates the members for the nodes that they would get. The group is tried again when the
-// victims are gone; until then it evicts nobody else. If the group would not fit without them
+// victims are gone; until then it evicts no other pods. If the group would not fit without them
 // either, no pod is evicted. preempt returns false if the group has nothing to wait for.
 func (g *groupCycle) preempt(ctx context.Context) bool {
 	switch plan, message, err := g.Preempt(ctx); {

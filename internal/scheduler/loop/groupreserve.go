@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,11 +18,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// keeping is who keeps room. Groups take turns: in each, one group keeps room, unless a more
+// keeping is the group that keeps room. Groups take turns: in each, one group keeps room, unless a more
 // important one takes over, and after each, no group does for as long. So groups starve neither
 // each other nor other pods. It belongs to the loop's goroutine.
 type keeping struct {
-	// group keeps room until a time, or was the last one that did. priority is that of its pods.
+	// group keeps room until a time, or was the last one that did. priority is the one of its pods.
 	group    podgroup.Key
 	priority int32
 	until    time.Time
@@ -43,8 +44,8 @@ type askedForRoom struct {
 // tried again.
 func (g *groupCycle) reserve(ctx context.Context) {
 	after := g.Profile.Config.PodGroupReserveAfter
-	placed, _ := g.loop.Groups.HalfPlaced(g.Group.Key)
-	if after == 0 || len(g.On) > 0 && placed == 0 { // it runs, and could do with more pods
+	placed, missing := g.loop.Groups.Placed(g.Group.Key)
+	if after == 0 || placed > 0 && missing == 0 { // it runs, and could do with more pods
 		return
 	}
 	now := g.loop.Clock.Now()
@@ -113,30 +114,27 @@ func (k *keeping) end(key podgroup.Key, now time.Time) {
 }
 
 // waitingSince returns when a member was tried for the first time. Another process may have done
-// so: the condition of the pods says since when, but not before the latest of them was there.
+// so: then the conditions of the pods have the time. It does not count before the latest pod was
+// created.
 func (g *groupCycle) waitingSince() time.Time {
-	first, created := g.members[0].start, time.Time{}
-	earlier := first
+	tried, created := g.members[0].start, time.Time{}
+	refused := tried
 	for _, m := range g.members {
-		if at := m.pod.InitialAttemptTimestamp; at != nil && at.Before(first) {
-			first = *at
+		if at := m.pod.InitialAttemptTimestamp; at != nil {
+			tried = earlier(tried, *at)
 		}
-		if at := m.pod.Pod.CreationTimestamp.Time; at.After(created) {
-			created = at
-		}
+		created = later(created, m.pod.Pod.CreationTimestamp.Time)
 		_, c := podutil.GetPodCondition(&m.pod.Pod.Status, corev1.PodScheduled)
-		if c != nil && c.Reason == corev1.PodReasonUnschedulable && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Time.Before(earlier) {
-			earlier = c.LastTransitionTime.Time
+		if c != nil && c.Reason == corev1.PodReasonUnschedulable && !c.LastTransitionTime.IsZero() {
+			refused = earlier(refused, c.LastTransitionTime.Time)
 		}
 	}
-	if earlier.Before(created) {
-		earlier = created
-	}
-	if earlier.Before(first) {
-		return earlier
-	}
-	return first
+	return earlier(tried, later(refused, created))
 }
+
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
+
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // othersKeepRoom reports whether pods of another group are nominated that are as important: each
 // of two groups might keep what the other one needs.

@@ -77,7 +77,8 @@ type Loop struct {
 	Decider  *algorithm.Decider
 	// Groups knows the pod groups. nil: there are none.
 	Groups *podgroup.Registry
-	// GroupConditions writes what becomes of the groups into their objects. nil: nobody does.
+	// GroupConditions writes whether groups are scheduled into their objects. nil: nothing is
+	// written.
 	GroupConditions *groupcondition.Writer
 	Binder          *binding.Binder
 	Failures        *failure.Handler
@@ -87,8 +88,8 @@ type Loop struct {
 	// Decisions records the decisions. nil: they are not recorded.
 	Decisions *decisionlog.Log
 
-	// barriers are those of groups whose pods may still be taken back, and perhaps a few more. They
-	// belong to the goroutine of Run.
+	// barriers has the barriers of groups whose pods may still be taken back, and perhaps a few
+	// more. They belong to the goroutine of Run.
 	barriers map[podgroup.Key]*binding.Barrier
 	keeping  keeping
 	memory   gang.Memory
@@ -147,8 +148,8 @@ func (c *cycle) renew() {
 func (l *Loop) drain(ctx context.Context, bindings *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		bindings.Wait()
-		close(done)
 	}()
 	select {
 	case <-done:
@@ -173,7 +174,7 @@ type cycle struct {
 	// trial means that the pod is placed to see whether it would fit without others. Such a
 	// decision is not recorded.
 	trial bool
-	// class is that of the pod that was decided, if it is known.
+	// class is the class of the pod that was decided, if it is known.
 	class cache.Class
 	// within is the part of the cluster in which the pod is placed. nil: all of it.
 	within podgroup.Domain

@@ -18,19 +18,19 @@ import (
 // Label is the label of pods whose value is the name of their PodGroup, in the same namespace.
 const Label = "scheduling.x-k8s.io/pod-group"
 
-// Gate is the name under which the queue holds pods whose group is not complete, as if it was that
-// of a PreEnqueue plugin.
+// Gate is the name under which the queue holds pods whose group is not complete, as if it was a
+// PreEnqueue plugin.
 const Gate = "PodGroup"
 
 // TopologyGate is the name under which the pods of a group are refused if it fits in no domain of
-// the label that it requires, as if it was that of a Filter plugin. Changes of this label on a node
+// the label that it requires, as if it was a Filter plugin. Changes of this label on a node
 // retry them.
 const TopologyGate = "PodGroupTopology"
 
 // Resource is the resource of the PodGroup objects of scheduler-plugins.
 var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// Kind is their kind, and KubernetesKind that of the PodGroups of Kubernetes.
+// Kind is their kind, and KubernetesKind the kind of the PodGroups of Kubernetes.
 var (
 	Kind           = Resource.GroupVersion().WithKind("PodGroup")
 	KubernetesKind = schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup")
@@ -56,7 +56,7 @@ type Key struct {
 }
 
 // KeyOf returns the key of the group that a pod names, or the zero Key. A pod that names one of
-// each source belongs to that of Kubernetes.
+// each source belongs to the one of Kubernetes.
 func KeyOf(pod *corev1.Pod) Key {
 	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
 		return Key{Source: Kubernetes, Namespace: pod.Namespace, Name: *group.PodGroupName}
@@ -87,7 +87,7 @@ type Group struct {
 	// Timeout is how long the pods that have a node wait for the others to be ready to be bound,
 	// for their volumes for example. 0: as long as the plugins allow.
 	Timeout time.Duration
-	// Priority is the priority of the group. nil: that of its pods.
+	// Priority is the priority of the group. nil: its pods have their own.
 	Priority *int32
 	// EvictedWhole means that a group of a higher priority evicts all pods of this one, or none.
 	EvictedWhole bool
@@ -98,7 +98,7 @@ type Group struct {
 }
 
 // AnnotationDisruptionMode is the annotation of PodGroups for how groups of a higher priority evict
-// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are those of the
+// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the same as of the
 // field disruptionMode of Kubernetes' own PodGroups (k8s.io/api/scheduling/v1alpha2).
 const AnnotationDisruptionMode = "livesched.io/disruption-mode"
 

@@ -130,7 +130,7 @@ func TestEachSourceAppliesByItself(t *testing.T) {
 	r := NewRegistry()
 	native := Key{Source: Kubernetes, Namespace: train.Namespace, Name: train.Name}
 	served := false
-	r.SetServed(Kubernetes, func() bool { return served })
+	r.SetServed(Kubernetes, func() bool { return served }, nil)
 	if r.Applies(native) || r.Applies(train) {
 		t.Error("a group applies that is not served")
 	}

@@ -18,11 +18,13 @@ import (
 // knows of no groups: all pods are scheduled one by one.
 //
 // Informer handlers, the scheduling loop, binding goroutines and the queue call it concurrently.
-// Its mutex is the innermost: the Registry calls nobody, and the queue calls it with its lock held.
+// Its mutex is the innermost: the Registry calls no other code with it, and the queue calls the Registry
+// with its own lock held.
 type Registry struct {
-	mu sync.Mutex // guards the rest, but is not held while served is called
+	mu sync.Mutex // guards the rest, but is not held while served and listed are called
 	// served report whether the API server serves the PodGroups of each source. nil: it does not.
-	served [sources]func() bool
+	// listed report whether these have been listed. nil: they have.
+	served, listed [sources]func() bool
 	// groups has the groups that have an object or pods with a node.
 	groups map[Key]*state
 	// required counts the groups that require a topology, by the label.
@@ -84,13 +86,14 @@ func NewRegistry() *Registry {
 	return &Registry{groups: map[Key]*state{}, required: map[string]int{}, counted: map[types.UID]Key{}}
 }
 
-// SetServed sets the function that reports whether the API server serves the PodGroups of a source.
-// Until it does, the label or field that names one has no meaning, and the Registry applies to no
-// pod with it. The function must not block.
-func (r *Registry) SetServed(source Source, served func() bool) {
+// SetServed sets the functions that report whether the API server serves the PodGroups of a source,
+// and whether these have been listed. Until it serves them, the label or field that names one has
+// no meaning, and the Registry applies to no pod with it. The functions must not block. If listed
+// is nil, they have been listed.
+func (r *Registry) SetServed(source Source, served, listed func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.served[source] = served
+	r.served[source], r.listed[source] = served, listed
 }
 
 // SetGroup records the newest version of a group. It reports whether the pods may be placed in
@@ -205,8 +208,8 @@ func (r *Registry) unsetLocked(uid types.UID, from source) Key {
 }
 
 // Excuse lets a group that was complete at one time do with the pods that it has: ready more are to
-// get a node together. The others may have succeeded, and will not come again: nobody counts those
-// of Kubernetes' groups, nor those that have been deleted since. It reports whether anything has
+// get a node together. The others may have succeeded, and will not come again: the status does not count
+// succeeded pods of Kubernetes' groups, nor pods that have been deleted since. It reports whether anything has
 // changed. pods are those that are ready: pods of a new owner belong to another run, which begins
 // with all of them.
 //
@@ -239,6 +242,15 @@ func (r *Registry) Applies(key Key) bool {
 	return served != nil && served()
 }
 
+// Listed reports whether the PodGroups of the source of a group have been listed. Before, a group
+// without an object may have one.
+func (r *Registry) Listed(key Key) bool {
+	r.mu.Lock()
+	listed := r.listed[key.Source]
+	r.mu.Unlock()
+	return listed == nil || listed()
+}
+
 // OneByOne reports whether a group has an object by which its pods are scheduled one by one.
 func (r *Registry) OneByOne(key Key) bool {
 	r.mu.Lock()
@@ -260,19 +272,20 @@ func (r *Registry) Needed(key Key) (needed int, known bool) {
 	return s.needed(), true
 }
 
-// HalfPlaced returns how many pods of a group have a node, and how many it lacks. Both are 0 if the
-// group has none with a node, or all that it needs.
-func (r *Registry) HalfPlaced(key Key) (placed, missing int) {
+// Placed returns how many pods of a group have a node, and how many it lacks. Both are 0 if the
+// group has no object. A group for which neither is 0 is half placed.
+func (r *Registry) Placed(key Key) (placed, missing int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.groups[key]; s != nil && s.group != nil && len(s.placed) > 0 && s.missing() > 0 {
-		return len(s.placed), s.missing()
+	if s := r.groups[key]; s != nil && s.group != nil {
+		return len(s.placed), max(0, s.missing())
 	}
 	return 0, 0
 }
 
-// Get returns a group, and the nodes of its pods that have one. known is false if the group has no
-// object.
+// Get returns a group and, if it has a topology, the nodes of its pods that have one. Other groups
+// do not need them: to collect thousands takes as long as to place tens of pods. known is false if
+// the group has no object.
 func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool) {
 	if r == nil {
 		return Group{Key: key}, nil, false
@@ -283,9 +296,11 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 	if s == nil || s.group == nil {
 		return Group{Key: key}, nil, false
 	}
-	nodes = sets.New[string]()
-	for _, p := range s.placed {
-		nodes.Insert(p.node)
+	if s.group.Topology.Required != "" || len(s.group.Topology.Preferred) > 0 {
+		nodes = sets.New[string]()
+		for _, p := range s.placed {
+			nodes.Insert(p.node)
+		}
 	}
 	return *s.group, nodes, true
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
 )
 
 // Upstream counts each call of PostFilter once, whatever comes of it.
@@ -72,7 +73,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	one := &schedconfig.DefaultPreemptionArgs{MinCandidateNodesAbsolute: 1}
 	pl, err := frameworkplugins.NewInTreeRegistry()[names.DefaultPreemption](c.ctx, one, h)
 	must(t, err)
-	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.evictor)
+	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.evictor, clock.RealClock{})
 
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")} // allow no disruption
 	for i, node := range c.nodes {

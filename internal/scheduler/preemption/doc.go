@@ -34,5 +34,5 @@
 // PostFilter, so it owns everything that the Plugin remembers. The process has one [Evictor], so
 // that a preemption outlives the instance that decided it.
 //
-// A [Trial] chooses a node and victims in the same way on a fork, and evicts nobody.
+// A [Trial] chooses a node and victims in the same way on a fork, and evicts no pods.
 package preemption

@@ -48,7 +48,7 @@ type classDryRuns struct {
 
 // dryRun is the result of a dry run.
 type dryRun struct {
-	// version and nominated are those of the node at the time.
+	// version and nominated are the numbers of the node at the time.
 	version, nominated uint64
 	// victims is nil if preemption does not help on the node. status then has the reason.
 	victims *extenderv1.Victims

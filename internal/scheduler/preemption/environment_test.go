@@ -34,6 +34,7 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -119,7 +120,7 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.evictor)
+			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.evictor, clock.RealClock{})
 			pl = p.plugin
 		}
 		instances[name] = pl

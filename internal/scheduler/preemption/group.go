@@ -48,12 +48,12 @@ const overdueAfter = time.Minute
 
 // isOverdue reports whether a pod should have ended. Its deletion timestamp is the end of its grace
 // period.
-func isOverdue(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) > overdueAfter
+func (p *Plugin) isOverdue(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && p.clock.Since(pod.DeletionTimestamp.Time) > overdueAfter
 }
 
 // Awaited returns the victims that have to end before a pod of a group may preempt others again:
-// those of its last preemption, and those that another leader evicted. None of them is overdue.
+// the victims of its last preemption, and those evicted by another leader. None of them is overdue.
 func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 	victims := p.evictor.awaited(p.finder.snapshot, pod)
 	if node, err := p.finder.snapshot.Get(pod.Status.NominatedNodeName); err == nil {
@@ -63,7 +63,7 @@ func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 			}
 		}
 	}
-	return slices.DeleteFunc(victims, isOverdue)
+	return slices.DeleteFunc(victims, p.isOverdue)
 }
 
 // GroupTrial chooses victims for the pods of a group, one pod after the other. The caller takes the
@@ -79,28 +79,33 @@ type GroupTrial struct {
 	choices []*Choice
 }
 
+// WholeGroups are groups that are evicted as a whole, with their pods on nodes.
+type WholeGroups map[podgroup.Key]*wholeGroup
+
 // wholeGroup is a group that is evicted as a whole.
 type wholeGroup struct {
 	priority int32
 	pods     []*corev1.Pod // those on nodes
 }
 
-// NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
-// evicted. intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
-func (p *Plugin) NewGroupTrial(key podgroup.Key, groups *podgroup.Registry, intN func(n int) int, dryRuns int) *GroupTrial {
+// NewGroupTrial returns the trial for a group. whole are the groups that are evicted as a whole.
+// intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
+func (p *Plugin) NewGroupTrial(key podgroup.Key, whole WholeGroups, intN func(n int) int, dryRuns int) *GroupTrial {
 	t := &GroupTrial{plugin: p, key: key}
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
 	t.Trial = Trial{
 		finder: p.trialFinder(func(n int) int { return first % n }, dryRuns, t.mayEvict),
-		whole:  wholeGroups(p.finder.snapshot, groups.EvictedWhole()),
+		whole:  whole,
 	}
 	return t
 }
 
-// wholeGroups finds the pods of groups. The priority of a group that has none of its own is the
-// highest of its pods.
-func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup.Key]*wholeGroup {
+// FindWholeGroups finds the groups that are evicted as a whole, for all trials of an attempt: it
+// looks at all pods if there are such groups. The priority of a group that has none of its own is
+// the highest of its pods.
+func FindWholeGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) WholeGroups {
+	groups := registry.EvictedWhole()
 	if len(groups) == 0 {
 		return nil
 	}
@@ -108,7 +113,7 @@ func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup
 	if err != nil {
 		return nil
 	}
-	whole := map[podgroup.Key]*wholeGroup{}
+	whole := WholeGroups{}
 	for i := range groups {
 		whole[groups[i].Key] = &wholeGroup{}
 	}
@@ -132,9 +137,9 @@ func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup
 }
 
 // Choose chooses a node and victims for a pod of the group that fits nowhere. state and statuses
-// are those of its decision. The victims include the other pods of groups that are evicted as a
+// come from its decision. The victims include the other pods of groups that are evicted as a
 // whole, which may be on other nodes. It returns nil if preemption does not help. The error is
-// ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+// ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
 func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
 	if !g.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
 		return nil, nil
@@ -156,7 +161,7 @@ func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 // same group, and if its group is evicted as a whole, that has a lower priority, too. Dry runs call
 // it concurrently.
 func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
-	if isOverdue(victim) {
+	if g.plugin.isOverdue(victim) {
 		return false
 	}
 	key := podgroup.KeyOf(victim)
@@ -167,8 +172,8 @@ func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 	return key != g.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
-// withGroups returns candidates with all pods that would be evicted: those of groups that are
-// evicted as a whole draw in the others, on whatever nodes. The most important pod is the first.
+// withGroups returns candidates with all pods that would be evicted: a pod of a group that is
+// evicted as a whole draws in the others, on all nodes. The most important pod is the first.
 func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
 	all := slices.Clone(candidates)
 	for i, c := range candidates {
@@ -200,8 +205,8 @@ func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemp
 // DryRunsLeft returns how many dry runs there still may be.
 func (g *GroupTrial) DryRunsLeft() int { return max(0, g.left) }
 
-// Choices returns the choices that are to be carried out, the most important victims first: those
-// that no disruption budget allows, and then those of the highest priority.
+// Choices returns the choices that are to be carried out, the most important victims first:
+// first the ones that no disruption budget allows, and then the ones of the highest priority.
 func (g *GroupTrial) Choices() []*Choice {
 	choices := slices.Clone(g.choices)
 	slices.SortStableFunc(choices, func(a, b *Choice) int {
@@ -234,7 +239,7 @@ func (g *GroupTrial) merit() merit {
 	return meritOf(&all)
 }
 
-// Empty reports whether nobody has to be evicted.
+// Empty reports whether no pod has to be evicted.
 func (g *GroupTrial) Empty() bool { return len(g.choices) == 0 }
 
 // Preempt begins to evict the victims of the choices, and returns their number. preemptor returns

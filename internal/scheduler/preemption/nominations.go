@@ -32,7 +32,7 @@ func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 }
 
 // LosesNomination returns the pods whose nominations for a node end when the preemptor preempts
-// pods there: those of a lower priority, except for nominations that the API server does not know.
+// pods there: the pods of a lower priority, except for nominations that the API server does not know.
 func LosesNomination(nominator framework.Nominator, preemptor *corev1.Pod, node string) []*corev1.Pod {
 	priority := corev1helpers.PodPriority(preemptor)
 	var pods []*corev1.Pod

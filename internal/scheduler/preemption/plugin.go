@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -30,6 +31,7 @@ type Plugin struct {
 	*defaultpreemption.DefaultPreemption
 	handle    Handle
 	evictor   *Evictor
+	clock     clock.PassiveClock
 	finder    finder
 	noVictims noVictims
 }
@@ -52,12 +54,13 @@ var (
 // handle is the one that pl was built with. evictor is nil if the Plugin is only for Trials.
 func New(
 	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator, evictor *Evictor,
+	clock clock.PassiveClock,
 ) *Plugin {
 	pl.Executor = newExecutor(handle)
 	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
 	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
 	return &Plugin{
-		DefaultPreemption: pl, handle: handle, evictor: evictor,
+		DefaultPreemption: pl, handle: handle, evictor: evictor, clock: clock,
 		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN, left: math.MaxInt},
 	}
 }
@@ -91,8 +94,8 @@ func (p *Plugin) PostFilter(
 }
 
 // preempt lets upstream's evaluator choose the node and the victims, and begins their eviction. It
-// does not call PostFilter of the embedded plugin, whose rules for pods of a group are for other
-// pods: those of a group come here only if they are scheduled one by one.
+// does not call PostFilter of the embedded plugin, whose rules for pods of a group do not
+// apply: such pods come here only if they are scheduled one by one.
 func (p *Plugin) preempt(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {

@@ -151,7 +151,7 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 	return append(nonViolating, violating...), true
 }
 
-// update does the dry runs on those of the nodes for which the known result is out of date. It
+// update does the dry runs on the nodes for which the known result is out of date. It
 // returns false if one failed, or if there may be no more.
 func (s *search) update(ctx context.Context, nodes []string) bool {
 	type task struct {

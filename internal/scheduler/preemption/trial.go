@@ -15,12 +15,10 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-
-	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
-// nobody, asks no extender, and counts nothing in the metrics. It belongs to the goroutine that
+// no pods, asks no extender, and counts nothing in the metrics. It belongs to the goroutine that
 // decides on the snapshot of the Plugin.
 //
 // Upstream leaves some choices to chance: the first node, and which of equally good nodes and
@@ -31,7 +29,7 @@ import (
 type Trial struct {
 	finder
 	// whole are the groups that are evicted as a whole.
-	whole map[podgroup.Key]*wholeGroup
+	whole WholeGroups
 }
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
@@ -83,9 +81,9 @@ func (t *Trial) MayHelp(pod *corev1.Pod) bool {
 	return t.left >= 0 && !preemptsNever(pod) && t.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
-// Choose chooses for a pod that fits nowhere. state and statuses are those of its decision. It
+// Choose chooses for a pod that fits nowhere. state and statuses come from its decision. It
 // returns nil if preemption does not help, or if the pod waits for the victims of an earlier
-// preemption. The error is ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+// preemption. The error is ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
 func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
 	if !t.MayHelp(pod) {
 		return nil, nil

@@ -34,7 +34,7 @@ const (
 	deleted
 	// rejected: it was assumed but not bound, and its binding cycle was ended.
 	rejected
-	// failed: its eviction failed, or was not begun because that of another victim had failed.
+	// failed: its eviction failed, or was not begun because the eviction of another one had failed.
 	failed
 )
 

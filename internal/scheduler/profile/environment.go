@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -73,6 +74,8 @@ type Dependencies struct {
 	// Recorder returns the event recorder of a scheduler name, whose Events name it as their
 	// reporter.
 	Recorder func(schedulerName string) events.EventRecorderLogger
+	// Clock tells which victims should have ended by now. It defaults to the real clock.
+	Clock clock.PassiveClock
 	// EventSources delivers cluster events of the resources that plugins ask for.
 	EventSources EventSources
 	// Metrics records plugin and extension point durations off the scheduling path. May be nil.
@@ -81,6 +84,9 @@ type Dependencies struct {
 
 // NewEnvironment returns the Environment of a process. The caller waits for the scope to sync.
 func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
+	if d.Clock == nil {
+		d.Clock = clock.RealClock{}
+	}
 	managers, err := devices.NewManagers(ctx, d.Client, d.Scope)
 	if err != nil {
 		return nil, err

@@ -41,13 +41,13 @@
 // Before a pod moves to Active or Backoff, except from Backoff, the queue runs its PreEnqueue
 // plugins. If a plugin refuses the pod, the pod becomes Gated instead; if a plugin fails, the pod
 // moves to ErrorBackoff, and the plugins run again when the back-off ends. The queueing hints of
-// the plugins that refused a pod decide whether an event may help it; those of a Gated pod are
-// called only for events that its gating plugin registered for. For pods in flight, the queue keeps
+// the plugins that refused a pod decide whether an event may help it. The hints of a Gated pod
+// are called only for events that its gating plugin registered for. For pods in flight, the queue keeps
 // the events that any plugin registered for until the pods come back.
 //
 // An event costs time by kinds of waiting pods, not by pods: see waitingPods and [HintKey].
-// Whatever moves many pods does so in turns of half a millisecond, between which other goroutines
-// get the queue: events (move), back-offs that end, pods that have waited too long, and reloads.
+// Events (move), back-offs that end, pods that have waited too long, and reloads may move many
+// pods. They do so in turns of half a millisecond, between which other goroutines get the queue.
 //
 // Behaviour follows kube-scheduler 1.36 (pkg/scheduler/backend/queue) with its default feature
 // gates, KEP-4247 (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or
@@ -57,7 +57,7 @@
 //   - The queue identifies pods by UID: a pod that is re-created under the same name is another
 //     pod. A pod that was deleted, re-created or assigned while in flight is dropped when it comes
 //     back, together with everything kept for it (kubernetes/kubernetes#138316).
-//   - An update of an assumed pod is kept like that of any pod in flight: if the pod is refused on
+//   - An update of an assumed pod is kept as for any pod in flight: if the pod is refused on
 //     Permit, the update may help it.
 //   - Gated pods take part in the periodic flush. Flushing a pod is no event for the pods in
 //     flight.

@@ -35,7 +35,11 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	defer q.mu.Unlock()
 	now := q.clock.Now()
 	for m := range q.holding {
-		switch _, known := q.groups.Needed(m.key); {
+		_, known := q.groups.Needed(m.key)
+		if m.held > 0 && !known {
+			q.awaitedLocked(m) // the PodGroups may have been listed since
+		}
+		switch {
 		case m.held == 0 && known:
 			q.holding.Delete(m)
 		case m.tendAt.After(now):

@@ -124,7 +124,7 @@ func (q *Queue) noteFirstAttempt(info *schedframework.QueuedPodInfo) {
 }
 
 // lessLocked is the queue sort. If the sort panics, the default order decides on the two pods.
-// Among pods of equal priority, those of half placed groups come first, if the sort is by priority.
+// Among pods of equal priority, pods of half placed groups come first, if the sort is by priority.
 func (q *Queue) lessLocked(a, b *entry) (less bool) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -69,12 +69,12 @@ type membership struct {
 	of    *members // nil: the pod names no group
 	ready bool
 	held  bool
-	// half is that of the members. The heaps are in order as to it.
+	// half is the half of the members by which the heaps are in order.
 	half bool
 }
 
 // groupOf returns the key of the group that a pod waits with, the zero Key if there is none. A pod
-// that terminates waits for nobody: the next attempt releases it.
+// that terminates waits for no group: the next attempt releases it.
 func groupOf(pod *corev1.Pod) podgroup.Key {
 	if pod.DeletionTimestamp != nil {
 		return podgroup.Key{}
@@ -105,8 +105,8 @@ func (q *Queue) joinGroupLocked(e *entry) {
 // heaps: such a group is completed before others of its priority are placed. It must be called when
 // the number of its pods with a node may have changed.
 func (q *Queue) rankGroupLocked(m *members) {
-	placed, _ := q.groups.HalfPlaced(m.key)
-	half := placed > 0
+	placed, missing := q.groups.Placed(m.key)
+	half := placed > 0 && missing > 0
 	if half == m.half {
 		return
 	}
@@ -225,6 +225,8 @@ func (q *Queue) awaitedLocked(m *members) string {
 	message := fmt.Sprintf("there is no PodGroup %s", m.key)
 	if needed, known := q.groups.Needed(m.key); known {
 		message = fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
+	} else if !q.groups.Listed(m.key) {
+		message = fmt.Sprintf("the PodGroups, among them %s, have not been listed yet", m.key)
 	}
 	if message == m.awaited {
 		return message

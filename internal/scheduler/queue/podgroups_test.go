@@ -28,7 +28,7 @@ import (
 func withGroups(t *testing.T, change ...func(*ProfileSettings)) (*fixture, *podgroup.Registry) {
 	f := newFixture(t, change...)
 	groups := podgroup.NewRegistry()
-	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	f.groups = groups
 	f.Reconfigure(logger, f.settings, sets.New("default")) // with the hint of groups
 	return f, groups
@@ -342,7 +342,7 @@ func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
 func TestTheLabelMeansNothing(t *testing.T) {
 	unserved := podgroup.NewRegistry()
 	served := podgroup.NewRegistry()
-	served.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	served.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	for name, f := range map[string]*fixture{
 		"without groups":                            {Queue: New(Config{})},
 		"where PodGroups are not served":            {Queue: New(Config{Groups: unserved})},
@@ -363,7 +363,7 @@ func TestTheLabelMeansNothing(t *testing.T) {
 
 func TestGroupsOfKubernetes(t *testing.T) {
 	f, groups := withGroups(t, func(p *ProfileSettings) { p.IgnorePodGroups = true })
-	groups.SetServed(podgroup.Kubernetes, func() bool { return true })
+	groups.SetServed(podgroup.Kubernetes, func() bool { return true }, nil)
 	native := func(pod *corev1.Pod) {
 		memberOf("h")(pod) // which has no meaning here
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
@@ -674,7 +674,7 @@ func (w *groupWorld) check() {
 	w.Expect(got).To(Equal(want))
 	for _, e := range w.Queue.pods {
 		if m := e.member.of; m != nil {
-			placed, _ := w.groups.HalfPlaced(m.key)
+			placed, missing := w.groups.Placed(m.key)
 			w.Expect(m.half == (placed > 0) && e.member.half == m.half).To(BeTrue(), "whether the group is half placed has changed")
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
@@ -176,7 +178,7 @@ func (r *reload) siftLocked(e *entry) {
 // finish ends the reload and returns the pods that left the queue.
 func (r *reload) finish() (dropped []*corev1.Pod) {
 	for name := range r.end() {
-		deletePendingOf(name)
+		ownmetrics.PendingPods.DeletePartialMatch(prometheus.Labels{ownmetrics.LabelProfile: name})
 	}
 	ownmetrics.ReloadStandstill.Observe(r.longestHold.Seconds())
 	slices.SortFunc(r.dropped, byName)

@@ -143,7 +143,7 @@ type eventHints struct {
 }
 
 // newRuleSet prepares Settings. It calls no plugin. It carries over the profileRules
-// of old whose settings are the same, except those of the names in changed. groups may be nil.
+// of old whose settings are the same, unless changed has their names. groups may be nil.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
 	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {

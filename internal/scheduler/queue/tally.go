@@ -15,7 +15,7 @@ type Pending struct {
 }
 
 // PendingByProfile returns the number of waiting pods by scheduler name, for each profile of the
-// settings. The time that it takes depends on the number of profiles alone, not on that of pods.
+// settings. The time that it takes depends on the number of profiles alone, not on the number of pods.
 // While Reconfigure runs, a pod may still be counted where it was before.
 func (q *Queue) PendingByProfile() map[string]Pending {
 	q.mu.Lock()
@@ -63,12 +63,5 @@ func (t *tally) pending() Pending {
 	return Pending{
 		Active: t.counts[Active], Backoff: t.counts[Backoff] + t.counts[ErrorBackoff],
 		Unschedulable: t.counts[Unschedulable], Gated: t.counts[Gated],
-	}
-}
-
-// deletePendingOf deletes the series of livesched_pending_pods of a removed profile.
-func deletePendingOf(schedulerName string) {
-	for _, queue := range []string{ownmetrics.QueueActive, ownmetrics.QueueBackoff, ownmetrics.QueueUnschedulable, ownmetrics.QueueGated} {
-		ownmetrics.PendingPods.DeleteLabelValues(schedulerName, queue)
 	}
 }

@@ -20,7 +20,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
 		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesKind),
 	} {
-		groups.SetServed(source, func() bool { return served })
+		groups.SetServed(source, func() bool { return served }, nil)
 	}
 	for _, group := range s.PodGroups {
 		groups.SetGroup(group.Group())

@@ -26,7 +26,7 @@ import (
 func newGroupCluster(t *testing.T, racks ...int) *cluster {
 	t.Helper()
 	c := newCluster(t, sidebyside.FastPath)
-	c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	for rack, nodes := range racks {
 		for i := range nodes {
 			c.node(fmt.Sprintf("r%d-%d", rack, i), fmt.Sprintf("r%d", rack), "pool")
@@ -274,8 +274,8 @@ func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newGroupCluster(t, 2, 2)
-			c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return !test.notServed })
-			c.Groups.SetServed(podgroup.Kubernetes, func() bool { return true })
+			c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return !test.notServed }, nil)
+			c.Groups.SetServed(podgroup.Kubernetes, func() bool { return true }, nil)
 			like := member(0)
 			if test.group != nil {
 				c.Groups.SetGroup(*test.group)

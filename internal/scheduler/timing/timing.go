@@ -35,7 +35,7 @@ type Part struct {
 	// Plugin is what took the time there. It is empty if no single plugin did, or if that was not
 	// measured.
 	Plugin string
-	// Extender and Verb are those of a call of an extender.
+	// Extender and Verb are set for a call of an extender.
 	Extender, Verb string
 }
 
