@@ -69,6 +69,7 @@ func (o *options) addCompletions(root *cobra.Command) {
 
 // flagValues returns the values of flags by their names, which are the same for all commands.
 func (o *options) flagValues() map[string]complete {
+	profiles := o.named(v1alpha1.GroupVersion.WithKind(history.KindProfile))
 	return map[string]complete{
 		"context":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Contexts)) }),
 		"cluster":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Clusters)) }),
@@ -78,8 +79,8 @@ func (o *options) flagValues() map[string]complete {
 		"node":                o.named(corev1.SchemeGroupVersion.WithKind("Node")),
 		"remove-nodes":        o.named(corev1.SchemeGroupVersion.WithKind("Node")),
 		"add-nodes":           o.nodesToAdd,
-		"profile":             o.profileNames,
-		"scheduler-name":      o.profileNames,
+		"profile":             profiles,
+		"scheduler-name":      profiles,
 		"pods":                fixed(cobra.ShellCompDirectiveNoSpace, "all", "last=", "pending"),
 		"result":              fixed(0, v1alpha1.DecisionResultNames...),
 		"revision":            o.revisionNumbers,
@@ -158,18 +159,13 @@ func (o *options) named(kind schema.GroupVersionKind) complete {
 	}
 }
 
-// profileNames completes the names of profiles.
-func (o *options) profileNames(ctx context.Context, _ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindProfile), ""), 0
-}
-
 // profileArguments completes the names of profiles, as NAME or as profile/NAME.
-func (o *options) profileArguments(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-	names, directive := o.profileNames(ctx, command, args, word)
+func (o *options) profileArguments(ctx context.Context, _ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	prefix := ""
 	if kind, _, found := strings.Cut(word, "/"); found && kindNamed(kind) == history.KindProfile {
-		return prefixed(kind+"/", names), directive
+		prefix = kind + "/"
 	}
-	return names, directive
+	return prefixed(prefix, o.namesOf(ctx, history.KindProfile)), 0
 }
 
 // revisedObjects completes NAME, profile/NAME and policy/NAME, and these as two arguments.
@@ -177,17 +173,21 @@ func (o *options) revisedObjects(ctx context.Context, _ *cobra.Command, args []s
 	kind, _, found := strings.Cut(word, "/")
 	switch {
 	case len(args) == 1:
-		return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kindNamed(args[0])), ""), 0
+		return o.namesOf(ctx, kindNamed(args[0])), 0
 	case found:
-		return prefixed(kind+"/", o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kindNamed(kind)), "")), 0
+		return prefixed(kind+"/", o.namesOf(ctx, kindNamed(kind))), 0
 	}
-	names := append(o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindProfile), ""),
-		o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(history.KindPolicy), "")...)
+	names := append(o.namesOf(ctx, history.KindProfile), o.namesOf(ctx, history.KindPolicy)...)
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, word) })
 	if len(names) > 0 {
 		return append(names, "profile/", "policy/"), 0
 	}
 	return []string{"profile/", "policy/"}, cobra.ShellCompDirectiveNoSpace
+}
+
+// namesOf returns the names of profiles or policies.
+func (o *options) namesOf(ctx context.Context, kind string) []string {
+	return o.objectNames(ctx, v1alpha1.GroupVersion.WithKind(kind), "")
 }
 
 // revisionNumbers completes the numbers of the revisions of the object that the arguments name.

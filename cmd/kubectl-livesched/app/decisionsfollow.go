@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
@@ -51,37 +52,32 @@ func (o *decisionsOptions) follow(ctx context.Context, list listDecisions) error
 	if err := o.printPart(table, decisions[max(0, len(decisions)-o.limit):]); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(followInterval)
-	defer ticker.Stop()
 	lastFailure := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	err = wait.PollUntilContextCancel(ctx, followInterval, false, func(ctx context.Context) (done bool, err error) {
 		_, next, err := list(ctx, f.parameters(maxDecisions))
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return true, nil
 		case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-			return err
+			return false, err
 		case err != nil:
 			if err.Error() != lastFailure {
 				_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
 			}
 			lastFailure = err.Error()
-			continue
+			return false, nil
 		}
 		lastFailure = ""
 		decisions, note := f.next(next, time.Now())
 		if note != "" {
 			_, _ = fmt.Fprintln(o.ErrOut, note)
 		}
-		if err := o.printPart(table, decisions); err != nil {
-			return err
-		}
+		return false, o.printPart(table, decisions)
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
+	return err
 }
 
 // follower knows which decisions have been printed.

@@ -6,13 +6,12 @@ package app
 import (
 	"testing"
 
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 

@@ -73,28 +73,25 @@ func (r *rollback) fromBuiltIn(name string, others []string) error {
 
 // restore restores or creates the policy of the revision.
 func (r *rollback) restore(ctx context.Context, recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (*v1alpha1.SchedulingPolicy, error) {
+	var before *v1alpha1.SchedulingPolicy
+	var err error
+	policy, done := present, "restored"
 	if present == nil {
-		policy := newPolicy(recorded.Name, &recorded.Spec)
-		if err := r.create(ctx, policy); err != nil {
-			return nil, err
-		}
-		r.restored = append(r.restored, policy)
-		if err := r.showPolicy(nil, policy); err != nil {
-			return nil, err
-		}
-		r.say("schedulingpolicy/%s created as it was in %s", policy.Name, revisionText(r.target))
-		return policy, nil
+		policy, done = newPolicy(recorded.Name, &recorded.Spec), "created"
+		err = r.create(ctx, policy)
+	} else {
+		before = present.DeepCopy()
+		err = r.update(ctx, policy, func() { setPolicy(policy, recorded) })
 	}
-	before := present.DeepCopy()
-	if err := r.update(ctx, present, func() { setPolicy(present, recorded) }); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	r.restored = append(r.restored, present)
-	if err := r.showPolicy(before, present); err != nil {
+	r.restored = append(r.restored, policy)
+	if err := r.showPolicy(before, policy); err != nil {
 		return nil, err
 	}
-	r.say("schedulingpolicy/%s restored as it was in %s", present.Name, revisionText(r.target))
-	return present, nil
+	r.say("schedulingpolicy/%s %s as it was in %s", policy.Name, done, revisionText(r.target))
+	return policy, nil
 }
 
 // builtOn returns the names of the profiles that build on a policy, without the excepted one.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -274,4 +275,21 @@ func (o *Options) throttled(cfg *rest.Config) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = o.KubeAPIQPS, o.KubeAPIBurst
 	return cfg
+}
+
+// podNamespaceFile contains the namespace of the pod that the process runs in.
+const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// podNamespace returns the namespace of the pod that the process runs in, or an error if it does
+// not run in a pod.
+func podNamespace() (string, error) {
+	text, err := os.ReadFile(podNamespaceFile)
+	if err != nil {
+		return "", err
+	}
+	namespace := strings.TrimSpace(string(text))
+	if namespace == "" {
+		return "", fmt.Errorf("%s is empty", podNamespaceFile)
+	}
+	return namespace, nil
 }

@@ -4,10 +4,12 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
@@ -89,4 +91,30 @@ func (r Remark) String() string {
 		place = fmt.Sprintf("%s:%d", r.File, r.Line)
 	}
 	return fmt.Sprintf("%s: %s: %s: %s", place, r.Severity, r.Path, r.Detail)
+}
+
+// YAML returns all objects as documents of one file, in the order in which to apply them.
+func (r *Result) YAML() ([]byte, error) {
+	var objects []any
+	for i := range r.Secrets {
+		objects = append(objects, &r.Secrets[i])
+	}
+	for i := range r.Policies {
+		objects = append(objects, &r.Policies[i])
+	}
+	for i := range r.Profiles {
+		objects = append(objects, &r.Profiles[i])
+	}
+	var out bytes.Buffer
+	for i, object := range objects {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		out.Write(text)
+	}
+	return out.Bytes(), nil
 }

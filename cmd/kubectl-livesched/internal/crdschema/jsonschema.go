@@ -15,7 +15,7 @@ const draft = "http://json-schema.org/draft-07/schema#"
 // JSONSchema returns the JSON Schema of an object of a kind, or of any of livesched's kinds if kind
 // is "". It permits no unknown fields. The CEL rules of the definitions are not part of it.
 func JSONSchema(kind string) (map[string]any, error) {
-	var schemas []map[string]any
+	var schemas []any
 	for _, definition := range Definitions() {
 		if kind != "" && definition.Spec.Names.Kind != kind {
 			continue
@@ -38,8 +38,9 @@ func JSONSchema(kind string) (map[string]any, error) {
 	case 0:
 		return nil, fmt.Errorf("livesched has no definition of %q: must be SchedulerProfile or SchedulingPolicy", kind)
 	case 1:
-		schemas[0]["$schema"] = draft
-		return schemas[0], nil
+		schema, _ := schemas[0].(map[string]any)
+		schema["$schema"] = draft
+		return schema, nil
 	}
 	return map[string]any{"$schema": draft, "title": "Objects of livesched", "oneOf": schemas}, nil
 }

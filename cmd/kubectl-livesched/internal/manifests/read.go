@@ -8,9 +8,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // extensions are the extensions of the files that are read in a directory, as by kubectl.
@@ -78,4 +84,49 @@ func expand(path string, recursive bool) ([]string, error) {
 		err = fmt.Errorf("%s: no file that ends in .yaml, .yml or .json", path)
 	}
 	return files, err
+}
+
+const (
+	// urlTimeout limits how long a file is downloaded, and maxURL its size in bytes.
+	urlTimeout = 30 * time.Second
+	maxURL     = 16 << 20
+)
+
+func isURL(path string) bool {
+	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
+}
+
+// download returns the content of a URL.
+func download(url string) ([]byte, error) {
+	client := http.Client{Timeout: urlTimeout}
+	answer, err := client.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: the server answered %s", url, answer.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxURL+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", url, err)
+	case len(text) > maxURL:
+		return nil, fmt.Errorf("%s: it is larger than %d bytes", url, maxURL)
+	}
+	return text, nil
+}
+
+// Kustomize builds a directory with a kustomization, as `kubectl kustomize` does, and returns its
+// documents. Their lines are the lines of the output.
+func Kustomize(directory string) ([]Document, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", directory, err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		return nil, fmt.Errorf("building %s with kustomize: %w", directory, err)
+	}
+	return Parse("kustomize build "+directory, text)
 }

@@ -4,11 +4,10 @@
 package print
 
 import (
-	"slices"
-	"strings"
-
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"sigs.k8s.io/yaml"

@@ -1,6 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package print writes API objects and other answers as text for people, or as data. It needs no
+// cluster.
 package print
 
 import (
