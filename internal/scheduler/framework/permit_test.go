@@ -167,10 +167,10 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	old.AddWaitingPod(makePod("q"), map[string]time.Duration{"a": time.Minute})
 
 	seen := map[string][]string{}
-	replacement.waitingPods.Iterate(func(pod fwk.WaitingPod) {
+	replacement.cfg.WaitingPods.Iterate(func(pod fwk.WaitingPod) {
 		seen[pod.GetPod().Name] = pod.GetPendingPlugins()
 		// The callback may use the collection.
-		if replacement.waitingPods.Get(pod.GetPod().UID) != pod {
+		if replacement.cfg.WaitingPods.Get(pod.GetPod().UID) != pod {
 			t.Errorf("%s is another pod by UID", pod.GetPod().Name)
 		}
 		pod.Allow("a")
@@ -178,7 +178,7 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{"p": {"a", "b"}, "q": {"a"}}, seen); diff != "" {
 		t.Errorf("pending plugins (-want +got):\n%s", diff)
 	}
-	replacement.waitingPods.Get("p").Allow("b")
+	replacement.cfg.WaitingPods.Get("p").Allow("b")
 	expect(t, "p", describe(old.WaitOnPermit(quiet(t), makePod("p"))), "Success")
 	expect(t, "q", describe(old.WaitOnPermit(quiet(t), makePod("q"))), "Success")
 }
