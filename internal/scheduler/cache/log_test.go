@@ -78,10 +78,4 @@ func TestLog(t *testing.T) {
 			t.Error("a reader that starts after it is refused")
 		}
 	})
-
-	t.Run("kinds have names", func(t *testing.T) {
-		if got := NodeObject.String() + " " + ChangeKind(99).String() + " " + ChangeKind(0).String(); got != "NodeObject unknown unknown" {
-			t.Errorf("got %q", got)
-		}
-	})
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -23,22 +24,19 @@ import (
 // stay is the exception. It is for one goroutine.
 type redactor struct {
 	*names
-	// textless are types, by whether a value of them has no strings, and fields are the exported
-	// fields of structs.
-	textless map[reflect.Type]bool
-	fields   map[reflect.Type][]int
+	// fields are the exported fields of structs.
+	fields map[reflect.Type][]int
 }
 
 func newRedactor(in *Input) *redactor {
-	return &redactor{names: newNames(findNumbers(in)), fields: map[reflect.Type][]int{}, textless: map[reflect.Type]bool{
-		// These are numbers and times.
-		reflect.TypeFor[metav1.Time]():       true,
-		reflect.TypeFor[metav1.MicroTime]():  true,
-		reflect.TypeFor[metav1.Duration]():   true,
-		reflect.TypeFor[time.Time]():         true,
-		reflect.TypeFor[resource.Quantity](): true,
-	}}
+	return &redactor{names: newNames(findNumbers(in)), fields: map[reflect.Type][]int{}}
 }
+
+// textless are structs of numbers and times.
+var textless = sets.New(
+	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[metav1.Duration](),
+	reflect.TypeFor[time.Time](), reflect.TypeFor[resource.Quantity](),
+)
 
 // record returns a copy of a record with pseudonyms.
 func (r *redactor) record(in *Record) (out Record) {
@@ -49,11 +47,14 @@ func (r *redactor) record(in *Record) (out Record) {
 // copy sets out to a copy with pseudonyms. It shares no memory with the original that has strings.
 func (r *redactor) copy(out, in reflect.Value) {
 	t := in.Type()
-	if r.isTextless(t) {
+	if textless.Has(t) {
 		out.Set(in)
 		return
 	}
 	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
+		out.Set(in)
 	case reflect.String:
 		out.SetString(r.of(in.String()))
 	case reflect.Pointer:
@@ -190,31 +191,4 @@ func (r *redactor) value(in any) any {
 	default:
 		return in
 	}
-}
-
-// isTextless reports whether values of a type have no strings.
-func (r *redactor) isTextless(t reflect.Type) bool {
-	if known, ok := r.textless[t]; ok {
-		return known
-	}
-	r.textless[t] = false // of a type that refers to itself
-	none := false
-	switch t.Kind() {
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
-		none = true
-	case reflect.Pointer:
-		none = r.isTextless(t.Elem())
-	case reflect.Slice:
-		none = t.Elem().Kind() != reflect.Uint8 && r.isTextless(t.Elem())
-	case reflect.Map:
-		none = r.isTextless(t.Key()) && r.isTextless(t.Elem())
-	case reflect.Struct:
-		none = true
-		for i := range t.NumField() {
-			none = none && t.Field(i).IsExported() && r.isTextless(t.Field(i).Type)
-		}
-	}
-	r.textless[t] = none
-	return none
 }

@@ -175,7 +175,7 @@ func oneOfClaims(claims []string) string {
 
 // nounText names one thing, or several in the plural.
 func nounText(noun string, names []string) string {
-	if len(names) > 1 {
+	if len(names) != 1 {
 		noun += "s"
 	}
 	return noun + " " + enumerate(names, "and")

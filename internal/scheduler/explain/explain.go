@@ -170,12 +170,8 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 	x.Pending.PodRefusals = e.podRefusals()
 	x.Pending.Groups = e.groups()
 	freeing := false
-	suggest := e.suggest
-	if e.podGroup.lacksRoom() {
-		suggest = e.suggestForGroup
-	}
 	if x.Feasible == 0 || e.podGroup.lacksRoom() {
-		tried, err := suggest(ctx)
+		tried, err := e.suggest(ctx)
 		if err != nil {
 			return err
 		}

@@ -41,33 +41,39 @@ type Change struct {
 	Pod *corev1.Pod
 }
 
-// suggest tries changes that may help, and returns those that do. It stops when the time is up.
-func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
+// suggest tries changes that may help, and returns those that do. For a group that does not fit, it
+// tries what may help its pods one by one, with all of them, and more nodes of each pool. It stops
+// when the time is up, which is no error.
+func (e *explainer) suggest(ctx context.Context) (found []suggestion, _ error) {
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	var found []suggestion
-	for _, try := range []func(context.Context) ([]suggestion, error){
+	tries := []func(context.Context) ([]suggestion, error){
 		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodes,
-	} {
+	}
+	forGroup := e.podGroup.lacksRoom()
+	switch {
+	case forGroup && e.Feasible > 0:
+		tries = append(tries[:0], e.addNodesForGroup)
+	case forGroup:
+		tries = append(tries[:0], e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodesForGroup)
+	}
+	for _, try := range tries {
 		some, err := try(limited)
-		found = append(found, some...)
-		if done, err := stopped(ctx, limited, err); done {
+		for _, s := range some {
+			if !forGroup || s.change.Pod == nil || err == nil && e.helpsGroup(limited, s.change.Pod) {
+				found = append(found, s)
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return found, context.Cause(ctx)
+		case limited.Err() != nil:
+			return found, nil
+		case err != nil:
 			return found, err
 		}
 	}
 	return found, nil
-}
-
-// stopped reports whether the search ends: after an error, or when the time for them is up. That is no
-// error, unless the caller has gone.
-func stopped(ctx, limited context.Context, err error) (bool, error) {
-	switch {
-	case ctx.Err() != nil:
-		return true, context.Cause(ctx)
-	case limited.Err() != nil:
-		return true, nil
-	}
-	return err != nil, err
 }
 
 // suggested returns a suggestion that was tried.

@@ -15,32 +15,6 @@ import (
 // maxAdded limits the nodes that are added for a group.
 const maxAdded = 256
 
-// suggestForGroup tries changes for a group that does not fit: what may help its pods one by one,
-// with all of them, and more nodes of each pool.
-func (e *explainer) suggestForGroup(ctx context.Context) ([]suggestion, error) {
-	limited, cancel := context.WithTimeout(ctx, e.patience)
-	defer cancel()
-	var found []suggestion
-	if e.Feasible == 0 {
-		for _, try := range []func(context.Context) ([]suggestion, error){
-			e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests,
-		} {
-			some, err := try(limited)
-			for _, s := range some {
-				if s.change.Pod == nil || err == nil && e.helpsGroup(limited, s.change.Pod) {
-					found = append(found, s)
-				}
-			}
-			if done, err := stopped(ctx, limited, err); done {
-				return found, err
-			}
-		}
-	}
-	added, err := e.addNodesForGroup(limited)
-	_, err = stopped(ctx, limited, err)
-	return append(found, added...), err
-}
-
 // helpsGroup reports whether enough pods of the group fit if all of them are changed as one was.
 // Pods that differ in what they demand are not changed.
 func (e *explainer) helpsGroup(ctx context.Context, changed *corev1.Pod) bool {

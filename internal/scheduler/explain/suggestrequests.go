@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -115,8 +114,6 @@ func (l *lack) round() {
 
 // cpuText writes thousandths of CPUs as CPUs.
 func cpuText(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // tooLarge describes which requests exceed what any node has that would take the pod otherwise,
 // beside the pods that stay with the node. It is empty if there are none.

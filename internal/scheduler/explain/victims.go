@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/fork"
@@ -71,9 +73,6 @@ func referenceTo(pod *corev1.Pod) v1alpha1.PodReference {
 // requested returns when the deletion of a pod was requested: its time of deletion is when its
 // grace period ends.
 func requested(pod *corev1.Pod) metav1.Time {
-	at := *pod.DeletionTimestamp
-	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
-		at = metav1.NewTime(at.Add(-seconds(*grace)))
-	}
-	return at
+	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
+	return metav1.NewTime(pod.DeletionTimestamp.Add(-grace))
 }

@@ -21,7 +21,7 @@ func (f *Framework) RunBindPlugins(
 	defer f.observePoint(schedmetrics.Bind, time.Now(), &status)
 	logger := newPointLogger(ctx, schedmetrics.Bind, "node", klog.KRef("", nodeName))
 	status = fwk.NewStatus(fwk.Skip)
-	for _, pl := range f.plugins.Bind {
+	for _, pl := range f.cfg.Plugins.Bind {
 		ctx := logger.context(ctx, pl.Name())
 		status = f.call(ctx, state, schedmetrics.Bind, pl.Name(), func() *fwk.Status {
 			return pl.Bind(ctx, state, pod, nodeName)
@@ -42,7 +42,7 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	var success *fwk.Status
 	defer f.observePoint(schedmetrics.PostBind, time.Now(), &success)
 	logger := newPointLogger(ctx, schedmetrics.PostBind, "node", klog.KRef("", nodeName))
-	for _, pl := range f.plugins.PostBind {
+	for _, pl := range f.cfg.Plugins.PostBind {
 		ctx := logger.context(ctx, pl.Name())
 		// The pod is bound already: call logs a panic, and the other plugins still run.
 		f.call(ctx, state, schedmetrics.PostBind, pl.Name(), func() *fwk.Status {

@@ -38,8 +38,8 @@ func (f *Framework) call(
 	start := time.Now()
 	status = run()
 	took := time.Since(start)
-	if f.recorder != nil {
-		f.recorder.ObservePluginDurationAsync(point, plugin, status.Code().String(), took.Seconds())
+	if f.cfg.Recorder != nil {
+		f.cfg.Recorder.ObservePluginDurationAsync(point, plugin, status.Code().String(), took.Seconds())
 	}
 	if perNode {
 		timing.From(ctx).AddCall(plugin, took)
@@ -78,7 +78,7 @@ func (f *Framework) observePoint(point string, start time.Time, status **fwk.Sta
 // ObservePoint records how long an extension point took that the caller runs node by node.
 func (f *Framework) ObservePoint(point string, start time.Time, code fwk.Code) {
 	if f.points != nil {
-		f.points.WithLabelValues(point, code.String(), f.profileName).Observe(time.Since(start).Seconds())
+		f.points.WithLabelValues(point, code.String(), f.cfg.ProfileName).Observe(time.Since(start).Seconds())
 	}
 }
 

@@ -40,7 +40,7 @@ type allowedNodes struct {
 func (f *Framework) NewCheck(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (c *Check, err error) {
 	var status *fwk.Status
 	defer f.observePoint(schedmetrics.PreFilter, time.Now(), &status)
-	nodes, err := f.snapshot.NodeInfos().List()
+	nodes, err := f.cfg.Snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, fmt.Errorf("listing the nodes for PreFilter: %w", err)
 	}

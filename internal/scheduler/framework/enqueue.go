@@ -40,17 +40,16 @@ func canRefuse(pl fwk.Plugin) bool {
 	return false
 }
 
-// DefaultEnqueueExtensions is for a plugin or extender that refuses pods and registers no events.
+// DefaultEnqueueExtensions is for a plugin or extender, by its name, that refuses pods and registers
+// no events.
 // It registers every kind of event on every resource, one by one and not as a wildcard, because
 // event handlers are created from the list.
-func DefaultEnqueueExtensions(name string) fwk.EnqueueExtensions {
-	return defaultEnqueueExtensions(name)
-}
+type DefaultEnqueueExtensions string
 
-type defaultEnqueueExtensions string
+// Name implements fwk.Plugin.
+func (d DefaultEnqueueExtensions) Name() string { return string(d) }
 
-func (d defaultEnqueueExtensions) Name() string { return string(d) }
-
-func (d defaultEnqueueExtensions) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+// EventsToRegister implements fwk.EnqueueExtensions.
+func (d DefaultEnqueueExtensions) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return schedframework.UnrollWildCardResource(), nil
 }

@@ -44,7 +44,7 @@ func (f *Framework) RunFilterPlugins(
 			return failed(schedmetrics.Filter, pl.name, status).WithPlugin(pl.name)
 		}
 		status = status.WithPlugin(pl.name)
-		if !f.checkAllFilters {
+		if !f.cfg.CheckAllFilters {
 			return status
 		}
 		refused = bothRefused(refused, status)
@@ -102,12 +102,12 @@ func (f *Framework) RunFilterPluginsWithNominatedPods(
 func (f *Framework) addNominatedPods(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
-	if f.nominator == nil {
+	if f.cfg.Nominator == nil {
 		return nil, nil, nil
 	}
 	var withNominated fwk.NodeInfo
 	var withState fwk.CycleState
-	for _, nominated := range f.nominator.NominatedPodsForNode(nodeInfo.Node().Name) {
+	for _, nominated := range f.cfg.Nominator.NominatedPodsForNode(nodeInfo.Node().Name) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID || schedulinghelpers.PodPriority(other) < schedulinghelpers.PodPriority(pod) {
 			continue

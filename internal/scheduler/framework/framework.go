@@ -60,21 +60,12 @@ func Discarded() *Instruments {
 // Framework runs the plugins of one instance of a profile. It has no other state, so the scheduling
 // loop, binding cycles and preemption may use it at the same time, each with its own CycleState.
 type Framework struct {
-	profileName  string
-	plugins      *Plugins
-	args         map[string]runtime.Object
-	snapshot     fwk.SharedLister
-	parallelizer fwk.Parallelizer
-	nominator    Nominator
-	waitingPods  *WaitingPods
-	recorder     *schedmetrics.MetricAsyncRecorder
+	cfg Config // with the defaults
 	// points measures extension points. nil: they are not measured.
 	points *compbasemetrics.HistogramVec
 
-	checkAllFilters bool
-
 	// The extension points that run for every pod or every node, with names and metrics looked up
-	// in advance. The others are read from plugins.
+	// in advance. The others are read from cfg.Plugins.
 	preFilter []preFilterPlugin
 	filter    []instrumented[fwk.FilterPlugin]
 	preScore  []instrumented[fwk.PreScorePlugin]
@@ -107,27 +98,16 @@ func New(cfg Config) *Framework {
 	if cfg.Instruments == nil {
 		cfg.Instruments = &Instruments{schedmetrics.PluginEvaluationTotal, schedmetrics.FrameworkExtensionPointDuration}
 	}
+	if cfg.Parallelizer == nil {
+		cfg.Parallelizer = NewParallelizer(0)
+	}
+	if cfg.WaitingPods == nil {
+		cfg.WaitingPods = NewWaitingPods()
+	}
 	f := &Framework{
-		profileName:  cfg.ProfileName,
-		plugins:      cfg.Plugins,
-		args:         cfg.Args,
-		snapshot:     cfg.Snapshot,
-		parallelizer: cfg.Parallelizer,
-		nominator:    cfg.Nominator,
-		waitingPods:  cfg.WaitingPods,
-		recorder:     cfg.Recorder,
-		points:       cfg.Instruments.points,
-
-		checkAllFilters: cfg.CheckAllFilters,
-
+		cfg: cfg, points: cfg.Instruments.points,
 		filter:   instrument(&cfg, schedmetrics.Filter, cfg.Plugins.Filter),
 		preScore: instrument(&cfg, schedmetrics.PreScore, cfg.Plugins.PreScore),
-	}
-	if f.parallelizer == nil {
-		f.parallelizer = NewParallelizer(0)
-	}
-	if f.waitingPods == nil {
-		f.waitingPods = NewWaitingPods()
 	}
 	for _, pl := range instrument(&cfg, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
 		f.preFilter = append(f.preFilter, preFilterPlugin{pl, pl.plugin.PreFilterExtensions()})
@@ -149,30 +129,30 @@ func instrument[P fwk.Plugin](cfg *Config, point string, plugins []P) []instrume
 }
 
 // ProfileName returns the scheduler name of the profile.
-func (f *Framework) ProfileName() string { return f.profileName }
+func (f *Framework) ProfileName() string { return f.cfg.ProfileName }
 
 // Plugins returns the plugins by extension point.
-func (f *Framework) Plugins() *Plugins { return f.plugins }
+func (f *Framework) Plugins() *Plugins { return f.cfg.Plugins }
 
 // Args returns the arguments that a plugin was built with, nil if they are unknown. They must not
 // be modified.
-func (f *Framework) Args(plugin string) runtime.Object { return f.args[plugin] }
+func (f *Framework) Args(plugin string) runtime.Object { return f.cfg.Args[plugin] }
 
 // ChecksAllFilters reports whether all Filter plugins are run on a node even after one has refused
 // it.
-func (f *Framework) ChecksAllFilters() bool { return f.checkAllFilters }
+func (f *Framework) ChecksAllFilters() bool { return f.cfg.CheckAllFilters }
 
 // Parallelizer returns the framework's parallelizer.
-func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
+func (f *Framework) Parallelizer() fwk.Parallelizer { return f.cfg.Parallelizer }
 
 // SnapshotSharedLister returns the snapshot that PreFilter plugins see.
-func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
+func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.cfg.Snapshot }
 
 // HasFilterPlugins reports whether any Filter plugin is enabled.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
 
 // HasPostFilterPlugins reports whether any PostFilter plugin is enabled.
-func (f *Framework) HasPostFilterPlugins() bool { return len(f.plugins.PostFilter) > 0 }
+func (f *Framework) HasPostFilterPlugins() bool { return len(f.cfg.Plugins.PostFilter) > 0 }
 
 // HasScorePlugins reports whether any Score plugin is enabled.
 func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }

@@ -141,7 +141,7 @@ func TestPermitWaitDuration(t *testing.T) {
 		for _, name := range []string{"allowed", "late"} {
 			f.AddWaitingPod(makePod(name), map[string]time.Duration{"a": time.Second})
 		}
-		f.waitingPods.Get("allowed").Allow("a")
+		f.cfg.WaitingPods.Get("allowed").Allow("a")
 		f.WaitOnPermit(quiet(t), makePod("allowed"))
 		f.WaitOnPermit(quiet(t), makePod("late"))
 		f.WaitOnPermit(quiet(t), makePod("never waited"))

@@ -21,8 +21,8 @@ type Nominator interface {
 // NominatedNodes returns the nodes for which RunFilterPluginsWithNominatedPods may return another
 // status than RunFilterPlugins; see [Nominator].
 func (f *Framework) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
-	if f.nominator == nil {
+	if f.cfg.Nominator == nil {
 		return nil, false
 	}
-	return f.nominator.NominatedNodes(pod)
+	return f.cfg.Nominator.NominatedNodes(pod)
 }

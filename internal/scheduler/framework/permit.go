@@ -28,7 +28,7 @@ func (f *Framework) RunPermitPlugins(
 	logger := newPointLogger(ctx, schedmetrics.Permit, "node", klog.KRef("", nodeName))
 	waitTimes = map[string]time.Duration{}
 	var reasons []string
-	for _, pl := range f.plugins.Permit {
+	for _, pl := range f.cfg.Plugins.Permit {
 		ctx := logger.context(ctx, pl.Name())
 		timeout, s := callFor(ctx, f, state, schedmetrics.Permit, pl.Name(), func() (time.Duration, *fwk.Status) {
 			s, timeout := pl.Permit(ctx, state, pod, nodeName)
@@ -56,12 +56,12 @@ func (f *Framework) RunPermitPlugins(
 // first one that expires rejects the pod. It must be called when RunPermitPlugins returned Wait;
 // WaitOnPermit removes the pod again.
 func (f *Framework) AddWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) {
-	f.waitingPods.Add(pod, waitTimes)
+	f.cfg.WaitingPods.Add(pod, waitTimes)
 }
 
 // WillWaitOnPermit reports whether the pod is a waiting pod.
 func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
-	return f.waitingPods.Get(pod.UID) != nil
+	return f.cfg.WaitingPods.Get(pod.UID) != nil
 }
 
 // WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns immediately for any
@@ -69,7 +69,7 @@ func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
 // preempted, ctx ended, or the process stops (ErrStopping).
 func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	start := time.Now()
-	status, waited := f.waitingPods.Wait(ctx, pod.UID)
+	status, waited := f.cfg.WaitingPods.Wait(ctx, pod.UID)
 	if !waited {
 		return nil
 	}
@@ -90,5 +90,5 @@ func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Stat
 // RejectWaitingPod rejects the waiting pod with that UID, and reports whether there was one that
 // still waited.
 func (f *Framework) RejectWaitingPod(uid types.UID) bool {
-	return f.waitingPods.Reject(uid)
+	return f.cfg.WaitingPods.Reject(uid)
 }

@@ -48,7 +48,7 @@ func TestRunPermitPlugins(t *testing.T) {
 			if diff := cmp.Diff(test.wait, waitTimes); diff != "" {
 				t.Errorf("wait times (-want +got):\n%s", diff)
 			}
-			expect(t, "waiting pods", f.waitingPods.Len(), 0)
+			expect(t, "waiting pods", f.cfg.WaitingPods.Len(), 0)
 		})
 	}
 	expect(t, "the plugin's own status", describe(wait), "Wait: for the others")
@@ -102,11 +102,11 @@ func TestWaitOnPermit(t *testing.T) {
 				start := time.Now()
 				f.AddWaitingPod(pod, map[string]time.Duration{"a": 5 * time.Minute, "b": time.Minute})
 				expect(t, "will wait", f.WillWaitOnPermit(t.Context(), pod), true)
-				time.AfterFunc(time.Second, func() { test.after(f, f.waitingPods.Get("p")) })
+				time.AfterFunc(time.Second, func() { test.after(f, f.cfg.WaitingPods.Get("p")) })
 				status := f.WaitOnPermit(quiet(t), pod)
 				expect(t, "status", describe(status), test.want)
 				expect(t, "time", time.Since(start), test.took)
-				expect(t, "waiting pods", f.waitingPods.Len(), 0)
+				expect(t, "waiting pods", f.cfg.WaitingPods.Len(), 0)
 				expect(t, "will wait", f.WillWaitOnPermit(t.Context(), pod), false)
 			})
 		})
@@ -115,7 +115,7 @@ func TestWaitOnPermit(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		expect(t, "status", describe(f.WaitOnPermit(quiet(t), pod)), "Success")
 		expect(t, "rejected", f.RejectWaitingPod("p"), false)
-		if wp := f.waitingPods.Get("p"); wp != nil {
+		if wp := f.cfg.WaitingPods.Get("p"); wp != nil {
 			t.Errorf("got a waiting pod %v", wp)
 		}
 	})
@@ -123,13 +123,13 @@ func TestWaitOnPermit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newTestFramework(&Plugins{})
 			f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-			waiting := f.waitingPods.Get("p")
+			waiting := f.cfg.WaitingPods.Get("p")
 			ctx, cancel := context.WithCancelCause(quiet(t))
 			time.AfterFunc(time.Second, func() { cancel(errors.New("shutting down")) })
 			status := f.WaitOnPermit(ctx, pod)
 			expect(t, "status", describe(status), "Error: waiting on permit for pod: shutting down")
 			expect(t, "rejected afterwards", waiting.Reject("a", "late"), false)
-			expect(t, "waiting pods", f.waitingPods.Len(), 0)
+			expect(t, "waiting pods", f.cfg.WaitingPods.Len(), 0)
 		})
 	})
 	t.Run("once the process stops no pod waits, whether the wait began before or after", func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestWaitOnPermit(t *testing.T) {
 			f := newTestFramework(&Plugins{})
 			start := time.Now()
 			f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-			waiting := f.waitingPods.Get("p")
-			time.AfterFunc(time.Second, f.waitingPods.Stop)
+			waiting := f.cfg.WaitingPods.Get("p")
+			time.AfterFunc(time.Second, f.cfg.WaitingPods.Stop)
 			status := f.WaitOnPermit(quiet(t), pod)
 			expect(t, "status", describe(status), "Error: waiting on permit for pod: the scheduler is stopping")
 			expect(t, "it can be told from others", errors.Is(status.AsError(), ErrStopping), true)
@@ -147,14 +147,14 @@ func TestWaitOnPermit(t *testing.T) {
 			f.AddWaitingPod(makePod("late"), map[string]time.Duration{"a": time.Minute})
 			expect(t, "status", describe(f.WaitOnPermit(quiet(t), makePod("late"))), "Error: waiting on permit for pod: the scheduler is stopping")
 			expect(t, "time", time.Since(start), time.Second)
-			expect(t, "waiting pods", f.waitingPods.Len(), 0)
+			expect(t, "waiting pods", f.cfg.WaitingPods.Len(), 0)
 		})
 	})
 	t.Run("a decision before the wait begins counts", func(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
-		expect(t, "rejected", f.waitingPods.Get("p").Reject("a", "no"), true)
-		expect(t, "preempted too", f.waitingPods.Get("p").Preempt("b", "no"), false)
+		expect(t, "rejected", f.cfg.WaitingPods.Get("p").Reject("a", "no"), true)
+		expect(t, "preempted too", f.cfg.WaitingPods.Get("p").Preempt("b", "no"), false)
 		expect(t, "status", describe(f.WaitOnPermit(quiet(t), pod)), "Unschedulable[a]: no")
 	})
 }
@@ -167,10 +167,10 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	old.AddWaitingPod(makePod("q"), map[string]time.Duration{"a": time.Minute})
 
 	seen := map[string][]string{}
-	replacement.waitingPods.Iterate(func(pod fwk.WaitingPod) {
+	replacement.cfg.WaitingPods.Iterate(func(pod fwk.WaitingPod) {
 		seen[pod.GetPod().Name] = pod.GetPendingPlugins()
 		// The callback may use the collection.
-		if replacement.waitingPods.Get(pod.GetPod().UID) != pod {
+		if replacement.cfg.WaitingPods.Get(pod.GetPod().UID) != pod {
 			t.Errorf("%s is another pod by UID", pod.GetPod().Name)
 		}
 		pod.Allow("a")
@@ -178,7 +178,7 @@ func TestWaitingPodsAreSharedByFrameworks(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{"p": {"a", "b"}, "q": {"a"}}, seen); diff != "" {
 		t.Errorf("pending plugins (-want +got):\n%s", diff)
 	}
-	replacement.waitingPods.Get("p").Allow("b")
+	replacement.cfg.WaitingPods.Get("p").Allow("b")
 	expect(t, "p", describe(old.WaitOnPermit(quiet(t), makePod("p"))), "Success")
 	expect(t, "q", describe(old.WaitOnPermit(quiet(t), makePod("q"))), "Success")
 }

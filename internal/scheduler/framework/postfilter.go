@@ -27,7 +27,7 @@ func (f *Framework) RunPostFilterPlugins(
 	logger := newPointLogger(ctx, schedmetrics.PostFilter)
 	var reasons []string
 	var refusedBy string
-	for _, pl := range f.plugins.PostFilter {
+	for _, pl := range f.cfg.Plugins.PostFilter {
 		ctx := logger.context(ctx, pl.Name())
 		own, s := callFor(ctx, f, state, schedmetrics.PostFilter, pl.Name(), func() (*fwk.PostFilterResult, *fwk.Status) {
 			return pl.PostFilter(ctx, state, pod, statuses)

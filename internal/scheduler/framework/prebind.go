@@ -29,7 +29,7 @@ func (f *Framework) RunPreBindPreFlights(
 	logger := newPointLogger(ctx, schedmetrics.PreBindPreFlight, "node", klog.KRef("", nodeName))
 	skipped, parallel := sets.New[string](), sets.New[string]()
 	status = fwk.NewStatus(fwk.Skip)
-	for _, pl := range f.plugins.PreBind {
+	for _, pl := range f.cfg.Plugins.PreBind {
 		ctx := logger.context(ctx, pl.Name())
 		result, s := callFor(ctx, f, state, schedmetrics.PreBindPreFlight, pl.Name(), func() (*fwk.PreBindPreFlightResult, *fwk.Status) {
 			return pl.PreBindPreFlight(ctx, state, pod, nodeName)
@@ -75,7 +75,7 @@ func (f *Framework) RunPreBindPlugins(
 			continue
 		}
 		failure := firstFailure{cancel: cancel}
-		f.parallelizer.Until(ctx, len(group), func(i int) {
+		f.cfg.Parallelizer.Until(ctx, len(group), func(i int) {
 			if s := f.runPreBind(ctx, logger, group[i], state, pod, nodeName); !s.IsSuccess() {
 				failure.record(s)
 			}
@@ -99,7 +99,7 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 			group = nil
 		}
 	}
-	for _, pl := range f.plugins.PreBind {
+	for _, pl := range f.cfg.Plugins.PreBind {
 		if !parallel.Has(pl.Name()) {
 			finish()
 		}

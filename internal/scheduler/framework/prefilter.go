@@ -36,7 +36,7 @@ func (f *Framework) RunPreFilterPlugins(
 	skipped := sets.New[string]()
 	defer func() { state.SetSkipFilterPlugins(skipped) }()
 
-	nodes, err := f.snapshot.NodeInfos().List()
+	nodes, err := f.cfg.Snapshot.NodeInfos().List()
 	if err != nil {
 		return nil, fwk.AsStatus(fmt.Errorf("listing the nodes for PreFilter: %w", err)), nil
 	}

@@ -28,10 +28,7 @@ func WriteRefusals(state fwk.CycleState, r *Refusals) { state.Write(refusalsKey,
 
 // ReadRefusals returns the value that WriteRefusals has stored, the zero value if there is none.
 func ReadRefusals(state fwk.CycleState) Refusals {
-	data, err := state.Read(refusalsKey)
-	if err != nil {
-		return Refusals{}
-	}
+	data, _ := state.Read(refusalsKey) // nil if it is not there
 	if r, ok := data.(*Refusals); ok {
 		return *r
 	}

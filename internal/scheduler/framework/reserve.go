@@ -21,7 +21,7 @@ func (f *Framework) RunReservePluginsReserve(
 ) (status *fwk.Status) {
 	defer f.observePoint(schedmetrics.Reserve, time.Now(), &status)
 	logger := newPointLogger(ctx, schedmetrics.Reserve, "node", klog.KRef("", nodeName))
-	for _, pl := range f.plugins.Reserve {
+	for _, pl := range f.cfg.Plugins.Reserve {
 		ctx := logger.context(ctx, pl.Name())
 		s := f.call(ctx, state, schedmetrics.Reserve, pl.Name(), func() *fwk.Status {
 			return pl.Reserve(ctx, state, pod, nodeName)
@@ -41,7 +41,7 @@ func (f *Framework) RunReservePluginsUnreserve(
 	var success *fwk.Status
 	defer f.observePoint(schedmetrics.Unreserve, time.Now(), &success)
 	logger := newPointLogger(ctx, schedmetrics.Unreserve, "node", klog.KRef("", nodeName))
-	for _, pl := range slices.Backward(f.plugins.Reserve) {
+	for _, pl := range slices.Backward(f.cfg.Plugins.Reserve) {
 		ctx := logger.context(ctx, pl.Name())
 		// A panic has been logged by call. The other plugins must still run.
 		f.call(ctx, state, schedmetrics.Unreserve, pl.Name(), func() *fwk.Status {

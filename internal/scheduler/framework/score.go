@@ -90,7 +90,7 @@ func (s *scoring) score(ctx context.Context) *fwk.Status {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	failure := firstFailure{cancel: cancel}
-	s.f.parallelizer.Until(ctx, len(s.nodes), func(i int) {
+	s.f.cfg.Parallelizer.Until(ctx, len(s.nodes), func(i int) {
 		node := s.nodes[i]
 		for p, pl := range s.plugins {
 			score, status := s.f.runScore(logger.context(ctx, pl.name), pl, s.state, s.pod, node)
@@ -115,7 +115,7 @@ func (s *scoring) normalize(ctx context.Context) *fwk.Status {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	failure := firstFailure{cancel: cancel}
-	s.f.parallelizer.Until(ctx, len(normalizing), func(i int) {
+	s.f.cfg.Parallelizer.Until(ctx, len(normalizing), func(i int) {
 		p := normalizing[i]
 		if status := s.f.runNormalizeScore(ctx, s.plugins[p], s.state, s.pod, s.lists[p]); !status.IsSuccess() {
 			failure.record(status)

@@ -111,7 +111,7 @@ func (w *WaitingPods) Wait(ctx context.Context, uid types.UID) (status *fwk.Stat
 	case <-ctx.Done():
 		wp.end(context.Cause(ctx))
 	}
-	return wp.outcome(), true
+	return wp.status, true // it is decided, so the status is final
 }
 
 func (w *WaitingPods) get(uid types.UID) *waitingPod {
@@ -211,10 +211,4 @@ func (w *waitingPod) decideLocked(status *fwk.Status) bool {
 	}
 	close(w.decided)
 	return true
-}
-
-func (w *waitingPod) outcome() *fwk.Status {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.status
 }
