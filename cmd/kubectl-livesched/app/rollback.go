@@ -7,11 +7,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -230,4 +232,83 @@ func (r *rollback) say(format string, args ...any) {
 		suffix = " (server dry run)"
 	}
 	_, _ = fmt.Fprintf(r.Out, format+suffix+"\n", args...)
+}
+
+// update stores an object that was read before, with the spec that set gives it. It fails if the
+// spec has changed since. Other changes, such as changes of the status by livesched, do not
+// matter: then it retries.
+func (r *rollback) update(ctx context.Context, object client.Object, set func()) error {
+	uid, generation := object.GetUID(), object.GetGeneration()
+	for {
+		set()
+		if r.dryRun == dryRunClient {
+			return nil
+		}
+		err := r.client.Update(ctx, object)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		key := client.ObjectKeyFromObject(object)
+		reflect.ValueOf(object).Elem().SetZero() // fields that are absent now would stay
+		if err := r.client.Get(ctx, key, object); err != nil {
+			return err
+		}
+		if object.GetUID() != uid || object.GetGeneration() != generation {
+			return fmt.Errorf("the spec of %q has changed in the meantime: check the change and try again", object.GetName())
+		}
+	}
+}
+
+// create stores a new object.
+func (r *rollback) create(ctx context.Context, object client.Object) error {
+	if r.dryRun == dryRunClient {
+		return nil
+	}
+	return r.client.Create(ctx, object)
+}
+
+// afterRollback describes the side that a dry run would bring about.
+const afterRollback = "after the rollback"
+
+// showsDifferences returns whether the command prints what would change.
+func (r *rollback) showsDifferences() bool { return r.dryRun != dryRunNone && r.output == "" }
+
+// present returns the side of the profile before the rollback, if it is going to be printed: the
+// active revision or, if that is not stored, the applied spec.
+func (r *rollback) present(ctx context.Context) (print.Side, error) {
+	if !r.showsDifferences() {
+		return print.Side{}, nil
+	}
+	if from, err := r.differ.active(ctx, r.past); err == nil {
+		return from, nil
+	}
+	return r.differ.applied(ctx, r.past)
+}
+
+// showProfile prints in a dry run what the rollback would change for the profile, which builds on
+// policy then.
+func (r *rollback) showProfile(from print.Side, policy *v1alpha1.SchedulingPolicy) error {
+	if !r.showsDifferences() {
+		return nil
+	}
+	to, err := r.differ.resolve(afterRollback, r.past.profile, policy)
+	if err != nil {
+		return err
+	}
+	d := print.NewDifference(history.KindProfile, r.past.profile.Name, from, to)
+	return d.Print(r.Out, r.ErrOut)
+}
+
+// showPolicy prints in a dry run what the rollback would change in a policy. It did not exist if
+// before is nil.
+func (r *rollback) showPolicy(before, after *v1alpha1.SchedulingPolicy) error {
+	if !r.showsDifferences() {
+		return nil
+	}
+	from := print.Side{Label: "does not exist"}
+	if before != nil {
+		from = policySide(fmt.Sprintf("applied (generation %d)", before.Generation), before)
+	}
+	d := print.NewDifference(history.KindPolicy, after.Name, from, policySide(afterRollback, after))
+	return d.Print(r.Out, r.ErrOut)
 }

@@ -118,7 +118,12 @@ func (o *topOptions) readDecisions(ctx context.Context) ([]v1alpha1.Decision, er
 	if err != nil {
 		return nil, err
 	}
-	list := v1alpha1.DecisionList{Items: []v1alpha1.Decision{}}
-	_, err = livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)}, &list)
-	return list.Items, err
+	var list v1alpha1.DecisionList
+	if _, err := livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)}, &list); err != nil {
+		return nil, err
+	}
+	if list.Items == nil { // which would mean that they could not be read
+		list.Items = []v1alpha1.Decision{}
+	}
+	return list.Items, nil
 }

@@ -16,9 +16,12 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/history"
 )
 
 // The values of -o. The empty value selects the default format of a command, which is for users.
@@ -121,4 +124,31 @@ func Many[N int | int32 | int64](n N, noun string) string {
 		noun += "s"
 	}
 	return Grouped.Sprintf("%d ", n) + noun
+}
+
+// Objects prints objects as kubectl does: with -o name their names, and otherwise one object or a
+// list. It leaves out managed fields.
+func Objects(w io.Writer, format string, objects []client.Object) error {
+	var printed []client.Object
+	for _, object := range objects {
+		kind := history.KindProfile
+		if _, isPolicy := object.(*v1alpha1.SchedulingPolicy); isPolicy {
+			kind = history.KindPolicy
+		}
+		if format == Name {
+			_, _ = fmt.Fprintf(w, "%s.%s/%s\n", strings.ToLower(kind), v1alpha1.GroupVersion.Group, object.GetName())
+			continue
+		}
+		object = object.DeepCopyObject().(client.Object)
+		object.SetManagedFields(nil)
+		object.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
+		printed = append(printed, object)
+	}
+	switch {
+	case format == Name:
+		return nil
+	case len(printed) == 1:
+		return As(w, format, printed[0])
+	}
+	return As(w, format, List(printed))
 }
