@@ -93,6 +93,9 @@ func (f *statusFollower) show(ctx context.Context) (done bool, err error) {
 		return false, nil
 	}
 	f.last = report
+	f.mu.Lock()
+	f.failure = "" // a failure after a change is another one
+	f.mu.Unlock()
 	switch f.output {
 	case print.YAML:
 		_, _ = fmt.Fprintln(f.Out, "---")
