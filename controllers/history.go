@@ -130,10 +130,18 @@ func (w *write) store(ctx context.Context, object client.Object, want *history.R
 }
 
 // trim deletes the revisions of an object beyond its limit, once status names the newest: never one
-// that runs or that status names.
+// that runs or that status names. It leaves the rest to a later write as soon as there is a newer
+// report of the object.
 func (w *write) trim(ctx context.Context, uid types.UID, limit *int32) {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
+	w.mu.Lock()
+	w.subject.interrupt = cancel
+	outdated := w.subject.outlook != w.outlook
+	w.mu.Unlock()
+	if outdated {
+		return // the object is queued again
+	}
 	w.archive.Trim(ctx, uid, int(ptr.Deref(limit, defaultHistoryLimit)))
 }
 

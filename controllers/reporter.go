@@ -83,6 +83,9 @@ type subject struct {
 	// tried is the last generation of a policy that was to be stored, and whether it was. mu guards
 	// it, since profiles wait for their policy.
 	tried attempt
+	// interrupt ends the deletion of old revisions: a newer report does not wait for it. It is nil
+	// before the first deletion. mu guards it.
+	interrupt context.CancelFunc
 
 	// written is the object as it was last written, until the cache has that version or a later
 	// one.
@@ -147,6 +150,9 @@ func (r *reporter) lookLocked(uid types.UID, next outlook, specChanged bool) {
 	}
 	if s.outlook == next {
 		return
+	}
+	if s.interrupt != nil {
+		s.interrupt()
 	}
 	s.outlook, s.priority = next, 0
 	if specChanged {
@@ -215,12 +221,16 @@ func (r *reporter) open() workqueue.TypedRateLimitingInterface[types.UID] {
 func (r *reporter) process(ctx context.Context, uid types.UID) {
 	r.mu.Lock()
 	latest, s, queue := r.latest, r.subjects[uid], r.queue
+	var seen outlook
+	if s != nil {
+		seen = s.outlook
+	}
 	r.mu.Unlock()
 	if s == nil {
 		queue.Forget(uid) // it was deleted
 		return
 	}
-	w := &write{reporter: r, report: latest, subject: s, timeout: firstTimeout}
+	w := &write{reporter: r, report: latest, subject: s, outlook: seen, timeout: firstTimeout}
 	if queue.NumRequeues(uid) > 0 {
 		w.timeout = lastTimeout
 	}

@@ -72,6 +72,12 @@ func newDesk(t *testing.T) *desk {
 				}
 				return d.write(ctx, "store", object.GetLabels()[history.LabelName], func() error { return c.Create(ctx, object, options...) })
 			},
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+				if _, ok := object.(*appsv1.ControllerRevision); !ok {
+					return c.Delete(ctx, object, options...)
+				}
+				return d.write(ctx, "delete", object.GetName(), func() error { return c.Delete(ctx, object, options...) })
+			},
 			SubResourcePatch: func(
 				ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
 			) error {
@@ -566,6 +572,32 @@ func TestOldRevisionsAreDeletedOnceTheStatusIsWritten(t *testing.T) {
 		elapse(firstRetry)
 		if got := stored(); got != defaultHistoryLimit+1 {
 			t.Errorf("%d revisions are left", got)
+		}
+	})
+}
+
+func TestAStatusDoesNotWaitForTheDeletionOfOldRevisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.answer(func(ctx context.Context, verb, _ string) error {
+			if verb != "delete" {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}, nil)
+		for generation := range int64(defaultHistoryLimit + 4) {
+			d.run("", generation+1, "one")
+			d.report()
+			d.expect("one", fmt.Sprintf("True Programmed %d", generation+1))
+		}
+		d.answer(nil, nil)
+		d.run("", defaultHistoryLimit+5, "one")
+		d.report()
+		synctest.Wait()
+		all, err := history.List(t.Context(), d.client, "default", history.KindProfile, "one")
+		if err != nil || len(all) != defaultHistoryLimit+1 {
+			t.Errorf("%d revisions are left, %v", len(all), err)
 		}
 	})
 }

@@ -23,6 +23,8 @@ type write struct {
 	*reporter
 	report  *report
 	subject *subject
+	// outlook is the subject's at the start.
+	outlook outlook
 	// timeout bounds each of the three steps.
 	timeout time.Duration
 }

@@ -197,6 +197,9 @@ func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 		object := &appsv1.ControllerRevision{}
 		object.Namespace, object.Name = a.Namespace, r.Name
 		if err := client.IgnoreNotFound(a.Client.Delete(ctx, object)); err != nil {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return // the caller does not wait for it
+			}
 			log.FromContext(ctx).Error(err, "Deleting a ControllerRevision beyond the limit failed", "namespace", a.Namespace, "name", r.Name)
 			continue
 		}
