@@ -29,9 +29,12 @@ const (
 func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
 	attempt := d.attemptFast(ctx, r)
 	if fit, ok := attempt.Fit(); ok {
-		if placement, ok := d.take(ctx, fit); ok {
+		if placement, ok := fit.Take(ctx, d.draw(fit.Len(), fit.NumPods)); ok {
 			d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
-			return Decision{Result: resultOf(placement), fit: fit}, nil
+			return Decision{fit: fit, Result: Result{
+				SuggestedHost: placement.NodeName, EvaluatedNodes: placement.Evaluated, FeasibleNodes: placement.Feasible,
+				Class: placement.Class, Total: placement.Total, TiedNodes: placement.Tied,
+			}}, nil
 		}
 	}
 	if unfit, ok := attempt.Unfit(); ok {
@@ -85,18 +88,6 @@ func (d *Decider) attemptFast(ctx context.Context, r request) fastpath.Attempt {
 		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
 	}
 	return attempt
-}
-
-// take places the pod on one of the best nodes, if it can be placed there.
-func (d *Decider) take(ctx context.Context, fit fastpath.Fit) (fastpath.Placement, bool) {
-	return fit.Take(ctx, d.draw(fit.Len(), fit.NumPods))
-}
-
-func resultOf(p fastpath.Placement) Result {
-	return Result{
-		SuggestedHost: p.NodeName, EvaluatedNodes: p.Evaluated, FeasibleNodes: p.Feasible, Class: p.Class,
-		Total: p.Total, TiedNodes: p.Tied,
-	}
 }
 
 // explain returns the error for a pod that fits no node. It returns nil if the scalar path must

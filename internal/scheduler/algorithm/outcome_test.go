@@ -30,7 +30,7 @@ func (d *Decider) tryFast(ctx context.Context, p Params, state fwk.CycleState, p
 	}
 	o := outcome{Attempt: d.attemptFast(ctx, r)}
 	if fit, ok := o.Fit(); ok {
-		o.Placement, _ = d.take(ctx, fit)
+		o.Placement, _ = fit.Take(ctx, d.draw(fit.Len(), fit.NumPods))
 	}
 	o.reason = o.Attempt.Reason()
 	return o

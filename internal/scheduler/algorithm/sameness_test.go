@@ -702,7 +702,7 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 		w.t.Fatalf("%s: evaluated and feasible: fast %d, %d, scalar %d, %d", where,
 			fast.Evaluated, fast.Feasible, want.EvaluatedNodes, want.FeasibleNodes)
 	}
-	if best := scalar.best(); !best.Has(fast.NodeName) {
+	if best := scalar.bestNames(); !best.Has(fast.NodeName) {
 		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.NodeName, sets.List(best))
 	}
 	w.noteClass(pod, fast.Class.Like.Pod)

@@ -62,7 +62,13 @@ func (s *scalarAttempt) decide(ctx context.Context) (Decision, error) {
 // selectHost returns the node with the highest total, or chooses one of those that share it. tied
 // is their number.
 func (s *scalarAttempt) selectHost() (chosen *fwk.NodePluginScores, tied int) {
-	var best []int
+	best := s.best()
+	drawn := s.draw(len(best), func(i int) int { return len(s.feasible[best[i]].GetPods()) })
+	return &s.scores[best[drawn]], len(best)
+}
+
+// best returns the positions of the nodes with the highest total.
+func (s *scalarAttempt) best() (best []int) {
 	for i := range s.scores {
 		switch {
 		case len(best) == 0 || s.scores[i].TotalScore > s.scores[best[0]].TotalScore:
@@ -71,6 +77,5 @@ func (s *scalarAttempt) selectHost() (chosen *fwk.NodePluginScores, tied int) {
 			best = append(best, i)
 		}
 	}
-	drawn := s.draw(len(best), func(i int) int { return len(s.feasible[best[i]].GetPods()) })
-	return &s.scores[best[drawn]], len(best)
+	return best
 }

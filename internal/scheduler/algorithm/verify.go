@@ -28,7 +28,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {
-		placement, placed = d.take(ctx, fit)
+		placement, placed = fit.Take(ctx, d.draw(fit.Len(), fit.NumPods))
 	}
 	if placed {
 		d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
@@ -91,7 +91,7 @@ func compareFit(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) er
 			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total, scalar.scores[i].TotalScore)
 		}
 	}
-	if got, want := sets.New(fit.Names()...), scalar.best(); fit.Len() != len(want) || !got.Equal(want) {
+	if got, want := sets.New(fit.Names()...), scalar.bestNames(); fit.Len() != len(want) || !got.Equal(want) {
 		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
 	}
 	return compareTop(ctx, fit, scalar)
@@ -136,22 +136,16 @@ func byPlugin(node *fwk.NodePluginScores) map[string]int64 {
 	return scores
 }
 
-// best returns the names of the nodes with the highest total.
-func (s *scalarAttempt) best() sets.Set[string] {
-	best := sets.New[string]()
+// bestNames returns the names of the nodes with the highest total.
+func (s *scalarAttempt) bestNames() sets.Set[string] {
+	names := sets.New[string]()
 	if s.scores == nil {
-		return best.Insert(s.feasible[0].Node().Name)
+		return names.Insert(s.feasible[0].Node().Name)
 	}
-	highest := s.scores[0].TotalScore
-	for _, node := range s.scores {
-		highest = max(highest, node.TotalScore)
+	for _, i := range s.best() {
+		names.Insert(s.scores[i].Name)
 	}
-	for _, node := range s.scores {
-		if node.TotalScore == highest {
-			best.Insert(node.Name)
-		}
-	}
-	return best
+	return names
 }
 
 // compareUnfit returns an error if the fast path has another explanation than the scalar path.

@@ -103,12 +103,12 @@ func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
 	select {
 	case <-b.decided:
 	case <-late:
-		b.breakWith(errGroupTimeout)
 	case <-ctx.Done():
 		return b.leave(pod, context.Cause(ctx))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.breakLocked(errGroupTimeout) // unless it is decided
 	return b.broken
 }
 
@@ -160,12 +160,6 @@ func (b *Barrier) breakIfHopelessLocked(reason error) {
 	if len(b.ready)+b.coming < b.cfg.Needed {
 		b.breakLocked(fmt.Errorf("another pod cannot be bound: %w", reason))
 	}
-}
-
-func (b *Barrier) breakWith(reason error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.breakLocked(reason)
 }
 
 // breakLocked breaks the barrier, unless it is decided.

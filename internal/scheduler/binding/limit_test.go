@@ -244,7 +244,7 @@ func TestALargeGroupDoesNotStopTheLoop(t *testing.T) {
 			<-next
 			return nil
 		}}
-		const pods = 100
+		const pods = 40
 		barrier := NewBarrier(BarrierConfig{
 			Needed: pods, Pods: pods, Exists: func(*corev1.Pod) bool { return true }, OnOpen: func() {}, OnBreak: func(error) {},
 		})

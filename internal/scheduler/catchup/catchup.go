@@ -19,6 +19,7 @@ package catchup
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -105,14 +106,11 @@ func Wait(ctx context.Context, cfg Config) error {
 	defer metrics.CatchingUp.Set(0)
 	began := time.Now()
 	talking, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.talk(talking, began)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { w.talk(talking, began) })
 	err := w.run(ctx)
 	stop()
-	<-ended
+	running.Wait()
 	if err == nil {
 		klog.FromContext(ctx).Info("The cache has all bindings and claims", "waited", time.Since(began))
 	}

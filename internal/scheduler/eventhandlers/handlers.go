@@ -74,36 +74,32 @@ func eventLogger() klog.Logger { return klog.Background().WithName("events") }
 // handlerOf returns an event handler for objects of one type. A deleted object is stale if the
 // informer missed the deletion, and has only the last version before it.
 func handlerOf[T any](added func(T), updated func(oldObj, newObj T), deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
-	wrong := func(obj any) {
-		utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
+	as := func(obj any) (t T, ok bool) {
+		if t, ok = obj.(T); !ok {
+			utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
+		}
+		return t, ok
 	}
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			if t, ok := obj.(T); ok {
+			if t, ok := as(obj); ok {
 				added(t)
-				return
 			}
-			wrong(obj)
 		},
 		UpdateFunc: func(oldObj, newObj any) {
-			o, okOld := oldObj.(T)
-			n, okNew := newObj.(T)
-			if okOld && okNew {
+			o, okOld := as(oldObj)
+			if n, okNew := as(newObj); okOld && okNew {
 				updated(o, n)
-				return
 			}
-			wrong(newObj)
 		},
 		DeleteFunc: func(obj any) {
 			gone, stale := obj.(toolscache.DeletedFinalStateUnknown)
 			if stale {
 				obj = gone.Obj
 			}
-			if t, ok := obj.(T); ok {
+			if t, ok := as(obj); ok {
 				deleted(t, stale)
-				return
 			}
-			wrong(obj)
 		},
 	}
 }

@@ -59,9 +59,8 @@ type queue struct {
 }
 
 func newQueue() *queue {
-	q := &queue{}
+	q := &queue{series: seriesCache{events: map[occurrence]*list.Element{}}}
 	q.ready.L, q.hasDeferred.L = &q.mu, &q.mu
-	q.series.init()
 	return q
 }
 

@@ -24,8 +24,6 @@ type seriesCache struct {
 	order list.List
 }
 
-func (s *seriesCache) init() { s.events = map[occurrence]*list.Element{} }
-
 // find returns the cached Event of the same series as e, nil if there is none.
 func (s *seriesCache) find(e *event) *event {
 	if element := s.events[e.key()]; element != nil {

@@ -76,7 +76,7 @@ type Attempt struct {
 	IntN func(n int) int
 	// DryRuns is how many dry runs of preemptions are left.
 	DryRuns int
-	// Memory is what other attempts have left. nil: nothing.
+	// Memory is what other attempts have left.
 	Memory *Memory
 	// Overlay is on the snapshot on which Decider decides. The caller opens it, and closes it in
 	// the end. It is empty at first.
@@ -140,8 +140,8 @@ func (a *Attempt) Place(ctx context.Context) bool {
 // firstOf returns the domain with which to begin: the first one, unless an attempt has named
 // another.
 func (a *Attempt) firstOf(domains []podgroup.Domain) int {
-	from, ok := a.memory().begin[a.Group.Key]
-	delete(a.memory().begin, a.Group.Key)
+	from, ok := a.Memory.begin[a.Group.Key]
+	delete(a.Memory.begin, a.Group.Key)
 	if !ok {
 		return 0
 	}
@@ -150,18 +150,11 @@ func (a *Attempt) firstOf(domains []podgroup.Domain) int {
 
 // beginWith lets the next attempt at the group begin with a domain.
 func (a *Attempt) beginWith(domain podgroup.Domain) {
-	m := a.memory()
+	m := a.Memory
 	if m.begin == nil || len(m.begin) >= maxGroups { // most are gone
 		m.begin = map[podgroup.Key]podgroup.Domain{}
 	}
 	m.begin[a.Group.Key] = domain
-}
-
-func (a *Attempt) memory() *Memory {
-	if a.Memory == nil {
-		a.Memory = &Memory{}
-	}
-	return a.Memory
 }
 
 // End closes the overlay, if there is one, and takes back what is in it.

@@ -13,7 +13,7 @@ import (
 )
 
 // Memory is what attempts on a snapshot leave to later ones. It belongs to the goroutine that owns
-// the snapshot. An Attempt without one forgets.
+// the snapshot. The zero Memory is empty.
 type Memory struct {
 	// freed has the nodes by slot as they would be without their pods of a lower priority than the
 	// key.

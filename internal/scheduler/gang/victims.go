@@ -210,7 +210,7 @@ func (a *Attempt) domainsWithout(priority int32) []podgroup.Domain {
 	if !snapshot.HasPodsBelow(priority) {
 		return nil
 	}
-	return a.Group.Topology.CandidatesWithout(a.memory().freedNodes(snapshot, priority), a.want())
+	return a.Group.Topology.CandidatesWithout(a.Memory.freedNodes(snapshot, priority), a.want())
 }
 
 // highestPriority returns the highest priority that counts for a member.

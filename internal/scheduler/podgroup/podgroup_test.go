@@ -4,6 +4,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -123,6 +124,29 @@ func TestTheGroupOfAPod(t *testing.T) {
 		if got := KeyOf(pod); got != want {
 			t.Errorf("pod %s belongs to %+v, want %+v", pod.Name, got, want)
 		}
+	}
+}
+
+// TestGetOfALargeGroup has a group of many pods with nodes, to which pods come one after the other.
+func TestGetOfALargeGroup(t *testing.T) {
+	r := NewRegistry()
+	const pods = 1000
+	for i := range pods {
+		name := fmt.Sprint("pod-", i)
+		r.SetAssigned(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: name, UID: types.UID(name), Labels: map[string]string{Label: train.Name}},
+			Spec:       corev1.PodSpec{NodeName: "node of " + name},
+		})
+	}
+	for required, want := range map[string]int{"rack": pods, "": 0} {
+		r.SetGroup(Group{Key: train, MinMember: 1, Topology: Topology{Required: required}})
+		if _, nodes, known := r.Get(train); !known || nodes.Len() != want {
+			t.Errorf("required topology %q: got %d nodes, want %d", required, nodes.Len(), want)
+		}
+	}
+	r.SetGroup(Group{Key: train, MinMember: 1})
+	if allocs := testing.AllocsPerRun(10, func() { r.Get(train) }); allocs > 0 {
+		t.Errorf("without a topology, a call makes %v allocations", allocs)
 	}
 }
 

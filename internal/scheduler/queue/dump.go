@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // dumpBatch is the number of pods that Dump copies before it releases the lock for others.
@@ -25,22 +24,17 @@ func (q *Queue) Dump() []PodState {
 	q.mu.Unlock()
 	states := make([]PodState, 0, len(uids))
 	for batch := range slices.Chunk(uids, dumpBatch) {
-		states = q.appendStates(states, batch)
+		q.mu.Lock()
+		for _, uid := range batch {
+			if e := q.pods[uid]; e != nil {
+				states = append(states, e.state())
+			}
+		}
+		q.mu.Unlock()
 	}
 	slices.SortFunc(states, func(a, b PodState) int {
 		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp), byName(a.Pod, b.Pod))
 	})
-	return states
-}
-
-func (q *Queue) appendStates(states []PodState, uids []types.UID) []PodState {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, uid := range uids {
-		if e := q.pods[uid]; e != nil {
-			states = append(states, e.state())
-		}
-	}
 	return states
 }
 

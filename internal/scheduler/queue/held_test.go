@@ -143,6 +143,20 @@ func TestHeldPodsOfGroups(t *testing.T) {
 	incomplete := func(needed int) HoldReason {
 		return HoldReason{Plugin: podgroup.Gate, Message: fmt.Sprintf("fewer than %d pods of the pod group ns/g are ready to be scheduled", needed)}
 	}
+	t.Run("they are not reported to have no PodGroup before PodGroups are listed", func(t *testing.T) {
+		f, groups := withGroups(t)
+		listed := false
+		groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, func() bool { return listed })
+		f.Add(logger, newPod("a", memberOf("g")))
+		f.step(holdDelay)
+		f.Expect(f.reports()).To(Equal(map[string]HoldReason{
+			"a": {Plugin: podgroup.Gate, Message: "PodGroup ns/g is not known yet: livesched has not listed the PodGroups"},
+		}))
+		listed = true
+		f.step(holdInterval)
+		f.step(holdDelay)
+		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"}}))
+	})
 	t.Run("they are reported without a PodGroup, and when they are too few, but not for each pod that comes", func(t *testing.T) {
 		f, _ := withGroups(t)
 		f.Add(logger, newPod("a", memberOf("g")))

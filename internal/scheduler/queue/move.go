@@ -209,16 +209,13 @@ func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 		if e == nil || !q.renewLocked(logger, e) {
 			continue
 		}
-		switch e.place {
-		case InFlight:
+		switch {
+		case e.place == Active:
+		case e.place == InFlight:
 			q.inFlight.record(clusterEvent{event: schedframework.EventForceActivate, newObj: pod})
-		case Backoff:
+		case e.place == Backoff, e.place == ErrorBackoff && e.failures == 0:
 			q.moveLocked(logger, e, Active, schedframework.ForceActivate)
-		case ErrorBackoff, Unschedulable, Gated:
-			if e.place == ErrorBackoff && e.failures == 0 {
-				q.moveLocked(logger, e, Active, schedframework.ForceActivate)
-				continue
-			}
+		default:
 			q.enqueueLocked(logger, e, immediately, schedframework.ForceActivate)
 		}
 	}

@@ -226,7 +226,7 @@ func (q *Queue) awaitedLocked(m *members) string {
 	if needed, known := q.groups.Needed(m.key); known {
 		message = fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
 	} else if !q.groups.Listed(m.key) {
-		message = fmt.Sprintf("the PodGroups, among them %s, have not been listed yet", m.key)
+		message = fmt.Sprintf("PodGroup %s is not known yet: livesched has not listed the PodGroups", m.key)
 	}
 	if message == m.awaited {
 		return message

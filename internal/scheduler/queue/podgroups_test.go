@@ -675,7 +675,7 @@ func (w *groupWorld) check() {
 	for _, e := range w.Queue.pods {
 		if m := e.member.of; m != nil {
 			placed, missing := w.groups.Placed(m.key)
-			w.Expect(m.half == (placed > 0) && e.member.half == m.half).To(BeTrue(), "whether the group is half placed has changed")
+			w.Expect(m.half == (placed > 0 && missing > 0) && e.member.half == m.half).To(BeTrue(), "whether the group is half placed has changed")
 		}
 	}
 	for _, h := range []*podHeap{&w.active, &w.Queue.backoff, &w.errorBackoff} {

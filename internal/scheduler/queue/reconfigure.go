@@ -74,13 +74,8 @@ type reload struct {
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
 	old := q.currentRules() // only Close and the holder of reconfiguring replace the rules
 	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](), maxPods: turnPods}
-	for name, p := range old.profiles {
-		if r.next.profiles[name] != p {
-			r.renewed.Insert(name)
-		}
-	}
-	for name := range r.next.profiles {
-		if old.profiles[name] == nil {
+	for name := range sets.KeySet(old.profiles).Union(sets.KeySet(r.next.profiles)) {
+		if r.next.profiles[name] != old.profiles[name] {
 			r.renewed.Insert(name)
 		}
 	}

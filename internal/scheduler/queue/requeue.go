@@ -56,13 +56,9 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 	if e != nil && (e.place != InFlight || !sameLife(e, p)) {
 		return true, fmt.Errorf("%v: %w", klog.KObj(pod), ErrAlreadyQueued)
 	}
-	reason := ""
-	if e != nil && e.flight.deleted {
+	newest, reason := latest(q.podLister, pod)
+	if reason == "" && e != nil && e.flight.deleted {
 		reason = "deleted"
-	}
-	newest, gone := latest(q.podLister, pod)
-	if gone != "" {
-		reason = gone
 	}
 	if reason != "" {
 		q.releaseLocked(e)

@@ -88,22 +88,20 @@ func (e *entry) nextTry() time.Time {
 
 // awaitedEvents lists the events that a plugin which refused the pod registered for.
 func (e *entry) awaitedEvents() []AwaitedEvent {
-	plugins := map[fwk.ClusterEvent][]string{}
-	for _, eh := range e.profile.hints {
+	events := []AwaitedEvent{}
+	for _, eh := range e.profile.hints { // events that differ in their labels only come one after the other
 		event := fwk.ClusterEvent{Resource: eh.event.Resource, ActionType: eh.event.ActionType}
 		for _, hint := range eh.hints {
-			if e.refusedBy(hint.Plugin) && !slices.Contains(plugins[event], hint.Plugin) {
-				plugins[event] = append(plugins[event], hint.Plugin)
+			if !e.refusedBy(hint.Plugin) {
+				continue
 			}
-		}
-	}
-	events := make([]AwaitedEvent, 0, len(plugins))
-	for _, eh := range e.profile.hints { // in a fixed order
-		event := fwk.ClusterEvent{Resource: eh.event.Resource, ActionType: eh.event.ActionType}
-		if names := plugins[event]; len(names) > 0 {
-			slices.Sort(names)
-			events = append(events, AwaitedEvent{Event: event, Plugins: names})
-			delete(plugins, event)
+			if len(events) == 0 || events[len(events)-1].Event != event {
+				events = append(events, AwaitedEvent{Event: event})
+			}
+			last := &events[len(events)-1]
+			if i, found := slices.BinarySearch(last.Plugins, hint.Plugin); !found {
+				last.Plugins = slices.Insert(last.Plugins, i, hint.Plugin)
+			}
 		}
 	}
 	return events

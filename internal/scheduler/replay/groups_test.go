@@ -65,6 +65,7 @@ func (w *world) attempt(topology podgroup.Topology, needed int, pods ...*corev1.
 	w.must(err)
 	a := &gang.Attempt{
 		Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile, Overlay: overlay, Decider: g,
+		Memory: &gang.Memory{},
 	}
 	for _, pod := range pods {
 		a.Members = append(a.Members, infoOf(w, pod))
