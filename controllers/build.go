@@ -42,7 +42,8 @@ func missing(resolution *resolve.Resolution, now active) map[string]*resolve.Pro
 // missingStandIns returns the last good revisions, from lastGood, of the profiles that could not be
 // built and have no running instance. This happens after a restart, when the revision that ran
 // before it must continue to run. A profile whose build is being retried keeps its stand-in.
-func missingStandIns(outcomes map[string]profile.Outcome, now active, lastGood func(schedulerName string) *resolve.Profile) map[string]*resolve.Profile {
+func missingStandIns(outcomes map[string]profile.Outcome, now active,
+	lastGood func(schedulerName string) *resolve.Profile) map[string]*resolve.Profile {
 	before := map[string]*resolve.Profile{}
 	for name, outcome := range outcomes {
 		if !outcome.Failed || now.profiles[name] != nil {

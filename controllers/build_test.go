@@ -44,7 +44,8 @@ var _ = Describe("A plugin that cannot be built", func() {
 		DeferCleanup(func() { close(factory.released) })
 	})
 
-	DescribeTable("leaves the running revision in place, and is retried until it succeeds", func(ctx context.Context, how func(*moodyFactory) error, words string) {
+	DescribeTable("leaves the running revision in place, and is retried until it succeeds", func(ctx context.Context,
+		how func(*moodyFactory) error, words string) {
 		mine := profile("mine", packs)
 		create(ctx, mine)
 		good := expectProfile(ctx, "mine", isProgrammed)
@@ -52,7 +53,8 @@ var _ = Describe("A plugin that cannot be built", func() {
 
 		factory.set(how)
 		change(ctx, mine, spreads+usesMoody)
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails(`"Moody"`, words, "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
+		failed := expectProfile(ctx, "mine", isAccepted,
+			buildFails(`"Moody"`, words, "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
 		Expect(failed.Status.Active).To(Equal(good.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 		Eventually(run.Informers.Handlers).Should(Equal(handlers), "a failed build leaves no handler behind")
@@ -69,7 +71,8 @@ var _ = Describe("A plugin that cannot be built", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	},
 		Entry("when its factory fails", noLicence, "no licence found"),
-		Entry("when its factory panics", func(*moodyFactory) error { panic("index out of range") }, "panic: index out of range"),
+		Entry("when its factory panics", func(*moodyFactory) error { panic("index out of range") },
+			"panic: index out of range"),
 		Entry("when its factory hangs", (*moodyFactory).hang, "the build did not end within 1s"),
 	)
 
@@ -77,7 +80,8 @@ var _ = Describe("A plugin that cannot be built", func() {
 		factory.set(noLicence)
 		create(ctx, profile("mine", usesMoody), profile("other", ""))
 		pod := createPod(ctx, "waiting", "mine")
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "pods with this scheduler name stay pending"))
+		failed := expectProfile(ctx, "mine", isAccepted,
+			buildFails("no licence found", "pods with this scheduler name stay pending"))
 		Expect(failed.Status.Active).To(BeNil())
 		expectBound(ctx, createPod(ctx, "other", "other"))
 		expectPending(ctx, pod)
@@ -101,13 +105,15 @@ var _ = Describe("A plugin that cannot be built", func() {
 
 	It("makes the policy name the profile that could not be built", func(ctx context.Context) {
 		create(ctx, policy("shared", ""))
-		create(ctx, profile("mine", "policyRef: {name: shared}\n"+usesMoody), profile("other", "policyRef: {name: shared}"))
+		create(ctx, profile("mine", "policyRef: {name: shared}\n"+usesMoody),
+			profile("other", "policyRef: {name: shared}"))
 		expectPolicy(ctx, "shared", isProgrammed)
 		expectOn(ctx, "mine", "shared", 1)
 		expectOn(ctx, "other", "shared", 1)
 		factory.set(noLicence)
 		change(ctx, policy("shared", ""), "percentageOfNodesToScore: 50")
-		expectPolicy(ctx, "shared", isAccepted, buildFails("Generation 2 could not be built into profile mine; see the profile status for the error"))
+		expectPolicy(ctx, "shared", isAccepted,
+			buildFails("Generation 2 could not be built into profile mine; see the profile status for the error"))
 		expectOn(ctx, "other", "shared", 2)
 		mine := expectProfile(ctx, "mine", buildFails("stays active"))
 		Expect(mine.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
@@ -164,7 +170,8 @@ func (f *moodyFactory) build(_ context.Context, _ runtime.Object, handle fwk.Han
 	how := f.how
 	f.mu.Unlock()
 	// A failed build must remove this handler.
-	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
+	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().
+		AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
 		return nil, err
 	}
 	if how != nil {

@@ -56,25 +56,27 @@ var _ = Describe("A change of a profile", func() {
 		Expect(expectProfile(ctx, "mine", isProgrammed).Status.SchedulerName).To(Equal("yours"))
 	})
 
-	It("applies a new scoring strategy to the next pods, and changes only generation, revision and time in status", func(ctx context.Context) {
-		mine := profile("mine", packs)
-		create(ctx, mine)
-		before := expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		Expect(expectBound(ctx, createPod(ctx, "packed", "mine"))).To(Equal(busy))
+	It("applies a new scoring strategy to the next pods, and changes only generation, revision and time in status",
+		func(ctx context.Context) {
+			mine := profile("mine", packs)
+			create(ctx, mine)
+			before := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "packed", "mine"))).To(Equal(busy))
 
-		change(ctx, mine, spreads)
-		after := expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		Expect(expectBound(ctx, createPod(ctx, "spread", "mine"))).To(Equal(idle))
+			change(ctx, mine, spreads)
+			after := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "spread", "mine"))).To(Equal(idle))
 
-		Expect(before.Status.Active.Generation).To(Equal(int64(1)))
-		Expect(after.Status.Active.Generation).To(Equal(int64(2)))
-		Expect(after.Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
-		Expect(after.Status.Active.Since.Time).NotTo(BeTemporally("<", before.Status.Active.Since.Time))
-		same := after.Status.Active.DeepCopy()
-		same.Generation, same.Revision, same.Since = before.Status.Active.Generation, before.Status.Active.Revision, before.Status.Active.Since
-		Expect(same).To(Equal(before.Status.Active))
-		Expect(transitions(after)).To(Equal(transitions(before)), "neither condition has changed its status")
-	})
+			Expect(before.Status.Active.Generation).To(Equal(int64(1)))
+			Expect(after.Status.Active.Generation).To(Equal(int64(2)))
+			Expect(after.Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
+			Expect(after.Status.Active.Since.Time).NotTo(BeTemporally("<", before.Status.Active.Since.Time))
+			same := after.Status.Active.DeepCopy()
+			same.Generation, same.Revision, same.Since = before.Status.Active.Generation, before.Status.Active.Revision,
+				before.Status.Active.Since
+			Expect(same).To(Equal(before.Status.Active))
+			Expect(transitions(after)).To(Equal(transitions(before)), "neither condition has changed its status")
+		})
 
 	It("applies a new weight to the next pods, which status shows", func(ctx context.Context) {
 		// The pod prefers the empty node, the profile the full one.
@@ -95,7 +97,8 @@ var _ = Describe("A change of a profile", func() {
 		create(ctx, mine)
 		before := expectProfile(ctx, "mine", isProgrammed)
 		Expect(before.Status.Active.Plugins.Score).To(ContainElements(
-			v1alpha1.WeightedPlugin{Name: "NodeResourcesFit", Weight: 1}, v1alpha1.WeightedPlugin{Name: "NodeAffinity", Weight: 2}))
+			v1alpha1.WeightedPlugin{Name: "NodeResourcesFit", Weight: 1},
+			v1alpha1.WeightedPlugin{Name: "NodeAffinity", Weight: 2}))
 		Expect(expectBound(ctx, prefersIdle("light"))).To(Equal(idle))
 
 		change(ctx, mine, packs+`
@@ -103,7 +106,8 @@ plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 50}]}}
 `)
 		after := expectProfile(ctx, "mine", isProgrammed)
 		Expect(after.Status.Active.Plugins.Score).To(ContainElements(
-			v1alpha1.WeightedPlugin{Name: "NodeResourcesFit", Weight: 50}, v1alpha1.WeightedPlugin{Name: "NodeAffinity", Weight: 2}))
+			v1alpha1.WeightedPlugin{Name: "NodeResourcesFit", Weight: 50},
+			v1alpha1.WeightedPlugin{Name: "NodeAffinity", Weight: 2}))
 		Expect(expectBound(ctx, prefersIdle("heavy"))).To(Equal(busy))
 	})
 

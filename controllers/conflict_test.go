@@ -33,7 +33,8 @@ var _ = Describe("Profiles that conflict", func() {
 		expectProfile(ctx, "elder", isProgrammed)
 		create(ctx, profile("younger", "schedulerName: shared\n"+spreads))
 		loser := expectProfile(ctx, "younger",
-			isRefused(v1alpha1.ReasonSchedulerNameConflict, "spec.schedulerName: ", `older SchedulerProfile "elder"`, `"shared"`), neverRan)
+			isRefused(v1alpha1.ReasonSchedulerNameConflict, "spec.schedulerName: ", `older SchedulerProfile "elder"`,
+				`"shared"`), neverRan)
 		Expect(loser.Status.Active).To(BeNil())
 		Expect(expectBound(ctx, createPod(ctx, "by-elder", "shared"))).To(Equal(busy))
 
@@ -52,7 +53,8 @@ var _ = Describe("Profiles that conflict", func() {
 
 		change(ctx, younger, spreads+sortsNewestFirst)
 		loser := expectProfile(ctx, "younger",
-			isRefused(v1alpha1.ReasonQueueSortConflict, "spec.plugins.queueSort: ", `older SchedulerProfile "elder"`, "PrioritySort", newestFirst), keepsLastGood)
+			isRefused(v1alpha1.ReasonQueueSortConflict, "spec.plugins.queueSort: ", `older SchedulerProfile "elder"`,
+				"PrioritySort", newestFirst), keepsLastGood)
 		Expect(loser.Status.Active).To(Equal(before.Status.Active))
 		Expect(loser.Status.Active.Plugins.QueueSort).To(Equal([]string{"PrioritySort"}))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "younger"))).To(Equal(busy))
@@ -70,7 +72,8 @@ var _ = Describe("Profiles that conflict", func() {
 		create(ctx, profile("elder", sortsNewestFirst))
 		expectProfile(ctx, "elder", isProgrammed)
 		create(ctx, profile("younger", ""))
-		expectProfile(ctx, "younger", isRefused(v1alpha1.ReasonQueueSortConflict, "spec.policyRef.name: ", newestFirst, "PrioritySort"), neverRan)
+		expectProfile(ctx, "younger",
+			isRefused(v1alpha1.ReasonQueueSortConflict, "spec.policyRef.name: ", newestFirst, "PrioritySort"), neverRan)
 		expectBound(ctx, createPod(ctx, "by-elder", "elder"))
 	})
 })

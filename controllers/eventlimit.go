@@ -60,7 +60,8 @@ func LimitEvents(recorder events.EventRecorder, clock clock.PassiveClock) events
 }
 
 // Eventf implements events.EventRecorder.
-func (l *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+func (l *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string,
+	args ...any) {
 	dropped, ok := l.admit(regarding, eventType)
 	if !ok {
 		return
@@ -83,7 +84,8 @@ func (l *limitedRecorder) admit(regarding runtime.Object, eventType string) (dro
 	key := limitKey{object.GetUID(), eventType}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limit := &eventLimit{bucket: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(eventsPerSecond, eventBurst, l.clock)}
+	limit := &eventLimit{bucket: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(eventsPerSecond, eventBurst,
+		l.clock)}
 	if known, exists := l.limits.Get(key); exists {
 		limit, _ = known.(*eventLimit)
 	} else {

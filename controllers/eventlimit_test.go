@@ -41,14 +41,16 @@ func TestAChangeEverySecondForAnHourDoesNotFloodTheClusterWithEvents(t *testing.
 			t.Errorf("Event %d is %q", i, note)
 		}
 	}
-	if got[25] != "change 300 (275 earlier Events were dropped)" || got[26] != "change 600 (299 earlier Events were dropped)" {
+	if got[25] != "change 300 (275 earlier Events were dropped)" ||
+		got[26] != "change 600 (299 earlier Events were dropped)" {
 		t.Errorf("then %q, %q", got[25], got[26])
 	}
 
 	// A warning on it, and a change of another object, are recorded nevertheless.
 	before := len(got)
 	recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "100%% wrong")
-	recorder.Eventf(&v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "two"}}, nil, corev1.EventTypeNormal, "Programmed", "Program", "%s", "created again")
+	recorder.Eventf(&v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "two"}}, nil,
+		corev1.EventTypeNormal, "Programmed", "Program", "%s", "created again")
 	if rest := got[before:]; len(rest) != 2 || rest[0] != "100% wrong" || rest[1] != "created again" {
 		t.Errorf("then %q", rest)
 	}
@@ -59,7 +61,8 @@ func TestAChangeEverySecondForAnHourDoesNotFloodTheClusterWithEvents(t *testing.
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "%s", strings.Repeat("x", maxEventNote))
-	if last := got[len(got)-1]; len(last) != maxEventNote || !strings.HasSuffix(last, "x ... (6 earlier Events were dropped)") {
+	if last := got[len(got)-1]; len(last) != maxEventNote ||
+		!strings.HasSuffix(last, "x ... (6 earlier Events were dropped)") {
 		t.Errorf("%d bytes: %q", len(last), last)
 	}
 }

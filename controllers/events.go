@@ -42,7 +42,8 @@ func notes(before, after []metav1.Condition) []note {
 		if known || c.Type == v1alpha1.ConditionAccepted && c.Status == metav1.ConditionTrue {
 			continue
 		}
-		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type], text: truncate.ToBytes(c.Message, maxEventNote)}
+		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type],
+			text: truncate.ToBytes(c.Message, maxEventNote)}
 		if c.Status == metav1.ConditionTrue {
 			n.eventType = corev1.EventTypeNormal
 		}
@@ -69,13 +70,15 @@ func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
 
 // sameGeneration reports whether the condition changed although the same thing is active.
 func sameGeneration(before, after *v1alpha1.ActiveProfile) bool {
-	return before.Revision == after.Revision && before.Generation == after.Generation && equality.Semantic.DeepEqual(before.Policy, after.Policy)
+	return before.Revision == after.Revision && before.Generation == after.Generation &&
+		equality.Semantic.DeepEqual(before.Policy, after.Policy)
 }
 
 // replacement describes a change of the active revision.
 func replacement(before, after *v1alpha1.ActiveProfile) string {
 	if before.Revision == after.Revision {
-		return fmt.Sprintf("Generation %d does not change the resolved configuration: revision %s stays active", after.Generation, after.Revision)
+		return fmt.Sprintf("Generation %d does not change the resolved configuration: revision %s stays active",
+			after.Generation, after.Revision)
 	}
 	text := fmt.Sprintf("Revision %s of generation %d replaced %s", after.Revision, after.Generation, before.Revision)
 	if before.Generation != after.Generation {
@@ -87,7 +90,8 @@ func replacement(before, after *v1alpha1.ActiveProfile) string {
 	case after.Policy == nil:
 		return text + ", with the built-in defaults"
 	default:
-		return text + fmt.Sprintf(", with generation %d of SchedulingPolicy %q", after.Policy.Generation, after.Policy.Name)
+		return text + fmt.Sprintf(", with generation %d of SchedulingPolicy %q", after.Policy.Generation,
+			after.Policy.Name)
 	}
 }
 

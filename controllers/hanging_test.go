@@ -49,50 +49,53 @@ var _ = Describe("A build that takes long", func() {
 	})
 	instance := func(name string) any { return run.Scheduler.Store().Current().Get(name) }
 
-	It("does not delay other profiles or their changes, and its profile runs as soon as it is built", func(ctx context.Context) {
-		factory.set((*moodyFactory).hang)
-		// Builds are in the order of scheduler names: the one that hangs is the first.
-		create(ctx, profile("a-slow", usesMoody), profile("b-slow", usesMoody), profile("quick", packs))
-		expectProfile(ctx, "quick", isProgrammed)
-		Expect(expectBound(ctx, createPod(ctx, "one", "quick"))).To(Equal(busy))
-		change(ctx, profile("quick", ""), spreads)
-		expectProfile(ctx, "quick", isProgrammed)
-		Expect(expectBound(ctx, createPod(ctx, "two", "quick"))).To(Equal(idle))
-		late := expectProfile(ctx, "a-slow", isAccepted, isPending("Generation 1 is still being built", "pods with this scheduler name stay pending"))
-		Expect(late.Status.Active).To(BeNil())
-		waiting := createPod(ctx, "waiting", "a-slow")
-		expectPending(ctx, waiting)
+	It("does not delay other profiles or their changes, and its profile runs as soon as it is built",
+		func(ctx context.Context) {
+			factory.set((*moodyFactory).hang)
+			// Builds are in the order of scheduler names: the one that hangs is the first.
+			create(ctx, profile("a-slow", usesMoody), profile("b-slow", usesMoody), profile("quick", packs))
+			expectProfile(ctx, "quick", isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "one", "quick"))).To(Equal(busy))
+			change(ctx, profile("quick", ""), spreads)
+			expectProfile(ctx, "quick", isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "two", "quick"))).To(Equal(idle))
+			late := expectProfile(ctx, "a-slow", isAccepted,
+				isPending("Generation 1 is still being built", "pods with this scheduler name stay pending"))
+			Expect(late.Status.Active).To(BeNil())
+			waiting := createPod(ctx, "waiting", "a-slow")
+			expectPending(ctx, waiting)
 
-		close(factory.released)
-		expectProfile(ctx, "a-slow", isProgrammed)
-		expectProfile(ctx, "b-slow", isProgrammed)
-		expectBound(ctx, waiting)
-		Expect(factory.calls()).To(Equal(2), "what was built is used")
-	})
+			close(factory.released)
+			expectProfile(ctx, "a-slow", isProgrammed)
+			expectProfile(ctx, "b-slow", isProgrammed)
+			expectBound(ctx, waiting)
+			Expect(factory.calls()).To(Equal(2), "what was built is used")
+		})
 
-	It("is given up when its profile is changed again or deleted, and leaves nothing behind", func(ctx context.Context) {
-		mine := profile("mine", packs)
-		create(ctx, mine, profile("theirs", packs))
-		expectProfile(ctx, "mine", isProgrammed)
-		expectProfile(ctx, "theirs", isProgrammed)
-		handlers := run.Informers.Handlers()
+	It("is given up when its profile is changed again or deleted, and leaves nothing behind",
+		func(ctx context.Context) {
+			mine := profile("mine", packs)
+			create(ctx, mine, profile("theirs", packs))
+			expectProfile(ctx, "mine", isProgrammed)
+			expectProfile(ctx, "theirs", isProgrammed)
+			handlers := run.Informers.Handlers()
 
-		factory.set((*moodyFactory).hang)
-		change(ctx, mine, spreads+usesMoody)
-		expectProfile(ctx, "mine", isPending("Generation 2 is still being built", "of generation 1 stays active"))
-		change(ctx, profile("theirs", ""), spreads+usesMoody)
-		expectProfile(ctx, "theirs", isPending())
-		change(ctx, mine, spreads)
-		expectProfile(ctx, "mine", isProgrammed)
-		Expect(k8s.Delete(ctx, profile("theirs", ""))).To(Succeed())
-		Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(Equal(1))
-		Eventually(run.Informers.Handlers).Should(Equal(handlers), "nothing is lent to a build that was given up")
+			factory.set((*moodyFactory).hang)
+			change(ctx, mine, spreads+usesMoody)
+			expectProfile(ctx, "mine", isPending("Generation 2 is still being built", "of generation 1 stays active"))
+			change(ctx, profile("theirs", ""), spreads+usesMoody)
+			expectProfile(ctx, "theirs", isPending())
+			change(ctx, mine, spreads)
+			expectProfile(ctx, "mine", isProgrammed)
+			Expect(k8s.Delete(ctx, profile("theirs", ""))).To(Succeed())
+			Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(Equal(1))
+			Eventually(run.Informers.Handlers).Should(Equal(handlers), "nothing is lent to a build that was given up")
 
-		mended := instance("mine")
-		close(factory.released)
-		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
-		Consistently(func() any { return instance("mine") }).Should(BeIdenticalTo(mended))
-	})
+			mended := instance("mine")
+			close(factory.released)
+			Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+			Consistently(func() any { return instance("mine") }).Should(BeIdenticalTo(mended))
+		})
 
 	It("delays the profiles that change the order of the queue together with it", func(ctx context.Context) {
 		create(ctx, policy("shared", ""))
@@ -106,7 +109,9 @@ var _ = Describe("A build that takes long", func() {
 		factory.set((*moodyFactory).hang)
 		change(ctx, policy("shared", ""), "queueSort: {name: NewestFirst}")
 		expectProfile(ctx, "b-slow", isPending("Generation 1 is still being built"))
-		expectProfile(ctx, "a-quick", isPending("Generation 1 is built, and waits for the profile with scheduler name \"b-slow\"", "stays active"))
+		expectProfile(ctx, "a-quick",
+			isPending("Generation 1 is built, and waits for the profile with scheduler name \"b-slow\"",
+				"stays active"))
 		expectPolicy(ctx, "shared", isAccepted, isPending("a-quick, b-slow"))
 		By("creating another profile in the meantime")
 		create(ctx, profile("c-new", "policyRef: {name: shared}"))

@@ -34,7 +34,8 @@ var _ = Describe("The health of an object", func() {
 		GinkgoHelper()
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-		argo := map[status.Status]string{status.CurrentStatus: "Healthy", status.InProgressStatus: "Progressing", status.FailedStatus: "Degraded"}
+		argo := map[status.Status]string{status.CurrentStatus: "Healthy", status.InProgressStatus: "Progressing",
+			status.FailedStatus: "Degraded"}
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, object)).To(Succeed())
 			result, err := status.Compute(object)
@@ -49,37 +50,38 @@ var _ = Describe("The health of an object", func() {
 		}).WithContext(ctx).Should(Succeed())
 	}
 
-	It("of a profile is current while this generation is active, and failed while only another spec can help", func(ctx context.Context) {
-		factory := &moodyFactory{released: make(chan struct{})}
-		mine := profile("mine", packs)
-		create(ctx, mine)
-		expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, "has not processed")
-		start(func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
-		expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 1 is active")
+	It("of a profile is current while this generation is active, and failed while only another spec can help",
+		func(ctx context.Context) {
+			factory := &moodyFactory{released: make(chan struct{})}
+			mine := profile("mine", packs)
+			create(ctx, mine)
+			expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, "has not processed")
+			start(func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
+			expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 1 is active")
 
-		By("building a new generation")
-		factory.set((*moodyFactory).hang)
-		change(ctx, mine, packs+usesMoody)
-		expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, "Generation 2 is still being built")
-		close(factory.released)
-		expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 2 is active")
+			By("building a new generation")
+			factory.set((*moodyFactory).hang)
+			change(ctx, mine, packs+usesMoody)
+			expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, "Generation 2 is still being built")
+			close(factory.released)
+			expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 2 is active")
 
-		By("rejecting one, and mending it")
-		change(ctx, mine, refusals[0].spec)
-		expectHealth(ctx, "SchedulerProfile", "mine", status.FailedStatus, `unknown plugin "NoSuchPlugin"`)
-		change(ctx, mine, packs)
-		expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 4 is active")
+			By("rejecting one, and mending it")
+			change(ctx, mine, refusals[0].spec)
+			expectHealth(ctx, "SchedulerProfile", "mine", status.FailedStatus, `unknown plugin "NoSuchPlugin"`)
+			change(ctx, mine, packs)
+			expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 4 is active")
 
-		By("waiting for a policy")
-		change(ctx, mine, "policyRef: {name: later}")
-		expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, `SchedulingPolicy "later"`)
-		create(ctx, policy("later", ""))
-		expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 5 is active")
+			By("waiting for a policy")
+			change(ctx, mine, "policyRef: {name: later}")
+			expectHealth(ctx, "SchedulerProfile", "mine", status.InProgressStatus, `SchedulingPolicy "later"`)
+			create(ctx, policy("later", ""))
+			expectHealth(ctx, "SchedulerProfile", "mine", status.CurrentStatus, "of generation 5 is active")
 
-		By("taking the name of another profile")
-		create(ctx, profile("younger", "schedulerName: mine"))
-		expectHealth(ctx, "SchedulerProfile", "younger", status.FailedStatus, `older SchedulerProfile "mine"`)
-	})
+			By("taking the name of another profile")
+			create(ctx, profile("younger", "schedulerName: mine"))
+			expectHealth(ctx, "SchedulerProfile", "younger", status.FailedStatus, `older SchedulerProfile "mine"`)
+		})
 
 	It("of a policy is judged likewise", func(ctx context.Context) {
 		shared := policy("shared", "")

@@ -49,12 +49,14 @@ func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPoli
 
 // storeProfile stores the spec that runs for a profile as a revision, if that is new. latest
 // reports whether the newest revision is the present spec.
-func (w *write) storeProfile(ctx context.Context, object *v1alpha1.SchedulerProfile, running *running) (latest bool, err error) {
+func (w *write) storeProfile(ctx context.Context, object *v1alpha1.SchedulerProfile,
+	running *running) (latest bool, err error) {
 	if running == nil {
 		return false, nil
 	}
 	// A spec that runs because a newer one cannot be accepted or built is not the latest.
-	latest = !w.report.resolution.ProfileResults[object.Name].KeptLastGood && !w.report.replaced[running.config.SchedulerName]
+	latest = !w.report.resolution.ProfileResults[object.Name].KeptLastGood &&
+		!w.report.replaced[running.config.SchedulerName]
 	want := w.profileRevision(running.config)
 	want.Activation = w.activation(object, want)
 	want.Since = running.built
@@ -90,7 +92,8 @@ func policyRevision(good *resolve.GoodPolicy) (*history.Revision, error) {
 
 func (w *write) profileRevision(cfg *resolve.Profile) *history.Revision {
 	revision := &history.Revision{
-		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision, Profile: &cfg.Source.Spec,
+		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision,
+		Profile: &cfg.Source.Spec,
 	}
 	if good := cfg.Source.Policy; good != nil {
 		revision.Policy = &history.Policy{
@@ -120,11 +123,13 @@ func (w *write) store(ctx context.Context, object client.Object, want *history.R
 	defer cancel()
 	kept, err := w.archive.Store(ctx, want, latest)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Storing a revision failed; a restart might lose it", "kind", want.Kind, "name", want.ObjectName, "generation", want.Generation)
+		log.FromContext(ctx).Error(err, "Storing a revision failed; a restart might lose it", "kind", want.Kind, "name",
+			want.ObjectName, "generation", want.Generation)
 		return err
 	}
 	if before := kept.Again; before != nil {
-		w.recorder.Eventf(object, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolledBack, "RollBack", "%s", rolledBack(kept, before))
+		w.recorder.Eventf(object, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolledBack, "RollBack", "%s",
+			rolledBack(kept, before))
 	}
 	return nil
 }
@@ -147,7 +152,8 @@ func (w *write) trim(ctx context.Context, uid types.UID, limit *int32) {
 
 // rolledBack returns the text of the Event that an older revision is the newest again.
 func rolledBack(now *history.Stored, before *history.Revision) string {
-	text := fmt.Sprintf("Generation %d goes back to the revision with the number %d, of generation %d", now.Generation, before.Number, before.Generation)
+	text := fmt.Sprintf("Generation %d goes back to the revision with the number %d, of generation %d", now.Generation,
+		before.Number, before.Generation)
 	if before.Kind == history.KindProfile && before.Policy != nil {
 		text += fmt.Sprintf(" with generation %d of SchedulingPolicy %q", before.Policy.Generation, before.Policy.Name)
 	}
@@ -157,7 +163,8 @@ func rolledBack(now *history.Stored, before *history.Revision) string {
 // notStored adds to the conditions of an object that its revision could not be stored.
 func notStored(conditions *[]metav1.Condition, generation int64, now time.Time, err error) {
 	text := fmt.Sprintf("The revision could not be stored, and a restart might lose it; livesched tries again: %s", err)
-	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotStored, Message: text}
+	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonNotStored, Message: text}
 	if was := meta.FindStatusCondition(*conditions, v1alpha1.ConditionProgrammed); was != nil {
 		condition.Message = was.Message + ". " + text
 		if was.Status == metav1.ConditionFalse {

@@ -51,7 +51,8 @@ var _ = Describe("After a restart", func() {
 		Expect(run.Stop(patience)).To(Succeed())
 
 		run = start()
-		Eventually(running).WithArguments(run, "mine").Should(Equal(fmt.Sprintf("%s of generation 2", good.Status.Active.Revision)))
+		Eventually(running).WithArguments(run, "mine").
+			Should(Equal(fmt.Sprintf("%s of generation 2", good.Status.Active.Revision)))
 		expectLookedAt(ctx)
 		expectUntouched(ctx, map[string]string{"profile mine": refused.ResourceVersion})
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
@@ -86,7 +87,8 @@ var _ = Describe("After a restart", func() {
 		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound), keepsLastGood)
 		Expect(expectProfile(ctx, "mine", isAccepted, isProgrammed).Status.Active).To(Equal(before.Status.Active))
 		create(ctx, profile("new", "policyRef: {name: shared}"))
-		Expect(expectProfile(ctx, "new", isProgrammed).Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
+		Expect(expectProfile(ctx, "new", isProgrammed).Status.Active.Policy).
+			To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules-too", "new"))).To(Equal(busy))
 	})
@@ -107,7 +109,9 @@ var _ = Describe("After a restart", func() {
 	It("the Secrets of a last good policy are read again", func(ctx context.Context) {
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}}, Data: map[string][]byte{"ca.crt": certificate}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere",
+			Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}},
+			Data: map[string][]byte{"ca.crt": certificate}}
 		create(ctx, secret)
 		DeferCleanup(k8s.Delete, secret)
 		run := start()
@@ -136,7 +140,8 @@ var _ = Describe("After a restart", func() {
 
 		start(withMoody)
 		expectLookedAt(ctx)
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
+		failed := expectProfile(ctx, "mine", isAccepted,
+			buildFails("no licence found", "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
 		Expect(failed.Status.Active).To(Equal(good.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 		factory.set(nil)
@@ -144,34 +149,36 @@ var _ = Describe("After a restart", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 
-	It("of a livesched that lacks a plugin, an older revision is active until the plugin is back", func(ctx context.Context) {
-		factory := &moodyFactory{}
-		withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
-		run := start(withMoody)
-		mine := profile("mine", packs)
-		create(ctx, mine)
-		first := expectProfile(ctx, "mine", isProgrammed)
-		change(ctx, mine, spreads+usesMoody)
-		second := expectProfile(ctx, "mine", isProgrammed)
-		change(ctx, mine, refusals[0].spec)
-		expectProfile(ctx, "mine", keepsLastGood)
-		Expect(run.Stop(patience)).To(Succeed())
+	It("of a livesched that lacks a plugin, an older revision is active until the plugin is back",
+		func(ctx context.Context) {
+			factory := &moodyFactory{}
+			withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
+			run := start(withMoody)
+			mine := profile("mine", packs)
+			create(ctx, mine)
+			first := expectProfile(ctx, "mine", isProgrammed)
+			change(ctx, mine, spreads+usesMoody)
+			second := expectProfile(ctx, "mine", isProgrammed)
+			change(ctx, mine, refusals[0].spec)
+			expectProfile(ctx, "mine", keepsLastGood)
+			Expect(run.Stop(patience)).To(Succeed())
 
-		run = start()
-		Eventually(func(g Gomega) {
-			active := expectProfile(ctx, "mine", keepsLastGood).Status.Active
-			g.Expect(active.Revision).To(Equal(first.Status.Active.Revision))
-			g.Expect(active.Generation).To(Equal(int64(1)))
-		}).Should(Succeed())
-		Expect(expectBound(ctx, createPod(ctx, "by-the-oldest-rules", "mine"))).To(Equal(busy))
-		Expect(run.Stop(patience)).To(Succeed())
-		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what goes on is not taken up again")
+			run = start()
+			Eventually(func(g Gomega) {
+				active := expectProfile(ctx, "mine", keepsLastGood).Status.Active
+				g.Expect(active.Revision).To(Equal(first.Status.Active.Revision))
+				g.Expect(active.Generation).To(Equal(int64(1)))
+			}).Should(Succeed())
+			Expect(expectBound(ctx, createPod(ctx, "by-the-oldest-rules", "mine"))).To(Equal(busy))
+			Expect(run.Stop(patience)).To(Succeed())
+			Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what goes on is not taken up again")
 
-		start(withMoody)
-		Eventually(func(g Gomega) {
-			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).To(Equal(second.Status.Active.Revision))
-		}).Should(Succeed())
-	})
+			start(withMoody)
+			Eventually(func(g Gomega) {
+				g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).
+					To(Equal(second.Status.Active.Revision))
+			}).Should(Succeed())
+		})
 
 	It("a revision that cannot be decoded is ignored", func(ctx context.Context) {
 		run := start()
@@ -188,12 +195,14 @@ var _ = Describe("After a restart", func() {
 		object := &appsv1.ControllerRevision{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: newest.Name}, object)).To(Succeed())
 		Expect(k8s.Delete(ctx, object.DeepCopy())).To(Succeed())
-		object.ResourceVersion, object.UID, object.Data.Raw = "", "", []byte(`{"apiVersion":"v1","kind":"List","items":[{"kind":"Secret"},null]}`)
+		object.ResourceVersion, object.UID, object.Data.Raw = "", "",
+			[]byte(`{"apiVersion":"v1","kind":"List","items":[{"kind":"Secret"},null]}`)
 		create(ctx, object)
 
 		start()
 		Eventually(func(g Gomega) {
-			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).To(Equal(first.Status.Active.Revision))
+			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).
+				To(Equal(first.Status.Active.Revision))
 		}).Should(Succeed())
 		change(ctx, mine, spreads)
 		expectProfile(ctx, "mine", isProgrammed)
@@ -218,46 +227,60 @@ var _ = Describe("After a restart", func() {
 		expectBound(ctx, createPod(ctx, "a", "good"))
 		expectLookedAt(ctx)
 		Consistently(api.writes).WithTimeout(200 * time.Millisecond).Should(ConsistOf(
-			MatchRegexp("^POST .*/controllerrevisions$"), MatchRegexp("^PATCH .*/schedulingpolicies/looked-at-.*/status$"),
+			MatchRegexp("^POST .*/controllerrevisions$"),
+			MatchRegexp("^PATCH .*/schedulingpolicies/looked-at-.*/status$"),
 		))
 	})
 })
 
 var _ = Describe("The history", func() {
-	It("has the specs that ran, with the policy that each was built with, owned by the object", func(ctx context.Context) {
-		start()
-		shared, mine := policy("shared", autoscaler), profile("mine", "policyRef: {name: shared}")
-		create(ctx, shared, mine)
-		first := expectProfile(ctx, "mine", isProgrammed)
-		change(ctx, mine, "{policyRef: {name: shared}, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}")
-		second := expectProfile(ctx, "mine", isProgrammed)
-		change(ctx, shared, byDefault)
-		Eventually(func(g Gomega) {
-			g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Policy.Generation).To(Equal(int64(2)))
-		}).Should(Succeed())
-		third := expectProfile(ctx, "mine", isProgrammed)
+	It("has the specs that ran, with the policy that each was built with, owned by the object",
+		func(ctx context.Context) {
+			start()
+			shared, mine := policy("shared", autoscaler), profile("mine", "policyRef: {name: shared}")
+			create(ctx, shared, mine)
+			first := expectProfile(ctx, "mine", isProgrammed)
+			change(ctx, mine, "{policyRef: {name: shared}, pluginConfig: [{name: InterPodAffinity, args: "+
+				"{hardPodAffinityWeight: 7}}]}")
+			second := expectProfile(ctx, "mine", isProgrammed)
+			change(ctx, shared, byDefault)
+			Eventually(func(g Gomega) {
+				g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Policy.Generation).To(Equal(int64(2)))
+			}).Should(Succeed())
+			third := expectProfile(ctx, "mine", isProgrammed)
 
-		ofPolicy := revisionsOf(ctx, shared)
-		Expect(ofPolicy).To(HaveExactElements(
-			And(HaveField("Number", int64(1)), HaveField("Generation", int64(1)), HaveField("Policy.Spec.AlgorithmSource.Provider", HaveValue(Equal(v1alpha1.ClusterAutoscalerProvider)))),
-			And(HaveField("Number", int64(2)), HaveField("Generation", int64(2)), HaveField("Policy.Spec.AlgorithmSource.Provider", HaveValue(Equal(v1alpha1.DefaultProvider)))),
-		))
-		like := func(number int64, p *v1alpha1.SchedulerProfile, configs int, policy history.Revision) gomegatypes.GomegaMatcher {
-			return And(HaveField("Number", number), HaveField("Generation", p.Status.Active.Generation), HaveField("Hash", p.Status.Active.Revision),
-				HaveField("Profile.PluginConfig", HaveLen(configs)), HaveField("Policy.Name", "shared"), HaveField("Policy.UID", shared.UID),
-				HaveField("Policy.Generation", p.Status.Active.Policy.Generation), HaveField("Policy.Revision", policy.Name), HaveField("Policy.Spec", policy.Policy.Spec))
-		}
-		Expect(revisionsOf(ctx, mine)).To(HaveExactElements(like(1, first, 0, ofPolicy[0]), like(2, second, 1, ofPolicy[0]), like(3, third, 1, ofPolicy[1])))
-		for _, object := range []client.Object{shared, mine} {
-			for _, revision := range revisionsOf(ctx, object) {
-				stored := &appsv1.ControllerRevision{}
-				Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: revision.Name}, stored)).To(Succeed())
-				Expect(stored.OwnerReferences).To(ConsistOf(And(
-					HaveField("APIVersion", "livesched.io/v1alpha1"), HaveField("Kind", kindOf(object)), HaveField("Name", object.GetName()), HaveField("UID", object.GetUID()),
-				)))
+			ofPolicy := revisionsOf(ctx, shared)
+			Expect(ofPolicy).To(HaveExactElements(
+				And(HaveField("Number", int64(1)), HaveField("Generation", int64(1)),
+					HaveField("Policy.Spec.AlgorithmSource.Provider",
+						HaveValue(Equal(v1alpha1.ClusterAutoscalerProvider)))),
+				And(HaveField("Number", int64(2)), HaveField("Generation", int64(2)),
+					HaveField("Policy.Spec.AlgorithmSource.Provider", HaveValue(Equal(v1alpha1.DefaultProvider)))),
+			))
+			like := func(number int64, p *v1alpha1.SchedulerProfile, configs int,
+				policy history.Revision) gomegatypes.GomegaMatcher {
+				return And(HaveField("Number", number), HaveField("Generation", p.Status.Active.Generation),
+					HaveField("Hash", p.Status.Active.Revision),
+					HaveField("Profile.PluginConfig", HaveLen(configs)), HaveField("Policy.Name", "shared"),
+					HaveField("Policy.UID", shared.UID),
+					HaveField("Policy.Generation", p.Status.Active.Policy.Generation),
+					HaveField("Policy.Revision", policy.Name), HaveField("Policy.Spec", policy.Policy.Spec))
 			}
-		}
-	})
+			Expect(revisionsOf(ctx, mine)).
+				To(HaveExactElements(like(1, first, 0, ofPolicy[0]), like(2, second, 1, ofPolicy[0]),
+					like(3, third, 1, ofPolicy[1])))
+			for _, object := range []client.Object{shared, mine} {
+				for _, revision := range revisionsOf(ctx, object) {
+					stored := &appsv1.ControllerRevision{}
+					Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: revision.Name}, stored)).
+						To(Succeed())
+					Expect(stored.OwnerReferences).To(ConsistOf(And(
+						HaveField("APIVersion", "livesched.io/v1alpha1"), HaveField("Kind", kindOf(object)),
+						HaveField("Name", object.GetName()), HaveField("UID", object.GetUID()),
+					)))
+				}
+			}
+		})
 
 	It("keeps as many revisions as the limit, besides the one that runs", func(ctx context.Context) {
 		start()
@@ -278,13 +301,15 @@ var _ = Describe("The history", func() {
 		Expect(after.Generation).To(Equal(before.Generation + 1))
 		after.Generation = before.Generation
 		Expect(after).To(Equal(before))
-		Expect(revisionsOf(ctx, mine)[1].Generation).To(Equal(int64(7)), "the revision that runs is that of the latest generation")
+		Expect(revisionsOf(ctx, mine)[1].Generation).
+			To(Equal(int64(7)), "the revision that runs is that of the latest generation")
 	})
 
 	It("goes back when the data of a revision is applied, which an Event reports", func(ctx context.Context) {
 		createNodes(ctx)
 		start()
-		shared, mine := policy("shared", autoscaler), profile("mine", "{policyRef: {name: shared}, revisionHistoryLimit: 7}")
+		shared, mine := policy("shared", autoscaler),
+			profile("mine", "{policyRef: {name: shared}, revisionHistoryLimit: 7}")
 		create(ctx, shared, mine)
 		first := expectProfile(ctx, "mine", isProgrammed)
 		change(ctx, shared, byDefault)
@@ -325,10 +350,15 @@ var _ = Describe("The history", func() {
 		Expect(newest.Generation).To(Equal(int64(3)))
 		Expect(newest.Policy.Generation).To(Equal(int64(3)))
 		told := func(words string) gomegatypes.GomegaMatcher {
-			return And(HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", v1alpha1.ReasonRolledBack), HaveField("Note", ContainSubstring(words)))
+			return And(HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", v1alpha1.ReasonRolledBack),
+				HaveField("Note", ContainSubstring(words)))
 		}
-		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 goes back to the revision with the number 1, of generation 1, which now has the number 3")))
-		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`goes back to the revision with the number 1, of generation 1 with generation 1 of SchedulingPolicy "shared", which now has the number `)))
+		Eventually(eventsOf).WithArguments(ctx, shared).
+			Should(ContainElement(told("Generation 3 goes back to the revision with the number 1, of generation 1, " +
+				"which now has the number 3")))
+		Eventually(eventsOf).WithArguments(ctx, mine).
+			Should(ContainElement(told(`goes back to the revision with the number 1, of generation 1 with generation ` +
+				`1 of SchedulingPolicy "shared", which now has the number `)))
 	})
 
 	It("does not include the revisions of a deleted object of the same name", func(ctx context.Context) {
@@ -359,10 +389,14 @@ var _ = Describe("The history", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 		expectPolicy(ctx, "default", isProgrammed)
 		Eventually(func(g Gomega) {
-			g.Expect(expectProfile(ctx, "mine").Status.Active).To(And(HaveField("Generation", int64(2)), HaveField("Policy.Generation", int64(2))))
+			g.Expect(expectProfile(ctx, "mine").Status.Active).
+				To(And(HaveField("Generation", int64(2)), HaveField("Policy.Generation", int64(2))))
 		}).Should(Succeed())
-		Expect(revisionsOf(ctx, mine)).To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)), HaveField("Policy.Generation", int64(2)))))
-		Expect(revisionsOf(ctx, shared)).To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)))))
+		Expect(revisionsOf(ctx, mine)).
+			To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)),
+				HaveField("Policy.Generation", int64(2)))))
+		Expect(revisionsOf(ctx, shared)).
+			To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)))))
 	})
 })
 
@@ -379,7 +413,8 @@ var _ = Describe("A replica that becomes the leader", func() {
 		lease = &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "livesched"},
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held, RenewTime: &held,
+				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held,
+				RenewTime: &held,
 			},
 		}
 		create(ctx, lease)
@@ -404,7 +439,8 @@ var _ = Describe("A replica that becomes the leader", func() {
 		change(ctx, mine, refusals[1].spec)
 		Expect(mine.Generation).To(Equal(int64(3)))
 		stored, err := history.Encode(&history.Revision{
-			Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 2, Generation: 2, Hash: "unknown", Profile: &profile("mine", spreads).Spec,
+			Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 2, Generation: 2, Hash: "unknown",
+			Profile: &profile("mine", spreads).Spec,
 		}, "default")
 		Expect(err).NotTo(HaveOccurred())
 		create(ctx, stored)
@@ -417,7 +453,9 @@ var _ = Describe("A replica that becomes the leader", func() {
 	It("keeps the Secrets that it holds, although they have been deleted", func(ctx context.Context) {
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}}, Data: map[string][]byte{"ca.crt": certificate}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere",
+			Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}},
+			Data: map[string][]byte{"ca.crt": certificate}}
 		shared := policy("shared", extended)
 		create(ctx, secret, shared)
 		change(ctx, mine, "policyRef: {name: shared}")
@@ -427,8 +465,10 @@ var _ = Describe("A replica that becomes the leader", func() {
 		By("storing what the last leader ran, which is the same")
 		good := &history.Policy{Name: shared.Name, UID: shared.UID, Generation: shared.Generation, Spec: shared.Spec}
 		for _, revision := range []*history.Revision{
-			{Kind: history.KindPolicy, ObjectName: shared.Name, UID: shared.UID, Number: 1, Generation: shared.Generation, Hash: "same", Policy: good},
-			{Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 1, Generation: 2, Hash: before.Revision, Profile: &mine.Spec, Policy: good},
+			{Kind: history.KindPolicy, ObjectName: shared.Name, UID: shared.UID, Number: 1,
+				Generation: shared.Generation, Hash: "same", Policy: good},
+			{Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 1, Generation: 2,
+				Hash: before.Revision, Profile: &mine.Spec, Policy: good},
 		} {
 			stored, err := history.Encode(revision, "default")
 			Expect(err).NotTo(HaveOccurred())
@@ -449,46 +489,52 @@ var _ = Describe("A replica that becomes the leader", func() {
 		lead(ctx)
 		active := expectProfile(ctx, "mine", keepsLastGood).Status.Active
 		Expect(active.Generation).To(Equal(int64(2)))
-		Expect(revisionsOf(ctx, mine)).To(ConsistOf(And(HaveField("Generation", int64(2)), HaveField("Hash", active.Revision))))
+		Expect(revisionsOf(ctx, mine)).
+			To(ConsistOf(And(HaveField("Generation", int64(2)), HaveField("Hash", active.Revision))))
 		Expect(expectBound(ctx, createPod(ctx, "by-what-ran", "mine"))).To(Equal(idle))
 	})
 })
 
 var _ = Describe("While revisions", func() {
-	isNotStored := haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonNotStored, "The revision could not be stored", "out of order")
+	isNotStored := haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonNotStored,
+		"The revision could not be stored", "out of order")
 
 	BeforeEach(createNodes)
 
-	It("cannot be written, changes take effect, and status reports it and names only what a restart could bring back", func(ctx context.Context) {
-		api := &watchedAPI{}
-		startFor(api)
-		mine := profile("mine", packs)
-		create(ctx, mine)
-		good := expectProfile(ctx, "mine", isProgrammed)
-		api.refuse("POST", "PATCH")
-		change(ctx, mine, spreads)
-		create(ctx, profile("new", spreads), policy("default", ""))
-		Expect(expectProfile(ctx, "mine", isAccepted, isNotStored).Status.Active).To(Equal(good.Status.Active))
-		Expect(expectProfile(ctx, "new", isAccepted, isNotStored).Status.Active).To(BeNil())
-		expectPolicy(ctx, "default", isAccepted, isNotStored)
-		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
-		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(And(HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonNotStored))))
+	It("cannot be written, changes take effect, and status reports it and names only what a restart could bring back",
+		func(ctx context.Context) {
+			api := &watchedAPI{}
+			startFor(api)
+			mine := profile("mine", packs)
+			create(ctx, mine)
+			good := expectProfile(ctx, "mine", isProgrammed)
+			api.refuse("POST", "PATCH")
+			change(ctx, mine, spreads)
+			create(ctx, profile("new", spreads), policy("default", ""))
+			Expect(expectProfile(ctx, "mine", isAccepted, isNotStored).Status.Active).To(Equal(good.Status.Active))
+			Expect(expectProfile(ctx, "new", isAccepted, isNotStored).Status.Active).To(BeNil())
+			expectPolicy(ctx, "default", isAccepted, isNotStored)
+			Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+			Eventually(eventsOf).WithArguments(ctx, mine).
+				Should(ContainElement(And(HaveField("Type", corev1.EventTypeWarning),
+					HaveField("Reason", v1alpha1.ReasonNotStored))))
 
-		By("an invalid change in the meantime")
-		change(ctx, mine, refusals[0].spec)
-		refused := expectProfile(ctx, "mine", isRefused(refusals[0].reason),
-			haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "of generation 2 stays active", "could not be stored"))
-		Expect(refused.Status.Active).To(Equal(good.Status.Active))
+			By("an invalid change in the meantime")
+			change(ctx, mine, refusals[0].spec)
+			refused := expectProfile(ctx, "mine", isRefused(refusals[0].reason),
+				haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood,
+					"of generation 2 stays active", "could not be stored"))
+			Expect(refused.Status.Active).To(Equal(good.Status.Active))
 
-		By("ending the failures of the API server")
-		api.refuse()
-		expectProfile(ctx, "new", isProgrammed)
-		expectPolicy(ctx, "default", isProgrammed)
-		Eventually(func(g Gomega) {
-			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Generation).To(Equal(int64(2)))
-		}).Should(Succeed())
-		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what was not accepted any more was stored all the same")
-	})
+			By("ending the failures of the API server")
+			api.refuse()
+			expectProfile(ctx, "new", isProgrammed)
+			expectPolicy(ctx, "default", isProgrammed)
+			Eventually(func(g Gomega) {
+				g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Generation).To(Equal(int64(2)))
+			}).Should(Succeed())
+			Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what was not accepted any more was stored all the same")
+		})
 
 	It("cannot be written because that hangs, changes take effect at once", func(ctx context.Context) {
 		api := &watchedAPI{}
@@ -519,21 +565,22 @@ var _ = Describe("While revisions", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 	})
 
-	It("cannot be read at the start, profiles wait for a while, since they may depend on the revisions", func(ctx context.Context) {
-		run := start()
-		mine := profile("mine", packs)
-		create(ctx, mine)
-		good := expectProfile(ctx, "mine", isProgrammed)
-		Expect(run.Stop(patience)).To(Succeed())
-		change(ctx, mine, refusals[0].spec)
-		api := &watchedAPI{}
-		api.refuse("GET")
-		run = startFor(api)
-		Eventually(api.refused.Load).Should(BeNumerically(">", 1))
-		Expect(running(run, "mine")).To(BeEmpty())
-		api.refuse()
-		Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active).To(Equal(good.Status.Active))
-	})
+	It("cannot be read at the start, profiles wait for a while, since they may depend on the revisions",
+		func(ctx context.Context) {
+			run := start()
+			mine := profile("mine", packs)
+			create(ctx, mine)
+			good := expectProfile(ctx, "mine", isProgrammed)
+			Expect(run.Stop(patience)).To(Succeed())
+			change(ctx, mine, refusals[0].spec)
+			api := &watchedAPI{}
+			api.refuse("GET")
+			run = startFor(api)
+			Eventually(api.refused.Load).Should(BeNumerically(">", 1))
+			Expect(running(run, "mine")).To(BeEmpty())
+			api.refuse()
+			Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active).To(Equal(good.Status.Active))
+		})
 })
 
 // running returns the revision that runs under a scheduler name, empty if none does.
@@ -673,9 +720,11 @@ func (a *watchedAPI) roundTrip(next http.RoundTripper, r *http.Request) (*http.R
 		code, reason = http.StatusForbidden, metav1.StatusReasonForbidden
 	}
 	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "out of order",
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code),
+		Reason: reason, Message: "out of order",
 	})
 	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: r,
 	}, err
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. stop ends
-// the watch. Both fields are nil if there is none. Only the reconciler's worker uses it.
+// kubeSchedulerWatch watches whether a kube-scheduler runs beside livesched, by its Lease. stop
+// ends the watch. Both fields are nil if there is none. Only the reconciler's worker uses it.
 type kubeSchedulerWatch struct {
 	watch *lease.HolderWatch
 	stop  context.CancelFunc
@@ -50,7 +50,8 @@ func (r *ProfileReconciler) lookForKubeScheduler(ctx context.Context, p *pass) {
 func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 	const name = corev1.DefaultSchedulerName
 	cfg := p.resolution.Profiles[name]
-	if !r.YieldToKubeScheduler || cfg == nil || r.last.scheduled && r.last.active.profiles[name] != nil || r.hasRun(p, cfg) {
+	if !r.YieldToKubeScheduler || cfg == nil || r.last.scheduled && r.last.active.profiles[name] != nil ||
+		r.hasRun(p, cfg) {
 		return "", ""
 	}
 	switch seen := p.kubeScheduler; {
@@ -67,11 +68,13 @@ func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 func (r *ProfileReconciler) hasRun(p *pass, cfg *resolve.Profile) bool {
 	return slices.ContainsFunc(p.objects.profiles, func(object v1alpha1.SchedulerProfile) bool {
 		return object.UID == cfg.UID && object.Status.Active != nil
-	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name], func(good resolve.GoodProfile) bool { return good.UID == cfg.UID })
+	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name],
+		func(good resolve.GoodProfile) bool { return good.UID == cfg.UID })
 }
 
 // kubeSchedulerWarning is the end of the message of a condition that warns.
-const kubeSchedulerWarning = "unless its profiles have other scheduler names, both schedule these pods, and may assign the same capacity twice"
+const kubeSchedulerWarning = "unless its profiles have other scheduler names, both schedule these pods, and may " +
+	"assign the same capacity twice"
 
 // besideKubeScheduler returns the end of the message of a condition of a profile that has the
 // scheduler name of a running kube-scheduler. holder is "" if none runs.
@@ -79,5 +82,6 @@ func besideKubeScheduler(schedulerName, holder string) string {
 	if holder == "" || schedulerName != corev1.DefaultSchedulerName {
 		return ""
 	}
-	return fmt.Sprintf("; warning: kube-scheduler runs as well (%s holds the Lease %s): %s", holder, lease.KubeScheduler, kubeSchedulerWarning)
+	return fmt.Sprintf("; warning: kube-scheduler runs as well (%s holds the Lease %s): %s", holder,
+		lease.KubeScheduler, kubeSchedulerWarning)
 }

@@ -22,7 +22,8 @@ var _ = Describe("A profile with the scheduler name of kube-scheduler", func() {
 	const name = corev1.DefaultSchedulerName
 	const warning = "warning: kube-scheduler runs as well (node-1_uid holds the Lease kube-system/kube-scheduler)"
 	inUse := haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameInUse,
-		"Generation 1 does not run: kube-scheduler runs (node-1_uid holds the Lease kube-system/kube-scheduler)", "--yield-to-kube-scheduler=false")
+		"Generation 1 does not run: kube-scheduler runs (node-1_uid holds the Lease kube-system/kube-scheduler)",
+		"--yield-to-kube-scheduler=false")
 	warns := haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, warning)
 
 	It("runs, and warns while a kube-scheduler runs", func(ctx context.Context) {
@@ -35,9 +36,11 @@ var _ = Describe("A profile with the scheduler name of kube-scheduler", func() {
 		lease := startKubeScheduler(ctx)
 		warned := expectProfile(ctx, name, warns)
 		Eventually(eventsOf).WithArguments(ctx, warned).Should(ContainElement(And(
-			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonKubeSchedulerRuns), HaveField("Note", ContainSubstring(warning)))))
+			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonKubeSchedulerRuns),
+			HaveField("Note", ContainSubstring(warning)))))
 		other := expectProfile(ctx, "mine", isProgrammed)
-		Expect(meta.FindStatusCondition(other.Status.Conditions, v1alpha1.ConditionProgrammed).Message).NotTo(ContainSubstring("warning"))
+		Expect(meta.FindStatusCondition(other.Status.Conditions, v1alpha1.ConditionProgrammed).Message).
+			NotTo(ContainSubstring("warning"))
 		expectBound(ctx, createPod(ctx, "beside", name))
 
 		By("changing its spec meanwhile")
@@ -48,22 +51,25 @@ var _ = Describe("A profile with the scheduler name of kube-scheduler", func() {
 		lease.Spec.HolderIdentity = ptr.To("")
 		Expect(k8s.Update(ctx, lease)).To(Succeed())
 		expectProfile(ctx, name,
-			haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, " is active"), Not(ContainElement(HaveField("Message", ContainSubstring("runs as well")))))
+			haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed, " is active"),
+			Not(ContainElement(HaveField("Message", ContainSubstring("runs as well")))))
 	})
 
 	It("does not begin to run while a kube-scheduler runs", func(ctx context.Context) {
 		lease := startKubeScheduler(ctx)
 		start()
 		createNodes(ctx)
-		create(ctx, policy("mine", ``), profile(name, `policyRef: {name: mine}`), profile("other", `policyRef: {name: mine}`))
+		create(ctx, policy("mine", ``), profile(name, `policyRef: {name: mine}`),
+			profile("other", `policyRef: {name: mine}`))
 		held := expectProfile(ctx, name, isAccepted, inUse,
 			haveCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameInUse),
 			Not(ContainElement(HaveField("Type", v1alpha1.ConditionStalled))))
 		Expect(held.Status.Active).To(BeNil())
 		Eventually(eventsOf).WithArguments(ctx, held).Should(ContainElement(And(
 			HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonSchedulerNameInUse))))
-		expectPolicy(ctx, "mine", haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameInUse,
-			"Generation 1 is not active in profile default-scheduler: kube-scheduler runs"))
+		expectPolicy(ctx, "mine",
+			haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameInUse,
+				"Generation 1 is not active in profile default-scheduler: kube-scheduler runs"))
 		expectProfile(ctx, "other", isProgrammed)
 		expectBound(ctx, createPod(ctx, "of-another-profile", "other"))
 		waiting := createPod(ctx, "waiting", name)
@@ -76,7 +82,8 @@ var _ = Describe("A profile with the scheduler name of kube-scheduler", func() {
 		expectBound(ctx, waiting)
 		expectProfile(ctx, name, isProgrammed)
 		expectPolicy(ctx, "mine", isProgrammed)
-		Expect(eventsOf(ctx, held)).NotTo(ContainElement(HaveField("Reason", v1alpha1.ReasonPending)), "reading the Lease is no news")
+		Expect(eventsOf(ctx, held)).NotTo(ContainElement(HaveField("Reason", v1alpha1.ReasonPending)),
+			"reading the Lease is no news")
 	})
 
 	It("begins when kube-scheduler has not renewed its lease in time", func(ctx context.Context) {
@@ -85,7 +92,8 @@ var _ = Describe("A profile with the scheduler name of kube-scheduler", func() {
 		createNodes(ctx)
 		create(ctx, profile(name, ``))
 		expectProfile(ctx, name, inUse)
-		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To(metav1.NowMicro()), ptr.To[int32](1) // for the last time
+		// for the last time
+		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To(metav1.NowMicro()), ptr.To[int32](1)
 		Expect(k8s.Update(ctx, lease)).To(Succeed())
 		expectBound(ctx, createPod(ctx, "waiting", name))
 	})
@@ -126,7 +134,8 @@ func startKubeScheduler(ctx context.Context) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-scheduler"},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("node-1_uid"), RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To[int32](3600),
+			HolderIdentity: ptr.To("node-1_uid"), RenewTime: ptr.To(metav1.NowMicro()),
+			LeaseDurationSeconds: ptr.To[int32](3600),
 		},
 	}
 	create(ctx, lease)

@@ -42,7 +42,8 @@ func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	Eventually(func(g Gomega) {
 		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		g.Expect(pod.Status.Conditions).To(ContainElement(And(
-			HaveField("Type", corev1.PodScheduled), HaveField("Reason", corev1.PodReasonUnschedulable), HaveField("Message", message))))
+			HaveField("Type", corev1.PodScheduled), HaveField("Reason", corev1.PodReasonUnschedulable),
+			HaveField("Message", message))))
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -131,42 +132,46 @@ algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRac
 		Expect(expectBound(ctx, pod)).To(Equal(busy))
 	})
 
-	It("with a serviceAffinity keeps the pods of a service together until the policy drops it", func(ctx context.Context) {
-		const together = `
+	It("with a serviceAffinity keeps the pods of a service together until the policy drops it",
+		func(ctx context.Context) {
+			const together = `
 algorithmSource:
   policy:
     predicates: [{name: GeneralPredicates}, {name: OneRack, argument: {serviceAffinity: {labels: [rack]}}}]
     priorities: [{name: LeastRequestedPriority, weight: 1}]
 `
-		labelNode(ctx, busy, "rack", "one")
-		labelNode(ctx, idle, "rack", "two")
-		shared := policy("default", together)
-		create(ctx, shared, profile("mine", ""), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
-		})
-		DeferCleanup(func(ctx context.Context) {
-			Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})).To(Succeed())
-		})
-		web := func(schedulerName string) *corev1.Pod {
-			pod := objects.Pod("default", "", schedulerName, "100m", "200Mi")
-			pod.GenerateName, pod.Labels = "web-", map[string]string{"app": "web"}
-			return pod
-		}
-		first := web("somebody-else")
-		first.Spec.NodeName = busy
-		create(ctx, first)
-		expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		for range 3 { // the emptier node would have more room
-			expectFate(ctx, func() *corev1.Pod { return web("mine") }, func(g Gomega, pod *corev1.Pod) { g.Expect(pod.Spec.NodeName).To(Equal(busy)) })
-		}
+			labelNode(ctx, busy, "rack", "one")
+			labelNode(ctx, idle, "rack", "two")
+			shared := policy("default", together)
+			create(ctx, shared, profile("mine", ""), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+				Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"},
+					Ports: []corev1.ServicePort{{Port: 80}}},
+			})
+			DeferCleanup(func(ctx context.Context) {
+				Expect(k8s.Delete(ctx,
+					&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})).To(Succeed())
+			})
+			web := func(schedulerName string) *corev1.Pod {
+				pod := objects.Pod("default", "", schedulerName, "100m", "200Mi")
+				pod.GenerateName, pod.Labels = "web-", map[string]string{"app": "web"}
+				return pod
+			}
+			first := web("somebody-else")
+			first.Spec.NodeName = busy
+			create(ctx, first)
+			expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			for range 3 { // the emptier node would have more room
+				expectFate(ctx, func() *corev1.Pod { return web("mine") },
+					func(g Gomega, pod *corev1.Pod) { g.Expect(pod.Spec.NodeName).To(Equal(busy)) })
+			}
 
-		change(ctx, shared, legacySpreads)
-		expectPolicy(ctx, "default", isAccepted, isProgrammed)
-		apart := web("mine")
-		create(ctx, apart)
-		Expect(expectBound(ctx, apart)).To(Equal(idle))
-	})
+			change(ctx, shared, legacySpreads)
+			expectPolicy(ctx, "default", isAccepted, isProgrammed)
+			apart := web("mine")
+			create(ctx, apart)
+			Expect(expectBound(ctx, apart)).To(Equal(idle))
+		})
 
 	It("reports all reasons with alwaysCheckAllPredicates, and only the first one without", func(ctx context.Context) {
 		const firstOnly = `
@@ -188,18 +193,21 @@ algorithmSource:
 		change(ctx, shared, all)
 		expectPolicy(ctx, "default", isAccepted, isProgrammed)
 		Expect(expectOn(ctx, "mine", "default", 2).Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
-		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), ContainSubstring("2 node(s) didn't have the requested labels")))
+		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"),
+			ContainSubstring("2 node(s) didn't have the requested labels")))
 
 		change(ctx, shared, firstOnly)
 		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
 	})
 
 	It("without predicates keeps the mandatory ones, and without priorities scores nothing", func(ctx context.Context) {
-		create(ctx, policy("default", `algorithmSource: {policy: {predicates: [], priorities: []}}`), profile("mine", ""))
+		create(ctx, policy("default", `algorithmSource: {policy: {predicates: [], priorities: []}}`),
+			profile("mine", ""))
 		active := expectProfile(ctx, "mine", isAccepted, isProgrammed).Status.Active
 		Expect(active.Plugins.Score).To(BeEmpty())
 		Expect(active.Plugins.PreScore).To(BeEmpty())
-		Expect(active.Plugins.Filter).To(Equal([]string{"NodeUnschedulable", "TaintToleration", "DynamicResources", "NodeDeclaredFeatures"}))
+		Expect(active.Plugins.Filter).
+			To(Equal([]string{"NodeUnschedulable", "TaintToleration", "DynamicResources", "NodeDeclaredFeatures"}))
 		Expect(active.Plugins.PostFilter).To(Equal([]string{"DynamicResources", "DefaultPreemption"}))
 		Expect(active.Plugins.Bind).To(Equal([]string{"DefaultBinder"}))
 
@@ -212,7 +220,9 @@ algorithmSource:
 		for _, name := range []string{busy, idle} {
 			node := &corev1.Node{}
 			Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
-			Expect(k8s.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
+			Expect(k8s.Patch(ctx, node,
+				client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).
+				To(Succeed())
 		}
 		expectFate(ctx, func() *corev1.Pod {
 			pod := objects.Pod("default", "", "mine", "100m", "1Mi")
@@ -220,7 +230,8 @@ algorithmSource:
 			return pod
 		}, func(g Gomega, pod *corev1.Pod) {
 			g.Expect(pod.Spec.NodeName).To(BeEmpty())
-			g.Expect(pod.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring("2 node(s) were unschedulable"))))
+			g.Expect(pod.Status.Conditions).
+				To(ContainElement(HaveField("Message", ContainSubstring("2 node(s) were unschedulable"))))
 		})
 	})
 })

@@ -26,7 +26,8 @@ var _ = Describe("Deleting a profile", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 		pods := []*corev1.Pod{createPod(ctx, "one", "mine"), createPod(ctx, "two", "mine")}
 		for _, pod := range pods {
-			Eventually(eventsOf).WithArguments(ctx, pod).Should(ContainElement(HaveField("Note", "no nodes available to schedule pods")))
+			Eventually(eventsOf).WithArguments(ctx, pod).
+				Should(ContainElement(HaveField("Note", "no nodes available to schedule pods")))
 		}
 
 		Expect(k8s.Delete(ctx, mine)).To(Succeed())

@@ -125,7 +125,8 @@ func (p *plan) holdTogether(s situation) bool {
 			if reorders(name) {
 				delete(p.take, name)
 				delete(p.next.profiles, name)
-				p.pending[name] = fmt.Sprintf("is built, and waits for the profile with scheduler name %q, which changes the order of the queue at the same time", late)
+				p.pending[name] = fmt.Sprintf("is built, and waits for the profile with scheduler name %q, which "+
+					"changes the order of the queue at the same time", late)
 			}
 		}
 		return true

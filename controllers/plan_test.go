@@ -34,7 +34,8 @@ func parse(words string) map[string]*resolve.Profile {
 			order = "Old"
 		}
 		name := nameAndRevision[:1]
-		profiles[name] = &resolve.Profile{SchedulerName: name, Revision: nameAndRevision[1:], QueueSort: resolve.QueueSort{Name: order}}
+		profiles[name] = &resolve.Profile{SchedulerName: name, Revision: nameAndRevision[1:],
+			QueueSort: resolve.QueueSort{Name: order}}
 	}
 	return profiles
 }
@@ -68,30 +69,40 @@ func TestAPlan(t *testing.T) {
 		{name: "nothing at all"},
 		{name: "a new profile is swapped in", resolved: "a1", wanted: outcomes{"a": built}, next: "a1", take: "a"},
 		{name: "an unchanged profile is carried over", resolved: "a1", active: "a1", next: "a1"},
-		{name: "a new revision takes the place of the old one", resolved: "a2", active: "a1", wanted: outcomes{"a": built}, next: "a2", take: "a"},
+		{name: "a new revision takes the place of the old one", resolved: "a2", active: "a1",
+			wanted: outcomes{"a": built}, next: "a2", take: "a"},
 		{name: "a deleted profile is gone", resolved: "a1", active: "a1 b1", next: "a1"},
-		{name: "a revision that cannot be built leaves the old one in place", resolved: "a2", active: "a1", wanted: outcomes{"a": failing}, next: "a1", failed: "a"},
-		{name: "a new profile that cannot be built does not run", resolved: "a1", wanted: outcomes{"a": failing}, failed: "a"},
-		{name: "a revision that is being built leaves the old one in place", resolved: "a2", active: "a1", wanted: outcomes{"a": building}, next: "a1", pending: "a"},
-		{name: "a revision whose build is retried is pending", resolved: "a2", active: "a1", wanted: outcomes{"a": retrying}, next: "a1", pending: "a"},
+		{name: "a revision that cannot be built leaves the old one in place", resolved: "a2", active: "a1",
+			wanted: outcomes{"a": failing}, next: "a1", failed: "a"},
+		{name: "a new profile that cannot be built does not run", resolved: "a1", wanted: outcomes{"a": failing},
+			failed: "a"},
+		{name: "a revision that is being built leaves the old one in place", resolved: "a2", active: "a1",
+			wanted: outcomes{"a": building}, next: "a1", pending: "a"},
+		{name: "a revision whose build is retried is pending", resolved: "a2", active: "a1",
+			wanted: outcomes{"a": retrying}, next: "a1", pending: "a"},
 		{
-			name: "one profile does not hold up another", resolved: "a2 b2 c2 d1", active: "a1 b1 c1 d1", wanted: outcomes{"a": failing, "b": building, "c": built},
-			next: "a1 b1 c2 d1", take: "c", failed: "a", pending: "b",
+			name: "one profile does not hold up another", resolved: "a2 b2 c2 d1", active: "a1 b1 c1 d1",
+			wanted: outcomes{"a": failing, "b": building, "c": built},
+			next:   "a1 b1 c2 d1", take: "c", failed: "a", pending: "b",
 		},
 		{
-			name: "profiles that change the order of the queue wait for each other", resolved: "a2:New b2:New c2:New", active: "a1 b1 c1",
+			name: "profiles that change the order of the queue wait for each other", resolved: "a2:New b2:New c2:New",
+			active: "a1 b1 c1",
 			wanted: outcomes{"a": built, "b": building, "c": built}, next: "a1 b1 c1", pending: "a b c",
 		},
 		{
 			name: "profiles that do not change it go on meanwhile", resolved: "a2:New b2:New c1 d2", active: "a1 b1 d1",
-			wanted: outcomes{"a": built, "b": building, "c": built, "d": built}, next: "a1 b1 c1 d2", take: "c d", pending: "a b",
+			wanted: outcomes{"a": built, "b": building, "c": built, "d": built}, next: "a1 b1 c1 d2", take: "c d",
+			pending: "a b",
 		},
 		{
-			name: "a profile that changes it does not wait for one that keeps it", resolved: "a2:New b2", active: "a1 b1",
+			name: "a profile that changes it does not wait for one that keeps it", resolved: "a2:New b2",
+			active: "a1 b1",
 			wanted: outcomes{"a": built, "b": building}, next: "a2 b1", take: "a", pending: "b",
 		},
 		{
-			name: "profiles that change it do not wait for one that cannot be built", resolved: "a2:New b2:New", active: "a1 b1",
+			name: "profiles that change it do not wait for one that cannot be built", resolved: "a2:New b2:New",
+			active: "a1 b1",
 			wanted: outcomes{"a": built, "b": failing}, next: "a2 b1", take: "a", failed: "b",
 		},
 		{
@@ -103,18 +114,25 @@ func TestAPlan(t *testing.T) {
 			before: "a1", standIns: outcomes{"a": built}, next: "a1", take: "a", pending: "a",
 		},
 		{
-			name: "a stand-in that is not built yet does not run", resolved: "a2 b2", wanted: outcomes{"a": failing, "b": failing},
+			name: "a stand-in that is not built yet does not run", resolved: "a2 b2",
+			wanted: outcomes{"a": failing, "b": failing},
 			before: "a1 b1", standIns: outcomes{"a": building, "b": failing}, failed: "a b",
 		},
 		{
-			name: "a profile whose scheduler name is in use does not run, and holds up no other", resolved: "a1 b1:New c1", inUse: "a",
+			name:     "a profile whose scheduler name is in use does not run, and holds up no other",
+			resolved: "a1 b1:New c1", inUse: "a",
 			wanted: outcomes{"a": built, "b": built, "c": built}, next: "b1 c1", take: "b c", reserved: "a",
 		},
-		{name: "nor while it is being built", resolved: "a1", wanted: outcomes{"a": building}, inUse: "a", reserved: "a"},
-		{name: "nor if a follower has swapped it in", resolved: "a1 b1", active: "a1 b1", inUse: "a", next: "b1", reserved: "a"},
-		{name: "nor another revision of it", resolved: "a2 b1", active: "a1 b1", wanted: outcomes{"a": built}, inUse: "a", next: "b1", reserved: "a"},
-		{name: "a failed build of it is reported as such", resolved: "a1", wanted: outcomes{"a": failing}, inUse: "a", failed: "a"},
-		{name: "a profile waits until it is known whether its name is in use", resolved: "a1 b1", wanted: outcomes{"a": built, "b": built}, unread: "a", next: "b1", take: "b", pending: "a"},
+		{name: "nor while it is being built", resolved: "a1", wanted: outcomes{"a": building}, inUse: "a",
+			reserved: "a"},
+		{name: "nor if a follower has swapped it in", resolved: "a1 b1", active: "a1 b1", inUse: "a", next: "b1",
+			reserved: "a"},
+		{name: "nor another revision of it", resolved: "a2 b1", active: "a1 b1", wanted: outcomes{"a": built},
+			inUse: "a", next: "b1", reserved: "a"},
+		{name: "a failed build of it is reported as such", resolved: "a1", wanted: outcomes{"a": failing}, inUse: "a",
+			failed: "a"},
+		{name: "a profile waits until it is known whether its name is in use", resolved: "a1 b1",
+			wanted: outcomes{"a": built, "b": built}, unread: "a", next: "b1", take: "b", pending: "a"},
 		{name: "what runs goes on meanwhile", resolved: "a1", active: "a1", unread: "a", next: "a1", pending: "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -165,7 +183,8 @@ func TestHeldProfileReportsTheReason(t *testing.T) {
 		builds:     builds{wanted: outcomes{"a": built, "b": building}},
 	})
 	want := map[string]string{
-		"a": `is built, and waits for the profile with scheduler name "b", which changes the order of the queue at the same time`,
+		"a": `is built, and waits for the profile with scheduler name "b", which changes the order of the queue at ` +
+			`the same time`,
 		"b": "is still being built",
 	}
 	if !maps.Equal(p.pending, want) {
@@ -219,17 +238,26 @@ func TestTheQueueIsSortedBy(t *testing.T) {
 		want   string
 	}{
 		{"the profile that the resolution names", []*resolve.Profile{a, b, c}, nil, c, false, "a"},
-		{"the same one, if another cannot be built", []*resolve.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
+		{"the same one, if another cannot be built", []*resolve.Profile{a}, map[string]error{"b": errNoLicence}, nil,
+			false, "a"},
 		{"one with the same order", []*resolve.Profile{b, c}, map[string]error{"a": errNoLicence}, c, false, "b"},
-		{"one with the same order, even if the old instance of the first sorts differently", []*resolve.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
-		{"the old instance, if there is no other", []*resolve.Profile{oldA, c}, map[string]error{"a": errNoLicence}, oldA, false, "a"},
-		{"the last one, if the first is new and cannot be built", []*resolve.Profile{oldB, c}, map[string]error{"a": errNoLicence}, c, false, "c"},
-		{"one with the last order, if the last one is gone", []*resolve.Profile{c}, map[string]error{"a": errNoLicence}, oldB, false, "c"},
-		{"one that runs, if there was no order before", []*resolve.Profile{c}, map[string]error{"a": errNoLicence}, nil, false, "c"},
+		{"one with the same order, even if the old instance of the first sorts differently",
+			[]*resolve.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
+		{"the old instance, if there is no other", []*resolve.Profile{oldA, c}, map[string]error{"a": errNoLicence},
+			oldA, false, "a"},
+		{"the last one, if the first is new and cannot be built", []*resolve.Profile{oldB, c},
+			map[string]error{"a": errNoLicence}, c, false, "c"},
+		{"one with the last order, if the last one is gone", []*resolve.Profile{c}, map[string]error{"a": errNoLicence},
+			oldB, false, "c"},
+		{"one that runs, if there was no order before", []*resolve.Profile{c}, map[string]error{"a": errNoLicence}, nil,
+			false, "c"},
 		{"the first, if none runs", nil, map[string]error{"a": errNoLicence}, nil, false, "a"},
-		{"the last one, while profiles that reorder the queue are held together", []*resolve.Profile{oldA, oldB, c}, nil, oldA, true, "a"},
-		{"the last one, even if a new profile has the order to come", []*resolve.Profile{oldA, b, c}, nil, oldA, true, "a"},
-		{"one with the last order, while profiles are held and the last one is gone", []*resolve.Profile{oldA, b}, nil, c, true, "a"},
+		{"the last one, while profiles that reorder the queue are held together", []*resolve.Profile{oldA, oldB, c},
+			nil, oldA, true, "a"},
+		{"the last one, even if a new profile has the order to come", []*resolve.Profile{oldA, b, c}, nil, oldA,
+			true, "a"},
+		{"one with the last order, while profiles are held and the last one is gone", []*resolve.Profile{oldA, b}, nil,
+			c, true, "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &plan{next: active{profiles: map[string]*resolve.Profile{}}, failed: test.failed}
@@ -254,7 +282,8 @@ func TestAPassIsRepeatedWhenTheFirstRetryIsDue(t *testing.T) {
 		{pass{}, 0},
 		{pass{builds: builds{wanted: outcomes{"a": built, "b": building, "c": retrying}}}, 0},
 		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second), "b": in(time.Second)}}}, time.Second},
-		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}, standIns: outcomes{"a": in(time.Second)}}}, time.Second},
+		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}, standIns: outcomes{"a": in(time.Second)}}},
+			time.Second},
 		{pass{builds: builds{wanted: outcomes{"a": in(0)}}}, time.Millisecond},
 		{pass{builds: builds{wanted: outcomes{"a": in(-time.Hour)}}}, time.Millisecond},
 		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}}, recallRetry: time.Second}, time.Second},

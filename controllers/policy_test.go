@@ -34,9 +34,11 @@ var _ = Describe("A policy", func() {
 	It("changes all profiles that use it, and names them", func(ctx context.Context) {
 		shared := policy("shared", byDefault)
 		create(ctx, shared)
-		create(ctx, profile("b", "policyRef: {name: shared}"), profile("a", "policyRef: {name: shared}"), profile("c", ""))
+		create(ctx, profile("b", "policyRef: {name: shared}"), profile("a", "policyRef: {name: shared}"),
+			profile("c", ""))
 		Eventually(func(g Gomega) {
-			g.Expect(expectPolicy(ctx, "shared", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"a", "b"}))
+			g.Expect(expectPolicy(ctx, "shared", isAccepted, isProgrammed).Status.Profiles).
+				To(Equal([]string{"a", "b"}))
 		}).Should(Succeed())
 		for _, name := range []string{"a", "b", "c"} {
 			expectProfile(ctx, name, isProgrammed)
@@ -46,7 +48,8 @@ var _ = Describe("A policy", func() {
 
 		change(ctx, shared, autoscaler)
 		expectPolicy(ctx, "shared", isAccepted,
-			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 is active in profiles a, b"))
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed,
+				"Generation 2 is active in profiles a, b"))
 		for _, name := range []string{"a", "b"} {
 			Expect(expectOn(ctx, name, "shared", 2).Status.Active.Generation).To(Equal(int64(1)))
 			Expect(expectBound(ctx, createPod(ctx, "second-"+name, name))).To(Equal(busy))
@@ -54,21 +57,23 @@ var _ = Describe("A policy", func() {
 		Expect(expectProfile(ctx, "c", isProgrammed).ResourceVersion).To(Equal(unrelated.ResourceVersion))
 	})
 
-	It("names a profile whose active revision builds on it, also while the present spec is rejected", func(ctx context.Context) {
-		shared := policy("shared", byDefault)
-		create(ctx, shared)
-		create(ctx, profile("a", "policyRef: {name: shared}"), profile("b", "policyRef: {name: shared}"))
-		expectOn(ctx, "a", "shared", 1)
-		expectOn(ctx, "b", "shared", 1)
-		change(ctx, profile("a", ""), refusals[0].spec)
-		expectProfile(ctx, "a", keepsLastGood)
-		Consistently(func(g Gomega) {
-			status := expectPolicy(ctx, "shared", isAccepted,
-				haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 1 is active in profiles a, b")).Status
-			g.Expect(status.Profiles).To(Equal([]string{"a", "b"}))
-			g.Expect(status.ProfileCount).To(Equal(int32(2)))
-		}).WithTimeout(time.Second).Should(Succeed())
-	})
+	It("names a profile whose active revision builds on it, also while the present spec is rejected",
+		func(ctx context.Context) {
+			shared := policy("shared", byDefault)
+			create(ctx, shared)
+			create(ctx, profile("a", "policyRef: {name: shared}"), profile("b", "policyRef: {name: shared}"))
+			expectOn(ctx, "a", "shared", 1)
+			expectOn(ctx, "b", "shared", 1)
+			change(ctx, profile("a", ""), refusals[0].spec)
+			expectProfile(ctx, "a", keepsLastGood)
+			Consistently(func(g Gomega) {
+				status := expectPolicy(ctx, "shared", isAccepted,
+					haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed,
+						"Generation 1 is active in profiles a, b")).Status
+				g.Expect(status.Profiles).To(Equal([]string{"a", "b"}))
+				g.Expect(status.ProfileCount).To(Equal(int32(2)))
+			}).WithTimeout(time.Second).Should(Succeed())
+		})
 
 	It("named default applies to profiles without a policyRef while it exists", func(ctx context.Context) {
 		create(ctx, profile("mine", ""))
@@ -132,10 +137,12 @@ podMaxInUnschedulablePods: 1m0s
 		expectPolicy(ctx, "shared", isProgrammed)
 
 		change(ctx, shared, extended)
-		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound, "spec.extenders[0].tlsConfig.secretRef: "), keepsLastGood)
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound, "spec.extenders[0].tlsConfig.secretRef: "),
+			keepsLastGood)
 		Eventually(func(g Gomega) {
 			g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Conditions).To(
-				haveCondition(v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted, `SchedulingPolicy "shared" is not`, "generation 1"))
+				haveCondition(v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted,
+					`SchedulingPolicy "shared" is not`, "generation 1"))
 		}).Should(Succeed())
 		Expect(expectProfile(ctx, "mine").Status.Active).To(Equal(before.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
@@ -150,7 +157,9 @@ podMaxInUnschedulablePods: 1m0s
 	It("that was never accepted keeps its profiles from running until it is", func(ctx context.Context) {
 		legacyPolicy := policy("legacy", legacy)
 		create(ctx, legacyPolicy, profile("mine", "policyRef: {name: legacy}"))
-		expectPolicy(ctx, "legacy", isRefused(v1alpha1.ReasonInvalid, "spec.algorithmSource.policy.predicates[0].name: ", `"PodFitsEverywhere"`, "GeneralPredicates"), neverRan)
+		expectPolicy(ctx, "legacy",
+			isRefused(v1alpha1.ReasonInvalid, "spec.algorithmSource.policy.predicates[0].name: ", `"PodFitsEverywhere"`,
+				"GeneralPredicates"), neverRan)
 		expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotAccepted), neverRan)
 
 		change(ctx, legacyPolicy, autoscaler)
@@ -160,23 +169,26 @@ podMaxInUnschedulablePods: 1m0s
 		expectProfile(ctx, "mine", isAccepted, isProgrammed)
 	})
 
-	It("that is deleted while a profile references it leaves the profile as it was until it is back", func(ctx context.Context) {
-		shared := policy("shared", autoscaler)
-		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
-		expectProfile(ctx, "mine", isProgrammed)
-		Expect(k8s.Delete(ctx, shared)).To(Succeed())
-		kept := expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotFound, "spec.policyRef.name: ", `"shared"`), keepsLastGood)
-		Expect(kept.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
-		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
-		create(ctx, policy("shared", byDefault))
-		expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
-	})
+	It("that is deleted while a profile references it leaves the profile as it was until it is back",
+		func(ctx context.Context) {
+			shared := policy("shared", autoscaler)
+			create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+			expectProfile(ctx, "mine", isProgrammed)
+			Expect(k8s.Delete(ctx, shared)).To(Succeed())
+			kept := expectProfile(ctx, "mine",
+				isRefused(v1alpha1.ReasonPolicyNotFound, "spec.policyRef.name: ", `"shared"`), keepsLastGood)
+			Expect(kept.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
+			Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+			create(ctx, policy("shared", byDefault))
+			expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+		})
 
 	It("that no profile uses is programmed, and its condition says so", func(ctx context.Context) {
 		create(ctx, policy("unused", ""))
 		unused := expectPolicy(ctx, "unused", isAccepted,
-			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "No accepted profile uses this policy"))
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed,
+				"No accepted profile uses this policy"))
 		Expect(unused.Status.Profiles).To(BeEmpty())
 	})
 })

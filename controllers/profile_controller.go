@@ -170,9 +170,11 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	specChanged := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		// An informer that missed a deletion reports an object that was created again as an update,
 		// possibly with the same generation.
-		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}})
-	written := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	written := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent,
+		_ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		r.reporter.compare(e.ObjectNew.GetUID())
 	}}
 	everywhere := r.NeedLeaderElection()

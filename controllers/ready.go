@@ -32,8 +32,10 @@ var othersMayMend = sets.New(
 func summarize(conditions *[]metav1.Condition, generation int64, now time.Time) {
 	accepted := meta.FindStatusCondition(*conditions, v1alpha1.ConditionAccepted)
 	programmed := meta.FindStatusCondition(*conditions, v1alpha1.ConditionProgrammed)
-	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: programmed.Reason, Message: programmed.Message}
-	stalled := metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: accepted.Reason, Message: accepted.Message}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: programmed.Reason,
+		Message: programmed.Message}
+	stalled := metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: accepted.Reason,
+		Message: accepted.Message}
 	switch {
 	case accepted.Status != metav1.ConditionTrue:
 		ready.Reason, ready.Message = accepted.Reason, fmt.Sprintf("%s; %s", accepted.Message, programmed.Message)

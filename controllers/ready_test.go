@@ -41,10 +41,17 @@ func TestReadyAndStalledSumUpTheOtherConditions(t *testing.T) {
 		accepted, programmed metav1.Condition
 		want                 []metav1.Condition
 	}{
-		"active":                     {accepted, programmed, []metav1.Condition{ready("True", "Programmed", programmed.Message)}},
-		"still being built":          {accepted, conditionAt("Programmed", "Unknown", "Pending", "is still being built", 2, longAgo), []metav1.Condition{ready("False", "Pending", "is still being built")}},
-		"built again until it is":    {accepted, conditionAt("Programmed", "False", "BuildFailed", "no licence", 2, longAgo), []metav1.Condition{ready("False", "BuildFailed", "no licence")}},
-		"stored again until it is":   {accepted, conditionAt("Programmed", "False", "NotStored", "not stored", 2, longAgo), []metav1.Condition{ready("False", "NotStored", "not stored")}},
+		"active": {accepted, programmed,
+			[]metav1.Condition{ready("True", "Programmed", programmed.Message)}},
+		"still being built": {accepted,
+			conditionAt("Programmed", "Unknown", "Pending", "is still being built", 2, longAgo),
+			[]metav1.Condition{ready("False", "Pending", "is still being built")}},
+		"built again until it is": {accepted,
+			conditionAt("Programmed", "False", "BuildFailed", "no licence", 2, longAgo),
+			[]metav1.Condition{ready("False", "BuildFailed", "no licence")}},
+		"stored again until it is": {accepted,
+			conditionAt("Programmed", "False", "NotStored", "not stored", 2, longAgo),
+			[]metav1.Condition{ready("False", "NotStored", "not stored")}},
 		"invalid":                    {refused("Invalid"), kept, stands("Invalid")},
 		"an unknown plugin":          {refused("UnknownPlugin"), kept, stands("UnknownPlugin")},
 		"invalid arguments":          {refused("InvalidArgs"), kept, stands("InvalidArgs")},

@@ -79,7 +79,8 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	good := resolve.LastGood{Profiles: map[string][]resolve.GoodProfile{}, Policies: map[string][]resolve.GoodPolicy{}}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
-		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name], r.last.good.Policies)
+		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name],
+			r.last.good.Policies)
 	}
 	for i := range p.objects.policies {
 		object := &p.objects.policies[i]
@@ -145,7 +146,8 @@ func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisi
 // replica has run come first if they are newer: then the last leader did not store them before it
 // ended. Otherwise the stored revisions are at least as new. policies has the specs of policies
 // that this replica has resolved.
-func goodProfiles(stored []history.Revision, ran []resolve.GoodProfile, policies map[string][]resolve.GoodPolicy) []resolve.GoodProfile {
+func goodProfiles(stored []history.Revision, ran []resolve.GoodProfile,
+	policies map[string][]resolve.GoodPolicy) []resolve.GoodProfile {
 	var ranWith []resolve.GoodPolicy
 	for i := range ran {
 		if policy := ran[i].Policy; policy != nil {
@@ -185,7 +187,8 @@ func laterProfile(a, b *resolve.GoodProfile) bool {
 	if a.Generation != b.Generation {
 		return a.Generation > b.Generation
 	}
-	return a.Policy != nil && b.Policy != nil && a.Policy.UID == b.Policy.UID && a.Policy.Generation > b.Policy.Generation
+	return a.Policy != nil && b.Policy != nil && a.Policy.UID == b.Policy.UID &&
+		a.Policy.Generation > b.Policy.Generation
 }
 
 // goodPolicies is goodProfiles for a policy.
@@ -196,7 +199,8 @@ func goodPolicies(stored []history.Revision, ran []resolve.GoodPolicy) []resolve
 			all = append(all, goodPolicy(stored[i].Policy, ran))
 		}
 	}
-	return latestFirst(all, ran, func(a, b *resolve.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
+	return latestFirst(all, ran,
+		func(a, b *resolve.GoodPolicy) bool { return a.UID == b.UID && a.Generation > b.Generation })
 }
 
 // goodPolicy returns a stored policy. Its Secrets are not stored: they are the Secrets of the first

@@ -32,7 +32,8 @@ func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
 	stored := func(specs ...spec) []history.Revision {
 		var all []history.Revision
 		for i, s := range specs {
-			r := history.Revision{Number: int64(i + 1), UID: "u", Generation: s.profile, Profile: &v1alpha1.SchedulerProfileSpec{}}
+			r := history.Revision{Number: int64(i + 1), UID: "u", Generation: s.profile,
+				Profile: &v1alpha1.SchedulerProfileSpec{}}
 			if s.policy > 0 {
 				r.Policy = &history.Policy{Name: "q", UID: "q", Generation: s.policy}
 			}
@@ -57,7 +58,8 @@ func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
 		{"at the start", stored(spec{1, 0}, spec{2, 1}, spec{2, 3}), nil, "[2/3 2/1 1/0]"},
 		{"nothing was stored", nil, ran(spec{2, 1}), "[2/1]"},
 		{"the leader before has stored more", stored(spec{1, 0}, spec{3, 0}), ran(spec{1, 0}), "[3/0 1/0]"},
-		{"the leader before has not come to store it", stored(spec{1, 0}, spec{3, 0}), ran(spec{4, 0}), "[4/0 3/0 1/0]"},
+		{"the leader before has not come to store it", stored(spec{1, 0}, spec{3, 0}), ran(spec{4, 0}),
+			"[4/0 3/0 1/0]"},
 		{"nor what a change of the policy made", stored(spec{1, 1}), ran(spec{1, 2}), "[1/2 1/1]"},
 		{"they agree", stored(spec{1, 1}, spec{1, 2}), ran(spec{1, 2}), "[1/2 1/1]"},
 	} {
@@ -95,7 +97,8 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 			t.Errorf("accepted was %d:\n%s", accepted, diff)
 		}
 	}
-	if got := generations(goodPolicies(stored, []resolve.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
+	if got := generations(goodPolicies(stored, []resolve.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(
+		got) != 2 {
 		t.Errorf("another object's goes on: %v", got)
 	}
 }
@@ -105,18 +108,21 @@ func TestStoredPoliciesHaveTheSecretsThatTheReplicaHolds(t *testing.T) {
 		return map[types.NamespacedName]resolve.Secret{someSecret: resolve.NewSecret(secretOf(ca))}
 	}
 	stored := func(generation int64) history.Revision {
-		return history.Revision{UID: "u", Generation: 1, Profile: &v1alpha1.SchedulerProfileSpec{}, Policy: &history.Policy{Name: "q", UID: "q", Generation: generation}}
+		return history.Revision{UID: "u", Generation: 1, Profile: &v1alpha1.SchedulerProfileSpec{},
+			Policy: &history.Policy{Name: "q", UID: "q", Generation: generation}}
 	}
 	ranWith := resolve.GoodPolicy{Name: "q", UID: "q", Generation: 2, Secrets: secrets("ran")}
 	accepted := resolve.GoodPolicy{Name: "q", UID: "q", Generation: 3, Secrets: secrets("accepted")}
-	profiles := goodProfiles([]history.Revision{stored(1), stored(2), stored(3)}, []resolve.GoodProfile{{UID: "u", Generation: 1, Policy: &ranWith}},
+	profiles := goodProfiles([]history.Revision{stored(1), stored(2), stored(3)},
+		[]resolve.GoodProfile{{UID: "u", Generation: 1, Policy: &ranWith}},
 		map[string][]resolve.GoodPolicy{"q": {accepted}})
 	policies := goodPolicies([]history.Revision{stored(2), stored(3)}, []resolve.GoodPolicy{accepted})
 	got := []map[types.NamespacedName]resolve.Secret{policies[0].Secrets, policies[1].Secrets}
 	for _, profile := range profiles {
 		got = append(got, profile.Policy.Secrets)
 	}
-	want := []map[types.NamespacedName]resolve.Secret{secrets("accepted"), nil, secrets("accepted"), secrets("ran"), nil}
+	want := []map[types.NamespacedName]resolve.Secret{secrets("accepted"), nil, secrets("accepted"),
+		secrets("ran"), nil}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -129,16 +135,18 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 		if err := appsv1.AddToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
-		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				select {
-				case <-released:
-					return c.List(ctx, list, options...)
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			},
-		}).Build()}
+		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithScheme(scheme).
+			WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					options ...client.ListOption) error {
+					select {
+					case <-released:
+						return c.List(ctx, list, options...)
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				},
+			}).Build()}
 		ctx, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer end()
 		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
@@ -148,21 +156,26 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 			return time.Since(start), err
 		}
 		for i, want := range []time.Duration{recallPatience, 0} {
-			if wait, err := took(&pass{}); err != nil || wait != want || r.memory.recalled || !errors.Is(r.memory.failed, errReading) {
-				t.Errorf("pass %d: waited for %v, %v; recalled: %v, failed: %v", i, wait, err, r.memory.recalled, r.memory.failed)
+			if wait, err := took(&pass{}); err != nil || wait != want || r.memory.recalled ||
+				!errors.Is(r.memory.failed, errReading) {
+				t.Errorf("pass %d: waited for %v, %v; recalled: %v, failed: %v", i, wait, err, r.memory.recalled,
+					r.memory.failed)
 			}
 		}
 		time.Sleep(2 * readTimeout) //nolint:forbidigo // of the bubble: reads end, and the next pass begins another one
 		for range 2 {
-			if wait, err := took(&pass{}); err != nil || wait != 0 || !errors.Is(r.memory.failed, context.DeadlineExceeded) {
+			if wait, err := took(&pass{}); err != nil || wait != 0 ||
+				!errors.Is(r.memory.failed, context.DeadlineExceeded) {
 				t.Errorf("waited for %v, %v; failed: %v", wait, err, r.memory.failed)
 			}
 		}
 
 		close(released)
 		synctest.Wait()
-		if wait, err := took(&pass{}); err != nil || wait != 0 || !r.memory.recalled || r.memory.leading || r.memory.failed != nil {
-			t.Errorf("after the answer: waited for %v, %v; recalled: %v, failed: %v", wait, err, r.memory.recalled, r.memory.failed)
+		if wait, err := took(&pass{}); err != nil || wait != 0 || !r.memory.recalled || r.memory.leading ||
+			r.memory.failed != nil {
+			t.Errorf("after the answer: waited for %v, %v; recalled: %v, failed: %v", wait, err, r.memory.recalled,
+				r.memory.failed)
 		}
 		if wait, err := took(&pass{leading: true}); err != nil || wait != 0 || !r.memory.leading {
 			t.Errorf("as the leader: waited for %v, %v", wait, err)
@@ -173,13 +186,14 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := make(chan chan error, 2)
-		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-				answer := make(chan error)
-				lists <- answer
-				return <-answer
-			},
-		}).Build()}
+		archive := &history.Archive{Namespace: "n",
+			Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					answer := make(chan error)
+					lists <- answer
+					return <-answer
+				},
+			}).Build()}
 		ctx := logr.NewContext(t.Context(), logr.Discard())
 		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}}
 		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {

@@ -47,8 +47,10 @@ var refusals = []refusal{
 	},
 	{
 		"args of the wrong kind",
-		`pluginConfig: [{name: NodeResourcesFit, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: InterPodAffinityArgs}}]`,
-		v1alpha1.ReasonInvalidArgs, []string{"spec.pluginConfig[0].args: ", "kind NodeResourcesFitArgs", "kind InterPodAffinityArgs"},
+		`pluginConfig: [{name: NodeResourcesFit, args: {apiVersion: kubescheduler.config.k8s.io/v1, kind: ` +
+			`InterPodAffinityArgs}}]`,
+		v1alpha1.ReasonInvalidArgs,
+		[]string{"spec.pluginConfig[0].args: ", "kind NodeResourcesFitArgs", "kind InterPodAffinityArgs"},
 	},
 	{
 		"a value in args that there is not",
@@ -63,12 +65,14 @@ var refusals = []refusal{
 	{
 		"a policy with an extender whose Secret does not exist",
 		`policyRef: {name: extended}`,
-		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"extended"`, "SecretNotFound", "spec.extenders[0].tlsConfig.secretRef: "},
+		v1alpha1.ReasonPolicyNotAccepted,
+		[]string{"spec.policyRef.name: ", `"extended"`, "SecretNotFound", "spec.extenders[0].tlsConfig.secretRef: "},
 	},
 	{
 		"a policy with a predicate that there is not",
 		`policyRef: {name: legacy}`,
-		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"legacy"`, "Invalid", "spec.algorithmSource.policy.predicates[0].name: "},
+		v1alpha1.ReasonPolicyNotAccepted,
+		[]string{"spec.policyRef.name: ", `"legacy"`, "Invalid", "spec.algorithmSource.policy.predicates[0].name: "},
 	},
 }
 
@@ -88,8 +92,10 @@ var _ = Describe("A profile that is not accepted", func() {
 			change(ctx, mine, refusal.spec)
 			refused := expectProfile(ctx, "mine", isRefused(refusal.reason, refusal.words...), keepsLastGood)
 			Expect(refused.Status.Active).To(Equal(good.Status.Active))
-			Expect(refused.Status.Conditions).To(haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood,
-				"Generation 2 is not accepted", fmt.Sprintf("revision %s of generation 1 stays active", good.Status.Active.Revision)))
+			Expect(refused.Status.Conditions).
+				To(haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood,
+					"Generation 2 is not accepted",
+					fmt.Sprintf("revision %s of generation 1 stays active", good.Status.Active.Revision)))
 			Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 
 			By("fixing it")
@@ -108,7 +114,8 @@ var _ = Describe("A profile that is not accepted", func() {
 		expectProfile(ctx, "good", isAccepted, isProgrammed)
 		expectBound(ctx, createPod(ctx, "good", "good"))
 		for i, refusal := range refusals {
-			refused := expectProfile(ctx, fmt.Sprintf("bad-%d", i), isRefused(refusal.reason, refusal.words...), neverRan)
+			refused := expectProfile(ctx, fmt.Sprintf("bad-%d", i), isRefused(refusal.reason, refusal.words...),
+				neverRan)
 			Expect(refused.Status.Active).To(BeNil())
 		}
 		waiting := createPod(ctx, "waiting", "bad-0")

@@ -132,7 +132,8 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 		cfg := running.config
 		o.missing = running.missing
 		o.runs = identity{
-			uid: cfg.UID, generation: cfg.Generation, revision: cfg.Revision, policyName: cfg.PolicyName, policyGeneration: cfg.PolicyGeneration,
+			uid: cfg.UID, generation: cfg.Generation, revision: cfg.Revision, policyName: cfg.PolicyName,
+			policyGeneration: cfg.PolicyGeneration,
 		}
 		if good := cfg.Source.Policy; good != nil {
 			o.runs.policyUID = good.UID

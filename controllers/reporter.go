@@ -101,7 +101,8 @@ type attempt struct {
 }
 
 func newReporter(cfg Config) *reporter {
-	return &reporter{client: cfg.Client, recorder: cfg.Recorder, archive: cfg.Archive, clock: cfg.Clock, subjects: map[types.UID]*subject{}}
+	return &reporter{client: cfg.Client, recorder: cfg.Recorder, archive: cfg.Archive, clock: cfg.Clock,
+		subjects: map[types.UID]*subject{}}
 }
 
 // report makes next the report to write. It does not wait for anything.
@@ -208,7 +209,8 @@ func (r *reporter) open() workqueue.TypedRateLimitingInterface[types.UID] {
 	r.queue = workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.UID](firstRetry, lastRetry),
 		workqueue.TypedRateLimitingQueueConfig[types.UID]{
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Queue: ordered}),
+			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(
+				workqueue.TypedDelayingQueueConfig[types.UID]{Queue: ordered}),
 		},
 	)
 	if r.latest != nil {

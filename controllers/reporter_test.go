@@ -66,31 +66,39 @@ func newDesk(t *testing.T) *desk {
 	d.client = fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.SchedulerProfile{}, &v1alpha1.SchedulingPolicy{}).
 		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+				options ...client.CreateOption) error {
 				if _, ok := object.(*appsv1.ControllerRevision); !ok {
 					return c.Create(ctx, object, options...)
 				}
-				return d.write(ctx, "store", object.GetLabels()[history.LabelName], func() error { return c.Create(ctx, object, options...) })
+				return d.write(ctx, "store", object.GetLabels()[history.LabelName],
+					func() error { return c.Create(ctx, object, options...) })
 			},
-			Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
+				options ...client.DeleteOption) error {
 				if _, ok := object.(*appsv1.ControllerRevision); !ok {
 					return c.Delete(ctx, object, options...)
 				}
-				return d.write(ctx, "delete", object.GetName(), func() error { return c.Delete(ctx, object, options...) })
+				return d.write(ctx, "delete", object.GetName(),
+					func() error { return c.Delete(ctx, object, options...) })
 			},
 			SubResourcePatch: func(
-				ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+				ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch,
+				options ...client.SubResourcePatchOption,
 			) error {
-				return d.write(ctx, "report", object.GetName(), func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+				return d.write(ctx, "report", object.GetName(),
+					func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
 			},
 		}).Build()
 	d.reporter = newReporter(Config{
-		Client: d.client, Recorder: d.recorder, Archive: &history.Archive{Client: d.client, Namespace: "default"}, Clock: clock.RealClock{},
+		Client: d.client, Recorder: d.recorder, Archive: &history.Archive{Client: d.client, Namespace: "default"},
+		Clock: clock.RealClock{},
 	})
 	d.latest = &report{
 		state: state{
-			resolution: &resolve.Resolution{Profiles: map[string]*resolve.Profile{}, ProfileResults: map[string]resolve.Result{}, PolicyResults: map[string]resolve.Result{}},
-			running:    map[string]*running{},
+			resolution: &resolve.Resolution{Profiles: map[string]*resolve.Profile{},
+				ProfileResults: map[string]resolve.Result{}, PolicyResults: map[string]resolve.Result{}},
+			running: map[string]*running{},
 		},
 		profiles: map[types.UID]*v1alpha1.SchedulerProfile{}, policies: map[types.UID]*v1alpha1.SchedulingPolicy{},
 		good: map[string][]resolve.GoodPolicy{}, settled: true,
@@ -155,21 +163,25 @@ func (d *desk) run(policy string, generation int64, names ...string) {
 	d.Helper()
 	next := *d.latest
 	next.running, next.profiles, next.resolution = clone(next.running), clone(next.profiles), &resolve.Resolution{
-		Profiles: clone(next.resolution.Profiles), ProfileResults: clone(next.resolution.ProfileResults), PolicyResults: clone(next.resolution.PolicyResults),
+		Profiles: clone(next.resolution.Profiles), ProfileResults: clone(next.resolution.ProfileResults),
+		PolicyResults: clone(next.resolution.PolicyResults),
 	}
 	for _, name := range names {
 		object := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
 		d.apply(object, generation)
 		cfg := &resolve.Profile{
-			Name: name, UID: object.UID, Generation: generation, SchedulerName: name, Revision: fmt.Sprintf("%s-%d", name, generation),
-			Source: resolve.GoodProfile{UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: new(int32(generation))}},
+			Name: name, UID: object.UID, Generation: generation, SchedulerName: name,
+			Revision: fmt.Sprintf("%s-%d", name, generation),
+			Source: resolve.GoodProfile{UID: object.UID, Generation: generation,
+				Spec: v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: new(int32(generation))}},
 		}
 		if good := next.good[policy]; len(good) > 0 {
 			cfg.PolicyName, cfg.PolicyGeneration, cfg.Source.Policy = policy, good[0].Generation, &good[0]
 		}
 		next.profiles[object.UID] = object
 		next.resolution.Profiles[name] = cfg
-		next.resolution.ProfileResults[name] = resolve.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, SchedulerName: name}
+		next.resolution.ProfileResults[name] = resolve.Result{Generation: generation, Accepted: true,
+			Reason: v1alpha1.ReasonAccepted, SchedulerName: name}
 		next.running[name] = &running{config: cfg, built: time.Now(), plugins: &schedconfig.Plugins{}}
 	}
 	d.latest = &next
@@ -183,9 +195,12 @@ func (d *desk) accept(name string, generation int64) {
 	d.apply(object, generation)
 	next.policies, next.good = clone(next.policies), clone(next.good)
 	next.policies[object.UID] = object
-	next.good[name] = []resolve.GoodPolicy{{Name: name, UID: object.UID, Generation: generation, Spec: v1alpha1.SchedulingPolicySpec{Parallelism: new(int32(generation))}}}
-	next.resolution = &resolve.Resolution{Profiles: next.resolution.Profiles, ProfileResults: next.resolution.ProfileResults, PolicyResults: clone(next.resolution.PolicyResults)}
-	next.resolution.PolicyResults[name] = resolve.Result{Generation: generation, Accepted: true, Reason: v1alpha1.ReasonAccepted}
+	next.good[name] = []resolve.GoodPolicy{{Name: name, UID: object.UID, Generation: generation,
+		Spec: v1alpha1.SchedulingPolicySpec{Parallelism: new(int32(generation))}}}
+	next.resolution = &resolve.Resolution{Profiles: next.resolution.Profiles,
+		ProfileResults: next.resolution.ProfileResults, PolicyResults: clone(next.resolution.PolicyResults)}
+	next.resolution.PolicyResults[name] = resolve.Result{Generation: generation, Accepted: true,
+		Reason: v1alpha1.ReasonAccepted}
 	d.latest = &next
 }
 
@@ -361,7 +376,8 @@ func TestAStatusIsWrittenAgainOnceTheCacheHasTheObject(t *testing.T) {
 		d.answer(func(_ context.Context, verb, name string) error {
 			if verb == "report" && name == "one" && conflicts > 0 {
 				conflicts--
-				return apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, name, errors.New("changed"))
+				return apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, name,
+					errors.New("changed"))
 			}
 			return nil
 		}, nil)
@@ -494,7 +510,8 @@ func TestTheStatusOfAProfileThatIsBuiltInALaterPassIsNotTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.accept("shared", 1)
-		d.latest.resolution.PolicyResults["shared"] = resolve.Result{Generation: 1, Accepted: true, Reason: v1alpha1.ReasonAccepted, Profiles: []string{"late", "quick"}}
+		d.latest.resolution.PolicyResults["shared"] = resolve.Result{Generation: 1, Accepted: true,
+			Reason: v1alpha1.ReasonAccepted, Profiles: []string{"late", "quick"}}
 		d.run("shared", 1, "late", "quick")
 		running := d.latest.running["late"]
 		delete(d.latest.running, "late")
@@ -509,7 +526,8 @@ func TestTheStatusOfAProfileThatIsBuiltInALaterPassIsNotTouched(t *testing.T) {
 		next.running["late"] = running
 		d.latest = &next
 		d.report()
-		if diff := cmp.Diff([]string{"report late", "report shared", "store late"}, slices.Sorted(slices.Values(d.written()))); diff != "" {
+		if diff := cmp.Diff([]string{"report late", "report shared", "store late"},
+			slices.Sorted(slices.Values(d.written()))); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -629,7 +647,8 @@ func TestWhatWasReportedBeforeTheStartIsWritten(t *testing.T) {
 		d := newDesk(t)
 		d.stop()
 		d.run("", 1, "one")
-		next := newReporter(Config{Client: d.client, Recorder: d.recorder, Archive: &history.Archive{Client: d.client, Namespace: "default"}, Clock: clock.RealClock{}})
+		next := newReporter(Config{Client: d.client, Recorder: d.recorder,
+			Archive: &history.Archive{Client: d.client, Namespace: "default"}, Clock: clock.RealClock{}})
 		next.report(d.latest)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 		var running sync.WaitGroup
@@ -647,7 +666,8 @@ func TestADeletedObjectIsNotWritten(t *testing.T) {
 		d.run("", 1, "one")
 		d.report()
 		d.written()
-		if err := d.client.Delete(t.Context(), &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "one"}}); err != nil {
+		if err := d.client.Delete(t.Context(),
+			&v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "one"}}); err != nil {
 			t.Fatal(err)
 		}
 		d.latest = &report{state: state{resolution: &resolve.Resolution{}}, settled: true}

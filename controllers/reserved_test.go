@@ -28,7 +28,8 @@ func TestAWatchThatBeginsAgainKnowsNothingOfTheLastOne(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		client := fake.NewClientset(&coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: lease.KubeScheduler.Namespace, Name: lease.KubeScheduler.Name},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"),
+				RenewTime: ptr.To(metav1.NewMicroTime(time.Now()))},
 		})
 		readable := make(chan struct{}) // a list waits until the test sends
 		client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -85,10 +86,13 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 		{name: "not for a profile that was active", seen: runs, status: active},
 		{name: "not for a profile that was, before it is known", seen: unknown, status: active},
 		{name: "not for a profile with a revision", seen: runs, last: last{good: stored}},
-		{name: "for a profile that took the name of one with a revision", seen: runs, uid: "2", last: last{good: stored}, reserved: name},
-		{name: "not if this replica schedules with it", seen: runs, last: last{scheduled: true, active: activeWith(name)}},
+		{name: "for a profile that took the name of one with a revision", seen: runs, uid: "2",
+			last: last{good: stored}, reserved: name},
+		{name: "not if this replica schedules with it", seen: runs,
+			last: last{scheduled: true, active: activeWith(name)}},
 		{name: "if this replica followed with it", seen: runs, last: last{active: activeWith(name)}, reserved: name},
-		{name: "if this replica schedules with others", seen: runs, last: last{scheduled: true, active: activeWith("other")}, reserved: name},
+		{name: "if this replica schedules with others", seen: runs,
+			last: last{scheduled: true, active: activeWith("other")}, reserved: name},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.uid == "" {
@@ -107,7 +111,8 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 				kubeScheduler: test.seen,
 			})
 			if reserved != test.reserved || unclear != test.unclear {
-				t.Errorf("reserved is %q and unclear %q, want %q and %q", reserved, unclear, test.reserved, test.unclear)
+				t.Errorf("reserved is %q and unclear %q, want %q and %q", reserved, unclear, test.reserved,
+					test.unclear)
 			}
 		})
 	}

@@ -19,8 +19,10 @@ func TestARejectedSpecIsCountedOnce(t *testing.T) {
 	look := func(generation int64, profile, policy bool) float64 {
 		before := testutil.ToFloat64(metrics.Reloads.WithLabelValues(metrics.ReloadRejected))
 		r = r.count(&objects{
-			profiles: []v1alpha1.SchedulerProfile{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "1", Generation: generation}}},
-			policies: []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "2", Generation: 1}}},
+			profiles: []v1alpha1.SchedulerProfile{
+				{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "1", Generation: generation}}},
+			policies: []v1alpha1.SchedulingPolicy{
+				{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "2", Generation: 1}}},
 		}, &resolve.Resolution{
 			ProfileResults: map[string]resolve.Result{"one": {Accepted: profile}},
 			PolicyResults:  map[string]resolve.Result{"one": {Accepted: policy}},

@@ -42,7 +42,8 @@ type secretWatches struct {
 }
 
 // read returns the named Secrets that exist, and stops watching all others. Watches end with ctx.
-func (s *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]resolve.Secret {
+func (s *secretWatches) read(ctx context.Context,
+	named sets.Set[types.NamespacedName]) map[types.NamespacedName]resolve.Secret {
 	if s.watches == nil {
 		s.watches = map[types.NamespacedName]*secretWatch{}
 	}
@@ -84,7 +85,8 @@ func (s *secretWatches) start(ctx context.Context, name types.NamespacedName) *s
 	watched := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
 	hear := sync.OnceFunc(func() { close(watched.heard) })
 	var err error
-	watched.informer, err = namedwatch.NewInformer(s.client, s.client.CoreV1().Secrets(name.Namespace), name.Name, &corev1.Secret{}, s.changed)
+	watched.informer, err = namedwatch.NewInformer(s.client, s.client.CoreV1().Secrets(name.Namespace), name.Name,
+		&corev1.Secret{}, s.changed)
 	err = errors.Join(err, watched.informer.SetTransform(onlyTLS),
 		watched.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 			watched.lastErr.Store(&err)
@@ -117,8 +119,9 @@ func onlyTLS(object any) (any, error) {
 		return object, nil // a Secret that is gone
 	}
 	kept := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion},
-		Data:       map[string][]byte{},
+		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID,
+			ResourceVersion: secret.ResourceVersion},
+		Data: map[string][]byte{},
 	}
 	policy, permitted := secret.Labels[v1alpha1.LabelSchedulingPolicy]
 	if !permitted {

@@ -31,7 +31,8 @@ var someSecret = types.NamespacedName{Namespace: "n", Name: "tls"}
 func secretOf(ca string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: someSecret.Namespace, Name: someSecret.Name, Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "q", "app": "x"},
+			Namespace: someSecret.Namespace, Name: someSecret.Name,
+			Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "q", "app": "x"},
 		},
 		Data: map[string][]byte{"ca.crt": []byte(ca), "password": []byte("sesame")},
 	}
@@ -112,7 +113,8 @@ func TestEverySecretIsRequestedByName(t *testing.T) {
 			restrictions.Fields = action.GetWatchRestrictions().Fields
 		}
 		if action.GetNamespace() != "n" || restrictions.Fields.String() != "metadata.name=tls" {
-			t.Errorf("asked for %s of %s in namespace %q, with fields %s", action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), restrictions.Fields)
+			t.Errorf("asked for %s of %s in namespace %q, with fields %s", action.GetVerb(),
+				action.GetResource().Resource, action.GetNamespace(), restrictions.Fields)
 		}
 	}
 	if len(client.Actions()) == 0 {

@@ -99,7 +99,8 @@ func (s *state) runningOf(object *v1alpha1.SchedulerProfile) *running {
 }
 
 func acceptedCondition(result resolve.Result) metav1.Condition {
-	condition := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
+	condition := metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse,
+		Reason: result.Reason, Message: result.Message}
 	if result.Accepted {
 		condition.Status = metav1.ConditionTrue
 	}
@@ -114,20 +115,28 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	generation, reason := s.pendingOf(object)
 	switch {
 	case s.isReserved(object):
-		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse, fmt.Sprintf("Generation %d does not run: %s", object.Generation, s.nameInUse())
+		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse,
+			fmt.Sprintf("Generation %d does not run: %s", object.Generation, s.nameInUse())
 	case reason != "":
 		condition.Status = metav1.ConditionUnknown
-		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonPending,
+			fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.SchedulerName, active))
 	case failed != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed,
+			fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active%s%s",
-			active.Revision, active.Generation, s.running[result.SchedulerName].missing, besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed,
+			fmt.Sprintf("Revision %s of generation %d is active%s%s",
+				active.Revision, active.Generation, s.running[result.SchedulerName].missing,
+				besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
 	case active != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.runsInstead(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood,
+			fmt.Sprintf("Generation %d is not accepted; %s", object.Generation,
+				s.runsInstead(result.SchedulerName, active))
 	default:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid,
+			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	}
 	return condition
 }
@@ -181,14 +190,16 @@ func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
 
 // reservedIn returns the profiles of a policy that do not run for this reason.
 func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) []string {
-	return s.profilesIn(object, func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
+	return s.profilesIn(object,
+		func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
 }
 
-// nameInUse describes why a profile with the scheduler name of kube-scheduler does not run, and what
-// the user can do.
+// nameInUse describes why a profile with the scheduler name of kube-scheduler does not run, and
+// what the user can do.
 func (s *state) nameInUse() string {
 	return fmt.Sprintf("kube-scheduler runs (%s holds the Lease %s) and schedules the pods with this scheduler name; "+
-		"the profile runs when kube-scheduler has stopped, or with --yield-to-kube-scheduler=false if no profile of kube-scheduler has this name",
+		"the profile runs when kube-scheduler has stopped, or with --yield-to-kube-scheduler=false if no profile of "+
+		"kube-scheduler has this name",
 		s.kubeScheduler, lease.KubeScheduler)
 }
 
@@ -203,7 +214,8 @@ func (s *state) failedIn(object *v1alpha1.SchedulingPolicy) []string {
 }
 
 // profilesIn returns the accepted profiles of a policy whose scheduler names are selected.
-func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy, selects func(schedulerName string) bool) (names []string) {
+func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy,
+	selects func(schedulerName string) bool) (names []string) {
 	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
 		if selects(s.resolution.ProfileResults[name].SchedulerName) {
 			names = append(names, name)
@@ -220,7 +232,8 @@ func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile
 	case s.running[schedulerName] != nil:
 		// The object that had the scheduler name was deleted. Its instance runs until this profile
 		// is built.
-		return fmt.Sprintf("revision %s of a deleted SchedulerProfile stays active", s.running[schedulerName].config.Revision)
+		return fmt.Sprintf("revision %s of a deleted SchedulerProfile stays active",
+			s.running[schedulerName].config.Revision)
 	default:
 		return "pods with this scheduler name stay pending"
 	}
@@ -270,16 +283,22 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 	users := s.usersOf(object)
 	switch {
 	case result.KeptLastGood:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood,
+			fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
 	case !result.Accepted:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid,
+			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	case len(failed) > 0:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Generation %d could not be built into %s; see the profile status for the error", object.Generation, listed(failed))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed,
+			fmt.Sprintf("Generation %d could not be built into %s; see the profile status for the error",
+				object.Generation, listed(failed))
 	case len(pending) > 0:
 		condition.Status = metav1.ConditionUnknown
-		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
+		condition.Reason, condition.Message = v1alpha1.ReasonPending,
+			fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
 	case len(reserved) > 0:
-		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse, fmt.Sprintf("Generation %d is not active in %s: %s", object.Generation, listed(reserved), s.nameInUse())
+		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse,
+			fmt.Sprintf("Generation %d is not active in %s: %s", object.Generation, listed(reserved), s.nameInUse())
 	default:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, users.activeIn(object.Generation)
@@ -293,11 +312,13 @@ func (u users) activeIn(generation int64) string {
 	case len(u.all()) == 0:
 		return "No accepted profile uses this policy"
 	case len(u.current) == 0:
-		return fmt.Sprintf("No accepted profile uses this policy; an older generation stays active in %s", listed(u.older))
+		return fmt.Sprintf("No accepted profile uses this policy; an older generation stays active in %s",
+			listed(u.older))
 	case len(u.older) == 0:
 		return fmt.Sprintf("Generation %d is active in %s", generation, listed(u.current))
 	}
-	return fmt.Sprintf("Generation %d is active in %s; an older one stays active in %s", generation, listed(u.current), listed(u.older))
+	return fmt.Sprintf("Generation %d is active in %s; an older one stays active in %s", generation, listed(u.current),
+		listed(u.older))
 }
 
 // listed names one profile or more.

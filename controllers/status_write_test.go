@@ -128,7 +128,8 @@ var _ = Describe("Status", func() {
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "livesched"},
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held, RenewTime: &held,
+				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held,
+				RenewTime: &held,
 			},
 		}
 		create(ctx, lease)
@@ -138,7 +139,8 @@ var _ = Describe("Status", func() {
 		})
 		create(ctx, policy("default", ""), profile("mine", ""))
 		pod := createPod(ctx, "waiting", "mine")
-		Eventually(func() any { return follower.Scheduler.Store().Current().Get("mine") }).ShouldNot(BeNil(), "a follower is ready to take over")
+		Eventually(func() any { return follower.Scheduler.Store().Current().Get("mine") }).
+			ShouldNot(BeNil(), "a follower is ready to take over")
 		expectUntouched(ctx, versions(ctx))
 		expectPending(ctx, pod)
 		Expect(eventsOf(ctx, expectUnreported(ctx, "mine"))).To(BeEmpty())
@@ -167,13 +169,16 @@ var _ = Describe("Events on a profile", func() {
 
 		told := func(kind, reason, note string) OmegaMatcher {
 			return And(HaveField("Type", kind), HaveField("Reason", reason), HaveField("Note", ContainSubstring(note)),
-				HaveField("ReportingController", "livesched"), HaveField("Regarding.Kind", "SchedulerProfile"), HaveField("Series", BeNil()))
+				HaveField("ReportingController", "livesched"), HaveField("Regarding.Kind", "SchedulerProfile"),
+				HaveField("Series", BeNil()))
 		}
 		story := ConsistOf(
-			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+" of generation 1 is active"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+
+				" of generation 1 is active"),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonUnknownPlugin, "spec.plugins.score.enabled[1].name: "),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonKeptLastGood, "Generation 2 is not accepted"),
-			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 replaced "+first.Status.Active.Revision+" of generation 1"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+
+				" of generation 3 replaced "+first.Status.Active.Revision+" of generation 1"),
 		)
 		Eventually(eventsOf).WithArguments(ctx, mine).Should(story)
 		Consistently(eventsOf).WithArguments(ctx, mine).Should(story)
@@ -181,7 +186,8 @@ var _ = Describe("Events on a profile", func() {
 
 	It("name the policy that changed it, and Events on the policy name its profiles", func(ctx context.Context) {
 		start()
-		create(ctx, policy("shared", ""), profile("one", "policyRef: {name: shared}"), profile("two", "policyRef: {name: shared}"), profile("other", ""))
+		create(ctx, policy("shared", ""), profile("one", "policyRef: {name: shared}"),
+			profile("two", "policyRef: {name: shared}"), profile("other", ""))
 		before := map[string]string{}
 		for _, name := range []string{"one", "two", "other"} {
 			before[name] = expectProfile(ctx, name, isProgrammed).Status.Active.Revision
@@ -201,7 +207,8 @@ var _ = Describe("Events on a profile", func() {
 				g.Expect(p.Status.Active.Revision).NotTo(Equal(before[name]))
 			}).WithContext(ctx).Should(Succeed())
 			Eventually(eventsOf).WithArguments(ctx, p).Should(ContainElement(HaveField("Note",
-				"Revision "+p.Status.Active.Revision+" of generation 1 replaced "+before[name]+`, with generation 2 of SchedulingPolicy "shared"`)))
+				"Revision "+p.Status.Active.Revision+" of generation 1 replaced "+before[name]+
+					`, with generation 2 of SchedulingPolicy "shared"`)))
 		}
 		shared := &v1alpha1.SchedulingPolicy{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: "shared"}, shared)).To(Succeed())

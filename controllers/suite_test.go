@@ -110,7 +110,8 @@ func change[T interface {
 }
 
 // expectProfile waits until the conditions of a profile's current generation match, and returns it.
-func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulerProfile {
+func expectProfile(ctx context.Context, name string,
+	conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
 	Eventually(func(g Gomega) {
@@ -141,7 +142,8 @@ func expectOn(ctx context.Context, name, policy string, generation int64) *v1alp
 }
 
 // expectPolicy is expectProfile for a policy.
-func expectPolicy(ctx context.Context, name string, conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulingPolicy {
+func expectPolicy(ctx context.Context, name string,
+	conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulingPolicy {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulingPolicy{}
 	Eventually(func(g Gomega) {
@@ -160,7 +162,8 @@ func expectPolicy(ctx context.Context, name string, conditions ...gomegatypes.Go
 
 // haveCondition matches conditions that include one of this type, status and reason, with these
 // words in its message.
-func haveCondition(kind string, status metav1.ConditionStatus, reason string, words ...string) gomegatypes.GomegaMatcher {
+func haveCondition(kind string, status metav1.ConditionStatus, reason string,
+	words ...string) gomegatypes.GomegaMatcher {
 	message := make([]gomegatypes.GomegaMatcher, 0, len(words))
 	for _, word := range words {
 		message = append(message, ContainSubstring(word))
@@ -172,7 +175,9 @@ func haveCondition(kind string, status metav1.ConditionStatus, reason string, wo
 		}
 		return metav1.Condition{}
 	}, And(
-		WithTransform(func(c metav1.Condition) string { return fmt.Sprintf("%s=%s, reason %s", c.Type, c.Status, c.Reason) }, Equal(wanted)),
+		WithTransform(func(c metav1.Condition) string {
+			return fmt.Sprintf("%s=%s, reason %s", c.Type, c.Status, c.Reason)
+		}, Equal(wanted)),
 		WithTransform(func(c metav1.Condition) string { return c.Message }, And(message...)),
 	))
 }

@@ -43,7 +43,8 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	p.running = make(map[string]*running, len(instances))
 	for name, instance := range instances {
 		p.running[name] = &running{
-			config: p.plan.next.profiles[name], built: instance.Built, plugins: instance.Plugins(), missing: missingKinds(instance.MissingKinds()),
+			config: p.plan.next.profiles[name], built: instance.Built, plugins: instance.Plugins(),
+			missing: missingKinds(instance.MissingKinds()),
 		}
 	}
 	r.last.active, r.last.scheduled = p.plan.next, p.leading
@@ -80,7 +81,8 @@ func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*pr
 		}
 		took := p.take[name].Duration()
 		metrics.ReloadBuildDuration.Observe(took.Seconds())
-		logger.Info("Built a profile", "schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation, "duration", took)
+		logger.Info("Built a profile", "schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation,
+			"duration", took)
 	}
 	return instances, !ending
 }
@@ -97,5 +99,6 @@ func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.M
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()
 	metrics.Profiles.Set(float64(next.Len()))
-	logger.Info("Swapped in profiles", "schedulerNames", slices.Sorted(maps.Keys(changed)), "duration", time.Since(start))
+	logger.Info("Swapped in profiles", "schedulerNames", slices.Sorted(maps.Keys(changed)), "duration",
+		time.Since(start))
 }

@@ -79,7 +79,8 @@ func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) e
 	if err != nil || before == nil {
 		return w.failure(notKept, err)
 	}
-	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration > 0 && !w.report.settled || w.report.waitsIn(before) {
+	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration > 0 && !w.report.settled ||
+		w.report.waitsIn(before) {
 		return w.failure(notKept, nil)
 	}
 	now := w.clock.Now()
@@ -145,14 +146,16 @@ func (w *write) status(ctx context.Context, before, after client.Object, news []
 	attempted := after.DeepCopyObject().(client.Object)
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	switch err := w.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
+	switch err := w.client.Status().
+		Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
 	case apierrors.IsNotFound(err):
 		return nil
 	case apierrors.IsConflict(err):
 		return err
 	case err != nil:
 		s.unanswered = &unanswered{object: attempted, news: news}
-		log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", before), "name", before.GetName())
+		log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", before),
+			"name", before.GetName())
 		return err
 	}
 	s.written, s.unanswered = after, nil

@@ -52,7 +52,8 @@ const (
 
 // DecisionResultNames are the names of all results.
 var DecisionResultNames = []string{
-	string(DecisionBinding), string(DecisionBound), string(DecisionBindFailed), string(DecisionUnschedulable), string(DecisionFailed),
+	string(DecisionBinding), string(DecisionBound), string(DecisionBindFailed), string(DecisionUnschedulable),
+	string(DecisionFailed),
 }
 
 // Decision is one attempt to schedule a pod, or a pod group none of whose pods was

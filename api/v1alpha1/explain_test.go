@@ -38,7 +38,8 @@ func TestCommentsFitKubectlExplain(t *testing.T) {
 }
 
 func checkWidth(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
-	if strings.HasSuffix(path, ".apiVersion") || strings.HasSuffix(path, ".kind") || strings.HasSuffix(path, ".conditions[]") {
+	if strings.HasSuffix(path, ".apiVersion") || strings.HasSuffix(path, ".kind") ||
+		strings.HasSuffix(path, ".conditions[]") {
 		return // described by Kubernetes
 	}
 	for line := range strings.Lines(schema.Description) {

@@ -23,7 +23,8 @@ var _ = Describe("A SchedulerProfile", func() {
 	It("needs no spec and references the policy default", func(ctx context.Context) {
 		object := profile("bare", "")
 		Expect(create(ctx, object)).To(Succeed())
-		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{"policyRef": {"name": "default"}, "revisionHistoryLimit": 10}`))
+		Expect(specOf(stored(ctx, object))).
+			To(MatchJSON(`{"policyRef": {"name": "default"}, "revisionHistoryLimit": 10}`))
 	})
 
 	It("accepts a profile of a KubeSchedulerConfiguration unchanged", func(ctx context.Context) {
@@ -77,28 +78,37 @@ pluginConfig:
 		Entry("with a name that cannot be a scheduler name", strings.Repeat("a", 64), ``,
 			`metadata.name is longer than the 63 characters that a scheduler name may have: set spec.schedulerName`),
 		Entry("with a percentage below 0", "bad", `percentageOfNodesToScore: -1`,
-			`spec.percentageOfNodesToScore: Invalid value: -1: spec.percentageOfNodesToScore in body should be greater than or equal to 0`),
+			`spec.percentageOfNodesToScore: Invalid value: -1: spec.percentageOfNodesToScore in body should be `+
+				`greater than or equal to 0`),
 		Entry("with a percentage above 100", "bad", `percentageOfNodesToScore: 101`,
-			`spec.percentageOfNodesToScore: Invalid value: 101: spec.percentageOfNodesToScore in body should be less than or equal to 100`),
+			`spec.percentageOfNodesToScore: Invalid value: 101: spec.percentageOfNodesToScore in body should be less `+
+				`than or equal to 100`),
 		Entry("with an empty policy name", "bad", `policyRef: {name: ""}`,
 			`spec.policyRef.name: Invalid value: "": spec.policyRef.name in body should be at least 1 chars long`),
 		Entry("with a negative weight", "bad", `plugins: {score: {enabled: [{name: NodeResourcesFit, weight: -1}]}}`,
-			`spec.plugins.score.enabled[0].weight: Invalid value: -1: spec.plugins.score.enabled[0].weight in body should be greater than or equal to 0`),
-		Entry("with a weight beyond 32 bits", "bad", `plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 2147483648}]}}`,
+			`spec.plugins.score.enabled[0].weight: Invalid value: -1: spec.plugins.score.enabled[0].weight in body `+
+				`should be greater than or equal to 0`),
+		Entry("with a weight beyond 32 bits", "bad",
+			`plugins: {multiPoint: {enabled: [{name: NodeResourcesFit, weight: 2147483648}]}}`,
 			`spec.plugins.multiPoint.enabled[0].weight in body should be less than or equal to 2147483647`),
 		Entry("with a plugin that has no name", "bad", `plugins: {filter: {enabled: [{weight: 1}]}}`,
 			`spec.plugins.filter.enabled[0].name: Required value`),
 		Entry("with all plugins enabled", "bad", `plugins: {filter: {enabled: [{name: "*"}]}}`,
-			`spec.plugins.filter.enabled: Invalid value: '*' stands for all plugins: it can be disabled but not enabled`),
-		Entry("with a plugin enabled twice", "bad", `plugins: {score: {enabled: [{name: A}, {name: B}, {name: A, weight: 2}]}}`,
+			`spec.plugins.filter.enabled: Invalid value: '*' stands for all plugins: it can be disabled but not `+
+				`enabled`),
+		Entry("with a plugin enabled twice", "bad",
+			`plugins: {score: {enabled: [{name: A}, {name: B}, {name: A, weight: 2}]}}`,
 			`spec.plugins.score.enabled: Duplicate value`),
 		Entry("with a plugin disabled twice", "bad", `plugins: {score: {disabled: [{name: A}, {name: A}]}}`,
 			`spec.plugins.score.disabled[1]: Duplicate value: {"name":"A"}`),
-		Entry("with a plugin configured twice", "bad", `pluginConfig: [{name: A, args: {x: 1}}, {name: A, args: {x: 2}}]`,
+		Entry("with a plugin configured twice", "bad",
+			`pluginConfig: [{name: A, args: {x: 1}}, {name: A, args: {x: 2}}]`,
 			`spec.pluginConfig[1]: Duplicate value: {"name":"A"}`),
 		Entry("with arguments that are not an object", "bad", `pluginConfig: [{name: A, args: "x"}]`,
-			`spec.pluginConfig[0].args: Invalid value: "string": spec.pluginConfig[0].args in body must be of type object: "string"`),
-		Entry("with too many plugins at one extension point", "bad", `plugins: {filter: {enabled: [`+manyPlugins(65)+`]}}`,
+			`spec.pluginConfig[0].args: Invalid value: "string": spec.pluginConfig[0].args in body must be of type `+
+				`object: "string"`),
+		Entry("with too many plugins at one extension point", "bad", `plugins: {filter: {enabled: [`+manyPlugins(65)+
+			`]}}`,
 			`spec.plugins.filter.enabled: Too many: 65: must have at most 64 items`),
 	)
 
@@ -112,7 +122,8 @@ pluginConfig:
 	})
 
 	It("keeps all arguments of plugins, including those of out-of-tree plugins", func(ctx context.Context) {
-		args := `{"big": 9007199254740993, "float": 1.5, "text": "ä\"\n<>&", "nothing": null, "empty": {}, "list": [], "mixed": [1, "2", {"3": [true, false, null]}]}`
+		args := `{"big": 9007199254740993, "float": 1.5, "text": "ä\"\n<>&", "nothing": null, "empty": {}, "list": ` +
+			`[], "mixed": [1, "2", {"3": [true, false, null]}]}`
 		object := profile("args", `{pluginConfig: [{name: OutOfTree, args: `+args+`}]}`)
 		Expect(create(ctx, object)).To(Succeed())
 
@@ -140,11 +151,13 @@ pluginConfig:
 			ObjectMeta: metav1.ObjectMeta{Name: "from-go"},
 			Spec: v1alpha1.SchedulerProfileSpec{
 				Plugins: &v1alpha1.Plugins{
-					Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NodeResourcesFit", Weight: ptr.To[int32](0)}}},
+					Score: v1alpha1.PluginSet{
+						Enabled: []v1alpha1.Plugin{{Name: "NodeResourcesFit", Weight: ptr.To[int32](0)}}},
 				},
 				PluginConfig: []v1alpha1.PluginConfig{
 					{Name: "ImageLocality"},
-					{Name: "NodeResourcesFit", Args: runtime.RawExtension{Raw: []byte(`{"scoringStrategy":{"type":"MostAllocated"}}`)}},
+					{Name: "NodeResourcesFit",
+						Args: runtime.RawExtension{Raw: []byte(`{"scoringStrategy":{"type":"MostAllocated"}}`)}},
 				},
 			},
 		}
@@ -157,7 +170,8 @@ pluginConfig:
 	})
 
 	Describe("that is changed", func() {
-		const immutable = `spec.schedulerName: Forbidden: spec.schedulerName is immutable: create another SchedulerProfile for another name`
+		const immutable = `spec.schedulerName: Forbidden: spec.schedulerName is immutable: create another ` +
+			`SchedulerProfile for another name`
 
 		DescribeTable("keeps its scheduler name", func(ctx context.Context, name, before, after, message string) {
 			Expect(create(ctx, profile(name, before))).To(Succeed())
@@ -176,7 +190,8 @@ pluginConfig:
 			Entry("not from unset to another", "named", ``, `schedulerName: other`, immutable),
 			Entry("not from one to another", "named", `schedulerName: one`, `schedulerName: two`, immutable),
 			Entry("not from another to unset", "named", `schedulerName: one`, ``, immutable),
-			Entry("while the rest changes", "named", `schedulerName: one`, `{schedulerName: one, percentageOfNodesToScore: 5}`, ""),
+			Entry("while the rest changes", "named", `schedulerName: one`,
+				`{schedulerName: one, percentageOfNodesToScore: 5}`, ""),
 		)
 	})
 
@@ -190,9 +205,12 @@ pluginConfig:
 			ObservedGeneration: 1,
 			SchedulerName:      "listed",
 			Conditions: []metav1.Condition{
-				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, LastTransitionTime: now},
-				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed, LastTransitionTime: now},
-				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed, LastTransitionTime: now},
+				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted,
+					LastTransitionTime: now},
+				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed,
+					LastTransitionTime: now},
+				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed,
+					LastTransitionTime: now},
 			},
 			Active: &v1alpha1.ActiveProfile{
 				Generation: 1, Revision: "c4f5d67b89", Since: now,
@@ -209,8 +227,10 @@ pluginConfig:
 		Expect(typed.Status.Active.Plugins).To(Equal(written.Active.Plugins))
 
 		columns, rows := table(ctx, "schedulerprofiles")
-		Expect(columns).To(Equal([]string{"Name", "Ready", "Scheduler Name", "Accepted", "Programmed", "Revision", "Policy", "Reason", "Programmed Reason", "Age"}))
-		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "listed", "True", "False", "c4f5d67b89", "default", "Accepted", "BuildFailed", Not(BeEmpty()))))
+		Expect(columns).To(Equal([]string{"Name", "Ready", "Scheduler Name", "Accepted", "Programmed", "Revision",
+			"Policy", "Reason", "Programmed Reason", "Age"}))
+		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "listed", "True", "False", "c4f5d67b89",
+			"default", "Accepted", "BuildFailed", Not(BeEmpty()))))
 	})
 })
 

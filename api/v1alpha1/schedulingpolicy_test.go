@@ -21,14 +21,15 @@ import (
 )
 
 var _ = Describe("A SchedulingPolicy", func() {
-	It("needs no spec, and has the defaults of kube-scheduler except that every node is scored", func(ctx context.Context) {
-		object := policy("bare", "")
-		Expect(create(ctx, object)).To(Succeed())
-		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{
+	It("needs no spec, and has the defaults of kube-scheduler except that every node is scored",
+		func(ctx context.Context) {
+			object := policy("bare", "")
+			Expect(create(ctx, object)).To(Succeed())
+			Expect(specOf(stored(ctx, object))).To(MatchJSON(`{
 			"podInitialBackoff": "1s", "podMaxBackoff": "10s", "podMaxInUnschedulablePods": "5m0s",
 			"percentageOfNodesToScore": 0, "parallelism": 16, "revisionHistoryLimit": 10
 		}`))
-	})
+		})
 
 	It("accepts a legacy policy", func(ctx context.Context) {
 		spec := `
@@ -89,7 +90,8 @@ revisionHistoryLimit: 100
 		Expect(k8s.Update(ctx, &typed)).To(Succeed())
 	})
 
-	DescribeTable("distinguishes an absent list from an empty one", func(ctx context.Context, spec string, absent bool) {
+	DescribeTable("distinguishes an absent list from an empty one", func(ctx context.Context, spec string,
+		absent bool) {
 		object := policy("lists", spec)
 		Expect(create(ctx, object)).To(Succeed())
 
@@ -103,7 +105,8 @@ revisionHistoryLimit: 100
 		written.Labels = map[string]string{"touched": "true"}
 		Expect(k8s.Update(ctx, written)).To(Succeed())
 		Expect(written.Generation).To(Equal(int64(1)), "the spec must not have changed")
-		Expect(stored(ctx, object).Object["spec"]).To(HaveKeyWithValue("algorithmSource", parse(spec)["algorithmSource"]))
+		Expect(stored(ctx, object).Object["spec"]).
+			To(HaveKeyWithValue("algorithmSource", parse(spec)["algorithmSource"]))
 
 		By("converting it to an unstructured object and back")
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&typed)
@@ -126,35 +129,48 @@ revisionHistoryLimit: 100
 		Entry("with two algorithm sources", `algorithmSource: {provider: DefaultProvider, policy: {}}`,
 			`spec.algorithmSource: Invalid value: exactly one of provider and policy must be set`),
 		Entry("with an unknown provider", `algorithmSource: {provider: Best}`,
-			`spec.algorithmSource.provider: Unsupported value: "Best": supported values: "DefaultProvider", "ClusterAutoscalerProvider"`),
+			`spec.algorithmSource.provider: Unsupported value: "Best": supported values: "DefaultProvider", `+
+				`"ClusterAutoscalerProvider"`),
 		Entry("with a symmetric weight of 0", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 0}}`,
 			`spec.algorithmSource.policy.hardPodAffinitySymmetricWeight in body should be greater than or equal to 1`),
 		Entry("with a symmetric weight above 100", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 101}}`,
 			`spec.algorithmSource.policy.hardPodAffinitySymmetricWeight in body should be less than or equal to 100`),
-		Entry("with a predicate that has two arguments", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: [a]}, labelsPresence: {labels: [a]}}}]}}`,
-			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and labelsPresence must be set`),
-		Entry("with a predicate that has an empty argument", `algorithmSource: {policy: {predicates: [{name: A, argument: {}}]}}`,
-			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and labelsPresence must be set`),
-		Entry("with a service affinity without labels", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: []}}}]}}`,
+		Entry("with a predicate that has two arguments", `algorithmSource: {policy: {predicates: [{name: A, `+
+			`argument: {serviceAffinity: {labels: [a]}, labelsPresence: {labels: [a]}}}]}}`,
+			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and `+
+				`labelsPresence must be set`),
+		Entry("with a predicate that has an empty argument",
+			`algorithmSource: {policy: {predicates: [{name: A, argument: {}}]}}`,
+			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and `+
+				`labelsPresence must be set`),
+		Entry("with a service affinity without labels",
+			`algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: []}}}]}}`,
 			`labels in body should have at least 1 items`),
 		Entry("with a priority without a weight", `algorithmSource: {policy: {priorities: [{name: A}]}}`,
 			`spec.algorithmSource.policy.priorities[0].weight: Required value`),
-		Entry("with a priority that has the weight 0", `algorithmSource: {policy: {priorities: [{name: A, weight: 0}]}}`,
+		Entry("with a priority that has the weight 0",
+			`algorithmSource: {policy: {priorities: [{name: A, weight: 0}]}}`,
 			`spec.algorithmSource.policy.priorities[0].weight in body should be greater than or equal to 1`),
-		Entry("with a priority that has two arguments", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {serviceAntiAffinity: {label: a}, labelPreference: {label: a}}}]}}`,
+		Entry("with a priority that has two arguments", `algorithmSource: {policy: {priorities: [{name: A, weight: `+
+			`1, argument: {serviceAntiAffinity: {label: a}, labelPreference: {label: a}}}]}}`,
 			`exactly one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments must be set`),
-		Entry("with a shape without points", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {requestedToCapacityRatioArguments: {shape: []}}}]}}`,
+		Entry("with a shape without points", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: `+
+			`{requestedToCapacityRatioArguments: {shape: []}}}]}}`,
 			`shape in body should have at least 1 items`),
-		Entry("with a shape point out of range", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {requestedToCapacityRatioArguments: {shape: [{utilization: 101, score: 11}]}}}]}}`,
+		Entry("with a shape point out of range", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, `+
+			`argument: {requestedToCapacityRatioArguments: {shape: [{utilization: 101, score: 11}]}}}]}}`,
 			`shape[0].score in body should be less than or equal to 10`),
 		Entry("with a queue sort that has no name", `queueSort: {}`, `spec.queueSort.name: Required value`),
 		Entry("with a percentage below 0", `percentageOfNodesToScore: -1`,
 			`spec.percentageOfNodesToScore in body should be greater than or equal to 0`),
 		Entry("with a percentage above 100", `percentageOfNodesToScore: 101`,
 			`spec.percentageOfNodesToScore in body should be less than or equal to 100`),
-		Entry("with a parallelism of 0", `parallelism: 0`, `spec.parallelism in body should be greater than or equal to 1`),
-		Entry("with a backoff of 0", `podInitialBackoff: 0s`, `spec.podInitialBackoff: Invalid value: "0s": must be longer than 0s`),
-		Entry("with a backoff that is not a duration", `podInitialBackoff: 1 day`, `spec.podInitialBackoff in body should match`),
+		Entry("with a parallelism of 0", `parallelism: 0`,
+			`spec.parallelism in body should be greater than or equal to 1`),
+		Entry("with a backoff of 0", `podInitialBackoff: 0s`,
+			`spec.podInitialBackoff: Invalid value: "0s": must be longer than 0s`),
+		Entry("with a backoff that is not a duration", `podInitialBackoff: 1 day`,
+			`spec.podInitialBackoff in body should match`),
 		Entry("with a negative backoff", `podMaxBackoff: -1s`, `spec.podMaxBackoff in body should match`),
 		Entry("with a maximum below the initial backoff", `{podInitialBackoff: 20s, podMaxBackoff: 19.9s}`,
 			`spec.podMaxBackoff: Invalid value: podMaxBackoff must not be shorter than podInitialBackoff`),
@@ -174,27 +190,36 @@ revisionHistoryLimit: 100
 			`spec.extenders[0].urlPrefix in body should match`),
 		Entry("with a verb that leaves the URL", `extenders: [{urlPrefix: "https://a/b", filterVerb: "../c"}]`,
 			`spec.extenders[0].filterVerb in body should match`),
-		Entry("with a verb that leaves the URL in the middle", `extenders: [{urlPrefix: "https://a/b", preemptVerb: "c/../../d"}]`,
+		Entry("with a verb that leaves the URL in the middle",
+			`extenders: [{urlPrefix: "https://a/b", preemptVerb: "c/../../d"}]`,
 			`spec.extenders[0].preemptVerb in body should match`),
-		Entry("with a verb that is a URL", `extenders: [{urlPrefix: "https://a", weight: 1, prioritizeVerb: "http://b/c"}]`,
+		Entry("with a verb that is a URL",
+			`extenders: [{urlPrefix: "https://a", weight: 1, prioritizeVerb: "http://b/c"}]`,
 			`spec.extenders[0].prioritizeVerb in body should match`),
 		Entry("with a verb that has a query", `extenders: [{urlPrefix: "https://a", bindVerb: "c?d=e"}]`,
 			`spec.extenders[0].bindVerb in body should match`),
 		Entry("with a verb that begins with a slash", `extenders: [{urlPrefix: "https://a", bindVerb: "/c"}]`,
 			`spec.extenders[0].bindVerb in body should match`),
-		Entry("with an extender that has a timeout above 15s", `extenders: [{urlPrefix: "http://a", httpTimeout: 15s1ms}]`,
+		Entry("with an extender that has a timeout above 15s",
+			`extenders: [{urlPrefix: "http://a", httpTimeout: 15s1ms}]`,
 			`spec.extenders[0].httpTimeout: Invalid value: "15s1ms": must be at most 15s`),
-		Entry("with an extender that scores without a weight", `extenders: [{urlPrefix: "http://a", prioritizeVerb: score}]`,
+		Entry("with an extender that scores without a weight",
+			`extenders: [{urlPrefix: "http://a", prioritizeVerb: score}]`,
 			`spec.extenders[0].weight: Invalid value: weight must be greater than 0 with a prioritizeVerb`),
-		Entry("with two extenders that bind", `extenders: [{urlPrefix: "http://a", bindVerb: bind}, {urlPrefix: "http://b", bindVerb: bind}]`,
+		Entry("with two extenders that bind",
+			`extenders: [{urlPrefix: "http://a", bindVerb: bind}, {urlPrefix: "http://b", bindVerb: bind}]`,
 			`spec.extenders: Invalid value: only one extender can have a bindVerb`),
-		Entry("with an extender that manages a resource twice", `extenders: [{urlPrefix: "http://a", managedResources: [{name: a.b/c}, {name: a.b/c}]}]`,
+		Entry("with an extender that manages a resource twice",
+			`extenders: [{urlPrefix: "http://a", managedResources: [{name: a.b/c}, {name: a.b/c}]}]`,
 			`spec.extenders[0].managedResources[1]: Duplicate value: {"name":"a.b/c"}`),
-		Entry("with an extender that manages a built-in resource", `extenders: [{urlPrefix: "http://a", managedResources: [{name: kubernetes.io/c}]}]`,
+		Entry("with an extender that manages a built-in resource",
+			`extenders: [{urlPrefix: "http://a", managedResources: [{name: kubernetes.io/c}]}]`,
 			`must be an extended resource, outside of kubernetes.io`),
-		Entry("with an extender that manages cpu", `extenders: [{urlPrefix: "http://a", managedResources: [{name: cpu}]}]`,
+		Entry("with an extender that manages cpu",
+			`extenders: [{urlPrefix: "http://a", managedResources: [{name: cpu}]}]`,
 			`spec.extenders[0].managedResources[0].name in body should match`),
-		Entry("with a Secret that has no namespace", `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {name: tls}}}]`,
+		Entry("with a Secret that has no namespace",
+			`extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {name: tls}}}]`,
 			`spec.extenders[0].tlsConfig.secretRef.namespace: Required value`),
 		Entry("with an extender that has a timeout of 0", `extenders: [{urlPrefix: "http://a", httpTimeout: 0s}]`,
 			`spec.extenders[0].httpTimeout: Invalid value: "0s": must be longer than 0s`),
@@ -227,23 +252,29 @@ revisionHistoryLimit: 100
 	It("has columns for its conditions and profiles", func(ctx context.Context) {
 		typed := &v1alpha1.SchedulingPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "listed"},
-			Spec:       v1alpha1.SchedulingPolicySpec{AlgorithmSource: &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}},
+			Spec: v1alpha1.SchedulingPolicySpec{
+				AlgorithmSource: &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}},
 		}
 		Expect(create(ctx, typed)).To(Succeed())
 		typed.Status = v1alpha1.SchedulingPolicyStatus{
 			ObservedGeneration: 1,
 			Conditions: []metav1.Condition{
-				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, LastTransitionTime: metav1.Now()},
-				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKeptLastGood, LastTransitionTime: metav1.Now()},
-				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, LastTransitionTime: metav1.Now()},
+				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+					LastTransitionTime: metav1.Now()},
+				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKeptLastGood,
+					LastTransitionTime: metav1.Now()},
+				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+					LastTransitionTime: metav1.Now()},
 			},
 			Profiles: []string{"binpack", "spread"}, ProfileCount: 2,
 		}
 		Expect(k8s.Status().Update(ctx, typed)).To(Succeed())
 
 		columns, rows := table(ctx, "schedulingpolicies")
-		Expect(columns).To(Equal([]string{"Name", "Ready", "Accepted", "Programmed", "Profiles", "Reason", "Programmed Reason", "Age"}))
-		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", "False", "2", "Invalid", "KeptLastGood", Not(BeEmpty()))))
+		Expect(columns).To(Equal([]string{"Name", "Ready", "Accepted", "Programmed", "Profiles", "Reason",
+			"Programmed Reason", "Age"}))
+		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", "False", "2", "Invalid",
+			"KeptLastGood", Not(BeEmpty()))))
 	})
 
 	// As after an update of the custom resource definitions.
@@ -263,7 +294,8 @@ revisionHistoryLimit: 100
 		respec(ctx, func(crd map[string]any) {
 			strict, _, _ = unstructured.NestedMap(crd, "spec")
 			version := crd["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
-			fields, found, err := unstructured.NestedFieldNoCopy(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "extenders", "items", "properties")
+			fields, found, err := unstructured.NestedFieldNoCopy(version, "schema", "openAPIV3Schema", "properties",
+				"spec", "properties", "extenders", "items", "properties")
 			Expect(found, err).To(BeTrue())
 			for _, name := range []string{"urlPrefix", "filterVerb", "httpTimeout"} {
 				field := fields.(map[string]any)[name].(map[string]any)
@@ -275,7 +307,8 @@ revisionHistoryLimit: 100
 		})
 		restore := func(ctx context.Context) {
 			respec(ctx, func(crd map[string]any) { crd["spec"] = strict })
-			Eventually(func() error { return k8s.Create(ctx, policy("refused", spec), client.DryRunAll) }).ShouldNot(Succeed())
+			Eventually(func() error { return k8s.Create(ctx, policy("refused", spec), client.DryRunAll) }).
+				ShouldNot(Succeed())
 		}
 		DeferCleanup(restore)
 		Eventually(func() error { return create(ctx, policy("stored", spec)) }).WithContext(ctx).Should(Succeed())
@@ -284,7 +317,8 @@ revisionHistoryLimit: 100
 		object := &v1alpha1.SchedulingPolicy{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: "stored"}, object)).To(Succeed())
 		object.Status.Conditions = []metav1.Condition{{
-			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: "no", LastTransitionTime: metav1.Now(),
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid,
+			Message: "no", LastTransitionTime: metav1.Now(),
 		}}
 		Expect(k8s.Status().Update(ctx, object)).To(Succeed())
 		labelled := stored(ctx, policy("stored", spec))

@@ -23,7 +23,8 @@ func TestThePluginDoesNotContainTheScheduler(t *testing.T) {
 	}
 	const own, upstream = "github.com/livesched/livesched/internal/", "k8s.io/kubernetes/pkg/scheduler"
 	for _, unwanted := range []string{
-		own + "informers", own + "scheduler", own + "scheduler/algorithm", own + "scheduler/fork", own + "scheduler/framework",
+		own + "informers", own + "scheduler", own + "scheduler/algorithm", own + "scheduler/fork",
+		own + "scheduler/framework",
 		own + "scheduler/plugins", own + "scheduler/profile", own + "scheduler/queue", own + "scheduler/replay",
 		upstream, upstream + "/framework/plugins", upstream + "/framework/runtime",
 	} {

@@ -75,13 +75,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r == nil {
 		return nil
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("podgroups").WithOptions(options()).WatchesRawSource(r.watch).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("podgroups").WithOptions(options()).WatchesRawSource(r.watch).
+		Complete(r)
 }
 
 func options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](interval, maxRetry),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](interval,
+			maxRetry),
 	}
 }
 
@@ -177,7 +179,8 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // write writes a status. The resource version keeps the status of a group from its successor of the
 // same name: the API server ignores the UID in a patch of the status of custom resources.
 func (r *Reconciler) write(ctx context.Context, g *group, next status) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": g.ResourceVersion}, "status": next})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": g.ResourceVersion},
+		"status": next})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ type statusWriter struct {
 	groups dynamic.Interface
 }
 
-func (w statusWriter) Patch(ctx context.Context, group client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+func (w statusWriter) Patch(ctx context.Context, group client.Object, patch client.Patch,
+	_ ...client.SubResourcePatchOption) error {
 	data, err := patch.Data(group)
 	if err != nil {
 		return err
@@ -100,13 +101,15 @@ func newWorld(t *testing.T) *world {
 	kinds := map[schema.GroupVersionResource]string{podgroup.Resource: podgroup.Kind.Kind + "List"}
 	w := &world{
 		WithT: NewWithT(t), t: t, ctx: klog.NewContext(t.Context(), logr.Discard()),
-		pods: fake.NewClientset(), groups: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
+		pods:   fake.NewClientset(),
+		groups: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds),
 	}
 	w.groups.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.patches++
-		if patch := action.(clienttesting.PatchAction); patch.GetSubresource() != "status" || !bytes.Contains(patch.GetPatch(), []byte(`"resourceVersion":"7"`)) {
+		if patch := action.(clienttesting.PatchAction); patch.GetSubresource() != "status" ||
+			!bytes.Contains(patch.GetPatch(), []byte(`"resourceVersion":"7"`)) {
 			return true, nil, errors.New("a patch of the status with the resource version is expected")
 		}
 		if len(w.answers) == 0 {
@@ -125,7 +128,8 @@ func newWorld(t *testing.T) *world {
 		}
 		return false, nil, nil
 	})
-	w.informer = dynamicinformer.NewFilteredDynamicInformer(w.groups, podgroup.Resource, metav1.NamespaceAll, 0, toolscache.Indexers{}, nil).Informer()
+	w.informer = dynamicinformer.NewFilteredDynamicInformer(w.groups, podgroup.Resource, metav1.NamespaceAll, 0,
+		toolscache.Indexers{}, nil).Informer()
 	w.background(w.informer.RunWithContext)
 	w.follow()
 	return w
@@ -195,7 +199,8 @@ func (w *world) createGroup(namespace, name string, minMember int64) {
 func podOf(group, name, scheduler string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ml", Name: name, UID: types.UID(name), Labels: map[string]string{podgroup.Label: group, "other": "x"},
+			Namespace: "ml", Name: name, UID: types.UID(name),
+			Labels:          map[string]string{podgroup.Label: group, "other": "x"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "job"}},
 		},
 		Spec:   corev1.PodSpec{SchedulerName: scheduler},
@@ -271,10 +276,12 @@ func TestTheStatusFollowsThePods(t *testing.T) {
 		w.Expect(w.statusOf("ml", "g")).To(Equal(status{Phase: running, OccupiedBy: "ml/job", Running: 3}))
 		w.become(corev1.PodSucceeded, pods[0])
 		w.pause(interval)
-		w.Expect(w.statusOf("ml", "g")).To(Equal(status{Phase: running, OccupiedBy: "ml/job", Running: 2, Succeeded: 1}))
+		w.Expect(w.statusOf("ml", "g")).
+			To(Equal(status{Phase: running, OccupiedBy: "ml/job", Running: 2, Succeeded: 1}))
 		w.become(corev1.PodSucceeded, pods[1])
 		w.pause(interval)
-		w.Expect(w.statusOf("ml", "g")).To(Equal(status{Phase: finished, OccupiedBy: "ml/job", Running: 1, Succeeded: 2}))
+		w.Expect(w.statusOf("ml", "g")).
+			To(Equal(status{Phase: finished, OccupiedBy: "ml/job", Running: 1, Succeeded: 2}))
 		w.Expect(w.pods.CoreV1().Pods("ml").Delete(w.ctx, pods[0].Name, metav1.DeleteOptions{})).To(Succeed())
 		w.pause(time.Minute)
 		w.Expect(w.statusOf("ml", "g").Phase).To(Equal(finished))
@@ -421,7 +428,8 @@ func TestAGroupThatIsDeletedIsForgotten(t *testing.T) {
 		w.createGroup("ml", "g", 1)
 		w.pause(time.Hour)
 		w.expectPatches(1, "it is not repeated for a group that is gone")
-		w.Expect(w.groups.Resource(podgroup.Resource).Namespace("ml").Delete(w.ctx, "g", metav1.DeleteOptions{})).To(Succeed())
+		w.Expect(w.groups.Resource(podgroup.Resource).Namespace("ml").Delete(w.ctx, "g", metav1.DeleteOptions{})).
+			To(Succeed())
 		w.pause(time.Minute)
 		w.createGroup("ml", "g", 2)
 		w.createPods("g", "mine", 2)

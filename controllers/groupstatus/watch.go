@@ -65,7 +65,8 @@ func (w *watch) Start(ctx context.Context, queue requests) error {
 		_ = wait.PollUntilContextCancel(ctx, retry, true, func(ctx context.Context) (bool, error) {
 			err := w.run(ctx, queue)
 			if err != nil {
-				log.FromContext(ctx).Info("Waiting for the API server to answer whether it serves PodGroups", "err", err.Error())
+				log.FromContext(ctx).Info("Waiting for the API server to answer whether it serves PodGroups", "err",
+					err.Error())
 			}
 			return err == nil, nil
 		})
@@ -133,7 +134,8 @@ func (w *watch) follow(ctx context.Context, queue requests, groups toolscache.Sh
 }
 
 // listenToGroups adds a handler of PodGroups, and returns when there is a PodGroup or ctx ends.
-func (w *watch) listenToGroups(ctx context.Context, groups toolscache.SharedIndexInformer, enqueue func(group string)) error {
+func (w *watch) listenToGroups(ctx context.Context, groups toolscache.SharedIndexInformer,
+	enqueue func(group string)) error {
 	first, stop := context.WithCancel(ctx)
 	defer stop()
 	changed := func(object any) {
@@ -170,7 +172,8 @@ func trim(object any) (any, error) {
 		return object, nil
 	}
 	m := &member{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion},
 		schedulerName: pod.Spec.SchedulerName,
 		phase:         pod.Status.Phase,
 	}

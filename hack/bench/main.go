@@ -50,7 +50,8 @@ func main() {
 	root.CompletionOptions.DisableDefaultCmd = true
 	// A second Ctrl-C ends the program immediately, and the kernel then kills its children.
 	context.AfterFunc(ctx, stop)
-	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command(), tableCommand(), plotCommand())
+	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command(), tableCommand(),
+		plotCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()

@@ -77,7 +77,8 @@ func plotCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			draw := exec.CommandContext(cmd.Context(), "go", "run", "-C", filepath.Join("hack", "bench", "plot"), ".", into)
+			draw := exec.CommandContext(cmd.Context(), "go", "run", "-C", filepath.Join("hack", "bench", "plot"),
+				".", into)
 			draw.Stdin, draw.Stdout, draw.Stderr = bytes.NewReader(text), os.Stdout, os.Stderr
 			return draw.Run()
 		},

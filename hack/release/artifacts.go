@@ -32,7 +32,8 @@ var released = slices.Concat(
 	onPlatforms(kubectlPlugin, desktops...), onPlatforms(replayProgram, desktops...),
 )
 
-var desktops = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+var desktops = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"},
+	{"windows", "amd64"}}
 
 func onPlatforms(program string, platforms ...platform) (binaries []binary) {
 	for _, p := range platforms {
@@ -133,7 +134,8 @@ func (r *release) addInstall(image string) error {
 	if err != nil {
 		return err
 	}
-	r.artifacts["install.yaml"], err = replaceOnce(r.manifest, manifests, []replacement{{"image: livesched:latest", "image: " + image}})
+	r.artifacts["install.yaml"], err = replaceOnce(r.manifest, manifests,
+		[]replacement{{"image: livesched:latest", "image: " + image}})
 	return err
 }
 

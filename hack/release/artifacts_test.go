@@ -31,7 +31,8 @@ func testRelease(t *testing.T, key string) (dir, digest string) {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "out")
-	r := release{source: src, layout: image, image: "registry.example.com/livesched", manifest: manifest, key: key, out: dir}
+	r := release{source: src, layout: image, image: "registry.example.com/livesched", manifest: manifest, key: key,
+		out: dir}
 	if err := r.pack(testBinaries(t, src, released)); err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +72,16 @@ func TestAReleaseIsCompleteAndItsPartsName(t *testing.T) {
 		checkSignatureOf(t, public, contentOf(t, dir, "SHA256SUMS"), string(contentOf(t, dir, "SHA256SUMS.sig")))
 	})
 	t.Run("the image by its digest", func(t *testing.T) {
-		if got := string(contentOf(t, dir, "install.yaml")); !strings.Contains(got, "image: registry.example.com/livesched@"+digest+"\n") {
+		if got := string(contentOf(t, dir, "install.yaml")); !strings.Contains(got,
+			"image: registry.example.com/livesched@"+digest+"\n") {
 			t.Error(got)
 		}
 	})
 	t.Run("for krew, the plugins with their checksums", func(t *testing.T) { checkKrew(t, dir) })
 	t.Run("the modules in a binary", func(t *testing.T) {
 		bom := cdx.BOM{}
-		if err := cdx.NewBOMDecoder(bytes.NewReader(contentOf(t, dir, "livesched_v1.2.3_linux_arm64.cdx.json")), cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		if err := cdx.NewBOMDecoder(bytes.NewReader(contentOf(t, dir, "livesched_v1.2.3_linux_arm64.cdx.json")),
+			cdx.BOMFileFormatJSON).Decode(&bom); err != nil {
 			t.Fatal(err)
 		}
 		if got := (*bom.Components)[0]; got.Name != "std" || got.Version != runtime.Version() {

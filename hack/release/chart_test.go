@@ -38,10 +38,12 @@ func TestTheChartOfAReleaseInstallsWhatWasReleased(t *testing.T) {
 	if chart.Name != "livesched" || chart.Version != "1.2.3" || chart.AppVersion != "v1.2.3" {
 		t.Errorf("Chart.yaml has %+v", chart)
 	}
-	if got := values.Image; got.Repository != "registry.example.com/livesched" || got.Digest != "sha256:0123" || got.Tag != "" {
+	if got := values.Image; got.Repository != "registry.example.com/livesched" || got.Digest != "sha256:0123" ||
+		got.Tag != "" {
 		t.Errorf("values.yaml has the image %+v", got)
 	}
-	for _, name := range []string{"values.schema.json", "templates/deployment.yaml", "templates/_helpers.tpl", "files/rbac/role.yaml"} {
+	for _, name := range []string{"values.schema.json", "templates/deployment.yaml", "templates/_helpers.tpl",
+		"files/rbac/role.yaml"} {
 		if len(files["livesched/"+name]) == 0 {
 			t.Errorf("%s is missing", name)
 		}
@@ -55,22 +57,29 @@ func TestAChartThatAReleaseCannotStampIsRefused(t *testing.T) {
 	const chart, values = stampedChart, stampedValues
 	for _, test := range []struct{ name, chart, values, want string }{
 		{"as it is", chart, values, ""},
-		{"another version", strings.Replace(chart, "0.1.0", "0.2.0", 1), values, `charts/livesched/Chart.yaml has "\nversion: 0.1.0\n" 0 times, not once`},
-		{"another version of the app", strings.Replace(chart, "latest", "v1", 1), values, `charts/livesched/Chart.yaml has "\nappVersion: latest\n" 0 times, not once`},
-		{"another repository", chart, strings.Replace(values, "livesched", "elsewhere", 1), `charts/livesched/values.yaml has "\n  repository: livesched\n" 0 times, not once`},
-		{"no digest", chart, strings.Replace(values, "digest", "sum", 1), `charts/livesched/values.yaml has "\n  digest: \"\"\n" 0 times, not once`},
-		{"a second image", chart, values + "sidecar:\n  digest: \"\"\n", `charts/livesched/values.yaml has "\n  digest: \"\"\n" 2 times, not once`},
+		{"another version", strings.Replace(chart, "0.1.0", "0.2.0", 1), values,
+			`charts/livesched/Chart.yaml has "\nversion: 0.1.0\n" 0 times, not once`},
+		{"another version of the app", strings.Replace(chart, "latest", "v1", 1), values,
+			`charts/livesched/Chart.yaml has "\nappVersion: latest\n" 0 times, not once`},
+		{"another repository", chart, strings.Replace(values, "livesched", "elsewhere", 1),
+			`charts/livesched/values.yaml has "\n  repository: livesched\n" 0 times, not once`},
+		{"no digest", chart, strings.Replace(values, "digest", "sum", 1),
+			`charts/livesched/values.yaml has "\n  digest: \"\"\n" 0 times, not once`},
+		{"a second image", chart, values + "sidecar:\n  digest: \"\"\n",
+			`charts/livesched/values.yaml has "\n  digest: \"\"\n" 2 times, not once`},
 		{"no values", chart, "", "charts/livesched lacks values.yaml"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
 			// A file of the same name in another directory is not the one that is meant.
-			for name, content := range map[string]string{"Chart.yaml": test.chart, "values.yaml": test.values, "files/values.yaml": "image: {}\n"} {
+			for name, content := range map[string]string{"Chart.yaml": test.chart, "values.yaml": test.values,
+				"files/values.yaml": "image: {}\n"} {
 				if content == "" {
 					continue
 				}
 				name = filepath.Join(root, chartDir, name)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+					os.WriteFile(name, []byte(content), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}

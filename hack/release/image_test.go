@@ -52,7 +52,8 @@ func testSource(t *testing.T) source {
 	write("cmd/livesched/main.go", program)
 	write("cmd/kubectl-livesched/main.go", program)
 	write("cmd/kubectl-livesched-replay/main.go", program)
-	return source{root: root, version: "v1.2.3", commit: "0123abc", ldflags: "-s -w -X main.version=v1.2.3", epoch: time.Unix(1800000000, 0).UTC()}
+	return source{root: root, version: "v1.2.3", commit: "0123abc", ldflags: "-s -w -X main.version=v1.2.3",
+		epoch: time.Unix(1800000000, 0).UTC()}
 }
 
 // testBinaries returns what was asked for, with one program that was compiled for this platform in
@@ -156,7 +157,8 @@ func checkImage(t *testing.T, image v1.Image, p platform) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Architecture != p.arch || config.OS != p.os || config.Config.User != "65532:65532" || !config.Created.Equal(time.Unix(1800000000, 0)) {
+	if config.Architecture != p.arch || config.OS != p.os || config.Config.User != "65532:65532" ||
+		!config.Created.Equal(time.Unix(1800000000, 0)) {
 		t.Errorf("the configuration is %+v", config)
 	}
 	files := map[string]string{}
@@ -229,7 +231,8 @@ func checkSignature(t *testing.T, image v1.Image, public *ecdsa.PublicKey, diges
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, err := base64.StdEncoding.DecodeString(manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
+	signature, err := base64.StdEncoding.DecodeString(
+		manifest.Layers[0].Annotations["dev.cosignproject.cosign/signature"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +249,8 @@ func TestAPushNeedsAnImage(t *testing.T) {
 	if err := push(t.Context(), t.TempDir(), "", ""); err == nil {
 		t.Error("there is no error without a name")
 	}
-	if err := push(t.Context(), filepath.Join(t.TempDir(), "none"), "localhost/livesched:v1", ""); err == nil || !strings.Contains(err.Error(), "make image") {
+	if err := push(t.Context(), filepath.Join(t.TempDir(), "none"), "localhost/livesched:v1", ""); err == nil ||
+		!strings.Contains(err.Error(), "make image") {
 		t.Errorf("the error does not say what to run: %v", err)
 	}
 }

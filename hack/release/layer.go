@@ -72,7 +72,8 @@ func (s source) layer(files []file) (v1.Layer, error) {
 				continue
 			}
 			written[dir] = true
-			header := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: s.epoch, Format: tar.FormatPAX}
+			header := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: s.epoch,
+				Format: tar.FormatPAX}
 			if err := w.WriteHeader(header); err != nil {
 				return nil, err
 			}
@@ -91,7 +92,8 @@ func (s source) layer(files []file) (v1.Layer, error) {
 
 // addTo writes a file to a tar archive.
 func (s source) addTo(w *tar.Writer, f file) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: s.epoch, Format: tar.FormatPAX}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)),
+		ModTime: s.epoch, Format: tar.FormatPAX}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}

@@ -64,13 +64,16 @@ func (r *release) addStatements(image string, digest v1.Hash) error {
 	s := statement{Type: "https://in-toto.io/Statement/v1", PredicateType: "https://slsa.dev/provenance/v1"}
 	s.Subject = []resource{{Name: image, Digest: map[string]string{digest.Algorithm: digest.Hex}}}
 	for _, name := range slices.Sorted(maps.Keys(r.artifacts)) {
-		s.Subject = append(s.Subject, resource{Name: name, Digest: map[string]string{"sha256": sha256Hex(r.artifacts[name])}})
+		s.Subject = append(s.Subject,
+			resource{Name: name, Digest: map[string]string{"sha256": sha256Hex(r.artifacts[name])}})
 	}
 	build := &s.Predicate.BuildDefinition
 	build.BuildType = repository + "/tree/main/hack/release"
-	build.ExternalParameters = map[string]string{"version": r.version, "ldflags": r.ldflags, "SOURCE_DATE_EPOCH": fmt.Sprint(r.epoch.Unix())}
+	build.ExternalParameters = map[string]string{"version": r.version, "ldflags": r.ldflags,
+		"SOURCE_DATE_EPOCH": fmt.Sprint(r.epoch.Unix())}
 	if r.commit != "" {
-		build.ResolvedDependencies = []resource{{URI: "git+" + repository, Digest: map[string]string{"gitCommit": r.commit}}}
+		build.ResolvedDependencies = []resource{
+			{URI: "git+" + repository, Digest: map[string]string{"gitCommit": r.commit}}}
 	}
 	s.Predicate.RunDetails.Builder.ID = builder()
 	s.Predicate.RunDetails.Builder.Version = map[string]string{"go": toolchain}

@@ -46,7 +46,8 @@ func loadKey(path string) (key, error) {
 			return key{}, fmt.Errorf("%s: %w; the password must be in COSIGN_PASSWORD", path, err)
 		}
 	default:
-		return key{}, fmt.Errorf("%s has a block of type %q; a PRIVATE KEY in PKCS #8 or a key of cosign is needed", path, block.Type)
+		return key{}, fmt.Errorf("%s has a block of type %q; a PRIVATE KEY in PKCS #8 or a key of cosign is needed",
+			path, block.Type)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
@@ -89,7 +90,8 @@ func (k key) imageSignature(image name.Digest) (v1.Image, error) {
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	return mutate.Append(base, mutate.Addendum{
-		Layer:       static.NewLayer(payload, "application/vnd.dev.cosign.simplesigning.v1+json"),
-		Annotations: map[string]string{"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature)},
+		Layer: static.NewLayer(payload, "application/vnd.dev.cosign.simplesigning.v1+json"),
+		Annotations: map[string]string{
+			"dev.cosignproject.cosign/signature": base64.StdEncoding.EncodeToString(signature)},
 	})
 }

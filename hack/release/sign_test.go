@@ -67,7 +67,8 @@ func TestAFileThatIsNoKeyIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{path, testPEM(t, "CERTIFICATE", nil), testPEM(t, "PRIVATE KEY", []byte("no key")), path + "-none"} {
+	for _, path := range []string{path, testPEM(t, "CERTIFICATE", nil), testPEM(t, "PRIVATE KEY", []byte("no key")),
+		path + "-none"} {
 		if _, err := loadKey(path); err == nil {
 			t.Errorf("%s was read", path)
 		}

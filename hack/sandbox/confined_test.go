@@ -21,12 +21,15 @@ func TestAConfinedProcessIsTold(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(confinedBy(confinedStatus, confinedUsers, confinedMounts)).To(Succeed())
 
-	g.Expect(confinedBy(strings.Replace(confinedStatus, "CapBnd:\t0000000000000000", "CapBnd:\t000001ffffffffff", 1), confinedUsers, confinedMounts)).
+	g.Expect(confinedBy(strings.Replace(confinedStatus, "CapBnd:\t0000000000000000", "CapBnd:\t000001ffffffffff", 1),
+		confinedUsers, confinedMounts)).
 		To(MatchError(ContainSubstring("CapBnd")))
-	g.Expect(confinedBy(strings.Replace(confinedStatus, "NoNewPrivs:\t1", "NoNewPrivs:\t0", 1), confinedUsers, confinedMounts)).
+	g.Expect(confinedBy(strings.Replace(confinedStatus, "NoNewPrivs:\t1", "NoNewPrivs:\t0", 1), confinedUsers,
+		confinedMounts)).
 		To(MatchError(ContainSubstring("NoNewPrivs")))
 	g.Expect(confinedBy(confinedStatus, "0 0 4294967295\n", confinedMounts)).To(MatchError(ContainSubstring("users")))
-	g.Expect(confinedBy(confinedStatus, confinedUsers, "tmpfs / tmpfs rw,nosuid 0 0\n")).To(MatchError(ContainSubstring("read-only")))
+	g.Expect(confinedBy(confinedStatus, confinedUsers, "tmpfs / tmpfs rw,nosuid 0 0\n")).
+		To(MatchError(ContainSubstring("read-only")))
 	g.Expect(confinedBy(confinedStatus, confinedUsers, confinedMounts+"tmpfs / tmpfs rw 0 0\n")).
 		To(MatchError(ContainSubstring("read-only")), "a later mount hides the first")
 }

@@ -25,7 +25,8 @@ func lock(path string) (unlock func(), err error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, readErr := io.ReadAll(file)
 		pid := strings.TrimSpace(string(holder))
-		return nil, errors.Join(fmt.Errorf("another quickstart uses %s already: end it first, with Ctrl-C where it runs or `kill %s`", filepath.Dir(path), pid), readErr, file.Close())
+		return nil, errors.Join(fmt.Errorf("another quickstart uses %s already: end it first, with Ctrl-C where it "+
+			"runs or `kill %s`", filepath.Dir(path), pid), readErr, file.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the sandbox: %w", err), file.Close())

@@ -37,10 +37,12 @@ func main() {
 	flag.BoolVar(&exit, "exit", false, "end after the tour instead of waiting for Ctrl-C")
 	flag.BoolVar(&cfg.bare, "bare", false, "start the cluster and livesched, without the tour")
 	flag.StringVar(&cfg.dir, "dir", ".sandbox", "where data, credentials and logs go")
-	flag.StringVar(&cfg.rootfs, "rootfs", "", "directory with a static livesched; it runs there as in a container, which needs bubblewrap")
+	flag.StringVar(&cfg.rootfs, "rootfs", "",
+		"directory with a static livesched; it runs there as in a container, which needs bubblewrap")
 	flag.Parse()
 	if cfg.nodes < minNodes || flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "quickstart: NODES=%d: at least %d nodes are needed to tell packing from spreading\n", cfg.nodes, minNodes)
+		fmt.Fprintf(os.Stderr, "quickstart: NODES=%d: at least %d nodes are needed to tell packing from spreading\n",
+			cfg.nodes, minNodes)
 		os.Exit(2)
 	}
 	os.Exit(run(cfg, exit))

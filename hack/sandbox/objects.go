@@ -73,8 +73,10 @@ func (s *sandbox) applyAll(ctx context.Context, dir string, names ...string) err
 }
 
 // follow starts a watch on one object. The watch begins with the current object, if it exists.
-func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey) (watch.Interface, error) {
-	return c.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", key.Name)})
+func follow(ctx context.Context, c client.WithWatch, list client.ObjectList,
+	key client.ObjectKey) (watch.Interface, error) {
+	return c.Watch(ctx, list, client.InNamespace(key.Namespace),
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", key.Name)})
 }
 
 // next waits until an object of the watch meets the condition or the condition returns an error.
@@ -102,7 +104,8 @@ func next[T client.Object](ctx context.Context, w watch.Interface, met func(T) (
 }
 
 // await waits until an object meets a condition.
-func await[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, met func(T) (bool, error)) error {
+func await[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey,
+	met func(T) (bool, error)) error {
 	w, err := follow(ctx, c, list, key)
 	if err != nil {
 		return err

@@ -32,7 +32,8 @@ func (s *sandbox) createServingFiles(host string) (servingFiles, error) {
 // environment returns the variables with which kubectl and the plugin reach the cluster and
 // livesched.
 func (s *sandbox) environment() []string {
-	return []string{"KUBECONFIG=" + s.controlPlane.Kubeconfig(), "LIVESCHED_URL=https://" + s.secure, "LIVESCHED_CA=" + s.serving.cert}
+	return []string{"KUBECONFIG=" + s.controlPlane.Kubeconfig(), "LIVESCHED_URL=https://" + s.secure, "LIVESCHED_CA=" +
+		s.serving.cert}
 }
 
 // writeEnvironment writes a file that sets these variables, and PATH, in the shell that sources it.

@@ -51,7 +51,8 @@ func withScorePlugin(profile *unstructured.Unstructured, plugin string) (*unstru
 	if err != nil {
 		return nil, err
 	}
-	return profile, unstructured.SetNestedSlice(profile.Object, append(enabled, map[string]any{"name": plugin}), path...)
+	return profile, unstructured.SetNestedSlice(profile.Object, append(enabled, map[string]any{"name": plugin}),
+		path...)
 }
 
 // condition returns a condition of the profile's current generation, or nil.
@@ -66,7 +67,8 @@ func condition(profile *v1alpha1.SchedulerProfile, kind string) *metav1.Conditio
 // isProgrammed reports whether the current generation of a profile is programmed. It returns an
 // error if that will not happen.
 func isProgrammed(profile *v1alpha1.SchedulerProfile) (bool, error) {
-	if accepted := condition(profile, v1alpha1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionFalse {
+	if accepted := condition(profile, v1alpha1.ConditionAccepted); accepted != nil &&
+		accepted.Status == metav1.ConditionFalse {
 		return false, fmt.Errorf("profile %s is not accepted: %s: %s", profile.Name, accepted.Reason, accepted.Message)
 	}
 	programmed := condition(profile, v1alpha1.ConditionProgrammed)
@@ -76,20 +78,24 @@ func isProgrammed(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	if programmed == nil || programmed.Status != metav1.ConditionTrue {
 		return false, nil
 	}
-	if active := profile.Status.Active; active == nil || active.Generation != profile.Generation || active.Revision == "" {
-		return false, fmt.Errorf("profile %s is programmed with generation %d, but its status has active: %+v", profile.Name, profile.Generation, active)
+	if active := profile.Status.Active; active == nil || active.Generation != profile.Generation ||
+		active.Revision == "" {
+		return false, fmt.Errorf("profile %s is programmed with generation %d, but its status has active: %+v",
+			profile.Name, profile.Generation, active)
 	}
 	return true, nil
 }
 
 // isRefused reports whether a profile is not accepted.
 func isRefused(profile *v1alpha1.SchedulerProfile) (bool, error) {
-	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted), condition(profile, v1alpha1.ConditionProgrammed)
+	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted),
+		condition(profile, v1alpha1.ConditionProgrammed)
 	if accepted == nil || programmed == nil {
 		return false, nil
 	}
 	if accepted.Status != metav1.ConditionFalse {
-		return false, fmt.Errorf("profile %s has Accepted=%s, though it names a plugin that does not exist", profile.Name, accepted.Status)
+		return false, fmt.Errorf("profile %s has Accepted=%s, though it names a plugin that does not exist",
+			profile.Name, accepted.Status)
 	}
 	return true, nil
 }
@@ -97,7 +103,8 @@ func isRefused(profile *v1alpha1.SchedulerProfile) (bool, error) {
 // applyProfile applies a profile and waits until the applied generation meets the condition. It
 // returns the profile and the time since the apply. The watch starts before the apply, so that the
 // time does not include the request for the watch.
-func (s *sandbox) applyProfile(ctx context.Context, profile *unstructured.Unstructured, met func(*v1alpha1.SchedulerProfile) (bool, error)) (*v1alpha1.SchedulerProfile, time.Duration, error) {
+func (s *sandbox) applyProfile(ctx context.Context, profile *unstructured.Unstructured,
+	met func(*v1alpha1.SchedulerProfile) (bool, error)) (*v1alpha1.SchedulerProfile, time.Duration, error) {
 	w, err := follow(ctx, s.client, &v1alpha1.SchedulerProfileList{}, client.ObjectKeyFromObject(profile))
 	if err != nil {
 		return nil, 0, err

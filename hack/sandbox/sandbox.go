@@ -113,7 +113,8 @@ func (s *sandbox) createNodes(ctx context.Context) error {
 	perZone, perSize := map[string]int{}, map[string]int{}
 	for _, node := range nodes.Items {
 		perZone[node.Labels[corev1.LabelTopologyZone]]++
-		size := fmt.Sprintf("%s (%s CPU, %s)", node.Labels[corev1.LabelInstanceTypeStable], node.Status.Capacity.Cpu(), node.Status.Capacity.Memory())
+		size := fmt.Sprintf("%s (%s CPU, %s)", node.Labels[corev1.LabelInstanceTypeStable], node.Status.Capacity.Cpu(),
+			node.Status.Capacity.Memory())
 		perSize[size]++
 	}
 	s.out.printf("zones: %s\n", counts(perZone))
@@ -131,13 +132,16 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		}
 	}
 	const namespace = "livesched-system"
-	home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
+	home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": namespace}}}
 	if _, err := s.apply(ctx, home); err != nil {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml", "secure_port_roles.yaml", "serving_certs.yaml",
-		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "client_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
+		"revisions_role.yaml", "revisions_role_binding.yaml", "leader_election_role.yaml",
+		"leader_election_role_binding.yaml", "secure_port_roles.yaml", "serving_certs.yaml",
+		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "client_role.yaml",
+		"metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
 		return err
 	}
 	s.out.printf("CRDs and roles of config/ are applied\n")
@@ -240,7 +244,8 @@ func (s *sandbox) deploy(ctx context.Context, w workload) error {
 	if err := s.client.Create(ctx, w.deployment()); err != nil {
 		return err
 	}
-	err := await(ctx, s.client, &appsv1.DeploymentList{}, client.ObjectKey{Namespace: namespace, Name: w.name}, func(d *appsv1.Deployment) (bool, error) {
+	err := await(ctx, s.client, &appsv1.DeploymentList{}, client.ObjectKey{Namespace: namespace,
+		Name: w.name}, func(d *appsv1.Deployment) (bool, error) {
 		return d.Status.AvailableReplicas == w.replicas, nil
 	})
 	if err != nil {
@@ -264,7 +269,8 @@ func (s *sandbox) explain(w workload) error {
 			continue
 		}
 		waiting++
-		if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		if _, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled); c != nil &&
+			c.Status == corev1.ConditionFalse {
 			why = c.Message
 		}
 	}

@@ -30,7 +30,8 @@ func TestLock(t *testing.T) {
 	unlock, err := lock(path)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = lock(path)
-	g.Expect(err).To(MatchError(fmt.Sprintf("another quickstart uses %s already: end it first, with Ctrl-C where it runs or `kill %d`", filepath.Dir(path), os.Getpid())))
+	g.Expect(err).To(MatchError(fmt.Sprintf("another quickstart uses %s already: end it first, with Ctrl-C where it "+
+		"runs or `kill %d`", filepath.Dir(path), os.Getpid())))
 	unlock()
 	unlock, err = lock(path)
 	g.Expect(err).NotTo(HaveOccurred(), "it was given back")
@@ -65,7 +66,8 @@ func TestPlacement(t *testing.T) {
 		packed := placement{pods: 4, perNode: map[string]int{"a1": 2, "a2": 2}}
 		wide := placement{pods: 4, perNode: map[string]int{"a1": 1, "a2": 1, "b1": 1, "c1": 1}}
 		g.Expect(spreadOut(wide, packed)).To(Succeed())
-		g.Expect(spreadOut(packed, packed)).To(MatchError("4 pods on 2 nodes are not spread when 4 packed ones are on 2 nodes"))
+		g.Expect(spreadOut(packed, packed)).
+			To(MatchError("4 pods on 2 nodes are not spread when 4 packed ones are on 2 nodes"))
 	})
 	t.Run("a workload is smaller than its cluster, and bounded", func(t *testing.T) {
 		g := NewWithT(t)
@@ -109,7 +111,8 @@ func TestSampleIsChangedWhereItIsMeantToBe(t *testing.T) {
 	g.Expect(err).To(MatchError("profile binpack has no arguments for NodeResourcesFit to change"))
 }
 
-func profileWith(generation int64, active *v1alpha1.ActiveProfile, conditions ...metav1.Condition) *v1alpha1.SchedulerProfile {
+func profileWith(generation int64, active *v1alpha1.ActiveProfile,
+	conditions ...metav1.Condition) *v1alpha1.SchedulerProfile {
 	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "p", Generation: generation}}
 	p.Status.Conditions, p.Status.Active = conditions, active
 	return p
@@ -117,7 +120,8 @@ func profileWith(generation int64, active *v1alpha1.ActiveProfile, conditions ..
 
 func TestProfileConditions(t *testing.T) {
 	condition := func(kind string, status metav1.ConditionStatus, reason string, generation int64) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "message", ObservedGeneration: generation}
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "message",
+			ObservedGeneration: generation}
 	}
 	accepted := func(generation int64) metav1.Condition {
 		return condition("Accepted", metav1.ConditionTrue, "Accepted", generation)
@@ -136,14 +140,21 @@ func TestProfileConditions(t *testing.T) {
 		errMessage string
 	}{
 		{"programmed with this generation", profileWith(2, active, accepted(2), programmed(2)), isProgrammed, true, ""},
-		{"not yet: the conditions speak of the last one", profileWith(2, active, accepted(1), programmed(1)), isProgrammed, false, ""},
+		{"not yet: the conditions speak of the last one", profileWith(2, active, accepted(1), programmed(1)),
+			isProgrammed, false, ""},
 		{"not yet: no status", profileWith(2, nil), isProgrammed, false, ""},
-		{"never: not accepted", profileWith(2, nil, refused), isProgrammed, false, "profile p is not accepted: Invalid: message"},
-		{"never: not built", profileWith(2, nil, accepted(2), condition("Programmed", metav1.ConditionFalse, "BuildFailed", 2)), isProgrammed, false, "profile p could not be built: message"},
-		{"a status that contradicts itself", profileWith(2, &v1alpha1.ActiveProfile{Generation: 1, Revision: "r"}, programmed(2)), isProgrammed, false, "programmed with generation 2"},
+		{"never: not accepted", profileWith(2, nil, refused), isProgrammed, false,
+			"profile p is not accepted: Invalid: message"},
+		{"never: not built", profileWith(2, nil, accepted(2),
+			condition("Programmed", metav1.ConditionFalse, "BuildFailed", 2)), isProgrammed, false,
+			"profile p could not be built: message"},
+		{"a status that contradicts itself",
+			profileWith(2, &v1alpha1.ActiveProfile{Generation: 1, Revision: "r"}, programmed(2)), isProgrammed, false,
+			"programmed with generation 2"},
 		{"refused", profileWith(2, active, refused, kept), isRefused, true, ""},
 		{"not refused yet", profileWith(2, active, refused), isRefused, false, ""},
-		{"accepted though it should be refused", profileWith(2, active, accepted(2), programmed(2)), isRefused, false, "Accepted=True"},
+		{"accepted though it should be refused", profileWith(2, active, accepted(2), programmed(2)), isRefused, false,
+			"Accepted=True"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -221,5 +232,6 @@ func TestPrinterIndentsLinesThatComeInPieces(t *testing.T) {
 
 func TestShellQuoted(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(shellQuoted([]string{"simulate", "-l", "app=batch", "moved>1", "it's"})).To(Equal(`simulate -l app=batch 'moved>1' 'it'\''s'`))
+	g.Expect(shellQuoted([]string{"simulate", "-l", "app=batch", "moved>1", "it's"})).
+		To(Equal(`simulate -l app=batch 'moved>1' 'it'\''s'`))
 }

@@ -56,21 +56,28 @@ func (s *sandbox) tour(ctx context.Context) error {
 	began := time.Now()
 	t := &tour{sandbox: s}
 	replicas := replicasFor(s.nodes)
-	fmt.Fprintf(s.out.out, "livesched quickstart: a Kubernetes control plane with %d simulated nodes, and livesched as its scheduler (logs are in %s)\n", s.nodes, relative(s.dir))
+	fmt.Fprintf(s.out.out, "livesched quickstart: a Kubernetes control plane with %d simulated nodes, and livesched "+
+		"as its scheduler (logs are in %s)\n", s.nodes, relative(s.dir))
 	steps := []step{
 		{"control plane", "start a control plane", s.startControlPlane, 0},
 		{"nodes", fmt.Sprintf("create %d nodes", s.nodes), s.createNodes, stepTimeout},
 		{"livesched", "start livesched", s.startLivesched, stepTimeout},
 		{"profiles", "apply config/samples: a profile that spreads and one that packs", t.applySamples, stepTimeout},
-		{"placement", fmt.Sprintf("create two Deployments of %d pods, one for each profile", replicas), t.place, stepTimeout},
-		{"simulation", "ask what a change of binpack would do: scoringStrategy MostAllocated -> LeastAllocated", t.simulate, stepTimeout},
+		{"placement", fmt.Sprintf("create two Deployments of %d pods, one for each profile", replicas), t.place,
+			stepTimeout},
+		{"simulation", "ask what a change of binpack would do: scoringStrategy MostAllocated -> LeastAllocated",
+			t.simulate, stepTimeout},
 		{"change", "apply the change to the profile binpack", t.change, stepTimeout},
-		{"placement by the changed profile", fmt.Sprintf("create another Deployment of %d pods for binpack", replicas), t.placeAgain, stepTimeout},
+		{"placement by the changed profile", fmt.Sprintf("create another Deployment of %d pods for binpack", replicas),
+			t.placeAgain, stepTimeout},
 		{"broken profile", "break the profile binpack: a plugin that does not exist", t.breakProfile, stepTimeout},
-		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood, stepTimeout},
+		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood,
+			stepTimeout},
 		{"repair", "apply the sample again", t.repair, stepTimeout},
 		{"explain", "ask why a pod is pending: it needs all CPU of a node in use", t.explainPending, stepTimeout},
-		{"training job", fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers, racks-1, nodesPerRack*gpusPerNode), t.trainingWaits, stepTimeout},
+		{"training job",
+			fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers,
+				racks-1, nodesPerRack*gpusPerNode), t.trainingWaits, stepTimeout},
 		{"start of the training job", "add another rack", t.trainingStarts, stepTimeout},
 	}
 	if s.bare {
@@ -82,7 +89,8 @@ func (s *sandbox) tour(ctx context.Context) error {
 			return fmt.Errorf("step %d, %s: %w", i+1, step.name, err)
 		}
 	}
-	fmt.Fprintf(s.out.out, "\nAll %d steps held, in %s; livesched was never restarted (pid %d).\n", len(steps), round(time.Since(began)), s.scheduler.PID())
+	fmt.Fprintf(s.out.out, "\nAll %d steps held, in %s; livesched was never restarted (pid %d).\n", len(steps),
+		round(time.Since(began)), s.scheduler.PID())
 	return nil
 }
 
@@ -119,7 +127,8 @@ func (t *tour) applySamples(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.out.printf("%-10s %-15s %-9s %-11s %s\n", name, profile.Status.SchedulerName, metav1.ConditionTrue, metav1.ConditionTrue, profile.Status.Active.Revision)
+		t.out.printf("%-10s %-15s %-9s %-11s %s\n", name, profile.Status.SchedulerName, metav1.ConditionTrue,
+			metav1.ConditionTrue, profile.Status.Active.Revision)
 		t.binpack, t.original = objects[0], profile.Status.Active.Revision // the last one is binpack
 	}
 	t.current = t.original
@@ -140,7 +149,8 @@ func (t *tour) place(ctx context.Context) error {
 		return err
 	}
 	if allowed := 1 + spread.pods/10; spread.zoneSkew() > allowed {
-		return fmt.Errorf("the zones of %s differ by %d pods, which is more than %d: that is not spread", web.name, spread.zoneSkew(), allowed)
+		return fmt.Errorf("the zones of %s differ by %d pods, which is more than %d: that is not spread", web.name,
+			spread.zoneSkew(), allowed)
 	}
 	return spreadOut(spread, t.packed)
 }
@@ -149,7 +159,8 @@ func (t *tour) place(ctx context.Context) error {
 // nodes than the second.
 func spreadOut(wide, packed placement) error {
 	if len(wide.perNode) < contrast*len(packed.perNode) {
-		return fmt.Errorf("%d pods on %s are not spread when %d packed ones are on %s", wide.pods, plural(len(wide.perNode), "node"), packed.pods, plural(len(packed.perNode), "node"))
+		return fmt.Errorf("%d pods on %s are not spread when %d packed ones are on %s", wide.pods,
+			plural(len(wide.perNode), "node"), packed.pods, plural(len(packed.perNode), "node"))
 	}
 	return nil
 }
@@ -181,7 +192,8 @@ func (t *tour) change(ctx context.Context) error {
 	if revision == t.current {
 		return fmt.Errorf("the revision is still %s, though the profile has changed", revision)
 	}
-	t.out.printf("revision %s -> %s, programmed %s after the apply (generation %d)\n", t.current, revision, round(took), profile.Status.Active.Generation)
+	t.out.printf("revision %s -> %s, programmed %s after the apply (generation %d)\n", t.current, revision, round(took),
+		profile.Status.Active.Generation)
 	t.out.printf("by the same process: livesched has pid %d\n", t.scheduler.PID())
 	t.current = revision
 	return nil
@@ -215,16 +227,19 @@ func (t *tour) breakProfile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted), condition(profile, v1alpha1.ConditionProgrammed)
+	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted),
+		condition(profile, v1alpha1.ConditionProgrammed)
 	t.out.printf("reported %s after the apply:\n", round(took))
 	for _, c := range []*metav1.Condition{accepted, programmed} {
 		t.out.printf("  %-10s  %-5s  %-14s %s\n", c.Type, c.Status, c.Reason, shorten(c.Message))
 	}
 	switch active := profile.Status.Active; {
 	case accepted.Reason != v1alpha1.ReasonUnknownPlugin || !strings.Contains(accepted.Message, plugin):
-		return fmt.Errorf("the reason of Accepted is %s (%s), not %s with the plugin's name", accepted.Reason, accepted.Message, v1alpha1.ReasonUnknownPlugin)
+		return fmt.Errorf("the reason of Accepted is %s (%s), not %s with the plugin's name", accepted.Reason,
+			accepted.Message, v1alpha1.ReasonUnknownPlugin)
 	case programmed.Status != metav1.ConditionFalse || programmed.Reason != v1alpha1.ReasonKeptLastGood:
-		return fmt.Errorf("the profile has Programmed=%s with reason %s, not False with %s", programmed.Status, programmed.Reason, v1alpha1.ReasonKeptLastGood)
+		return fmt.Errorf("the profile has Programmed=%s with reason %s, not False with %s", programmed.Status,
+			programmed.Reason, v1alpha1.ReasonKeptLastGood)
 	case active == nil || active.Revision != t.current:
 		return fmt.Errorf("revision %s was not kept: status.active is %+v", t.current, active)
 	}
@@ -244,7 +259,8 @@ func (t *tour) repair(ctx context.Context) error {
 	if revision := profile.Status.Active.Revision; revision != t.original {
 		return fmt.Errorf("the same profile had revision %s and now has %s", t.original, revision)
 	}
-	t.out.printf("revision %s -> %s, programmed %s after the apply: it packs again\n", t.current, t.original, round(took))
+	t.out.printf("revision %s -> %s, programmed %s after the apply: it packs again\n", t.current, t.original,
+		round(took))
 	return nil
 }
 
@@ -284,7 +300,8 @@ func (t *tour) explainPending(ctx context.Context) error {
 
 // sayWhereItIs ends the transcript of a sandbox without a tour that keeps running.
 func (s *sandbox) sayWhereItIs() {
-	fmt.Fprintf(s.out.out, "\nThe cluster stays up until Ctrl-C. Use it in another terminal:\n\n    source %s\n", relative(s.environmentFile()))
+	fmt.Fprintf(s.out.out, "\nThe cluster stays up until Ctrl-C. Use it in another terminal:\n\n    source %s\n",
+		relative(s.environmentFile()))
 }
 
 // sayWhatToTry ends the transcript of a sandbox that keeps running.

@@ -47,7 +47,8 @@ func (t *tour) addRack(ctx context.Context, rack int) error {
 	}
 	for i := range nodesPerRack {
 		key := client.ObjectKey{Name: fmt.Sprintf("rack-%d-node-%d", rack, i)}
-		if err := await(ctx, t.client, &corev1.NodeList{}, key, func(n *corev1.Node) (bool, error) { return len(n.Spec.Taints) == 0, nil }); err != nil {
+		if err := await(ctx, t.client, &corev1.NodeList{}, key,
+			func(n *corev1.Node) (bool, error) { return len(n.Spec.Taints) == 0, nil }); err != nil {
 			return err
 		}
 	}
@@ -61,7 +62,8 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.applyAll(ctx, filepath.Join(t.root, "config", "samples", "podgroups"), "training_job.yaml"); err != nil {
+	if err := t.applyAll(ctx, filepath.Join(t.root, "config", "samples", "podgroups"),
+		"training_job.yaml"); err != nil {
 		return err
 	}
 	if err := t.awaitJob(ctx, func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
@@ -75,8 +77,10 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 		return fmt.Errorf("the job has %d pods, not %d", len(pods), workers)
 	}
 	message := ""
-	err = await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(&pods[0]), func(p *corev1.Pod) (bool, error) {
-		if _, c := podutil.GetPodCondition(&p.Status, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+	err = await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(
+		&pods[0]), func(p *corev1.Pod) (bool, error) {
+		if _, c := podutil.GetPodCondition(&p.Status, corev1.PodScheduled); c != nil &&
+			c.Reason == corev1.PodReasonUnschedulable {
 			message = c.Message
 		}
 		return message != "", nil
@@ -90,7 +94,8 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); i >= 0 {
 		return fmt.Errorf("pod %s of the group has a node, though there is no room for all", pods[i].Name)
 	}
-	t.out.printf("%d racks have %d GPUs, and %d pods want one each: all of them wait\n", racks-1, (racks-1)*nodesPerRack*gpusPerNode, workers)
+	t.out.printf("%d racks have %d GPUs, and %d pods want one each: all of them wait\n", racks-1,
+		(racks-1)*nodesPerRack*gpusPerNode, workers)
 	t.out.printf("  %s\n", message)
 	return nil
 }
@@ -125,17 +130,20 @@ func (t *tour) trainingStarts(ctx context.Context) error {
 	if len(perRack) != racks {
 		return fmt.Errorf("the pods are on %s, not on %d racks", counts(perRack), racks)
 	}
-	t.out.printf("all %d pods got a node (%s), and the job was complete %s after the rack was ready\n", len(pods), counts(perRack), round(took))
+	t.out.printf("all %d pods got a node (%s), and the job was complete %s after the rack was ready\n", len(pods),
+		counts(perRack), round(took))
 	return nil
 }
 
 func (t *tour) awaitJob(ctx context.Context, is func(*batchv1.JobStatus) bool) error {
 	key := client.ObjectKey{Namespace: namespace, Name: trainingName}
-	return await(ctx, t.client, &batchv1.JobList{}, key, func(j *batchv1.Job) (bool, error) { return is(&j.Status), nil })
+	return await(ctx, t.client, &batchv1.JobList{}, key,
+		func(j *batchv1.Job) (bool, error) { return is(&j.Status), nil })
 }
 
 func (t *tour) trainingPods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := t.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{batchv1.JobNameLabel: trainingName})
+	err := t.client.List(ctx, &pods, client.InNamespace(namespace),
+		client.MatchingLabels{batchv1.JobNameLabel: trainingName})
 	return pods.Items, err
 }

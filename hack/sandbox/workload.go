@@ -56,9 +56,10 @@ func greedyPod(node *corev1.Node) *corev1.Pod {
 			SchedulerName: "binpack",
 			NodeSelector:  map[string]string{corev1.LabelHostname: node.Labels[corev1.LabelHostname]},
 			Containers: []corev1.Container{{
-				Name:      "main",
-				Image:     "registry.k8s.io/pause:3.10",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: node.Status.Allocatable[corev1.ResourceCPU]}},
+				Name:  "main",
+				Image: "registry.k8s.io/pause:3.10",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: node.Status.Allocatable[corev1.ResourceCPU]}},
 			}},
 		},
 	}

@@ -22,8 +22,12 @@ import (
 
 // FuzzHandler posts random requests: the handler returns a response or an error, and never panics.
 func FuzzHandler(f *testing.F) {
-	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"SchedulerProfile"},"operation":"CREATE","object":{"metadata":{"name":"p"}}}}`))
-	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u","kind":{"kind":"SchedulingPolicy"},"operation":"DELETE","oldObject":{"metadata":{"name":"p"}}}}`))
+	f.Add(
+		[]byte(
+			`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"SchedulerProfile"},"operation":"CREATE","object":{"metadata":{"name":"p"}}}}`))
+	f.Add(
+		[]byte(
+			`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u","kind":{"kind":"SchedulingPolicy"},"operation":"DELETE","oldObject":{"metadata":{"name":"p"}}}}`))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`))
 	f.Add([]byte(`{`))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -60,9 +64,12 @@ func FuzzReview(f *testing.F) {
 		}
 		request := &admissionv1.AdmissionRequest{
 			UID: "u", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: object},
-			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Kind: kind},
+			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
+				Kind: kind},
 		}
-		body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
+		body, err := json.Marshal(
+			admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1",
+				Kind: "AdmissionReview"}, Request: request})
 		if err != nil {
 			return
 		}
@@ -101,11 +108,13 @@ func FuzzReview(f *testing.F) {
 // missesItsPolicy reports whether all problems of a profile depend on its policy, which does not
 // exist yet.
 func missesItsPolicy(result resolve.Result, in resolve.Input) bool {
-	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == resolve.DefaultPolicyName {
+	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" ||
+		in.Profiles[0].Spec.PolicyRef.Name == resolve.DefaultPolicyName {
 		return false
 	}
 	for _, problem := range result.Problems {
-		if problem.Path != "spec.plugins.bind" && problem.Path != "spec.plugins.queueSort.enabled" && problem.Path != "spec.plugins.queueSort.disabled" &&
+		if problem.Path != "spec.plugins.bind" && problem.Path != "spec.plugins.queueSort.enabled" &&
+			problem.Path != "spec.plugins.queueSort.disabled" &&
 			problem.Path != "spec.plugins.queueSort.enabled[0].name" {
 			return false
 		}

@@ -103,7 +103,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if !o.begun {
 		h.failures.Do(func() {
-			log.FromContext(r.Context()).Info("A request to the webhook is not a review", "from", r.RemoteAddr, "response", response.String())
+			log.FromContext(r.Context()).Info("A request to the webhook is not a review", "from", r.RemoteAddr,
+				"response", response.String())
 		})
 		w.WriteHeader(http.StatusBadRequest) // the response has the reason
 	}
@@ -127,7 +128,8 @@ func (h *handler) review(r *http.Request) (o *outcome, response *buffer) {
 		if panicked := recover(); panicked != nil {
 			o.err = fmt.Errorf("panic: %v", panicked)
 			h.failures.Do(func() {
-				log.FromContext(r.Context()).Error(o.err, "Panic while validating an object", "stack", string(debug.Stack()))
+				log.FromContext(r.Context()).Error(o.err, "Panic while validating an object", "stack",
+					string(debug.Stack()))
 			})
 		}
 	}()
@@ -138,7 +140,9 @@ func (h *handler) review(r *http.Request) (o *outcome, response *buffer) {
 // fail responds that there is no verdict.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, code int, err error) {
 	h.failures.Do(func() {
-		log.FromContext(r.Context()).Error(err, "Failed to validate an object; the failurePolicy of the webhook applies", "code", code, "from", r.RemoteAddr)
+		log.FromContext(r.Context()).
+			Error(err, "Failed to validate an object; the failurePolicy of the webhook applies", "code", code, "from",
+				r.RemoteAddr)
 	})
 	http.Error(w, err.Error(), code)
 }

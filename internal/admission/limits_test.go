@@ -58,7 +58,8 @@ func TestReviewsAtTheSameTimeAreLimited(t *testing.T) {
 		}
 		for range 18 {
 			w := <-responses
-			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), "too many requests") {
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" ||
+				!strings.Contains(w.Body.String(), "too many requests") {
 				t.Errorf("HTTP %d, %v, %s", w.Code, w.Header(), w.Body)
 			}
 		}
@@ -81,7 +82,8 @@ func TestReviewsAtTheSameTimeAreLimited(t *testing.T) {
 
 func TestRequestsThatAreTooLargeAreRefused(t *testing.T) {
 	w := httptest.NewRecorder()
-	newValidator(t, &objects{}).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, admission.Path, bytes.NewReader(make([]byte, 4<<20))))
+	newValidator(t, &objects{}).Handler().
+		ServeHTTP(w, httptest.NewRequest(http.MethodPost, admission.Path, bytes.NewReader(make([]byte, 4<<20))))
 	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "larger than") {
 		t.Errorf("HTTP %d, %s", w.Code, w.Body)
 	}

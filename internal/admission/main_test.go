@@ -81,11 +81,13 @@ func newValidator(tb testing.TB, present *objects) *admission.Validator {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &admission.Validator{Reader: present, Scheme: scheme, Registered: sets.KeySet(registry), AllowedHosts: allowed, Clock: clocktesting.NewFakePassiveClock(now)}
+	return &admission.Validator{Reader: present, Scheme: scheme, Registered: sets.KeySet(registry),
+		AllowedHosts: allowed, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 // post posts a review and returns the response, nil if there is none, and the HTTP code.
-func post(tb testing.TB, v *admission.Validator, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, code int) {
+func post(tb testing.TB, v *admission.Validator,
+	request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, code int) {
 	tb.Helper()
 	review := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
@@ -103,7 +105,8 @@ func postBody(tb testing.TB, v *admission.Validator, body []byte) (response *adm
 	return response, code
 }
 
-func postRaw(tb testing.TB, v *admission.Validator, body []byte) (response *admissionv1.AdmissionResponse, code int, text string) {
+func postRaw(tb testing.TB, v *admission.Validator,
+	body []byte) (response *admissionv1.AdmissionResponse, code int, text string) {
 	tb.Helper()
 	r := httptest.NewRequest(http.MethodPost, admission.Path, bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -153,7 +156,8 @@ func change(tb testing.TB, before, after client.Object) *admissionv1.AdmissionRe
 		request.Operation, some = admissionv1.Delete, before
 	}
 	request.Name = some.GetName()
-	request.Kind = metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Kind: kindOf(some)}
+	request.Kind = metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
+		Kind: kindOf(some)}
 	for _, part := range []struct {
 		object client.Object
 		raw    *runtime.RawExtension
@@ -180,5 +184,6 @@ func kindOf(object client.Object) string {
 
 // meta returns the metadata of an object that was created some hours ago.
 func meta(name string, hours int) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(hours) * time.Hour))}
+	return metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1,
+		CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(hours) * time.Hour))}
 }

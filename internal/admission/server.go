@@ -51,7 +51,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, con
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       stdlog.New(&connectionErrors{logger: log.FromContext(ctx), sometimes: rate.Sometimes{Interval: quiet}}, "", 0),
+		ErrorLog: stdlog.New(&connectionErrors{logger: log.FromContext(ctx),
+			sometimes: rate.Sometimes{Interval: quiet}}, "", 0),
 	}
 	stopped := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
@@ -82,7 +83,8 @@ type connectionErrors struct {
 
 func (c *connectionErrors) Write(line []byte) (int, error) {
 	c.sometimes.Do(func() {
-		c.logger.Info("A connection to the webhook failed; further failures are not logged for a while", "error", string(bytes.TrimSpace(line)), "while", quiet)
+		c.logger.Info("A connection to the webhook failed; further failures are not logged for a while", "error",
+			string(bytes.TrimSpace(line)), "while", quiet)
 	})
 	return len(line), nil
 }

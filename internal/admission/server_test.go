@@ -106,7 +106,8 @@ func start(t *testing.T, handler http.Handler) (*network, *tls.Config) {
 			t.Error(err)
 		}
 	})
-	return listener, &tls.Config{RootCAs: server.roots, ServerName: "webhook", Time: func() time.Time { return server.at }}
+	return listener, &tls.Config{RootCAs: server.roots, ServerName: "webhook",
+		Time: func() time.Time { return server.at }}
 }
 
 // ask makes a request on a new connection.

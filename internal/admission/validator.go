@@ -75,7 +75,8 @@ func (v *Validator) review(ctx context.Context, request admission.Request) (admi
 	case "SchedulingPolicy":
 		return v.reviewPolicy(ctx, request)
 	}
-	return admission.Response{}, fmt.Errorf("kind %q is neither SchedulerProfile nor SchedulingPolicy", request.Kind.Kind)
+	return admission.Response{},
+		fmt.Errorf("kind %q is neither SchedulerProfile nor SchedulingPolicy", request.Kind.Kind)
 }
 
 func (v *Validator) reviewProfile(ctx context.Context, request admission.Request) (admission.Response, error) {
@@ -149,7 +150,8 @@ func (v *Validator) current(ctx context.Context) (resolve.Input, error) {
 	if err := v.Reader.List(ctx, &policies); err != nil {
 		return resolve.Input{}, fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
-	return resolve.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}, nil
+	return resolve.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true,
+		AllowedHosts: v.AllowedHosts, Registered: v.Registered}, nil
 }
 
 // age makes an object without a creation time the youngest: conflicts are resolved by age.
@@ -177,8 +179,11 @@ func deletionWarnings(current resolve.Input, policy string) []string {
 	case len(profiles) == 0:
 		return nil
 	case policy == resolve.DefaultPolicyName:
-		return []string{fmt.Sprintf("SchedulerProfiles that build on SchedulingPolicy %q fall back to the built-in defaults: %s", policy, strings.Join(profiles, ", "))}
+		return []string{fmt.Sprintf(
+			"SchedulerProfiles that build on SchedulingPolicy %q fall back to the built-in defaults: %s", policy,
+			strings.Join(profiles, ", "))}
 	default:
-		return []string{fmt.Sprintf("SchedulerProfiles build on SchedulingPolicy %q: %s. livesched does not accept them without it and keeps their last good revisions", policy, strings.Join(profiles, ", "))}
+		return []string{fmt.Sprintf("SchedulerProfiles build on SchedulingPolicy %q: %s. livesched does not accept "+
+			"them without it and keeps their last good revisions", policy, strings.Join(profiles, ", "))}
 	}
 }

@@ -27,7 +27,8 @@ type comparison struct {
 }
 
 func compare(before, after resolve.Input) comparison {
-	return comparison{before: sync.OnceValue(func() *resolve.Resolution { return resolve.Objects(before) }), after: resolve.Objects(after)}
+	return comparison{before: sync.OnceValue(func() *resolve.Resolution { return resolve.Objects(before) }),
+		after: resolve.Objects(after)}
 }
 
 // verdict returns the response for the changed object, whose result is one of results.
@@ -57,7 +58,8 @@ func (c comparison) changed(policy string) []string {
 	if len(changed) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("this change of SchedulingPolicy %q changes the SchedulerProfiles that build on it: %s", policy, some(changed))}
+	return []string{fmt.Sprintf("this change of SchedulingPolicy %q changes the SchedulerProfiles that build on it: %s",
+		policy, some(changed))}
 }
 
 // maxNames is the number of names in a warning: the API server cuts long warnings.
@@ -99,7 +101,8 @@ func rejected(results map[string]resolve.Result) map[string]resolve.Result {
 func noLongerAccepted(kind string, before, rejected map[string]resolve.Result) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(rejected)) {
 		if before[name].Accepted {
-			warnings = append(warnings, fmt.Sprintf("%s %q is no longer accepted with this change: %s", kind, name, rejected[name].Message))
+			warnings = append(warnings,
+				fmt.Sprintf("%s %q is no longer accepted with this change: %s", kind, name, rejected[name].Message))
 		}
 	}
 	return warnings
@@ -120,7 +123,8 @@ func Invalid(kind, name string, problems []resolve.Problem) *apierrors.StatusErr
 	var errs field.ErrorList
 	for _, problem := range problems {
 		kind, detail := errorType(problem)
-		errs = append(errs, &field.Error{Type: kind, Field: problem.Path, BadValue: field.OmitValueType{}, Detail: detail})
+		errs = append(errs, &field.Error{Type: kind, Field: problem.Path, BadValue: field.OmitValueType{},
+			Detail: detail})
 	}
 	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, errs)
 }
@@ -129,8 +133,10 @@ func Invalid(kind, name string, problems []resolve.Problem) *apierrors.StatusErr
 // kube-scheduler's details begin with the type.
 func errorType(problem resolve.Problem) (field.ErrorType, string) {
 	for _, t := range []field.ErrorType{
-		field.ErrorTypeInvalid, field.ErrorTypeRequired, field.ErrorTypeNotSupported, field.ErrorTypeDuplicate, field.ErrorTypeForbidden,
-		field.ErrorTypeNotFound, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeInternal,
+		field.ErrorTypeInvalid, field.ErrorTypeRequired, field.ErrorTypeNotSupported, field.ErrorTypeDuplicate,
+		field.ErrorTypeForbidden,
+		field.ErrorTypeNotFound, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+		field.ErrorTypeInternal,
 	} {
 		if detail, cut := strings.CutPrefix(problem.Detail, t.String()+": "); cut {
 			return t, detail

@@ -94,26 +94,31 @@ func hideNode(d *v1alpha1.Decision) {
 // decisionQuery reads the parameters of a list. The error is a BadRequest.
 func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
 	q := &DecisionQuery{
-		Pod: parameters.Get(PodParameter), PodGroup: parameters.Get(PodGroupParameter), Result: v1alpha1.DecisionResult(parameters.Get(ResultParameter)),
+		Pod: parameters.Get(PodParameter), PodGroup: parameters.Get(PodGroupParameter),
+		Result:  v1alpha1.DecisionResult(parameters.Get(ResultParameter)),
 		Profile: parameters.Get(ProfileParameter), Node: parameters.Get(NodeParameter), Limit: defaultListed,
 	}
 	if q.Result != "" && !slices.Contains(v1alpha1.DecisionResultNames, string(q.Result)) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter, suggest.OneOf(v1alpha1.DecisionResultNames), q.Result))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter,
+			suggest.OneOf(v1alpha1.DecisionResultNames), q.Result))
 	}
 	var err error
 	if text := parameters.Get(LimitParameter); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxListed {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q", LimitParameter, maxListed, text))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q",
+				LimitParameter, maxListed, text))
 		}
 	}
 	if text := parameters.Get(AfterParameter); text != "" {
 		if q.After, err = strconv.ParseInt(text, 10, 64); err != nil || q.After < 0 {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 0, not %q", AfterParameter, text))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 0, not %q",
+				AfterParameter, text))
 		}
 	}
 	if text := parameters.Get(CollapseParameter); text != "" {
 		if q.Collapse, err = strconv.ParseBool(text); err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be true or false, not %q", CollapseParameter, text))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be true or false, not %q",
+				CollapseParameter, text))
 		}
 	}
 	return q, nil

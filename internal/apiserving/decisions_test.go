@@ -22,7 +22,8 @@ type lister struct{ err error }
 
 func (l lister) Decisions(_ context.Context, q *DecisionQuery) ([]v1alpha1.Decision, int64, error) {
 	return []v1alpha1.Decision{{
-		Namespace: q.Namespace, Pod: fmt.Sprintf("%+v", *q), Node: "n1", Domain: "rack=r1", Feasible: 3, Message: "n1 broke n12",
+		Namespace: q.Namespace, Pod: fmt.Sprintf("%+v", *q), Node: "n1", Domain: "rack=r1", Feasible: 3,
+		Message: "n1 broke n12",
 	}}, 42, l.err
 }
 
@@ -48,14 +49,16 @@ func TestDecisionsAreListed(t *testing.T) {
 			t.Fatalf("%s: %d, %v: %s", name, answer.Code, err, answer.Body)
 		}
 		item := v1alpha1.Decision{
-			Namespace: test.want.Namespace, Pod: fmt.Sprintf("%+v", test.want), Node: "n1", Domain: "rack=r1", Feasible: 3, Message: "n1 broke n12",
+			Namespace: test.want.Namespace, Pod: fmt.Sprintf("%+v", test.want), Node: "n1", Domain: "rack=r1",
+			Feasible: 3, Message: "n1 broke n12",
 		}
 		if !test.lists {
 			item.Node, item.Domain, item.Message = "", "", "(a node) broke n12"
 		}
 		want := v1alpha1.DecisionList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "DecisionList"}, Items: []v1alpha1.Decision{item},
-			Latest: 42, NodesHidden: !test.lists,
+			TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "DecisionList"},
+			Items:    []v1alpha1.Decision{item},
+			Latest:   42, NodesHidden: !test.lists,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -65,7 +68,9 @@ func TestDecisionsAreListed(t *testing.T) {
 
 func TestOnlyThoseWhoListNodesAskForOne(t *testing.T) {
 	h := handler(fakes{lister: lister{}}, mayList{})
-	got := statusIn(t, send(h, httptest.NewRequest(http.MethodGet, "/apis/livesched.io/v1alpha1/namespaces/ml/decisions?node=n1", http.NoBody)))
+	got := statusIn(t, send(h,
+		httptest.NewRequest(http.MethodGet, "/apis/livesched.io/v1alpha1/namespaces/ml/decisions?node=n1",
+			http.NoBody)))
 	if got.Reason != metav1.StatusReasonForbidden {
 		t.Errorf("%+v", got)
 	}
@@ -93,7 +98,8 @@ func TestListsOfDecisionsThatAreRefused(t *testing.T) {
 	for range maxExplanations {
 		h.explaining <- struct{}{}
 	}
-	if got := statusIn(t, send(h, httptest.NewRequest(http.MethodGet, base+"decisions", http.NoBody))); got.Reason != metav1.StatusReasonTooManyRequests {
+	if got := statusIn(t, send(h, httptest.NewRequest(http.MethodGet, base+"decisions", http.NoBody))); got.Reason !=
+		metav1.StatusReasonTooManyRequests {
 		t.Errorf("a list beside %d explanations: %+v", maxExplanations, got)
 	}
 }

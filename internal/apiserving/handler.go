@@ -85,7 +85,8 @@ type Answers interface {
 	Count(ctx context.Context, c *v1alpha1.Capacity, hideNodes bool) (*v1alpha1.CapacityStatus, error)
 	// Snapshot returns what writes a snapshot of the present state, with at most a number of
 	// decisions.
-	Snapshot(ctx context.Context, decisions int) (write func(ctx context.Context, w io.Writer, redacted bool) error, err error)
+	Snapshot(ctx context.Context,
+		decisions int) (write func(ctx context.Context, w io.Writer, redacted bool) error, err error)
 }
 
 // Authorizer checks what else the user of a request may do; secureserving.Guard is one.
@@ -104,7 +105,8 @@ type Handler struct {
 
 // NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
 func NewHandler(s Scheduler, a Authorizer) *Handler {
-	return &Handler{scheduler: s, authorizer: a, explaining: make(chan struct{}, maxExplanations), simulating: newTurnstile()}
+	return &Handler{scheduler: s, authorizer: a, explaining: make(chan struct{}, maxExplanations),
+		simulating: newTurnstile()}
 }
 
 // ServeHTTP implements http.Handler. What it answers is what was authorized: it does not read the
@@ -127,12 +129,14 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	switch {
-	case !info.IsResourceRequest, info.APIGroup != v1alpha1.GroupVersion.Group, info.APIVersion != v1alpha1.GroupVersion.Version, !served(info):
+	case !info.IsResourceRequest, info.APIGroup != v1alpha1.GroupVersion.Group,
+		info.APIVersion != v1alpha1.GroupVersion.Version, !served(info):
 		return nil, notServed
 	case info.Verb != verbs[info.Resource]:
 		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
 	case r.Header.Get("Impersonate-User") != "":
-		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers the user who sends the request")
+		return nil, apierrors.NewBadRequest(
+			"livesched does not support impersonation: it answers the user who sends the request")
 	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
@@ -157,7 +161,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // verbs holds the verb of each resource.
 var verbs = map[string]string{
-	PodExplanations: "get", Decisions: "list", Queues: "list", Simulations: "create", Capacities: "create", Snapshots: "get",
+	PodExplanations: "get", Decisions: "list", Queues: "list", Simulations: "create", Capacities: "create",
+	Snapshots: "get",
 }
 
 // served reports whether livesched has what a path names. A simulation and a list may be about all
@@ -174,7 +179,8 @@ func served(info *request.RequestInfo) bool {
 
 // sees reports whether the user of a request may list nodes, or the pods of all namespaces.
 func (h *Handler) sees(ctx context.Context, resource string) (bool, error) {
-	return h.authorizer.Allows(ctx, authorizer.AttributesRecord{ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: resource})
+	return h.authorizer.Allows(ctx,
+		authorizer.AttributesRecord{ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: resource})
 }
 
 // explain returns an explanation that the user of the request may read.
@@ -193,7 +199,8 @@ func (h *Handler) explain(r *http.Request, answers Answers, namespace, name stri
 }
 
 // visible returns what the user of a request may see of an explanation.
-func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesNodes bool) (*v1alpha1.PodExplanation, error) {
+func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation,
+	seesNodes bool) (*v1alpha1.PodExplanation, error) {
 	if !seesNodes {
 		e = withoutNodeNames(e)
 	}
@@ -207,16 +214,19 @@ func (h *Handler) visible(ctx context.Context, e *v1alpha1.PodExplanation, seesN
 // beginExplaining limits the explanations and lists that are made at the same time, and the time of
 // each, and asks whether the user may list nodes. A user who may not cannot ask about a node
 // either: node must be "" then. If it returns no error, leave must be called.
-func (h *Handler) beginExplaining(ctx context.Context, node string) (_ context.Context, leave func(), seesNodes bool, err error) {
+func (h *Handler) beginExplaining(ctx context.Context,
+	node string) (_ context.Context, leave func(), seesNodes bool, err error) {
 	select {
 	case h.explaining <- struct{}{}:
 	default:
-		return nil, nil, false, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
+		return nil, nil, false,
+			apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	leave = func() { cancel(); <-h.explaining }
 	if seesNodes, err = h.sees(ctx, "nodes"); err == nil && node != "" && !seesNodes {
-		err = apierrors.NewForbidden(corev1.Resource("nodes"), node, errors.New("you may not list nodes, so you may not ask about one"))
+		err = apierrors.NewForbidden(corev1.Resource("nodes"), node,
+			errors.New("you may not list nodes, so you may not ask about one"))
 	}
 	if err != nil {
 		leave()

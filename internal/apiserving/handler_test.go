@@ -106,10 +106,12 @@ func TestAnExplanationIsAnObject(t *testing.T) {
 	}}, mayList{nodes: true})
 	answer := get(h, path)
 	var got v1alpha1.PodExplanation
-	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Type") != "application/json" {
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK ||
+		answer.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("got %d, %v, %s", answer.Code, err, answer.Body)
 	}
-	if got.Kind != "PodExplanation" || got.Metadata.Namespace != "ml" || got.Metadata.Name != "train-7" || got.Verdict != v1alpha1.VerdictNeverFits {
+	if got.Kind != "PodExplanation" || got.Metadata.Namespace != "ml" || got.Metadata.Name != "train-7" ||
+		got.Verdict != v1alpha1.VerdictNeverFits {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -123,19 +125,28 @@ func TestErrorsAreStatuses(t *testing.T) {
 		want                     metav1.StatusReason
 		message                  string
 	}{
-		{name: "no such pod", err: apierrors.NewNotFound(corev1.Resource("pods"), "train-7"), want: metav1.StatusReasonNotFound, message: `pods "train-7" not found`},
-		{name: "not ready", err: fmt.Errorf("explaining: %w", notReady), want: metav1.StatusReasonServiceUnavailable, message: "not ready"},
-		{name: "too late", err: context.DeadlineExceeded, want: metav1.StatusReasonTimeout, message: "did not answer in time"},
+		{name: "no such pod", err: apierrors.NewNotFound(corev1.Resource("pods"), "train-7"),
+			want: metav1.StatusReasonNotFound, message: `pods "train-7" not found`},
+		{name: "not ready", err: fmt.Errorf("explaining: %w", notReady), want: metav1.StatusReasonServiceUnavailable,
+			message: "not ready"},
+		{name: "too late", err: context.DeadlineExceeded, want: metav1.StatusReasonTimeout,
+			message: "did not answer in time"},
 		{name: "a bug", err: errors.New("a bug"), want: metav1.StatusReasonInternalError, message: "a bug"},
-		{name: "no answer of the API server", lists: mayList{err: errors.New("refused")}, want: metav1.StatusReasonInternalError, message: "refused"},
+		{name: "no answer of the API server", lists: mayList{err: errors.New("refused")},
+			want: metav1.StatusReasonInternalError, message: "refused"},
 		{name: "another verb", method: http.MethodDelete, want: metav1.StatusReasonMethodNotAllowed},
-		{name: "a list", path: "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations", want: metav1.StatusReasonMethodNotAllowed},
+		{name: "a list", path: "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations",
+			want: metav1.StatusReasonMethodNotAllowed},
 		{name: "a body", body: "body", want: metav1.StatusReasonRequestEntityTooLarge},
-		{name: "another resource", path: "/apis/livesched.io/v1alpha1/namespaces/ml/snapshots/a", want: metav1.StatusReasonNotFound},
+		{name: "another resource", path: "/apis/livesched.io/v1alpha1/namespaces/ml/snapshots/a",
+			want: metav1.StatusReasonNotFound},
 		{name: "a subresource", path: path + "/status", want: metav1.StatusReasonNotFound},
-		{name: "no namespace", path: "/apis/livesched.io/v1alpha1/podexplanations/a", want: metav1.StatusReasonNotFound},
-		{name: "another version", path: "/apis/livesched.io/v2/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
-		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
+		{name: "no namespace", path: "/apis/livesched.io/v1alpha1/podexplanations/a",
+			want: metav1.StatusReasonNotFound},
+		{name: "another version", path: "/apis/livesched.io/v2/namespaces/ml/podexplanations/a",
+			want: metav1.StatusReasonNotFound},
+		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a",
+			want: metav1.StatusReasonNotFound},
 		{name: "no resource", path: "/apis/livesched.io/v1alpha1", want: metav1.StatusReasonNotFound},
 	} {
 		h := handler(fakes{explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
@@ -177,7 +188,8 @@ func TestAReplicaThatHasNotListedTheClusterAnswersNothing(t *testing.T) {
 		httptest.NewRequest(http.MethodPost, simulations, strings.NewReader(object("Simulation", ""))),
 		httptest.NewRequest(http.MethodPost, capacities, strings.NewReader(object("Capacity", ""))),
 	} {
-		if got := statusIn(t, send(h, request)); got.Reason != metav1.StatusReasonServiceUnavailable || got.Message != "not yet" {
+		if got := statusIn(t, send(h, request)); got.Reason != metav1.StatusReasonServiceUnavailable ||
+			got.Message != "not yet" {
 			t.Errorf("%s: got %+v", request.URL.Path, got)
 		}
 	}
@@ -196,7 +208,8 @@ func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 		}
 		synctest.Wait()
 		refused := get(h, path)
-		if got := statusIn(t, refused); got.Reason != metav1.StatusReasonTooManyRequests || refused.Header().Get("Retry-After") != "1" {
+		if got := statusIn(t, refused); got.Reason != metav1.StatusReasonTooManyRequests ||
+			refused.Header().Get("Retry-After") != "1" {
 			t.Errorf("got %+v, %v", got, refused.Header())
 		}
 		close(proceed)
@@ -248,10 +261,14 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 	pods := []v1alpha1.PodReference{{Namespace: "ml", Name: "of-mine"}, {Namespace: "web", Name: "of-others"}}
 	e := &v1alpha1.PodExplanation{
 		Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "train-7"},
-		Pending:  &v1alpha1.PendingExplanation{Victims: pods, Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionFree, Pods: pods}}},
+		Pending: &v1alpha1.PendingExplanation{Victims: pods,
+			Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionFree, Pods: pods}}},
 	}
 	for _, all := range []bool{false, true} {
-		explain := explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil })
+		explain := explainer(func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
+			return e,
+				nil
+		})
 		body := get(handler(fakes{explainer: explain}, mayList{nodes: true, pods: all}), path).Body.String()
 		if strings.Count(body, "of-mine") != 2 || strings.Contains(body, "of-others") != all {
 			t.Errorf("permission to list all pods: %v, got %s", all, body)
@@ -264,15 +281,17 @@ func TestOnlyWhoMayListPodsSeesThoseOfOtherNamespaces(t *testing.T) {
 
 func TestOnlyWhoMayListNodesAsksAboutOne(t *testing.T) {
 	h := func(lists bool) *httptest.ResponseRecorder {
-		return get(handler(fakes{explainer: func(_ context.Context, _, _, node string) (*v1alpha1.PodExplanation, error) {
-			return &v1alpha1.PodExplanation{Node: &v1alpha1.NodeExplanation{Name: node}}, nil
-		}}, mayList{nodes: lists}), path+"?node=n1")
+		return get(
+			handler(fakes{explainer: func(_ context.Context, _, _, node string) (*v1alpha1.PodExplanation, error) {
+				return &v1alpha1.PodExplanation{Node: &v1alpha1.NodeExplanation{Name: node}}, nil
+			}}, mayList{nodes: lists}), path+"?node=n1")
 	}
 	var got v1alpha1.PodExplanation
 	if answer := h(true); json.Unmarshal(answer.Body.Bytes(), &got) != nil || got.Node == nil || got.Node.Name != "n1" {
 		t.Errorf("got %s", answer.Body)
 	}
-	if got := statusIn(t, h(false)); got.Reason != metav1.StatusReasonForbidden || !strings.Contains(got.Message, `nodes "n1" is forbidden: you may not list nodes`) {
+	if got := statusIn(t, h(false)); got.Reason != metav1.StatusReasonForbidden ||
+		!strings.Contains(got.Message, `nodes "n1" is forbidden: you may not list nodes`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -283,24 +302,31 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	fill(reflect.ValueOf(&e.Pending.Groups).Elem(), secret)
 	fill(reflect.ValueOf(&e.Pending.Suggestions).Elem(), secret)
 	e.Pending.PodGroup = &v1alpha1.PodGroupFit{
-		Name: "train", Fit: 3, Domain: "kubernetes.io/hostname=" + secret, Tried: []v1alpha1.DomainFit{{Domain: "kubernetes.io/hostname=" + secret}},
+		Name: "train", Fit: 3, Domain: "kubernetes.io/hostname=" + secret,
+		Tried: []v1alpha1.DomainFit{{Domain: "kubernetes.io/hostname=" + secret}},
 	}
 	fill(reflect.ValueOf(&e.Bound.Top).Elem(), secret)
 	// What does not name nodes.
 	group := &e.Pending.Groups[0]
 	group.Pools = []string{"a100"}
 	refusal := &group.Refusals[0]
-	refusal.Plugin, refusal.Reason, refusal.Messages = "NodeResourcesFit", "InsufficientResource", []string{"Insufficient cpu", "not secret-node"}
+	refusal.Plugin, refusal.Reason, refusal.Messages = "NodeResourcesFit", "InsufficientResource",
+		[]string{"Insufficient cpu", "not secret-node"}
 	refusal.ShortBy[0].Resource = "cpu"
 	fill(reflect.ValueOf(&e.Pending.PodRefusals).Elem(), secret)
 	own := &e.Pending.PodRefusals[0]
 	own.Plugin, own.Reason, own.ShortBy = "VolumeBinding", v1alpha1.ReasonClaimNotFound, nil
-	e.Pending.Suggestions[0].Type, e.Pending.Suggestions[0].Pool, e.Pending.Suggestions[0].Pods = v1alpha1.SuggestionFree, "a100", nil
+	e.Pending.Suggestions[0].Type, e.Pending.Suggestions[0].Pool,
+		e.Pending.Suggestions[0].Pods = v1alpha1.SuggestionFree, "a100", nil
 	e.Pending.NominatedNode, e.Bound.Node = "own", "own"
 	e.Message = "the pod fits on secret-node."
 	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"
 	h := func(lists bool) string {
-		return get(handler(fakes{explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }}, mayList{nodes: lists}), path).Body.String()
+		return get(handler(fakes{
+			explainer: func(context.Context, string, string, string) (*v1alpha1.PodExplanation, error) {
+				return e,
+					nil
+			}}, mayList{nodes: lists}), path).Body.String()
 	}
 	shown, hidden := h(true), h(false)
 	if !strings.Contains(shown, secret) || strings.Count(shown, secret) < 6 {
@@ -309,7 +335,8 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	if strings.Contains(strings.ReplaceAll(hidden, "secret-nodes", ""), secret) {
 		t.Errorf("the name of a node is shown: %s", hidden)
 	}
-	for _, kept := range []string{`"own"`, "a100", "train", "Insufficient cpu", "not (a node)", "free 1 cpu on (a node) (a node) or secret-nodes", "the pod fits on (a node)."} {
+	for _, kept := range []string{`"own"`, "a100", "train", "Insufficient cpu", "not (a node)",
+		"free 1 cpu on (a node) (a node) or secret-nodes", "the pod fits on (a node)."} {
 		if !strings.Contains(hidden, kept) {
 			t.Errorf("%q is gone: %s", kept, hidden)
 		}

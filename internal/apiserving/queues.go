@@ -19,5 +19,6 @@ func queues(answers Answers) (*v1alpha1.QueueList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"}, Items: items}, nil
+	return &v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "QueueList"},
+		Items: items}, nil
 }

@@ -27,7 +27,8 @@ type queueLister struct {
 func (l queueLister) Queues() ([]v1alpha1.Queue, error) { return l.items, l.err }
 
 func TestQueuesAreListed(t *testing.T) {
-	items := []v1alpha1.Queue{{Profile: "gpu", SchedulerName: "gpu-scheduler", Active: 1, Backoff: 2, Unschedulable: 3, Gated: 4}}
+	items := []v1alpha1.Queue{{Profile: "gpu", SchedulerName: "gpu-scheduler", Active: 1, Backoff: 2, Unschedulable: 3,
+		Gated: 4}}
 	h := handler(fakes{queueLister: queueLister{items: items}}, mayList{})
 	for range maxExplanations { // counters need no turn
 		h.explaining <- struct{}{}
@@ -37,7 +38,8 @@ func TestQueuesAreListed(t *testing.T) {
 	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK {
 		t.Fatalf("%d, %v: %s", answer.Code, err, answer.Body)
 	}
-	want := v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "QueueList"}, Items: items}
+	want := v1alpha1.QueueList{TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "QueueList"},
+		Items: items}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

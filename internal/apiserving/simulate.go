@@ -78,7 +78,8 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, answers Answers,
 }
 
 // visibleNext returns what the user of a request may see of what keeps the next pod pending.
-func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alpha1.NextPod, seesNodes bool) (*v1alpha1.NextPod, error) {
+func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alpha1.NextPod,
+	seesNodes bool) (*v1alpha1.NextPod, error) {
 	shown, err := h.visible(ctx, &v1alpha1.PodExplanation{
 		Metadata: metav1.ObjectMeta{Namespace: namespace}, Message: next.Message, Pending: &v1alpha1.PendingExplanation{
 			PodGroup: next.PodGroup, PodRefusals: next.PodRefusals, Groups: next.Groups, Suggestions: next.Suggestions,
@@ -89,13 +90,15 @@ func (h *Handler) visibleNext(ctx context.Context, namespace string, next *v1alp
 	}
 	p := shown.Pending
 	return &v1alpha1.NextPod{
-		Verdict: next.Verdict, Message: shown.Message, PodGroup: p.PodGroup, PodRefusals: p.PodRefusals, Groups: p.Groups, Suggestions: p.Suggestions,
+		Verdict: next.Verdict, Message: shown.Message, PodGroup: p.PodGroup, PodRefusals: p.PodRefusals,
+		Groups: p.Groups, Suggestions: p.Suggestions,
 	}, nil
 }
 
 // begin waits for the turn of a simulation, and asks whether its user may see nodes. Who may not
 // cannot change them either: the answer would tell which nodes there are.
-func (h *Handler) begin(ctx context.Context, nodes *v1alpha1.NodeChanges) (_ context.Context, leave func(), seesNodes bool, err error) {
+func (h *Handler) begin(ctx context.Context,
+	nodes *v1alpha1.NodeChanges) (_ context.Context, leave func(), seesNodes bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, simulateTimeout)
 	defer func() {
 		if err != nil {
@@ -116,10 +119,11 @@ func (h *Handler) begin(ctx context.Context, nodes *v1alpha1.NodeChanges) (_ con
 	return ctx, func() { left(); cancel() }, seesNodes, nil
 }
 
-// read reads an object from the body of a request. Its namespace is the namespace in the path, which
-// was authorized. A field that this version of livesched does not know is an error: to ignore it would
-// simulate something else.
-func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.TypeMeta, meta *metav1.ObjectMeta, kind, namespace string) error {
+// read reads an object from the body of a request. Its namespace is the namespace in the path,
+// which was authorized. A field that this version of livesched does not know is an error: to ignore
+// it would simulate something else.
+func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.TypeMeta, meta *metav1.ObjectMeta,
+	kind, namespace string) error {
 	// A test's ResponseWriter may not support it.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -135,14 +139,18 @@ func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.Typ
 		return apierrors.NewBadRequest("the request is no JSON of the kind " + kind + ": " + err.Error())
 	}
 	if len(unknown) > 0 {
-		return apierrors.NewBadRequest("this version of livesched does not understand the request: " + errors.Join(unknown...).Error())
+		return apierrors.NewBadRequest("this version of livesched does not understand the request: " +
+			errors.Join(unknown...).Error())
 	}
 	version := v1alpha1.GroupVersion.String()
 	switch {
 	case typeMeta.Kind != kind || typeMeta.APIVersion != version:
 		return apierrors.NewBadRequest(fmt.Sprintf("the request must be of the kind %s of %s", kind, version))
-	case namespace != "" && meta.Namespace != "" && meta.Namespace != namespace, namespace == "" && meta.Namespace != "":
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) differs from the namespace of the request (%s)", meta.Namespace, namespace))
+	case namespace != "" && meta.Namespace != "" && meta.Namespace != namespace,
+		namespace == "" && meta.Namespace != "":
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("the namespace of the object (%s) differs from the namespace of the request (%s)",
+				meta.Namespace, namespace))
 	}
 	meta.Namespace = namespace
 	return nil

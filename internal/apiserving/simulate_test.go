@@ -26,7 +26,8 @@ type simulator struct {
 	hides    *bool // whether the last call was to hide the names of nodes
 }
 
-func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error) {
+func (s simulator) Simulate(ctx context.Context, in *v1alpha1.Simulation,
+	hideNodes bool) (*v1alpha1.SimulationStatus, error) {
 	if s.hides != nil {
 		*s.hides = hideNodes
 	}
@@ -67,16 +68,20 @@ func TestASimulationIsAboutTheNamespaceThatWasAuthorized(t *testing.T) {
 		{path: simulations, body: object("Simulation", ""), namespace: "ml"},
 		{path: simulations, body: object("Simulation", `, "metadata": {"namespace": "ml"}`), namespace: "ml"},
 		{path: clusterWide, body: object("Simulation", "")},
-		{path: simulations, body: object("Simulation", `, "metadata": {"namespace": "other"}`), refused: "differs from the namespace of the request"},
-		{path: clusterWide, body: object("Simulation", `, "metadata": {"namespace": "other"}`), refused: "differs from the namespace of the request"},
+		{path: simulations, body: object("Simulation", `, "metadata": {"namespace": "other"}`),
+			refused: "differs from the namespace of the request"},
+		{path: clusterWide, body: object("Simulation", `, "metadata": {"namespace": "other"}`),
+			refused: "differs from the namespace of the request"},
 		{path: simulations, body: object("Capacity", ""), refused: "must be of the kind Simulation"},
-		{path: simulations, body: object("Simulation", `, "spec": {"nobody": 1}`), refused: `unknown field "spec.nobody"`},
+		{path: simulations, body: object("Simulation", `, "spec": {"nobody": 1}`),
+			refused: `unknown field "spec.nobody"`},
 		{path: simulations, body: "{", refused: "no JSON"},
 	} {
 		asked = nil
 		answer := post(h, test.path, test.body)
 		if test.refused != "" {
-			if got := statusIn(t, answer); got.Reason != metav1.StatusReasonBadRequest || !strings.Contains(got.Message, test.refused) || asked != nil {
+			if got := statusIn(t, answer); got.Reason != metav1.StatusReasonBadRequest ||
+				!strings.Contains(got.Message, test.refused) || asked != nil {
 				t.Errorf("%s: got %+v", test.body, got)
 			}
 			continue
@@ -131,7 +136,8 @@ func TestOneSimulationRunsAtATime(t *testing.T) {
 		}
 		synctest.Wait()
 		refused := post(h, capacities, object("Capacity", `, "spec": {"pod": {}}`))
-		if got := statusIn(t, refused); got.Reason != metav1.StatusReasonTooManyRequests || refused.Header().Get("Retry-After") != "1" {
+		if got := statusIn(t, refused); got.Reason != metav1.StatusReasonTooManyRequests ||
+			refused.Header().Get("Retry-After") != "1" {
 			t.Errorf("got %+v, %v", got, refused.Header())
 		}
 		close(proceed)
@@ -184,9 +190,11 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 				fill(reflect.ValueOf(&next.Groups).Elem(), secret)
 				fill(reflect.ValueOf(&next.Suggestions).Elem(), secret)
 				g := &next.Groups[0]
-				g.Pools, g.Refusals[0].Plugin, g.Refusals[0].Reason, g.Refusals[0].ShortBy[0].Resource = []string{"p"}, "p", "r", "cpu"
+				g.Pools, g.Refusals[0].Plugin, g.Refusals[0].Reason, g.Refusals[0].ShortBy[0].Resource = []string{"p"},
+					"p", "r", "cpu"
 				suggestion := &next.Suggestions[0]
-				suggestion.Type, suggestion.Pool, suggestion.Pods, next.Message = v1alpha1.SuggestionFree, "p", nil, "not on "+secret+"."
+				suggestion.Type, suggestion.Pool, suggestion.Pods, next.Message = v1alpha1.SuggestionFree, "p", nil,
+					"not on "+secret+"."
 				return &v1alpha1.CapacityStatus{Next: next}, nil
 			},
 		}}, mayList{nodes: lists})
@@ -198,12 +206,14 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 		if shown := post(serving(true), request.path, request.body).Body.String(); !strings.Contains(shown, secret) {
 			t.Errorf("%s: who may list nodes does not see them: %s", request.body, shown)
 		}
-		if hidden := post(serving(false), request.path, request.body).Body.String(); strings.Contains(hidden, secret) || !strings.Contains(hidden, "status") {
+		if hidden := post(serving(false), request.path, request.body).Body.String(); strings.Contains(hidden, secret) ||
+			!strings.Contains(hidden, "status") {
 			t.Errorf("%s: got %s", request.body, hidden)
 		}
 	}
 	for _, lists := range []bool{true, false} {
-		for path, body := range map[string]string{simulations: object("Simulation", ""), capacities: object("Capacity", `, "spec": {"pod": {}}`)} {
+		for path, body := range map[string]string{simulations: object("Simulation", ""),
+			capacities: object("Capacity", `, "spec": {"pod": {}}`)} {
 			hides = lists
 			if code := post(serving(lists), path, body).Code; code != http.StatusOK || hides == lists {
 				t.Errorf("%s: %d, hides: %t", path, code, hides)

@@ -40,13 +40,15 @@ const (
 // connection, so that the client does not take the file for complete.
 func (h *Handler) snapshot(w http.ResponseWriter, r *http.Request, answers Answers, name string) error {
 	if name != RedactedSnapshot && name != PlainSnapshot {
-		return apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: Snapshots}, name)
+		return apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: Snapshots},
+			name)
 	}
 	decisions := DefaultDecisions
 	if text := r.URL.Query().Get(DecisionsParameter); text != "" {
 		var err error
 		if decisions, err = strconv.Atoi(text); err != nil || decisions < 0 {
-			return apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 0, not %q", DecisionsParameter, text))
+			return apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 0, not %q",
+				DecisionsParameter, text))
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), snapshotTimeout)

@@ -41,7 +41,8 @@ func TestSnapshotsAreFiles(t *testing.T) {
 		"/plain?decisions=7":    "redacted=false decisions=7",
 	} {
 		answer := get(h, snapshots+path)
-		if answer.Code != http.StatusOK || answer.Body.String() != want || answer.Header().Get("Content-Type") != "application/gzip" {
+		if answer.Code != http.StatusOK || answer.Body.String() != want ||
+			answer.Header().Get("Content-Type") != "application/gzip" {
 			t.Errorf("%s: got %d %q, want %q", path, answer.Code, answer.Body, want)
 		}
 	}
@@ -69,10 +70,13 @@ func TestWrongRequestsForSnapshotsAreStatuses(t *testing.T) {
 			t.Errorf("%s: got %d", path, got.Code)
 		}
 	}
-	if got := statusIn(t, send(h, httptest.NewRequest(http.MethodDelete, snapshots+"/plain", nil))); got.Reason != metav1.StatusReasonMethodNotAllowed {
+	if got := statusIn(t, send(h, httptest.NewRequest(http.MethodDelete, snapshots+"/plain", nil))); got.Reason !=
+		metav1.StatusReasonMethodNotAllowed {
 		t.Errorf("a deletion: got %+v", got)
 	}
-	if got := statusIn(t, send(h, httptest.NewRequest(http.MethodGet, snapshots+"/plain", strings.NewReader("body")))); got.Reason != metav1.StatusReasonRequestEntityTooLarge {
+	if got := statusIn(t, send(h,
+		httptest.NewRequest(http.MethodGet, snapshots+"/plain", strings.NewReader("body")))); got.Reason !=
+		metav1.StatusReasonRequestEntityTooLarge {
 		t.Errorf("a body: got %+v", got)
 	}
 	if len(h.simulating.present) != 0 {

@@ -43,7 +43,8 @@ type Archive struct {
 // Load reads all revisions. It logs revisions that cannot be decoded and does not touch them.
 func (a *Archive) Load(ctx context.Context) error {
 	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
-		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace", object.Namespace, "name", object.Name)
+		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace",
+			object.Namespace, "name", object.Name)
 	})
 	if err != nil {
 		return err
@@ -115,7 +116,8 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		have := a.Revisions(want.UID)
 		at, err := find(have, want)
 		if err != nil || at < 0 {
-			return nil, fmt.Errorf("the revision of %s %q was stored and cannot be found: %w", want.Kind, want.ObjectName, err)
+			return nil, fmt.Errorf("the revision of %s %q was stored and cannot be found: %w", want.Kind,
+				want.ObjectName, err)
 		}
 		return &Stored{Revision: have[at], Again: c.again}, nil
 	}
@@ -162,7 +164,8 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 			}
 		}
 	}
-	return fmt.Errorf("creating ControllerRevision %s/%s: this name and %d others are in use", a.Namespace, r.Name, maxAttempts-1)
+	return fmt.Errorf("creating ControllerRevision %s/%s: this name and %d others are in use", a.Namespace, r.Name,
+		maxAttempts-1)
 }
 
 func (a *Archive) update(ctx context.Context, r *Revision) error {
@@ -200,7 +203,8 @@ func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return // the caller does not wait for it
 			}
-			log.FromContext(ctx).Error(err, "Deleting a ControllerRevision beyond the limit failed", "namespace", a.Namespace, "name", r.Name)
+			log.FromContext(ctx).Error(err, "Deleting a ControllerRevision beyond the limit failed", "namespace",
+				a.Namespace, "name", r.Name)
 			continue
 		}
 		a.set(uid, without(a.Revisions(uid), r.Name))

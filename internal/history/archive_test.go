@@ -42,7 +42,8 @@ func newAPIServer(t *testing.T) *apiServer {
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return errors.Join(write(), createUnless(ctx, s, c, o, opts))
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if err := write(); err != nil {
 				return err
 			}
@@ -58,7 +59,8 @@ func newAPIServer(t *testing.T) *apiServer {
 	return s
 }
 
-func createUnless(ctx context.Context, s *apiServer, c client.WithWatch, o client.Object, opts []client.CreateOption) error {
+func createUnless(ctx context.Context, s *apiServer, c client.WithWatch, o client.Object,
+	opts []client.CreateOption) error {
 	if s.fails != nil {
 		return nil
 	}
@@ -86,7 +88,8 @@ func (s *apiServer) stored(t *testing.T) []Revision {
 
 // percent returns the revision of a profile that its percentage identifies.
 func percent(t *testing.T, generation int64, percentage int) *Revision {
-	r := ran(t, 0, generation, fmt.Sprint("h", percentage), fmt.Sprintf("percentageOfNodesToScore: %d", percentage), nil)
+	r := ran(t, 0, generation, fmt.Sprint("h", percentage),
+		fmt.Sprintf("percentageOfNodesToScore: %d", percentage), nil)
 	r.Name = ""
 	return &r
 }
@@ -139,7 +142,8 @@ func TestGoingBackReusesTheRevision(t *testing.T) {
 	first := mustStore(t, a, percent(t, 1, 1), 10)
 	mustStore(t, a, percent(t, 2, 2), 10)
 	back := mustStore(t, a, percent(t, 3, 1), 10)
-	if back.Name != first.Name || back.Number != 3 || back.Generation != 3 || back.Again == nil || back.Again.Number != 1 || back.Again.Generation != 1 {
+	if back.Name != first.Name || back.Number != 3 || back.Generation != 3 || back.Again == nil ||
+		back.Again.Number != 1 || back.Again.Generation != 1 {
 		t.Errorf("stored %+v", back)
 	}
 	if got := s.stored(t); numbers(got) != "[2 3]" || got[1].Generation != 3 {
@@ -273,9 +277,11 @@ func TestTheIndexIsWhatIsStored(t *testing.T) {
 		}
 		newest := got[len(got)-1]
 		if int(*newest.Profile.PercentageOfNodesToScore) != running {
-			t.Fatalf("step %d: the newest is %d, running is %d", step, *newest.Profile.PercentageOfNodesToScore, running)
+			t.Fatalf("step %d: the newest is %d, running is %d", step, *newest.Profile.PercentageOfNodesToScore,
+				running)
 		}
-		if err == nil && (stored.Name != newest.Name || newest.Generation != int64(step+1) || !failed && len(got) > limit+1) {
+		if err == nil && (stored.Name != newest.Name || newest.Generation != int64(step+1) ||
+			!failed && len(got) > limit+1) {
 			t.Fatalf("step %d: stored %+v, limit %d, kept %s", step, stored, limit, numbers(got))
 		}
 	}

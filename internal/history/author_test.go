@@ -16,7 +16,8 @@ import (
 // managed returns an entry of managed fields, written some seconds after the start.
 func managed(manager, subresource, fields string, seconds int64) metav1.ManagedFieldsEntry {
 	at := metav1.Unix(seconds, 0)
-	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
+	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &at,
+		FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
 func TestTheLastManagerOfTheSpecChangedIt(t *testing.T) {
@@ -25,12 +26,15 @@ func TestTheLastManagerOfTheSpecChangedIt(t *testing.T) {
 		entries []metav1.ManagedFieldsEntry
 		want    string
 	}{
-		"nobody":                  {nil, ""},
-		"one":                     {[]metav1.ManagedFieldsEntry{managed("kubectl", "", spec, 1)}, "kubectl"},
-		"the later of two":        {[]metav1.ManagedFieldsEntry{managed("argocd", "", spec, 2), managed("kubectl", "", spec, 1)}, "argocd"},
-		"labels and status later": {[]metav1.ManagedFieldsEntry{managed("kubectl", "", spec, 1), managed("tagger", "", labels, 2), managed("livesched", "status", spec, 3)}, "kubectl"},
+		"nobody": {nil, ""},
+		"one":    {[]metav1.ManagedFieldsEntry{managed("kubectl", "", spec, 1)}, "kubectl"},
+		"the later of two": {[]metav1.ManagedFieldsEntry{managed("argocd", "", spec, 2),
+			managed("kubectl", "", spec, 1)}, "argocd"},
+		"labels and status later": {[]metav1.ManagedFieldsEntry{managed("kubectl", "", spec, 1),
+			managed("tagger", "", labels, 2), managed("livesched", "status", spec, 3)}, "kubectl"},
 		"nothing that can be read": {[]metav1.ManagedFieldsEntry{
-			managed("a", "", "{", 1), {Manager: "b", FieldsV1: metav1.NewFieldsV1(spec)}, {Manager: "c", Time: &metav1.Time{}},
+			managed("a", "", "{", 1), {Manager: "b", FieldsV1: metav1.NewFieldsV1(spec)},
+			{Manager: "c", Time: &metav1.Time{}},
 		}, ""},
 	} {
 		if got := lastManager(test.entries); got != test.want {
@@ -45,13 +49,15 @@ func TestAnActivationHasACauseOfLimitedLength(t *testing.T) {
 	object.ManagedFields = []metav1.ManagedFieldsEntry{managed("kubectl", "", `{"f:spec":{}}`, 1)}
 	now := time.Unix(7, 0)
 	got := ActivationOf(object, now)
-	if len(got.Cause) > maxCause || !strings.HasPrefix(got.Cause, "why why") || got.By != "kubectl" || !got.Since.Equal(now) {
+	if len(got.Cause) > maxCause || !strings.HasPrefix(got.Cause, "why why") || got.By != "kubectl" ||
+		!got.Since.Equal(now) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestARevisionThatIsActiveAgainHasTheNewActivation(t *testing.T) {
-	have := []Revision{ran(t, 1, 1, "ha", `percentageOfNodesToScore: 1`, nil), ran(t, 2, 2, "hb", `percentageOfNodesToScore: 2`, nil)}
+	have := []Revision{ran(t, 1, 1, "ha", `percentageOfNodesToScore: 1`, nil),
+		ran(t, 2, 2, "hb", `percentageOfNodesToScore: 2`, nil)}
 	have[0].Activation = Activation{Since: time.Unix(1, 0), By: "first", Cause: "begin"}
 	have[1].Activation = Activation{Since: time.Unix(2, 0), By: "second"}
 	want := ran(t, 0, 3, "ha", `percentageOfNodesToScore: 1`, nil)

@@ -76,12 +76,14 @@ func Encode(r *Revision, namespace string) (*appsv1.ControllerRevision, error) {
 	controller := true
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   namespace,
-			Name:        name,
-			Labels:      map[string]string{LabelKind: r.Kind, LabelName: NameLabel(r.ObjectName), LabelUID: string(r.UID)},
+			Namespace: namespace,
+			Name:      name,
+			Labels: map[string]string{LabelKind: r.Kind, LabelName: NameLabel(r.ObjectName),
+				LabelUID: string(r.UID)},
 			Annotations: annotations(r),
 			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: r.Kind, Name: r.ObjectName, UID: r.UID, Controller: &controller,
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: r.Kind, Name: r.ObjectName, UID: r.UID,
+				Controller: &controller,
 			}},
 		},
 		Data:     runtime.RawExtension{Raw: data},
@@ -122,15 +124,18 @@ func activationOf(object *appsv1.ControllerRevision) Activation {
 	if err != nil {
 		since = time.Time{}
 	}
-	return Activation{Since: since, By: object.Annotations[AnnotationChangedBy], Cause: object.Annotations[AnnotationChangeCause]}
+	return Activation{Since: since, By: object.Annotations[AnnotationChangedBy],
+		Cause: object.Annotations[AnnotationChangeCause]}
 }
 
 // Decode reads a ControllerRevision. It is strict: a field that this version does not know is an
 // error, since the spec would behave differently without it.
 func Decode(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
-		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind], UID: types.UID(object.Labels[LabelUID]),
-		Hash: object.Annotations[AnnotationHash], Created: object.CreationTimestamp.Time, Activation: activationOf(object),
+		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind],
+		UID:  types.UID(object.Labels[LabelUID]),
+		Hash: object.Annotations[AnnotationHash], Created: object.CreationTimestamp.Time,
+		Activation: activationOf(object),
 	}
 	if err := r.decode(object); err != nil {
 		return nil, fmt.Errorf("decoding ControllerRevision %q: %w", object.Name, err)

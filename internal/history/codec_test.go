@@ -46,27 +46,36 @@ func policySpec(t testing.TB, text string) v1alpha1.SchedulingPolicySpec {
 }
 
 const (
-	packs = `{schedulerName: mine, pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}], plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 3}]}}}`
-	whole = `{algorithmSource: {provider: ClusterAutoscalerProvider}, podMaxBackoff: 20s, extenders: [{urlPrefix: "https://x", tlsConfig: {secretRef: {namespace: n, name: s}}}]}`
+	packs = `{schedulerName: mine, pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: ` +
+		`MostAllocated}}}], plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 3}]}}}`
+	whole = `{algorithmSource: {provider: ClusterAutoscalerProvider}, podMaxBackoff: 20s, extenders: [{urlPrefix: ` +
+		`"https://x", tlsConfig: {secretRef: {namespace: n, name: s}}}]}`
 )
 
 // samples are revisions with every combination of fields.
 func samples(t testing.TB) map[string]Revision {
 	return map[string]Revision{
 		"a profile on the built-in defaults": {
-			Number: 3, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 7, Hash: "abc", Profile: profileSpec(t, packs),
-			Activation: Activation{Since: time.Date(2026, 11, 25, 5, 40, 0, 0, time.UTC), By: "kubectl", Cause: "pack more"},
+			Number: 3, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 7, Hash: "abc",
+			Profile: profileSpec(t, packs),
+			Activation: Activation{Since: time.Date(2026, 11, 25, 5, 40, 0, 0, time.UTC), By: "kubectl",
+				Cause: "pack more"},
 		},
 		"a profile on a policy": {
-			Number: 1, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 1, Hash: "abc", Profile: profileSpec(t, `{policyRef: {name: shared}}`),
-			Policy: &Policy{Name: "shared", UID: "u2", Generation: 4, Revision: "spol-shared-x", Spec: policySpec(t, whole)},
+			Number: 1, Kind: KindProfile, ObjectName: "mine", UID: "u1", Generation: 1, Hash: "abc",
+			Profile: profileSpec(t, `{policyRef: {name: shared}}`),
+			Policy: &Policy{Name: "shared", UID: "u2", Generation: 4, Revision: "spol-shared-x",
+				Spec: policySpec(t, whole)},
 		},
 		"a policy": {
-			Name: "spol-shared-x", Number: 12, Kind: KindPolicy, ObjectName: "shared", UID: "u2", Generation: 4, Hash: "def",
-			Policy: &Policy{Name: "shared", UID: "u2", Generation: 4, Revision: "spol-shared-x", Spec: policySpec(t, whole)},
+			Name: "spol-shared-x", Number: 12, Kind: KindPolicy, ObjectName: "shared", UID: "u2", Generation: 4,
+			Hash: "def",
+			Policy: &Policy{Name: "shared", UID: "u2", Generation: 4, Revision: "spol-shared-x",
+				Spec: policySpec(t, whole)},
 		},
 		"a profile with a long name": {
-			Number: 1, Kind: KindProfile, ObjectName: strings.Repeat("long.", 50) + "a", UID: "u1", Generation: 1, Profile: profileSpec(t, `{schedulerName: short}`),
+			Number: 1, Kind: KindProfile, ObjectName: strings.Repeat("long.", 50) + "a", UID: "u1", Generation: 1,
+			Profile: profileSpec(t, `{schedulerName: short}`),
 		},
 	}
 }
@@ -82,7 +91,8 @@ func TestDecodeReversesEncode(t *testing.T) {
 				t.Errorf("name %q, label %q", object.Name, object.Labels[LabelName])
 			}
 			controller := true
-			owner := []metav1.OwnerReference{{APIVersion: "livesched.io/v1alpha1", Kind: want.Kind, Name: want.ObjectName, UID: want.UID, Controller: &controller}}
+			owner := []metav1.OwnerReference{{APIVersion: "livesched.io/v1alpha1", Kind: want.Kind,
+				Name: want.ObjectName, UID: want.UID, Controller: &controller}}
 			if diff := cmp.Diff(owner, object.OwnerReferences); diff != "" || object.Namespace != namespace {
 				t.Errorf("namespace %s, owners: %s", object.Namespace, diff)
 			}
@@ -115,22 +125,28 @@ func TestABrokenRevisionIsAnError(t *testing.T) {
 		breaks func(*appsv1.ControllerRevision)
 		words  string
 	}{
-		"no UID":                 {func(o *appsv1.ControllerRevision) { delete(o.Labels, LabelUID) }, LabelUID},
-		"no generation":          {func(o *appsv1.ControllerRevision) { delete(o.Annotations, AnnotationGeneration) }, AnnotationGeneration},
-		"a generation of 0":      {func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationGeneration] = "0" }, AnnotationGeneration},
-		"no policy's generation": {func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationPolicyGeneration] = "x" }, AnnotationPolicyGeneration},
-		"another kind":           {func(o *appsv1.ControllerRevision) { o.Labels[LabelKind] = KindPolicy }, "an extra one"},
-		"another name":           {func(o *appsv1.ControllerRevision) { o.Labels[LabelName] = "yours" }, LabelName},
-		"no data":                {func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }, "data"},
-		"data that is no JSON":   {func(o *appsv1.ControllerRevision) { o.Data.Raw = o.Data.Raw[:30] }, "data"},
+		"no UID": {func(o *appsv1.ControllerRevision) { delete(o.Labels, LabelUID) }, LabelUID},
+		"no generation": {func(o *appsv1.ControllerRevision) { delete(o.Annotations, AnnotationGeneration) },
+			AnnotationGeneration},
+		"a generation of 0": {func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationGeneration] = "0" },
+			AnnotationGeneration},
+		"no policy's generation": {
+			func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationPolicyGeneration] = "x" },
+			AnnotationPolicyGeneration},
+		"another kind": {func(o *appsv1.ControllerRevision) { o.Labels[LabelKind] = KindPolicy },
+			"an extra one"},
+		"another name":         {func(o *appsv1.ControllerRevision) { o.Labels[LabelName] = "yours" }, LabelName},
+		"no data":              {func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }, "data"},
+		"data that is no JSON": {func(o *appsv1.ControllerRevision) { o.Data.Raw = o.Data.Raw[:30] }, "data"},
 		"no items": {func(o *appsv1.ControllerRevision) {
 			o.Data.Raw = []byte(`{"apiVersion":"v1","kind":"List","items":[]}`)
 		}, "no manifest"},
 		"an item of another kind": {replaces(`"kind":"SchedulingPolicy"`, `"kind":"Secret"`), "Secret"},
-		"two profiles":            {replaces(`"kind":"SchedulingPolicy"`, `"kind":"SchedulerProfile"`), "unknown field"},
-		"another version":         {replaces(`livesched.io/v1alpha1`, `livesched.io/v2`), "livesched.io/v2"},
-		"a field of the future":   {replaces(`"podMaxBackoff"`, `"podMaxPatience"`), "podMaxPatience"},
-		"a field twice":           {replaces(`"podMaxBackoff"`, `"podMaxBackoff":"1s","podMaxBackoff"`), "duplicate"},
+		"two profiles": {replaces(`"kind":"SchedulingPolicy"`, `"kind":"SchedulerProfile"`),
+			"unknown field"},
+		"another version":       {replaces(`livesched.io/v1alpha1`, `livesched.io/v2`), "livesched.io/v2"},
+		"a field of the future": {replaces(`"podMaxBackoff"`, `"podMaxPatience"`), "podMaxPatience"},
+		"a field twice":         {replaces(`"podMaxBackoff"`, `"podMaxBackoff":"1s","podMaxBackoff"`), "duplicate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := samples(t)["a profile on a policy"]
@@ -162,9 +178,10 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, kind, name, generation, policyGeneration string) {
 		object := &appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{
-				Name:        "r",
-				Labels:      map[string]string{LabelKind: kind, LabelName: name, LabelUID: "u"},
-				Annotations: map[string]string{AnnotationGeneration: generation, AnnotationPolicyGeneration: policyGeneration},
+				Name:   "r",
+				Labels: map[string]string{LabelKind: kind, LabelName: name, LabelUID: "u"},
+				Annotations: map[string]string{AnnotationGeneration: generation,
+					AnnotationPolicyGeneration: policyGeneration},
 			},
 			Data: runtime.RawExtension{Raw: data},
 		}
@@ -217,9 +234,11 @@ func TestListReturnsTheRevisionsOfOneObjectInOrder(t *testing.T) {
 		},
 	})
 	add := func(kind, name string, uid types.UID, number int64) {
-		r := Revision{Kind: kind, ObjectName: name, UID: uid, Number: number, Generation: number, Profile: &v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: ptr.To(int32(number))}}
+		r := Revision{Kind: kind, ObjectName: name, UID: uid, Number: number, Generation: number,
+			Profile: &v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: ptr.To(int32(number))}}
 		if kind == KindPolicy {
-			r.Policy, r.Profile = &Policy{Name: name, Spec: v1alpha1.SchedulingPolicySpec{Parallelism: ptr.To(int32(number))}}, nil
+			r.Policy, r.Profile = &Policy{Name: name,
+				Spec: v1alpha1.SchedulingPolicySpec{Parallelism: ptr.To(int32(number))}}, nil
 		}
 		object, err := Encode(&r, namespace)
 		if err != nil {
@@ -233,8 +252,10 @@ func TestListReturnsTheRevisionsOfOneObjectInOrder(t *testing.T) {
 	add(KindProfile, "mine", "old", 5)
 	add(KindProfile, "yours", "other", 1)
 	add(KindPolicy, "mine", "policy", 1)
-	builder.WithObjects(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-statefulset"}, Revision: 1})
-	builder.WithObjects(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken", Labels: map[string]string{LabelKind: KindProfile, LabelName: "mine"}}})
+	builder.WithObjects(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: "of-a-statefulset"}, Revision: 1})
+	builder.WithObjects(&appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken",
+		Labels: map[string]string{LabelKind: KindProfile, LabelName: "mine"}}})
 	c := builder.Build()
 
 	got, err := List(t.Context(), c, namespace, KindProfile, "mine")
@@ -242,7 +263,8 @@ func TestListReturnsTheRevisionsOfOneObjectInOrder(t *testing.T) {
 		t.Errorf("%v of %d pages, %v", numbers(got), pages, err)
 	}
 	var undecodable []string
-	got, err = ListAll(t.Context(), c, namespace, func(o *appsv1.ControllerRevision, err error) { undecodable = append(undecodable, o.Name) })
+	got, err = ListAll(t.Context(), c, namespace,
+		func(o *appsv1.ControllerRevision, err error) { undecodable = append(undecodable, o.Name) })
 	if err != nil || len(got) != 6 || fmt.Sprint(undecodable) != "[broken]" {
 		t.Errorf("%v, undecodable %v, %v", numbers(got), undecodable, err)
 	}
@@ -258,7 +280,8 @@ func numbers(revisions []Revision) string {
 
 func TestRevisionsOfOneNumberAreSortedByAge(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	revisions := []Revision{{Name: "b", Number: 1, Created: day.Add(time.Hour)}, {Name: "c", Number: 1, Created: day}, {Name: "a", Number: 2, Created: day}}
+	revisions := []Revision{{Name: "b", Number: 1, Created: day.Add(time.Hour)}, {Name: "c", Number: 1, Created: day},
+		{Name: "a", Number: 2, Created: day}}
 	Sort(revisions)
 	if revisions[0].Name != "c" || revisions[2].Name != "a" {
 		t.Errorf("%+v", revisions)

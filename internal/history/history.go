@@ -7,8 +7,8 @@
 //
 // The data of a ControllerRevision is a v1 List of manifests that can be applied as they are: the
 // policy for the revision of a policy; for the revision of a profile, the policy that it was built
-// with, followed by the profile. Values that change without a new revision are annotations, since the API
-// server does not allow changes to the data of a ControllerRevision.
+// with, followed by the profile. Values that change without a new revision are annotations, since
+// the API server does not allow changes to the data of a ControllerRevision.
 //
 // The package does not depend on the scheduler.
 package history
@@ -59,8 +59,8 @@ const (
 	AnnotationActiveSince = "livesched.io/active-since"
 	// AnnotationChangedBy is the field manager of the change.
 	AnnotationChangedBy = "livesched.io/changed-by"
-	// AnnotationChangeCause is the reason of the change, as on the revisions of Deployments. It is copied from the
-	// object.
+	// AnnotationChangeCause is the reason of the change, as on the revisions of Deployments. It is
+	// copied from the object.
 	AnnotationChangeCause = "kubernetes.io/change-cause"
 )
 
@@ -128,16 +128,19 @@ func List(ctx context.Context, reader client.Reader, namespace, kind, name strin
 
 // ListAll returns the revisions of all objects, by ascending number. It calls undecodable for each
 // revision that cannot be decoded.
-func ListAll(ctx context.Context, reader client.Reader, namespace string, undecodable func(*appsv1.ControllerRevision, error)) ([]Revision, error) {
+func ListAll(ctx context.Context, reader client.Reader, namespace string,
+	undecodable func(*appsv1.ControllerRevision, error)) ([]Revision, error) {
 	return list(ctx, reader, namespace, client.HasLabels{LabelKind}, undecodable)
 }
 
-func list(ctx context.Context, reader client.Reader, namespace string, labels client.ListOption, undecodable func(*appsv1.ControllerRevision, error)) ([]Revision, error) {
+func list(ctx context.Context, reader client.Reader, namespace string, labels client.ListOption,
+	undecodable func(*appsv1.ControllerRevision, error)) ([]Revision, error) {
 	var all []Revision
 	page := client.ListOptions{}
 	for {
 		var items appsv1.ControllerRevisionList
-		if err := reader.List(ctx, &items, client.InNamespace(namespace), labels, client.Limit(pageSize), client.Continue(page.Continue)); err != nil {
+		if err := reader.List(ctx, &items, client.InNamespace(namespace), labels, client.Limit(pageSize),
+			client.Continue(page.Continue)); err != nil {
 			return nil, fmt.Errorf("listing ControllerRevisions in namespace %q: %w", namespace, err)
 		}
 		for i := range items.Items {

@@ -92,7 +92,8 @@ func sameMetadata(have, want *Revision) bool {
 	if have.Policy == nil || want.Policy == nil {
 		return have.Policy == want.Policy
 	}
-	return have.Policy.Name == want.Policy.Name && have.Policy.UID == want.Policy.UID && have.Policy.Generation == want.Policy.Generation &&
+	return have.Policy.Name == want.Policy.Name && have.Policy.UID == want.Policy.UID &&
+		have.Policy.Generation == want.Policy.Generation &&
 		(have.Policy.Revision == want.Policy.Revision || want.Policy.Revision == "")
 }
 

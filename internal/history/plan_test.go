@@ -31,7 +31,8 @@ func TestAPlanStoresTheWantedRevision(t *testing.T) {
 		return &Policy{Name: "shared", UID: uid, Generation: generation, Spec: policySpec(t, spec)}
 	}
 	three := []Revision{ran(t, 1, 1, "ha", a, nil), ran(t, 2, 2, "hb", b, nil), ran(t, 3, 3, "hc", c, nil)}
-	onPolicy := []Revision{ran(t, 1, 1, "ha", a, shared("p", 1, `parallelism: 1`)), ran(t, 2, 1, "hb", a, shared("p", 2, `parallelism: 2`))}
+	onPolicy := []Revision{ran(t, 1, 1, "ha", a, shared("p", 1, `parallelism: 1`)),
+		ran(t, 2, 1, "hb", a, shared("p", 2, `parallelism: 2`))}
 	for _, test := range []struct {
 		name    string
 		have    []Revision
@@ -42,21 +43,40 @@ func TestAPlanStoresTheWantedRevision(t *testing.T) {
 		{"the first", nil, ran(t, 0, 1, "ha", a, nil), false, "create 1 of generation 1"},
 		{"a new one", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), false, "create 4 of generation 4"},
 		{"the newest again, as after a restart", three, ran(t, 0, 3, "hc", c, nil), false, "nothing"},
-		{"another generation of the newest", three, ran(t, 0, 4, "hc", c, nil), false, "update r3 to 3 of generation 4"},
-		{"defaults written out", three, ran(t, 0, 4, "hc", c+"\nschedulerName: mine\npolicyRef: {name: default}", nil), false, "update r3 to 3 of generation 4"},
-		{"another spelling of the newest", three, ran(t, 0, 4, "hc", c+"\npluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}]", nil), false, "update r3 to 3 of generation 4"},
-		{"the newest as a later livesched hashes it", three, ran(t, 0, 3, "changed", c, nil), false, "update r3 to 3 of generation 3"},
-		{"another limit", three, ran(t, 0, 4, "hc", c+"\nrevisionHistoryLimit: 50", nil), false, "update r3 to 3 of generation 4"},
-		{"an older one again", three, ran(t, 0, 4, "ha", a, nil), false, "update r1 to 4 of generation 4, again 1 of generation 1"},
+		{"another generation of the newest", three, ran(t, 0, 4, "hc", c, nil), false,
+			"update r3 to 3 of generation 4"},
+		{"defaults written out", three, ran(t, 0, 4, "hc", c+"\nschedulerName: mine\npolicyRef: {name: default}", nil),
+			false, "update r3 to 3 of generation 4"},
+		{"another spelling of the newest", three,
+			ran(t, 0, 4, "hc", c+"\npluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}]", nil),
+			false, "update r3 to 3 of generation 4"},
+		{"the newest as a later livesched hashes it", three, ran(t, 0, 3, "changed", c, nil), false,
+			"update r3 to 3 of generation 3"},
+		{"another limit", three, ran(t, 0, 4, "hc", c+"\nrevisionHistoryLimit: 50", nil), false,
+			"update r3 to 3 of generation 4"},
+		{"an older one again", three, ran(t, 0, 4, "ha", a, nil), false,
+			"update r1 to 4 of generation 4, again 1 of generation 1"},
 		{"a last good one stays active", three, ran(t, 0, 3, "hc", c, nil), true, "nothing"},
-		{"an older last good one stays active, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true, "nothing"},
-		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true, "create 4 of generation 4"},
-		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false, "create 3 of generation 1"},
-		{"the policy has gone back", onPolicy, ran(t, 0, 1, "ha", a, shared("p", 3, `parallelism: 1`)), false, "update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
-		{"the policy was created again as it was", onPolicy, ran(t, 0, 1, "hb", a, shared("q", 1, `parallelism: 2`)), false, "update r2 to 2 of generation 1 on 1"},
-		{"the defaults of a policy written out", onPolicy, ran(t, 0, 1, "hb", a, shared("p", 3, `{parallelism: 2, podMaxBackoff: 10s, queueSort: {name: PrioritySort}}`)), false, "update r2 to 2 of generation 1 on 3"},
-		{"the policy has gone, and the defaults do the same", onPolicy, ran(t, 0, 1, "hb", a, nil), false, "create 3 of generation 1"},
-		{"a policy of another name that does the same", onPolicy, ran(t, 0, 2, "hb", a, &Policy{Name: "other", UID: "o", Generation: 1, Spec: policySpec(t, `parallelism: 2`)}), false, "create 3 of generation 2 on 1"},
+		{"an older last good one stays active, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true,
+			"nothing"},
+		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true,
+			"create 4 of generation 4"},
+		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false,
+			"create 3 of generation 1"},
+		{"the policy has gone back", onPolicy, ran(t, 0, 1, "ha", a, shared("p", 3, `parallelism: 1`)), false,
+			"update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
+		{"the policy was created again as it was", onPolicy, ran(t, 0, 1, "hb", a, shared("q", 1, `parallelism: 2`)),
+			false, "update r2 to 2 of generation 1 on 1"},
+		{"the defaults of a policy written out", onPolicy,
+			ran(t, 0, 1, "hb", a,
+				shared("p", 3, `{parallelism: 2, podMaxBackoff: 10s, queueSort: {name: PrioritySort}}`)), false,
+			"update r2 to 2 of generation 1 on 3"},
+		{"the policy has gone, and the defaults do the same", onPolicy, ran(t, 0, 1, "hb", a, nil), false,
+			"create 3 of generation 1"},
+		{"a policy of another name that does the same", onPolicy,
+			ran(t, 0, 2, "hb", a,
+				&Policy{Name: "other", UID: "o", Generation: 1, Spec: policySpec(t, `parallelism: 2`)}), false,
+			"create 3 of generation 2 on 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := plan(test.have, &test.want, !test.kept)
@@ -111,7 +131,8 @@ func describe(c change) string {
 }
 
 func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "livesched.io_schedulingpolicies.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases",
+		"livesched.io_schedulingpolicies.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +164,14 @@ func TestTheHashOfAPolicyDependsOnItsContentOnly(t *testing.T) {
 		return hash
 	}
 	plain := hashOf(``)
-	for _, same := range []string{`algorithmSource: {provider: DefaultProvider}`, `queueSort: {name: PrioritySort}`, `revisionHistoryLimit: 3`, `podMaxBackoff: 10000ms`} {
+	for _, same := range []string{`algorithmSource: {provider: DefaultProvider}`, `queueSort: {name: PrioritySort}`,
+		`revisionHistoryLimit: 3`, `podMaxBackoff: 10000ms`} {
 		if hashOf(same) != plain {
 			t.Errorf("%s is another", same)
 		}
 	}
-	for _, other := range []string{`algorithmSource: {provider: ClusterAutoscalerProvider}`, `queueSort: {name: PrioritySort, args: {a: 1}}`, `podMaxBackoff: 11s`, `parallelism: 1`} {
+	for _, other := range []string{`algorithmSource: {provider: ClusterAutoscalerProvider}`,
+		`queueSort: {name: PrioritySort, args: {a: 1}}`, `podMaxBackoff: 11s`, `parallelism: 1`} {
 		if hashOf(other) == plain {
 			t.Errorf("%s is the same", other)
 		}
@@ -156,7 +179,8 @@ func TestTheHashOfAPolicyDependsOnItsContentOnly(t *testing.T) {
 	if hashOf(`queueSort: {name: Q, args: {a: 1, b: 2}}`) != hashOf(`queueSort: {name: Q, args: {b: 2, a: 1}}`) {
 		t.Error("the order of fields is a change")
 	}
-	if hashOf(`queueSort: {name: Q, args: {a: 9007199254740993}}`) == hashOf(`queueSort: {name: Q, args: {a: 9007199254740992}}`) {
+	if hashOf(`queueSort: {name: Q, args: {a: 9007199254740993}}`) ==
+		hashOf(`queueSort: {name: Q, args: {a: 9007199254740992}}`) {
 		t.Error("numbers are rounded")
 	}
 }

@@ -49,7 +49,8 @@ func (a AlreadyDone) Name() string { return string(a) }
 // Done implements DoneChecker.
 func (AlreadyDone) Done() <-chan struct{} { return closedChannel }
 
-func (e *emptyInformer) AddEventHandlerWithOptions(toolscache.ResourceEventHandler, toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (e *emptyInformer) AddEventHandlerWithOptions(toolscache.ResourceEventHandler,
+	toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	return &EmptyRegistration{Done: e.done}, nil
 }
 

@@ -92,7 +92,8 @@ func (c *fakeCache) serverLocked(k kind) *fcache.FakeControllerSource {
 	return c.servers[k]
 }
 
-func (c *fakeCache) GetInformer(_ context.Context, obj client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+func (c *fakeCache) GetInformer(_ context.Context, obj client.Object,
+	_ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	k, err := kindOf(obj, scheme.Scheme)
 	if err != nil {
 		return nil, err
@@ -106,7 +107,8 @@ func (c *fakeCache) GetInformer(_ context.Context, obj client.Object, _ ...ctrlc
 		if c.never[k] {
 			lw = hangingListWatch(ctx)
 		}
-		informer := newWatchedInformer(lw, obj, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		informer := newWatchedInformer(lw, obj,
+			0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 		running := &runningInformer{informer: informer, stop: stop, stopped: make(chan struct{})}
 		go func() {
 			defer close(running.stopped)

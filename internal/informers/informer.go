@@ -42,19 +42,22 @@ func Serves(i toolscache.SharedIndexInformer) bool {
 }
 
 // AddEventHandler adds a handler until the scope is closed.
-func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandler(
+	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler until the scope is closed. The period has no
 // effect, because the cache does not resync (see [CacheOptions]).
-func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
+	resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
 // AddEventHandlerWithOptions adds a handler until the scope is closed. It returns [ErrClosed] if
 // the scope is closed. See also [Scope.IgnoreHandlers].
-func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	// The lock is held while the shared informer queues its objects for the handler, so that Close
 	// either finds the registration or runs before. No handler runs under the lock: each has its
 	// own goroutine.

@@ -41,7 +41,9 @@ func TestIndexers(t *testing.T) {
 				scope := source.NewScope()
 				informer := scope.Core().V1().Pods().Informer()
 				waitForSync(t, scope)
-				if err := add(informer, toolscache.Indexers{"node": byNode, toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}); err != nil {
+				if err := add(informer,
+					toolscache.Indexers{"node": byNode,
+						toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}); err != nil {
 					t.Fatal(err)
 				}
 				if found, err := informer.GetIndexer().ByIndex("node", "n"); err != nil || len(found) != 1 {
@@ -50,20 +52,21 @@ func TestIndexers(t *testing.T) {
 				scope.Close()
 			}
 		})
-		t.Run("another function under the same name is refused through the "+name+", and nothing is added", func(t *testing.T) {
-			scope := source.NewScope()
-			defer scope.Close()
-			informer := scope.Core().V1().Pods().Informer()
-			if err := add(informer, toolscache.Indexers{"node": byNode}); err != nil {
-				t.Fatal(err)
-			}
-			if err := add(informer, toolscache.Indexers{"node": byPhase, "phase": byPhase}); err == nil {
-				t.Error("no error")
-			}
-			if informer.GetIndexer().GetIndexers()["phase"] != nil {
-				t.Error("the other index was added")
-			}
-		})
+		t.Run("another function under the same name is refused through the "+name+", and nothing is added",
+			func(t *testing.T) {
+				scope := source.NewScope()
+				defer scope.Close()
+				informer := scope.Core().V1().Pods().Informer()
+				if err := add(informer, toolscache.Indexers{"node": byNode}); err != nil {
+					t.Fatal(err)
+				}
+				if err := add(informer, toolscache.Indexers{"node": byPhase, "phase": byPhase}); err == nil {
+					t.Error("no error")
+				}
+				if informer.GetIndexer().GetIndexers()["phase"] != nil {
+					t.Error("the other index was added")
+				}
+			})
 	}
 
 	t.Run("what GetIndexers returns is a copy", func(t *testing.T) {
@@ -114,14 +117,15 @@ func TestASharedInformerCannotBeChangedThroughAScope(t *testing.T) {
 		"empty":  scope.Policy().V1().PodDisruptionBudgets().Informer(),
 	} {
 		for what, err := range map[string]error{
-			"SetTransform":                    informer.SetTransform(func(any) (any, error) { return nil, nil }),
-			"SetWatchErrorHandler":            informer.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}),
-			"SetWatchErrorHandlerWithContext": informer.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler),
-			"GetStore().Add":                  informer.GetStore().Add(newPod("b")),
-			"GetStore().Update":               informer.GetStore().Update(newPod("a")),
-			"GetIndexer().Delete":             informer.GetIndexer().Delete(newPod("a")),
-			"GetIndexer().Replace":            informer.GetIndexer().Replace(nil, "1"),
-			"GetIndexer().Resync":             informer.GetIndexer().Resync(),
+			"SetTransform":         informer.SetTransform(func(any) (any, error) { return nil, nil }),
+			"SetWatchErrorHandler": informer.SetWatchErrorHandler(func(*toolscache.Reflector, error) {}),
+			"SetWatchErrorHandlerWithContext": informer.SetWatchErrorHandlerWithContext(
+				toolscache.DefaultWatchErrorHandler),
+			"GetStore().Add":       informer.GetStore().Add(newPod("b")),
+			"GetStore().Update":    informer.GetStore().Update(newPod("a")),
+			"GetIndexer().Delete":  informer.GetIndexer().Delete(newPod("a")),
+			"GetIndexer().Replace": informer.GetIndexer().Replace(nil, "1"),
+			"GetIndexer().Resync":  informer.GetIndexer().Resync(),
 		} {
 			if !errors.Is(err, errShared) {
 				t.Errorf("%s informer, %s: %v, want a refusal", name, what, err)
@@ -137,7 +141,8 @@ func TestASharedInformerCannotBeChangedThroughAScope(t *testing.T) {
 	scope.StartWithContext(t.Context())
 	scope.Shutdown()
 	if shared.IsStopped() || shared.LastSyncResourceVersion() != version || len(shared.GetStore().ListKeys()) != 1 {
-		t.Errorf("stopped: %v, version %q, was %q, keys %v", shared.IsStopped(), shared.LastSyncResourceVersion(), version, shared.GetStore().ListKeys())
+		t.Errorf("stopped: %v, version %q, was %q, keys %v", shared.IsStopped(), shared.LastSyncResourceVersion(),
+			version, shared.GetStore().ListKeys())
 	}
 	if got := shared.GetStore().LastStoreSyncResourceVersion(); got == "999999" {
 		t.Error("the store's resource version was changed")
@@ -242,7 +247,8 @@ func TestWatchedInformerRemembersTheLastListError(t *testing.T) {
 	lw := &toolscache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 		return nil, forbidden
 	}}
-	informer := newWatchedInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noWatchList{}), &corev1.Pod{}, 0, toolscache.Indexers{})
+	informer := newWatchedInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noWatchList{}), &corev1.Pod{}, 0,
+		toolscache.Indexers{})
 	if err := lastWatchError(informer); err != nil {
 		t.Errorf("error before the first list: %v", err)
 	}
@@ -282,7 +288,8 @@ func TestCacheOptions(t *testing.T) {
 	for _, trim := range []bool{false, true} {
 		bound := newPod("b")
 		bound.Spec.NodeName, bound.Spec.Containers = "node", []corev1.Container{{Command: []string{"run"}}}
-		if _, err := CacheOptions(scheme.Scheme, trim).DefaultTransform(bound); err != nil || (bound.Spec.Containers[0].Command == nil) != trim {
+		if _, err := CacheOptions(scheme.Scheme, trim).DefaultTransform(bound); err != nil ||
+			(bound.Spec.Containers[0].Command == nil) != trim {
 			t.Errorf("trimBoundPods %v: %v, command %q", trim, err, bound.Spec.Containers[0].Command)
 		}
 	}

@@ -50,7 +50,8 @@ func (l *lateInformer) isEmpty() bool { return l.shared.Load() == nil }
 
 // become makes shared, which has synced, answer from now on.
 func (l *lateInformer) become(shared toolscache.SharedIndexInformer, source *Source) error {
-	if err := source.moveIndexers(l.emptyInformer.GetIndexer(), shared, func() { l.shared.Store(&shared) }); err != nil {
+	if err := source.moveIndexers(l.emptyInformer.GetIndexer(), shared,
+		func() { l.shared.Store(&shared) }); err != nil {
 		return err
 	}
 	for _, r := range l.waiting {
@@ -64,7 +65,8 @@ func (l *lateInformer) become(shared toolscache.SharedIndexInformer, source *Sou
 	return nil
 }
 
-func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	if !l.isEmpty() {
 		return l.current().AddEventHandlerWithOptions(handler, options)
 	}

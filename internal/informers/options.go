@@ -55,7 +55,8 @@ type watchedInformer struct {
 
 var _ toolscache.SharedIndexInformer = (*watchedInformer)(nil)
 
-func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
+	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	i := &watchedInformer{SharedIndexInformer: toolscache.NewSharedIndexInformer(lw, obj, resync, indexers)}
 	// This fails only for an informer that is already running.
 	utilruntime.Must(i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler))
@@ -64,13 +65,16 @@ func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync 
 
 // SetWatchErrorHandler sets a handler that is called after the informer has recorded the error.
 func (w *watchedInformer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
-	return w.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
+	return w.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) {
+		handler(r, err)
+	})
 }
 
 // SetWatchErrorHandlerWithContext sets a handler that is called after the informer has recorded the
 // error.
 func (w *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
-	return w.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+	return w.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector,
+		err error) {
 		w.lastErr.Store(&err)
 		handler(ctx, r, err)
 	})

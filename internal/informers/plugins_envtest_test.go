@@ -40,7 +40,8 @@ var _ = Describe("The in-tree plugins", func() {
 		built := shared.build(ctx, scope)
 		expectSync(scope)
 		Expect(built).To(HaveLen(len(plugins.NewInTreeRegistry())))
-		Expect(m.source.Handlers()).To(BeNumerically(">", shared.handlers), "VolumeBinding listens to volumes and claims")
+		Expect(m.source.Handlers()).To(BeNumerically(">", shared.handlers),
+			"VolumeBinding listens to volumes and claims")
 	})
 
 	It("leave nothing behind when they are rebuilt, in parallel, while volumes change", func(ctx SpecContext) {
@@ -91,7 +92,8 @@ type sharedManagers struct {
 
 func newSharedManagers(ctx context.Context, scope *informers.Scope) *sharedManagers {
 	GinkgoHelper()
-	claims := assumecache.NewAssumeCache(GinkgoLogr, scope.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	claims := assumecache.NewAssumeCache(GinkgoLogr, scope.Resource().V1().ResourceClaims().Informer(), "ResourceClaim",
+		"", nil)
 	slices, err := tracker.StartTracker(ctx, tracker.Options{
 		SliceInformer: scope.Resource().V1().ResourceSlices(),
 		KubeClient:    admin,
@@ -157,7 +159,8 @@ func changeVolumes(ctx context.Context) (stop func()) {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
 			patch := fmt.Appendf(nil, `{"metadata":{"labels":{"i":"%d"}}}`, i)
-			_, err := admin.CoreV1().PersistentVolumes().Patch(ctx, volume.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err := admin.CoreV1().PersistentVolumes().Patch(ctx, volume.Name, types.MergePatchType, patch,
+				metav1.PatchOptions{})
 			if ctx.Err() == nil {
 				Expect(err).NotTo(HaveOccurred())
 			}

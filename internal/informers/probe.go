@@ -109,7 +109,8 @@ func (s *Scope) complete(i *informer, f found) {
 	i.acquired = &f.kind
 	s.source.forget(i)
 	if err := late.become(shared, s.source); err != nil {
-		s.source.logger.Error(err, "Not everything that reads a kind gets its objects, which was missing before", "kind", f.kind.String())
+		s.source.logger.Error(err, "Not everything that reads a kind gets its objects, which was missing before",
+			"kind", f.kind.String())
 	}
 }
 

@@ -24,7 +24,8 @@ func serve(mapper *fakeMapper, k kind) {
 }
 
 func newBudget(name string) *policyv1.PodDisruptionBudget {
-	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": name}}}
+	return &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name,
+		Labels: map[string]string{"app": name}}}
 }
 
 func TestAKindThatIsServedLaterReachesThoseThatWait(t *testing.T) {

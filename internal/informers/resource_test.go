@@ -54,7 +54,8 @@ func TestForResource(t *testing.T) {
 	})
 
 	t.Run("a resource outside the scheme is an error", func(t *testing.T) {
-		if _, err := scope.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}); err == nil {
+		if _, err := scope.ForResource(schema.GroupVersionResource{Group: "example.com", Version: "v1",
+			Resource: "foos"}); err == nil {
 			t.Error("no error")
 		}
 	})

@@ -31,7 +31,9 @@ type Scope struct {
 	// report is called with the panics of handlers. It is nil for livesched's own handlers.
 	report func(HandlerPanic)
 
-	mu        sync.Mutex // guards the rest, and the handlers of the informers; never held while waiting for the API server
+	// guards the rest, and the handlers of the informers; never held while waiting for the API
+	// server
+	mu        sync.Mutex
 	closed    bool
 	informers map[kind]*informer // requested informers, including empty ones
 	failures  map[string]error   // by what was requested
@@ -85,7 +87,9 @@ func (s *Scope) ForResource(gvr schema.GroupVersionResource) (clientinformers.Ge
 		return nil, err
 	}
 	if !s.source.scheme.Recognizes(gvk) {
-		return nil, fmt.Errorf("informer for resource %s: %s is not in the scheme; use Dynamic for unstructured objects", gvr, display(gvk))
+		return nil,
+			fmt.Errorf("informer for resource %s: %s is not in the scheme; use Dynamic for unstructured objects", gvr,
+				display(gvk))
 	}
 	return genericInformer{informer: s.informer(kind{gvk, typedForm}), resource: gvr.GroupResource()}, nil
 }
@@ -142,7 +146,9 @@ func (s *Scope) informer(k kind) *informer {
 		s.informers[k] = i
 		return i
 	case meta.IsNoMatchError(err):
-		s.source.logger.V(2).Info("The API server does not serve a requested kind; assuming that there are no objects until it does", "kind", k.String())
+		s.source.logger.V(2).Info(
+			"The API server does not serve a requested kind; assuming that there are no objects until it does", "kind",
+			k.String())
 		i := s.wrap(k, newLateInformer(k))
 		s.informers[k] = i
 		s.source.expect(i)

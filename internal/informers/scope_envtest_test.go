@@ -53,7 +53,8 @@ var _ = Describe("A scope", func() {
 		By("dropping managed fields of any kind")
 		Expect(pods.Pods(namespace).Get("runs")).To(HaveField("ManagedFields", BeEmpty()))
 		Expect(namespaces.Get(namespace)).To(HaveField("ManagedFields", BeEmpty()))
-		Expect(admin.CoreV1().Pods(namespace).Get(ctx, "runs", metav1.GetOptions{})).To(HaveField("ManagedFields", Not(BeEmpty())))
+		Expect(admin.CoreV1().Pods(namespace).Get(ctx, "runs", metav1.GetOptions{})).
+			To(HaveField("ManagedFields", Not(BeEmpty())))
 
 		By("following changes")
 		createPod(ctx, namespace, "new")
@@ -65,7 +66,8 @@ var _ = Describe("A scope", func() {
 		var informed, resyncing atomic.Int32
 		m := startManager(controlPlane.Config(), func(options *ctrlcache.Options) {
 			newInformer := options.NewInformer
-			options.NewInformer = func(lw toolscache.ListerWatcher, obj apiruntime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			options.NewInformer = func(lw toolscache.ListerWatcher, obj apiruntime.Object, resync time.Duration,
+				indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 				informed.Add(1)
 				if resync != 0 {
 					resyncing.Add(1)
@@ -126,7 +128,8 @@ var _ = Describe("A scope", func() {
 		Eventually(seen).Should(Receive(And(
 			BeAssignableToTypeOf(foo),
 			WithTransform(func(obj any) string { return obj.(*unstructured.Unstructured).GetName() }, Equal("a")),
-			WithTransform(func(obj any) int { return len(obj.(*unstructured.Unstructured).GetManagedFields()) }, BeZero()),
+			WithTransform(func(obj any) int { return len(obj.(*unstructured.Unstructured).GetManagedFields()) },
+				BeZero()),
 		)))
 	})
 
@@ -155,14 +158,16 @@ var _ = Describe("A scope", func() {
 		Expect(before.Missing()).To(BeEmpty())
 		bar := newFoo("a")
 		bar.SetKind("Bar")
-		_, err = dynamic.NewForConfigOrDie(controlPlane.Config()).Resource(bars).Namespace(createNamespace(ctx)).Create(ctx, bar, metav1.CreateOptions{})
+		_, err = dynamic.NewForConfigOrDie(controlPlane.Config()).Resource(bars).Namespace(createNamespace(ctx)).
+			Create(ctx, bar, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(seen).Should(Receive())
 	})
 
 	It("names the kind that the API server forbids, and the manager continues", func(ctx SpecContext) {
 		const user = "may-not-list-storage-classes"
-		m := startManager(allowOnly(ctx, user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "nodes"}}))
+		m := startManager(allowOnly(ctx, user,
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "nodes"}}))
 		warm := m.newScope()
 		pods, nodes := warm.Core().V1().Pods().Lister(), warm.Core().V1().Nodes().Lister()
 		expectSync(warm)
@@ -203,12 +208,15 @@ var _ = Describe("A scope", func() {
 		failing.Close()
 		other.Close()
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
-		Expect(m.manager.GetCache().WaitForCacheSync(ctx)).To(BeTrue(), "an informer that cannot sync is left in the cache")
+		Expect(m.manager.GetCache().WaitForCacheSync(ctx)).
+			To(BeTrue(), "an informer that cannot sync is left in the cache")
 
 		By("working once the permission is granted")
 		role, err := admin.RbacV1().ClusterRoles().Get(ctx, user, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}})
+		role.Rules = append(role.Rules,
+			rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"},
+				Verbs: []string{"list", "watch"}})
 		_, err = admin.RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		again := m.newScope()
@@ -221,18 +229,21 @@ var _ = Describe("A scope", func() {
 		m := startManager(controlPlane.Config())
 		permanent := m.newScope()
 		var updates atomic.Int64
-		_, err := permanent.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { updates.Add(1) }})
+		_, err := permanent.Core().V1().Pods().Informer().
+			AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { updates.Add(1) }})
 		Expect(err).NotTo(HaveOccurred())
 		build := func() {
 			GinkgoHelper()
 			scope := m.source.NewScope()
 			defer scope.Close()
 			for _, informer := range []toolscache.SharedIndexInformer{
-				scope.Core().V1().Pods().Informer(), scope.Core().V1().Namespaces().Informer(), scope.Scheduling().V1alpha2().PodGroups().Informer(),
+				scope.Core().V1().Pods().Informer(), scope.Core().V1().Namespaces().Informer(),
+				scope.Scheduling().V1alpha2().PodGroups().Informer(),
 			} {
 				Expect(informer.AddIndexers(toolscache.Indexers{"by-name": byName})).To(Succeed())
 				for range 2 {
-					_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) {}})
+					_, err := informer.AddEventHandler(
+						toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) {}})
 					Expect(err).NotTo(HaveOccurred())
 				}
 			}
@@ -269,7 +280,9 @@ func newFoo(name string) *unstructured.Unstructured {
 
 func createNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	namespace, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "informers-"}}, metav1.CreateOptions{})
+	namespace, err := admin.CoreV1().Namespaces().
+		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "informers-"}},
+			metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return namespace.Name
 }
@@ -286,7 +299,8 @@ func createPod(ctx context.Context, namespace, name string) {
 // createNode creates a node until the spec ends.
 func createNode(ctx context.Context, name string) {
 	GinkgoHelper()
-	node, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	node, err := admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx context.Context) {
 		Expect(admin.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})).To(Succeed())

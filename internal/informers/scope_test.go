@@ -237,7 +237,8 @@ func TestAnUnservedKindIsEmptyAndMissing(t *testing.T) {
 		t.Error("the same scope asked the mapper again")
 	}
 	mapper.RESTMapper.(*meta.DefaultRESTMapper).Add(budgetKind.GroupVersionKind, meta.RESTScopeNamespace)
-	cache.server(budgetKind).Add(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
+	cache.server(budgetKind).Add(
+		&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}})
 	next := scope.source.NewScope()
 	defer next.Close()
 	lister := next.Policy().V1().PodDisruptionBudgets().Lister()
@@ -300,7 +301,8 @@ func TestACacheRestrictedToNamespacesIsAnError(t *testing.T) {
 // storelessCache returns informers like those of controller-runtime for several namespaces.
 type storelessCache struct{ ctrlcache.Cache }
 
-func (c storelessCache) GetInformer(ctx context.Context, obj client.Object, options ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+func (c storelessCache) GetInformer(ctx context.Context, obj client.Object,
+	options ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	informer, err := c.Cache.GetInformer(ctx, obj, options...)
 	return struct{ ctrlcache.Informer }{informer}, err
 }

@@ -138,7 +138,8 @@ func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
 	}
 	informer, ok := found.(toolscache.SharedIndexInformer)
 	if !ok {
-		return nil, fmt.Errorf("informer for %s: the cache returned a %T, which has no store: a scheduler's cache must not be restricted to namespaces", k, found)
+		return nil, fmt.Errorf("informer for %s: the cache returned a %T, which has no store: a scheduler's cache "+
+			"must not be restricted to namespaces", k, found)
 	}
 	return informer, nil
 }
@@ -173,7 +174,8 @@ func (s *Source) release(k kind) {
 // removes an index. An index with the same name and another function is an error, and then nothing
 // is added. Functions are the same if their code is: an index function must not depend on a
 // plugin's arguments.
-func (s *Source) addIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
+func (s *Source) addIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error,
+	indexers toolscache.Indexers) error {
 	s.indexers.Lock()
 	defer s.indexers.Unlock()
 	return addMissingIndexers(to, add, indexers)
@@ -192,7 +194,8 @@ func (s *Source) moveIndexers(from toolscache.Indexer, to toolscache.SharedIndex
 }
 
 // addMissingIndexers is addIndexers under the lock.
-func addMissingIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
+func addMissingIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error,
+	indexers toolscache.Indexers) error {
 	existing := to.GetIndexers()
 	missing := toolscache.Indexers{}
 	for name, function := range indexers {

@@ -144,7 +144,9 @@ func allowOnly(ctx context.Context, name string, rules ...rbacv1.PolicyRule) *re
 	for i := range rules {
 		rules[i].Verbs = []string{"list", "watch"}
 	}
-	_, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	_, err := admin.RbacV1().ClusterRoles().
+		Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules},
+			metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

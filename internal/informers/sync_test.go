@@ -45,14 +45,17 @@ func TestWaitForSyncNamesTheInformersThatAreNotReady(t *testing.T) {
 	if !errors.As(err, &unsynced) || !errors.Is(err, gaveUp) {
 		t.Fatalf("got %v, want a SyncError with the context's cause", err)
 	}
-	want := []UnsyncedKind{{GroupVersionKind: nodeKind.GroupVersionKind}, {GroupVersionKind: podKind.GroupVersionKind, Listed: true}}
+	want := []UnsyncedKind{{GroupVersionKind: nodeKind.GroupVersionKind},
+		{GroupVersionKind: podKind.GroupVersionKind, Listed: true}}
 	if diff := cmp.Diff(want, unsynced.Kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
-	if want := "informers did not sync: v1 Node, v1 Pod (its event handlers are behind): the build took too long"; err.Error() != want {
-		t.Errorf("message %q, want %q", err, want)
+	const message = "informers did not sync: v1 Node, v1 Pod (its event handlers are behind): the build took too long"
+	if err.Error() != message {
+		t.Errorf("message %q, want %q", err, message)
 	}
-	if result := scope.WaitForCacheSyncWithContext(ctx); !errors.Is(result.Err, gaveUp) || !strings.Contains(result.AsError().Error(), "*v1.Node") {
+	if result := scope.WaitForCacheSyncWithContext(ctx); !errors.Is(result.Err, gaveUp) ||
+		!strings.Contains(result.AsError().Error(), "*v1.Node") {
 		t.Errorf("WaitForCacheSyncWithContext: %v", result)
 	}
 }
@@ -71,7 +74,8 @@ func TestServes(t *testing.T) {
 	if !Serves(nodes) {
 		t.Error("nodes are being listed")
 	}
-	for want, err := range map[bool]error{true: apierrors.NewInternalError(errors.New("busy")), false: apierrors.NewForbidden(schema.GroupResource{}, "", nil)} {
+	for want, err := range map[bool]error{true: apierrors.NewInternalError(errors.New("busy")),
+		false: apierrors.NewForbidden(schema.GroupResource{}, "", nil)} {
 		err = fmt.Errorf("failed to list: %w", err)
 		cache.running[nodeKind].informer.(*watchedInformer).lastErr.Store(&err)
 		if got := Serves(nodes); got != want {

@@ -102,14 +102,20 @@ func createLargePod(ctx context.Context, namespace, name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "large"}},
 		Spec: corev1.PodSpec{
 			Volumes: []corev1.Volume{
-				{Name: "files", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "files"}}}},
-				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{Name: "files",
+					VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: "files"}}}},
+				{Name: "data",
+					VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
 			},
 			Containers: []corev1.Container{{
 				Name: "main", Image: "image", Command: []string{"run"}, Env: []corev1.EnvVar{{Name: "A", Value: "1"}},
 				VolumeMounts: []corev1.VolumeMount{{Name: "files", MountPath: "/files"}},
 				Ports:        []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}},
-				Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			}},
 		},
 	}, metav1.CreateOptions{})
@@ -126,14 +132,18 @@ func bind(ctx context.Context, namespace, name string) {
 
 // beWhole matches a pod with all fields of createLargePod.
 func beWhole() OmegaMatcher {
-	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", ContainElement(HaveField("Name", "files"))), HaveField("Spec.Containers", ConsistOf(SatisfyAll(
-		HaveField("Command", Not(BeEmpty())), HaveField("Env", Not(BeEmpty())), HaveField("VolumeMounts", Not(BeEmpty()))))))
+	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", ContainElement(HaveField("Name", "files"))),
+		HaveField("Spec.Containers", ConsistOf(SatisfyAll(
+			HaveField("Command", Not(BeEmpty())), HaveField("Env", Not(BeEmpty())),
+			HaveField("VolumeMounts", Not(BeEmpty()))))))
 }
 
 // beTrimmed matches a pod of createLargePod without the fields that only kubelets read.
 func beTrimmed() OmegaMatcher {
-	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", Not(ContainElement(HaveField("Name", "files")))), HaveField("Spec.Containers", ConsistOf(SatisfyAll(
-		HaveField("Command", BeEmpty()), HaveField("Env", BeEmpty()), HaveField("VolumeMounts", BeEmpty())))))
+	return SatisfyAll(haveWhatSchedulersRead(),
+		HaveField("Spec.Volumes", Not(ContainElement(HaveField("Name", "files")))),
+		HaveField("Spec.Containers", ConsistOf(SatisfyAll(
+			HaveField("Command", BeEmpty()), HaveField("Env", BeEmpty()), HaveField("VolumeMounts", BeEmpty())))))
 }
 
 func haveWhatSchedulersRead() OmegaMatcher {
@@ -141,6 +151,7 @@ func haveWhatSchedulersRead() OmegaMatcher {
 		HaveField("Labels", HaveKeyWithValue("app", "large")),
 		HaveField("Spec.Volumes", ContainElement(HaveField("PersistentVolumeClaim.ClaimName", "data"))),
 		HaveField("Spec.Containers", ConsistOf(SatisfyAll(
-			HaveField("Image", "image"), HaveField("Ports", HaveLen(1)), HaveField("Resources.Requests", HaveKey(corev1.ResourceCPU))))),
+			HaveField("Image", "image"), HaveField("Ports", HaveLen(1)),
+			HaveField("Resources.Requests", HaveKey(corev1.ResourceCPU))))),
 	)
 }

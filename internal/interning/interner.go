@@ -91,12 +91,15 @@ func (in *interner) internPodSpecLocked(spec *corev1.PodSpec) {
 	affinity := in.internAffinityLocked(spec.Affinity)
 	nodeName, hostname := spec.NodeName, spec.Hostname
 
-	spec.Containers, spec.InitContainers, spec.Volumes, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil, nil, nil, nil
+	spec.Containers, spec.InitContainers, spec.Volumes, spec.Tolerations, spec.TopologySpreadConstraints = nil, nil,
+		nil, nil, nil
 	spec.Affinity, spec.NodeName, spec.Hostname = nil, "", ""
 	in.internSpecRestLocked(spec)
 
-	spec.Containers, spec.InitContainers, spec.Volumes, spec.Tolerations = containers, initContainers, volumes, tolerations
-	spec.TopologySpreadConstraints, spec.Affinity, spec.NodeName, spec.Hostname = constraints, affinity, nodeName, hostname
+	spec.Containers, spec.InitContainers, spec.Volumes, spec.Tolerations = containers, initContainers, volumes,
+		tolerations
+	spec.TopologySpreadConstraints, spec.Affinity, spec.NodeName, spec.Hostname = constraints, affinity, nodeName,
+		hostname
 }
 
 func (in *interner) internSpecRestLocked(spec *corev1.PodSpec) {

@@ -27,7 +27,8 @@ func mix(random *rand.Rand, templates []*corev1.Pod) *corev1.Pod {
 	pod := one()
 	pod.Labels, pod.Annotations, pod.OwnerReferences = one().Labels, one().Annotations, one().OwnerReferences
 	pod.Spec = one().Spec
-	pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = one().Spec.Containers, one().Spec.InitContainers, one().Spec.Volumes
+	pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = one().Spec.Containers, one().Spec.InitContainers,
+		one().Spec.Volumes
 	pod.Spec.Affinity, pod.Spec.Tolerations = one().Spec.Affinity, one().Spec.Tolerations
 	pod.Spec.TopologySpreadConstraints = one().Spec.TopologySpreadConstraints
 	pod.Status = one().Status
@@ -76,7 +77,8 @@ func TestAppendingToASharedSliceCopiesIt(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 2 {
 		whole := workload.Run(workload.Pods{Kind: workload.Spread, Series: 1}.Pod(i), i, "node")
-		whole.Spec.Tolerations = append(whole.Spec.Tolerations, corev1.Toleration{Key: "third"}) // a decoder makes room for four
+		// a decoder makes room for four
+		whole.Spec.Tolerations = append(whole.Spec.Tolerations, corev1.Toleration{Key: "third"})
 		pod := &corev1.Pod{}
 		if err := decode(whole, pod); err != nil {
 			t.Fatal(err)
@@ -102,7 +104,9 @@ func TestInterningDoesNotChangeWhatANodeContains(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 0))
 	images := func(from int) (images []corev1.ContainerImage) {
 		for i := from; i < from+3; i++ {
-			images = append(images, corev1.ContainerImage{Names: []string{fmt.Sprint("image-", i), fmt.Sprint("image@", i)}, SizeBytes: int64(i)})
+			images = append(images,
+				corev1.ContainerImage{Names: []string{fmt.Sprint("image-", i), fmt.Sprint("image@", i)},
+					SizeBytes: int64(i)})
 		}
 		return images
 	}
@@ -190,7 +194,8 @@ func TestPartsThatAreUniqueToUntrimmedPodsAreNotRemembered(t *testing.T) {
 		t.Errorf("%d unique parts of untrimmed pods are remembered", n)
 	}
 	if len(parts.specs.young) != 1 || len(parts.owners.young) != 4 {
-		t.Errorf("%d specs and %d owners are remembered of 10 pods with 4 owners", len(parts.specs.young), len(parts.owners.young))
+		t.Errorf("%d specs and %d owners are remembered of 10 pods with 4 owners", len(parts.specs.young),
+			len(parts.owners.young))
 	}
 }
 

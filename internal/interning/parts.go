@@ -13,7 +13,8 @@ import (
 // that cannot be encoded stays as it is.
 
 // internConditionLocked interns the strings of a condition of a pod or a node.
-func internConditionLocked[T ~string](in *interner, conditionType *T, status *corev1.ConditionStatus, reason, message *string) {
+func internConditionLocked[T ~string](in *interner, conditionType *T, status *corev1.ConditionStatus,
+	reason, message *string) {
 	internStringLocked(in, conditionType)
 	internStringLocked(in, status)
 	internStringLocked(in, reason)

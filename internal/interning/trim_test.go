@@ -29,23 +29,25 @@ import (
 // values that the API server would accept.
 func newFiller(random *rand.Rand, nilChance float64, minElements, maxElements int) *randfill.Filler {
 	operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn}
-	return randfill.NewWithSeed(int64(random.Uint64()>>1)).NilChance(nilChance).NumElements(minElements, maxElements).Funcs(
-		func(q *resource.Quantity, _ randfill.Continue) {
-			*q = *resource.NewMilliQuantity(1+random.Int64N(8), resource.DecimalSI)
-		},
-		func(t *metav1.Time, _ randfill.Continue) { *t = metav1.Unix(random.Int64N(1<<32), 0) },
-		func(o *metav1.LabelSelectorOperator, _ randfill.Continue) {
-			*o = operators[random.IntN(len(operators))]
-		},
-		func(l *corev1.ResourceList, _ randfill.Continue) {
-			*l = corev1.ResourceList{}
-			for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, "example.com/gpu"} {
-				if random.IntN(3) > 0 {
-					(*l)[name] = *resource.NewQuantity(1+random.Int64N(8), resource.DecimalSI)
+	return randfill.NewWithSeed(int64(random.Uint64()>>1)).NilChance(nilChance).NumElements(minElements, maxElements).
+		Funcs(
+			func(q *resource.Quantity, _ randfill.Continue) {
+				*q = *resource.NewMilliQuantity(1+random.Int64N(8), resource.DecimalSI)
+			},
+			func(t *metav1.Time, _ randfill.Continue) { *t = metav1.Unix(random.Int64N(1<<32), 0) },
+			func(o *metav1.LabelSelectorOperator, _ randfill.Continue) {
+				*o = operators[random.IntN(len(operators))]
+			},
+			func(l *corev1.ResourceList, _ randfill.Continue) {
+				*l = corev1.ResourceList{}
+				for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+					"example.com/gpu"} {
+					if random.IntN(3) > 0 {
+						(*l)[name] = *resource.NewQuantity(1+random.Int64N(8), resource.DecimalSI)
+					}
 				}
-			}
-		},
-	)
+			},
+		)
 }
 
 // randomPod returns a pod on a node. Its container statuses belong to its containers.
@@ -66,7 +68,8 @@ func randomPod(random *rand.Rand) *corev1.Pod {
 		pod.Spec.Volumes[i].VolumeSource = randomVolume(random)
 	}
 	if conditions := pod.Status.Conditions; len(conditions) > 0 {
-		conditions[0].Type = []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.PodResizePending}[random.IntN(3)]
+		conditions[0].Type = []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized,
+			corev1.PodResizePending}[random.IntN(3)]
 	}
 	return pod
 }
@@ -97,7 +100,8 @@ func TestProfilesAndPoliciesKeepTheirManagedFields(t *testing.T) {
 func TestTrimmingRemovesOnlyTheListedFields(t *testing.T) {
 	pod := &corev1.Pod{}
 	newFiller(rand.New(rand.NewPCG(1, 0)), 0, 1, 1).Fill(pod)
-	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	pod.Spec.NodeName = ""
 	transform := NewTransform(true)
 	whole := pod.DeepCopy()
@@ -116,12 +120,15 @@ func TestTrimmingRemovesOnlyTheListedFields(t *testing.T) {
 	}
 	got := removedFields("", reflect.ValueOf(*whole), reflect.ValueOf(*pod))
 	container := []string{
-		"Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices", "LivenessProbe", "ReadinessProbe", "StartupProbe",
+		"Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices", "LivenessProbe",
+		"ReadinessProbe", "StartupProbe",
 		"Lifecycle", "TerminationMessagePath", "TerminationMessagePolicy",
 	}
 	status := []string{"State", "LastTerminationState", "ContainerID", "VolumeMounts", "User"}
-	want := slices.Concat(under(".Spec.InitContainers[0].", container), under(".Spec.Containers[0].", container), []string{".Spec.EphemeralContainers"},
-		[]string{".Status.HostIPs", ".Status.PodIPs"}, under(".Status.InitContainerStatuses[0].", status), under(".Status.ContainerStatuses[0].", status),
+	want := slices.Concat(under(".Spec.InitContainers[0].", container), under(".Spec.Containers[0].", container),
+		[]string{".Spec.EphemeralContainers"},
+		[]string{".Status.HostIPs", ".Status.PodIPs"}, under(".Status.InitContainerStatuses[0].", status),
+		under(".Status.ContainerStatuses[0].", status),
 		[]string{".Status.EphemeralContainerStatuses"})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("removed fields (-want +got):\n%s", diff)
@@ -174,8 +181,11 @@ func TestTrimmingRemovesVolumesWhoseFilesTheKubeletWrites(t *testing.T) {
 	for i := range sources.NumField() {
 		var source corev1.VolumeSource
 		newFiller(random, 0, 1, 1).Fill(reflect.ValueOf(&source).Elem().Field(i).Addr().Interface())
-		other := corev1.Volume{Name: "other", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
-		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node", Volumes: []corev1.Volume{{Name: "this", VolumeSource: source}, other}}}
+		other := corev1.Volume{Name: "other",
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node",
+			Volumes: []corev1.Volume{{Name: "this", VolumeSource: source}, other}}}
 		podfields.Drop(pod)
 		switch volumes := pod.Spec.Volumes; {
 		case len(volumes) == 1 && volumes[0].Name == "other":
@@ -192,11 +202,13 @@ func TestTrimmingRemovesVolumesWhoseFilesTheKubeletWrites(t *testing.T) {
 func TestTrimmingRemovesStartupConditions(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}
 	all := []corev1.PodConditionType{
-		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
+		corev1.PodScheduled,
 		corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress, "example.com/gate",
 	}
 	for _, condition := range all {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, LastTransitionTime: metav1.Unix(1, 0)})
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: condition, LastTransitionTime: metav1.Unix(1, 0)})
 	}
 	podfields.Drop(pod)
 	var kept []corev1.PodConditionType
@@ -206,7 +218,8 @@ func TestTrimmingRemovesStartupConditions(t *testing.T) {
 			t.Errorf("%s has no time", condition.Type)
 		}
 	}
-	want := []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress, "example.com/gate"}
+	want := []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget,
+		corev1.PodResizePending, corev1.PodResizeInProgress, "example.com/gate"}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
@@ -219,7 +232,8 @@ func schedulerView(pod, before *corev1.Pod) map[string]any {
 	info, err := schedframework.NewPodInfo(pod)
 	var volumes [][]byte // those that only one pod may mount, or that count towards a limit
 	for _, v := range pod.Spec.Volumes {
-		if v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil || v.CSI != nil || v.Ephemeral != nil ||
+		if v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil ||
+			v.CSI != nil || v.Ephemeral != nil ||
 			v.AzureDisk != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PersistentVolumeClaim != nil {
 			encoded, _ := v.Marshal()
 			volumes = append(volumes, encoded)
@@ -232,12 +246,16 @@ func schedulerView(pod, before *corev1.Pod) map[string]any {
 		}
 	}
 	return map[string]any{
-		"requested": node.Requested, "non-zero requested": node.NonZeroRequested, "ports": node.UsedPorts, "claims": node.PVCRefCounts,
-		"terms":     []any{info.RequiredAffinityTerms, info.RequiredAntiAffinityTerms, info.PreferredAffinityTerms, info.PreferredAntiAffinityTerms},
+		"requested": node.Requested, "non-zero requested": node.NonZeroRequested, "ports": node.UsedPorts,
+		"claims": node.PVCRefCounts,
+		"terms": []any{info.RequiredAffinityTerms, info.RequiredAntiAffinityTerms, info.PreferredAffinityTerms,
+			info.PreferredAntiAffinityTerms},
 		"invalid":   err != nil,
-		"QoS class": qos.ComputePodQOS(pod), "priority": corev1helpers.PodPriority(pod), "start": schedutil.GetPodStartTime(pod).UnixNano(),
+		"QoS class": qos.ComputePodQOS(pod), "priority": corev1helpers.PodPriority(pod),
+		"start":  schedutil.GetPodStartTime(pod).UnixNano(),
 		"labels": pod.Labels, "annotations": pod.Annotations, "tolerations": pod.Spec.Tolerations, "volumes": volumes,
-		"resource claims": []any{pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses, pod.Status.ExtendedResourceClaimStatus},
+		"resource claims": []any{pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses,
+			pod.Status.ExtendedResourceClaimStatus},
 		"scheduled since": scheduled,
 		"events":          schedframework.PodSchedulingPropertiesChange(pod, before),
 	}

@@ -59,7 +59,8 @@ type HolderWatch struct {
 // NewHolderWatch returns a watch that begins with Run. It calls changed, which must not block, when
 // the sighting has changed.
 func NewHolderWatch(client clientset.Interface, lease types.NamespacedName, changed func()) *HolderWatch {
-	w := &HolderWatch{client: client, lease: lease, changed: changed, events: make(chan struct{}, 1), expiry: time.NewTimer(0)}
+	w := &HolderWatch{client: client, lease: lease, changed: changed, events: make(chan struct{}, 1),
+		expiry: time.NewTimer(0)}
 	w.expiry.Stop()
 	w.current.Store(&Sighting{})
 	return w
@@ -112,14 +113,16 @@ func (h *HolderWatch) Run(ctx context.Context) {
 // newInformer returns the informer of the Lease. It sends to forbidden when it may not read it.
 func (h *HolderWatch) newInformer(forbidden chan<- struct{}) (cache.SharedIndexInformer, error) {
 	leases := h.client.CoordinationV1().Leases(h.lease.Namespace)
-	informer, err := namedwatch.NewInformer(h.client, leases, h.lease.Name, &coordinationv1.Lease{}, func() { notify(h.events) })
-	return informer, errors.Join(err, informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if apierrors.IsForbidden(err) {
-			notify(forbidden)
-			return
-		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
-	}))
+	informer, err := namedwatch.NewInformer(h.client, leases, h.lease.Name, &coordinationv1.Lease{},
+		func() { notify(h.events) })
+	return informer, errors.Join(err,
+		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if apierrors.IsForbidden(err) {
+				notify(forbidden)
+				return
+			}
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}))
 }
 
 // notify sends to a channel with room for one value, unless it has one.

@@ -69,7 +69,8 @@ func leaseOf(holder string, renewed time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: KubeScheduler.Namespace, Name: KubeScheduler.Name},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To(holder), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
+			HolderIdentity: ptr.To(holder), LeaseDurationSeconds: ptr.To[int32](15),
+			RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
 		},
 	}
 }
@@ -126,7 +127,9 @@ func TestALeaseExpiresOnlyOnceTheAPIServerHasSaidSo(t *testing.T) {
 		w.holds("a", time.Now())
 		w.run()
 		w.expect("it is held from the start", "a", 1)
-		answer := func() ([]coordinationv1.Lease, error) { return []coordinationv1.Lease{*leaseOf("a", time.Now())}, nil }
+		answer := func() ([]coordinationv1.Lease, error) {
+			return []coordinationv1.Lease{*leaseOf("a", time.Now())}, nil
+		}
 		w.answer.Store(&answer)
 		<-time.After(time.Minute)
 		w.expect("the watch is late", "a", 1)

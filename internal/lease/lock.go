@@ -98,10 +98,12 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 }
 
 // await returns when the lease is free, cannot be read, or ctx has ended.
-func (l *Lock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord, raw []byte) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l *Lock) await(ctx context.Context, record *resourcelock.LeaderElectionRecord,
+	raw []byte) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	changes := make(chan struct{}, 1)
 	leases := l.cfg.Watch.CoordinationV1().Leases(l.cfg.Namespace)
-	informer, err := namedwatch.NewInformer(l.cfg.Watch, leases, l.cfg.Name, &coordinationv1.Lease{}, func() { notify(changes) })
+	informer, err := namedwatch.NewInformer(l.cfg.Watch, leases, l.cfg.Name, &coordinationv1.Lease{},
+		func() { notify(changes) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("watching the lease: %w", err)
 	}
@@ -182,7 +184,8 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 
 // write writes a record with this process as the holder. The elector took the times of its first
 // record before Get, which may have waited for days.
-func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	if l.cfg.Term.ended() {
 		return ErrLost
 	}

@@ -66,13 +66,15 @@ func (w *world) start(name string) *replica {
 	w.Helper()
 	term := NewTerm(renewDeadline)
 	r := &replica{term: term, leads: make(chan struct{}), over: make(chan struct{})}
-	r.lock = NewLock(Config{Namespace: "here", Name: "lease", Identity: name, Client: w.client, Watch: w.client, RetryPeriod: retryPeriod, Term: term})
+	r.lock = NewLock(Config{Namespace: "here", Name: "lease", Identity: name, Client: w.client, Watch: w.client,
+		RetryPeriod: retryPeriod, Term: term})
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(w.Context())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &cuttable{Lock: r.lock, cut: func() bool { return name == "a" && w.isCut() }}, ReleaseOnCancel: true,
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(r.leads) }, OnStoppedLeading: func() {}},
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(r.leads) },
+			OnStoppedLeading: func() {}},
 	})
 	if err != nil {
 		w.Fatal(err)
@@ -158,7 +160,8 @@ func (w *world) hold(holder string) {
 	w.Helper()
 	lease := w.lease()
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(holder), ptr.To(metav1.NowMicro())
-	if _, err := w.client.CoordinationV1().Leases("here").Update(w.Context(), lease, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.client.CoordinationV1().Leases("here").
+		Update(w.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -186,7 +189,8 @@ func TestAFollowerTakesALeaseThatIsDeletedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, follower := w.pair()
 		w.cut.Store(true) // or the leader would create the Lease again
-		if err := w.client.CoordinationV1().Leases("here").Delete(t.Context(), "lease", metav1.DeleteOptions{}); err != nil {
+		if err := w.client.CoordinationV1().Leases("here").
+			Delete(t.Context(), "lease", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -264,7 +268,8 @@ func TestALeaseSaysWhenItWasAcquired(t *testing.T) {
 		released := time.Now()
 		<-follower.leads
 		for range 3 {
-			if acquired := w.lease().Spec.AcquireTime.Time; acquired.Before(released.Truncate(time.Second)) || acquired.After(released.Add(time.Second)) {
+			if acquired := w.lease().Spec.AcquireTime.Time; acquired.Before(released.Truncate(time.Second)) ||
+				acquired.After(released.Add(time.Second)) {
 				t.Errorf("released at %v, acquired at %v", released, acquired)
 			}
 			if renewed := w.lease().Spec.RenewTime.Time; time.Since(renewed) > retryPeriod+time.Second {
@@ -279,9 +284,11 @@ func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
 	for _, holder := range []string{"somebody else", ""} {
 		inWorld(t, func(w *world) {
 			term := NewTerm(renewDeadline)
-			lock := NewLock(Config{Namespace: "here", Name: "lease", Identity: "a", Client: w.client, Watch: w.client, RetryPeriod: retryPeriod, Term: term})
+			lock := NewLock(Config{Namespace: "here", Name: "lease", Identity: "a", Client: w.client, Watch: w.client,
+				RetryPeriod: retryPeriod, Term: term})
 			record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
-			if err := errors.Join(lock.Create(t.Context(), record), lock.Update(t.Context(), record), term.Check()); err != nil {
+			if err := errors.Join(lock.Create(t.Context(), record), lock.Update(t.Context(), record),
+				term.Check()); err != nil {
 				t.Fatal(err)
 			}
 			w.hold(holder)
@@ -300,7 +307,8 @@ func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
 	}
 }
 
-// client-go's elector releases the lease that it last knew as its own, even if another process holds it by now.
+// client-go's elector releases the lease that it last knew as its own, even if another process
+// holds it by now.
 func TestALeaderThatWasStoppedDoesNotReleaseTheLeaseOfAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		leader, follower := w.pair()

@@ -76,7 +76,8 @@ func (t *Term) Check() error {
 	}
 	if !t.logged {
 		t.logged = true
-		klog.Background().Info("Acting no longer as the leader, since the lease was not renewed in time", "lastRenewal", t.renewed, "ended", t.end)
+		klog.Background().Info("Acting no longer as the leader, since the lease was not renewed in time", "lastRenewal",
+			t.renewed, "ended", t.end)
 	}
 	return ErrOver
 }

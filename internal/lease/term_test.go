@@ -55,7 +55,8 @@ func TestThereIsNoEndWithoutLeaderElection(t *testing.T) {
 
 func TestAGuardSendsNoChangesAfterTheTerm(t *testing.T) {
 	received := ""
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received += r.Method + " " }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received += r.Method + " " }))
 	defer server.Close()
 	term := NewTerm(time.Hour)
 	config := &rest.Config{Host: server.URL}
@@ -121,7 +122,8 @@ func TestAGuardSendsNoChangeIfTheTermEndsBeforeThereIsAConnection(t *testing.T) 
 					}
 					return (&net.Dialer{}).DialContext(ctx, network, address)
 				}
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("body"))
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL,
+					strings.NewReader("body"))
 				if err != nil {
 					t.Fatal(err)
 				}

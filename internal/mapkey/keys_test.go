@@ -153,7 +153,8 @@ func TestAMessageThatCannotBeEncodedIsReported(t *testing.T) {
 
 func TestFurtherKeysDoNotAllocate(t *testing.T) {
 	var w Writer
-	labels, toleration := map[string]string{"app": "a", "tier": "b", "zone": "c"}, &corev1.Toleration{Key: "k", Value: "v"}
+	labels, toleration := map[string]string{"app": "a", "tier": "b", "zone": "c"},
+		&corev1.Toleration{Key: "k", Value: "v"}
 	has := func(name string) bool { return name != "zone" }
 	if n := testing.AllocsPerRun(100, func() {
 		w.Reset()

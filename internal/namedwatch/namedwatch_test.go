@@ -30,7 +30,8 @@ type configMaps struct {
 
 func (c *configMaps) List(_ context.Context, o metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	c.note(o)
-	return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.ConfigMap{*configMap("1", "before")}}, nil
+	return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items: []corev1.ConfigMap{*configMap("1", "before")}}, nil
 }
 
 func (c *configMaps) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {

@@ -17,7 +17,8 @@ const None = "-"
 
 // poolLabels name the pool of a node, with the provider that sets them.
 var poolLabels = []string{
-	"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool", "karpenter.sh/nodepool",
+	"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup", "kubernetes.azure.com/agentpool",
+	"karpenter.sh/nodepool",
 }
 
 const roleLabel = "node-role.kubernetes.io/"

@@ -45,7 +45,8 @@ func TestHealthy(t *testing.T) {
 	}
 	sick := func(t *testing.T, s *Scheduler, message string) {
 		t.Helper()
-		if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), began.Format(time.RFC3339)) {
+		if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), message) ||
+			!strings.Contains(err.Error(), began.Format(time.RFC3339)) {
 			t.Errorf("%v into it: %v", clock.Since(began), err)
 		}
 	}

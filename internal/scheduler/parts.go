@@ -101,7 +101,8 @@ func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*Parts, *informer
 			return nil, nil, err
 		}
 		if !waiting {
-			klog.FromContext(ctx).Info("Waiting for the API server to answer which kinds it serves", "err", unanswered.Error())
+			klog.FromContext(ctx).Info("Waiting for the API server to answer which kinds it serves", "err",
+				unanswered.Error())
 			waiting = true
 		}
 		select {
@@ -130,7 +131,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.Pods, p.Cache, p.Queue)
 	decisions := decisionlog.New(cfg.DecisionLogSize)
 	p.failures = &failure.Handler{
-		Queue: p.Queue, Pods: p.Pods, Statuses: p.statuses, Recorder: p.events.NewRecorder, Decisions: decisions, Term: cfg.Term,
+		Queue: p.Queue, Pods: p.Pods, Statuses: p.statuses, Recorder: p.events.NewRecorder, Decisions: decisions,
+		Term: cfg.Term,
 	}
 
 	snapshot := cache.NewSnapshot()
@@ -160,7 +162,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		return nil, err
 	}
 	p.Debugger = &debugger.Debugger{
-		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store, Leading: &s.leading, Clock: cfg.Clock,
+		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,
+		Leading: &s.leading, Clock: cfg.Clock,
 	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
 		return nil, err
@@ -171,7 +174,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
-	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind, groups); err != nil {
+	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind,
+		groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)
@@ -179,7 +183,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		return nil, fmt.Errorf("creating the client for metadata: %w", err)
 	}
 	p.latest = catchup.Config{
-		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.Pods, Cache: p.Cache,
+		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.Pods,
+		Cache:  p.Cache,
 		Claims: env.Devices,
 	}
 	p.loop = &loop.Loop{
@@ -214,13 +219,15 @@ func (p *Parts) awaitGroups(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, groupPatience)
 	defer cancel()
 	if err := p.groupScope.WaitForSync(waiting); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods wait until they can, or are scheduled one by one if livesched may not list them")
+		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods wait until they can, or are "+
+			"scheduled one by one if livesched may not list them")
 	}
 }
 
 // newAnswers returns what answers questions about the parts, with forks whose client does not
 // write.
-func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *decisionlog.Log) (*answers.Answers, error) {
+func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry,
+	decisions *decisionlog.Log) (*answers.Answers, error) {
 	cfg := &s.cfg
 	readOnly := fork.ReadOnly(cfg.KubeConfig)
 	client, err := clientset.NewForConfig(readOnly)
@@ -228,12 +235,14 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry, decisions *d
 		return nil, fmt.Errorf("creating the client that only reads: %w", err)
 	}
 	forker := fork.NewForker(fork.Config{
-		Cache: p.Cache, Nominator: p.Queue.Nominator(), Environment: p.env, Profiles: s.store, Groups: groups, Client: client, KubeConfig: readOnly,
+		Cache: p.Cache, Nominator: p.Queue.Nominator(), Environment: p.env, Profiles: s.store, Groups: groups,
+		Client: client, KubeConfig: readOnly,
 		FastPath: cfg.FastPath != FastPathOff,
 	})
 	return &answers.Answers{
-		Cache: p.Cache, Queue: p.Queue, WaitingPods: p.env.WaitingPods, Groups: groups, Profiles: s.store, Forker: forker,
-		Log: decisions, Leading: &s.leading, FastPath: string(cfg.FastPath), Clock: cfg.Clock,
+		Cache: p.Cache, Queue: p.Queue, WaitingPods: p.env.WaitingPods, Groups: groups, Profiles: s.store,
+		Forker: forker,
+		Log:    decisions, Leading: &s.leading, FastPath: string(cfg.FastPath), Clock: cfg.Clock,
 		Informers: cfg.Informers, Pods: p.Pods, Client: cfg.Client, Objects: cfg.Objects,
 		Registered: sets.KeySet(cfg.Registry), AllowedHosts: cfg.AllowedHosts,
 	}, nil

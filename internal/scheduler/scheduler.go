@@ -235,7 +235,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	p.stop()
 	running.Wait()
 
-	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace, errors.New("the profiles did not close in time"))
+	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace,
+		errors.New("the profiles did not close in time"))
 	defer cancel()
 	err = s.store.Close(closing)
 	p.env.Durable.Close(closing)

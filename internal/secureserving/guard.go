@@ -153,7 +153,8 @@ func (g *Guard) review(r *http.Request, info *request.RequestInfo) (user.Info, *
 		// The error may also say that the API server does not answer: the library does not tell
 		// that apart from invalid credentials.
 		if err != nil {
-			klog.FromContext(r.Context()).V(1).Info("Could not authenticate a request", "path", r.URL.Path, "from", r.RemoteAddr, "err", err.Error())
+			klog.FromContext(r.Context()).V(1).Info("Could not authenticate a request", "path", r.URL.Path, "from",
+				r.RemoteAddr, "err", err.Error())
 		}
 		return nil, &refusal{code: http.StatusUnauthorized, text: "Unauthorized"}
 	}
@@ -163,8 +164,10 @@ func (g *Guard) review(r *http.Request, info *request.RequestInfo) (user.Info, *
 	case decision == authorizer.DecisionAllow:
 		return who.User, nil
 	case err != nil:
-		klog.FromContext(r.Context()).Error(err, "Could not authorize a request", "path", r.URL.Path, "user", who.User.GetName())
-		return nil, &refusal{code: http.StatusInternalServerError, text: "could not ask the API server whether this is permitted"}
+		klog.FromContext(r.Context()).Error(err, "Could not authorize a request", "path", r.URL.Path, "user",
+			who.User.GetName())
+		return nil, &refusal{code: http.StatusInternalServerError,
+			text: "could not ask the API server whether this is permitted"}
 	default:
 		return nil, forbidden(attributes)
 	}
@@ -182,7 +185,8 @@ func (g *Guard) Allows(ctx context.Context, what authorizer.AttributesRecord) (b
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("asking the API server whether %s may %s %s: %w", who.GetName(), what.Verb, what.Resource, err)
+		return false, fmt.Errorf("asking the API server whether %s may %s %s: %w", who.GetName(), what.Verb,
+			what.Resource, err)
 	}
 	return false, nil
 }

@@ -32,7 +32,8 @@ func (s *reviewer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.reviews.Add(1)
 	review := &authenticationv1.TokenReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenReview"},
-		Status:   authenticationv1.TokenReviewStatus{Authenticated: s.authenticates, User: authenticationv1.UserInfo{Username: "somebody"}},
+		Status: authenticationv1.TokenReviewStatus{Authenticated: s.authenticates,
+			User: authenticationv1.UserInfo{Username: "somebody"}},
 	}
 	text, err := runtime.Encode(scheme.Codecs.LegacyCodec(authenticationv1.SchemeGroupVersion), review)
 	if err != nil {

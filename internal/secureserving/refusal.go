@@ -48,7 +48,8 @@ func (r *refusal) write(w http.ResponseWriter, info *request.RequestInfo) {
 // forbidden refuses what a user lacks the right for, and names that right.
 func forbidden(a authorizer.AttributesRecord) *refusal {
 	if !a.ResourceRequest {
-		return &refusal{http.StatusForbidden, fmt.Sprintf("Forbidden: user %q cannot %s path %q", a.User.GetName(), a.Verb, a.Path)}
+		return &refusal{http.StatusForbidden,
+			fmt.Sprintf("Forbidden: user %q cannot %s path %q", a.User.GetName(), a.Verb, a.Path)}
 	}
 	resource := a.Resource
 	if a.Subresource != "" {
@@ -58,5 +59,7 @@ func forbidden(a authorizer.AttributesRecord) *refusal {
 	if a.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
-	return &refusal{http.StatusForbidden, fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", a.User.GetName(), a.Verb, resource, a.APIGroup, where)}
+	return &refusal{http.StatusForbidden,
+		fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", a.User.GetName(), a.Verb, resource, a.APIGroup,
+			where)}
 }

@@ -38,7 +38,8 @@ func (p *permitter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/apis/authentication.k8s.io/v1/tokenreviews":
 		answer = &authenticationv1.TokenReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenReview"},
-			Status:   authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "somebody"}},
+			Status: authenticationv1.TokenReviewStatus{Authenticated: true,
+				User: authenticationv1.UserInfo{Username: "somebody"}},
 		}
 	case "/apis/authorization.k8s.io/v1/subjectaccessreviews":
 		review := &authorizationv1.SubjectAccessReview{}
@@ -63,7 +64,8 @@ func (p *permitter) guard(t *testing.T, alwaysAllow ...string) *Guard {
 	t.Helper()
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
-	client, err := clientset.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	client, err := clientset.NewForConfig(&rest.Config{Host: server.URL,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func send(g *Guard, method, path string, handler http.HandlerFunc) *httptest.Res
 func TestAPathOfAResourceNeedsTheRightToTheResource(t *testing.T) {
 	const group, version = "livesched.io", "v1alpha1"
 	resource := func(verb, namespace, name string) *authorizationv1.ResourceAttributes {
-		return &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Version: version, Namespace: namespace, Resource: "podexplanations", Name: name}
+		return &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Version: version, Namespace: namespace,
+			Resource: "podexplanations", Name: name}
 	}
 	sub := resource("get", "ml", "a")
 	sub.Subresource = "b"
@@ -95,8 +98,10 @@ func TestAPathOfAResourceNeedsTheRightToTheResource(t *testing.T) {
 		resource     *authorizationv1.ResourceAttributes
 		other        *authorizationv1.NonResourceAttributes
 	}{
-		{"GET", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7", resource("get", "ml", "train-7"), nil},
-		{"HEAD", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7", resource("get", "ml", "train-7"), nil},
+		{"GET", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7",
+			resource("get", "ml", "train-7"), nil},
+		{"HEAD", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7",
+			resource("get", "ml", "train-7"), nil},
 		{"POST", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations", resource("create", "ml", ""), nil},
 		{"DELETE", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/a", resource("delete", "ml", "a"), nil},
 		{"GET", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations", resource("list", "ml", ""), nil},
@@ -104,8 +109,10 @@ func TestAPathOfAResourceNeedsTheRightToTheResource(t *testing.T) {
 		{"GET", "/apis/livesched.io/v1alpha1/podexplanations", resource("list", "", ""), nil},
 		{"GET", "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/a%2Fb", sub, nil},
 		{"GET", "/metrics", nil, &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/metrics"}},
-		{"GET", "/apis/livesched.io/v1alpha1", nil, &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/apis/livesched.io/v1alpha1"}},
-		{"GET", "/api/v1/namespaces/ml/pods", nil, &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/api/v1/namespaces/ml/pods"}},
+		{"GET", "/apis/livesched.io/v1alpha1", nil,
+			&authorizationv1.NonResourceAttributes{Verb: "get", Path: "/apis/livesched.io/v1alpha1"}},
+		{"GET", "/api/v1/namespaces/ml/pods", nil,
+			&authorizationv1.NonResourceAttributes{Verb: "get", Path: "/api/v1/namespaces/ml/pods"}},
 	} {
 		p := &permitter{permits: func(authorizationv1.SubjectAccessReviewSpec) bool { return true }}
 		var reached *request.RequestInfo
@@ -122,7 +129,9 @@ func TestAPathOfAResourceNeedsTheRightToTheResource(t *testing.T) {
 		if d := cmp.Diff(test.other, p.asked[0].NonResourceAttributes); d != "" {
 			t.Errorf("%s %s: asked for another path: %s", test.method, test.path, d)
 		}
-		if a := test.resource; a != nil && (reached.Name != a.Name || reached.Namespace != a.Namespace || reached.Subresource != a.Subresource || reached.Verb != a.Verb) {
+		if a := test.resource; a != nil &&
+			(reached.Name != a.Name || reached.Namespace != a.Namespace || reached.Subresource != a.Subresource ||
+				reached.Verb != a.Verb) {
 			t.Errorf("%s %s: the handler gets what was not authorized: %+v", test.method, test.path, reached)
 		}
 	}
@@ -132,7 +141,8 @@ func TestRefusalsOfResourcesAreStatuses(t *testing.T) {
 	const path = "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"
 	status := func(answer *httptest.ResponseRecorder) (s metav1.Status) {
 		t.Helper()
-		if err := json.Unmarshal(answer.Body.Bytes(), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" || int(s.Code) != answer.Code {
+		if err := json.Unmarshal(answer.Body.Bytes(), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" ||
+			int(s.Code) != answer.Code {
 			t.Errorf("not a Status: %s", answer.Body)
 		}
 		return s
@@ -142,7 +152,8 @@ func TestRefusalsOfResourcesAreStatuses(t *testing.T) {
 	// A path that is open to everybody never stands for a resource.
 	g := p.guard(t, "/apis/*")
 	refused := status(send(g, http.MethodGet, path, unreached))
-	const message = `podexplanations.livesched.io "train-7" is forbidden: User "somebody" cannot get resource "podexplanations" in API group "livesched.io" in the namespace "ml"`
+	const message = `podexplanations.livesched.io "train-7" is forbidden: User "somebody" cannot get resource ` +
+		`"podexplanations" in API group "livesched.io" in the namespace "ml"`
 	if refused.Reason != metav1.StatusReasonForbidden || refused.Message != message {
 		t.Errorf("without the right: %+v", refused)
 	}
@@ -150,10 +161,12 @@ func TestRefusalsOfResourcesAreStatuses(t *testing.T) {
 		g.reviewing <- struct{}{}
 	}
 	answer := send(g, http.MethodGet, path, unreached)
-	if busy := status(answer); busy.Reason != metav1.StatusReasonTooManyRequests || answer.Header().Get("Retry-After") != "1" {
+	if busy := status(answer); busy.Reason != metav1.StatusReasonTooManyRequests ||
+		answer.Header().Get("Retry-After") != "1" {
 		t.Errorf("without room: %+v, %v", busy, answer.Header())
 	}
-	if answer := send(g, http.MethodGet, "/metrics", unreached); answer.Code != http.StatusTooManyRequests || answer.Header().Get("Retry-After") != "1" {
+	if answer := send(g, http.MethodGet, "/metrics", unreached); answer.Code != http.StatusTooManyRequests ||
+		answer.Header().Get("Retry-After") != "1" {
 		t.Errorf("without room for a path: %d, %v", answer.Code, answer.Header())
 	}
 	if got := status(refusedBy(t, g, path)); got.Reason != metav1.StatusReasonTooManyRequests {
@@ -183,11 +196,12 @@ func TestAHandlerMayAskForAnotherRightOfTheCaller(t *testing.T) {
 			return s.ResourceAttributes.Resource != "nodes" || allowed
 		}}
 		g := p.guard(t)
-		send(g, http.MethodGet, "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/a", func(_ http.ResponseWriter, r *http.Request) {
-			if got, err := g.Allows(r.Context(), nodes); got != allowed || err != nil {
-				t.Errorf("got %v, %v", got, err)
-			}
-		})
+		send(g, http.MethodGet, "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/a",
+			func(_ http.ResponseWriter, r *http.Request) {
+				if got, err := g.Allows(r.Context(), nodes); got != allowed || err != nil {
+					t.Errorf("got %v, %v", got, err)
+				}
+			})
 		if len(p.asked) != 2 || p.asked[1].User != "somebody" {
 			t.Errorf("asked %+v", p.asked)
 		}

@@ -114,7 +114,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 
 // sync updates the Secret, the served certificate and the configuration, and returns the longest
 // wait before the next call.
-func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configurations cache.SharedIndexInformer) time.Duration {
+func (k *Keeper) sync(ctx context.Context, logger klog.Logger,
+	secrets, configurations cache.SharedIndexInformer) time.Duration {
 	if !secrets.HasSynced() {
 		return maxSleep // the informer logs the reason, and pokes when it has synced
 	}
@@ -135,10 +136,12 @@ func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configur
 
 // syncSecret renews the Secret if that is due, and serves its certificate. It returns the
 // authorities, and how long to wait until the next renewal.
-func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cache.SharedIndexInformer) (bundle []byte, good time.Duration, err error) {
+func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger,
+	secrets cache.SharedIndexInformer) (bundle []byte, good time.Duration, err error) {
 	object, exists, err := secrets.GetStore().GetByKey(k.Secret.String())
 	if err != nil || !exists {
-		return nil, 0, errors.Join(err, fmt.Errorf("there is no Secret %q: apply config/webhook, which has it, empty", k.Secret))
+		return nil, 0, errors.Join(err,
+			fmt.Errorf("there is no Secret %q: apply config/webhook, which has it, empty", k.Secret))
 	}
 	secret, _ := object.(*corev1.Secret)
 	lifetimes := k.Lifetimes
@@ -152,7 +155,8 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cac
 	if r.changed {
 		secret = secret.DeepCopy()
 		secret.Data = r.data
-		if _, err := k.Client.CoreV1().Secrets(k.Secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+		if _, err := k.Client.CoreV1().Secrets(k.Secret.Namespace).
+			Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 			return nil, 0, fmt.Errorf("writing Secret %q: %w", k.Secret, err)
 		}
 		logger.Info("Renewed the webhook's certificate")
@@ -163,17 +167,20 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cac
 	}
 	if current := k.current.Load(); current == nil || !current.Leaf.Equal(pair.Leaf) {
 		k.current.Store(&pair)
-		logger.Info("Serving the webhook with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
+		logger.Info("Serving the webhook with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter",
+			pair.Leaf.NotAfter)
 	}
 	return r.data[SecretCA], max(r.again.Sub(k.Clock.Now()), time.Second), nil
 }
 
 // syncConfiguration writes the authorities to the configuration, so that the API servers trust
 // them.
-func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, configurations cache.SharedIndexInformer, bundle []byte) error {
+func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, configurations cache.SharedIndexInformer,
+	bundle []byte) error {
 	object, exists, err := configurations.GetStore().GetByKey(k.Configuration)
 	if err != nil || !exists {
-		return errors.Join(err, fmt.Errorf("there is no ValidatingWebhookConfiguration %q: apply config/webhook", k.Configuration))
+		return errors.Join(err,
+			fmt.Errorf("there is no ValidatingWebhookConfiguration %q: apply config/webhook", k.Configuration))
 	}
 	configuration, _ := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
 	configuration = configuration.DeepCopy()
@@ -186,7 +193,8 @@ func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, conf
 	if !differs {
 		return nil
 	}
-	if _, err := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration, metav1.UpdateOptions{}); err != nil {
+	if _, err := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+		Update(ctx, configuration, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("writing the authority into ValidatingWebhookConfiguration %q: %w", k.Configuration, err)
 	}
 	logger.Info("Wrote the authority of the certificate into the webhook configuration")

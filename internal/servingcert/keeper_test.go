@@ -28,8 +28,9 @@ const secretName, configurationName = "cert", "livesched"
 func startKeeper(t *testing.T, client *fake.Clientset) *Keeper {
 	t.Helper()
 	k := &Keeper{
-		Client: client, Secret: types.NamespacedName{Namespace: "ns", Name: secretName}, Configuration: configurationName,
-		DNSNames: names, Clock: clock.RealClock{}, // that of the bubble
+		Client: client, Secret: types.NamespacedName{Namespace: "ns", Name: secretName},
+		Configuration: configurationName,
+		DNSNames:      names, Clock: clock.RealClock{}, // that of the bubble
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	ended := make(chan error)
@@ -51,14 +52,16 @@ func objects() []runtime.Object {
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: secretName}},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: configurationName},
-			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "one.livesched.io"}, {Name: "two.livesched.io"}},
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "one.livesched.io"},
+				{Name: "two.livesched.io"}},
 		},
 	}
 }
 
 func bundles(t *testing.T, client *fake.Clientset) (all []string) {
 	t.Helper()
-	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), configurationName, metav1.GetOptions{})
+	c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+		Get(t.Context(), configurationName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,18 +131,21 @@ func TestDeletedContentIsRestored(t *testing.T) {
 		pass(time.Minute)
 		expectGood(t, client, k)
 		for range 3 {
-			c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), configurationName, metav1.GetOptions{})
+			c, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+				Get(t.Context(), configurationName, metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.Webhooks[1].ClientConfig.CABundle = []byte("wiped")
-			if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+			if _, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
+				Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Minute)
 			expectGood(t, client, k)
 
-			if err := client.CoreV1().Secrets("ns").Delete(t.Context(), secretName, metav1.DeleteOptions{}); err != nil {
+			if err := client.CoreV1().Secrets("ns").
+				Delete(t.Context(), secretName, metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			pass(time.Minute)

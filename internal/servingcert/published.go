@@ -52,7 +52,8 @@ func Published(data map[string]string, host string) (*x509.Certificate, error) {
 
 // publish returns data in which a host has published a certificate and stale values are gone, and
 // whether it differs from the current data. It does not change the current data.
-func publish(data map[string]string, host string, certificate *x509.Certificate, now time.Time) (map[string]string, bool) {
+func publish(data map[string]string, host string, certificate *x509.Certificate,
+	now time.Time) (map[string]string, bool) {
 	next := map[string]string{}
 	maps.Copy(next, data)
 	maps.DeleteFunc(next, func(other, text string) bool { return other != host && now.Sub(timeOf(text)) >= staleAfter })

@@ -65,7 +65,8 @@ func (p *Publisher) Start(ctx context.Context) error {
 			if errors.Is(err, errNoCertificate) {
 				wait = lookEvery
 			} else {
-				logger.Error(err, "Could not publish the certificate of the secure port: kubectl livesched cannot verify this replica; retrying", "after", wait)
+				logger.Error(err, "Could not publish the certificate of the secure port: kubectl livesched cannot "+
+					"verify this replica; retrying", "after", wait)
 			}
 		}
 		again := p.Clock.NewTimer(wait)
@@ -99,7 +100,8 @@ func (p *Publisher) publish(ctx context.Context, logger klog.Logger, served *tls
 		if _, err := all.Update(ctx, current, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
-		logger.Info("Published the certificate of the secure port", "serialNumber", leaf.SerialNumber, "notAfter", leaf.NotAfter)
+		logger.Info("Published the certificate of the secure port", "serialNumber", leaf.SerialNumber, "notAfter",
+			leaf.NotAfter)
 		return nil
 	})
 }

@@ -25,7 +25,8 @@ import (
 )
 
 // startPublisher starts the Publisher of a host, and has it end before the bubble does.
-func startPublisher(t *testing.T, client *fake.Clientset, host string, get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) {
+func startPublisher(t *testing.T, client *fake.Clientset, host string,
+	get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) {
 	t.Helper()
 	p := &Publisher{Client: client, Namespace: "ns", Host: host, GetCertificate: get, Clock: clock.RealClock{}}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
@@ -54,7 +55,8 @@ func publishedData(t *testing.T, client *fake.Clientset) map[string]string {
 
 // expectPublished checks that a client accepts the certificate that a host serves, and would not
 // accept that of another.
-func expectPublished(t *testing.T, client *fake.Clientset, host string, serves func(*tls.ClientHelloInfo) (*tls.Certificate, error)) {
+func expectPublished(t *testing.T, client *fake.Clientset, host string,
+	serves func(*tls.ClientHelloInfo) (*tls.Certificate, error)) {
 	t.Helper()
 	leaf, err := Published(publishedData(t, client), host)
 	if err != nil {
@@ -94,7 +96,9 @@ func TestReplicasPublishWhatTheyServe(t *testing.T) {
 		var one atomic.Pointer[SelfSigned] // what replica one serves
 		one.Store(&SelfSigned{Names: []string{"one"}, Clock: clock.RealClock{}})
 		serves := map[string]func(*tls.ClientHelloInfo) (*tls.Certificate, error){
-			"one": func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return one.Load().GetCertificate(hello) },
+			"one": func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return one.Load().GetCertificate(hello)
+			},
 			"two": (&SelfSigned{Names: []string{"two"}, Clock: clock.RealClock{}}).GetCertificate,
 		}
 		for host, get := range serves {
@@ -122,7 +126,8 @@ func TestAReplicaRestoresWhatOthersRemoved(t *testing.T) {
 		get := (&SelfSigned{Names: []string{"one"}, Clock: clock.RealClock{}}).GetCertificate
 		startPublisher(t, client, "one", get)
 		pass(time.Minute)
-		if _, err := client.CoreV1().ConfigMaps("ns").Update(t.Context(), emptyConfigMap(), metav1.UpdateOptions{}); err != nil {
+		if _, err := client.CoreV1().ConfigMaps("ns").Update(t.Context(), emptyConfigMap(),
+			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		pass(checkEvery + lookEvery)
@@ -138,7 +143,8 @@ func TestPublishingIsRetried(t *testing.T) {
 			if conflicts.Add(1) > 2 {
 				return false, nil, nil
 			}
-			return true, nil, apierrors.NewConflict(corev1.Resource("configmaps"), PublishedConfigMap, errors.New("another replica was first"))
+			return true, nil, apierrors.NewConflict(corev1.Resource("configmaps"), PublishedConfigMap,
+				errors.New("another replica was first"))
 		})
 		get := (&SelfSigned{Names: []string{"one"}, Clock: clock.RealClock{}}).GetCertificate
 		var ready atomic.Bool
@@ -157,7 +163,8 @@ func TestPublishingIsRetried(t *testing.T) {
 		if len(client.Actions()) != 1 {
 			t.Errorf("without the ConfigMap, it asks once in ten minutes: %v", client.Actions())
 		}
-		if _, err := client.CoreV1().ConfigMaps("ns").Create(t.Context(), emptyConfigMap(), metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().ConfigMaps("ns").Create(t.Context(), emptyConfigMap(),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		pass(checkEvery)

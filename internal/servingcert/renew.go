@@ -151,7 +151,8 @@ func caKey(held map[string][]byte, authorities []*x509.Certificate) (crypto.Sign
 
 // goodCertificate returns the certificate of the Secret, nil unless it is valid for all names and
 // signed by an authority.
-func goodCertificate(held map[string][]byte, authorities []*x509.Certificate, names []string, now time.Time) *x509.Certificate {
+func goodCertificate(held map[string][]byte, authorities []*x509.Certificate, names []string,
+	now time.Time) *x509.Certificate {
 	pair, err := tls.X509KeyPair(held[SecretCertificate], held[SecretKey])
 	if err != nil {
 		return nil
@@ -188,7 +189,8 @@ func newAuthority(now time.Time, lifetime time.Duration) (*x509.Certificate, cry
 }
 
 // issue replaces the certificate with a new one for the names.
-func (r *renewed) issue(authority *x509.Certificate, signer crypto.Signer, names []string, now time.Time, lifetime time.Duration) (*x509.Certificate, error) {
+func (r *renewed) issue(authority *x509.Certificate, signer crypto.Signer, names []string, now time.Time,
+	lifetime time.Duration) (*x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err

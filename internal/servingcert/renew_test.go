@@ -81,7 +81,8 @@ func TestAnEmptySecretIsFilledOnce(t *testing.T) {
 func TestACertificateIsRenewedUnderTheSameAuthority(t *testing.T) {
 	first := mustRenew(t, nil, start)
 	second := mustRenew(t, first.data, first.again.Add(time.Second))
-	if !second.changed || !bytes.Equal(first.data[SecretCA], second.data[SecretCA]) || bytes.Equal(first.data[SecretCertificate], second.data[SecretCertificate]) {
+	if !second.changed || !bytes.Equal(first.data[SecretCA], second.data[SecretCA]) ||
+		bytes.Equal(first.data[SecretCertificate], second.data[SecretCertificate]) {
 		t.Error("not a new certificate of the same authority")
 	}
 	verify(t, first.data[SecretCA], second.data, first.again)
@@ -93,7 +94,8 @@ func TestANewAuthorityIsPublishedBeforeItSigns(t *testing.T) {
 	// A certificate that was renewed just before:
 	before := mustRenew(t, first.data, due.Add(-time.Hour))
 	announced := mustRenew(t, before.data, due)
-	if got := authorities(t, announced.data); len(got) != 2 || got[0].Equal(authorities(t, before.data)[0]) || !got[1].Equal(authorities(t, before.data)[0]) {
+	if got := authorities(t, announced.data); len(got) != 2 || got[0].Equal(authorities(t, before.data)[0]) ||
+		!got[1].Equal(authorities(t, before.data)[0]) {
 		t.Fatalf("%d authorities", len(got))
 	}
 	if !bytes.Equal(before.data[SecretCertificate], announced.data[SecretCertificate]) {
@@ -126,7 +128,8 @@ func cert0(t *testing.T, data map[string][]byte) []byte {
 func TestAnyContentOfTheSecretIsRepaired(t *testing.T) {
 	good, other := mustRenew(t, nil, start).data, mustRenew(t, nil, start).data
 	for _, key := range []string{SecretCA, SecretCAKey, SecretCertificate, SecretKey} {
-		for what, value := range map[string][]byte{"nothing": nil, "anything": []byte("anything"), "that of another": other[key], "a broken block": good[key][:len(good[key])/2]} {
+		for what, value := range map[string][]byte{"nothing": nil, "anything": []byte("anything"),
+			"that of another": other[key], "a broken block": good[key][:len(good[key])/2]} {
 			t.Run(key+" is "+what, func(t *testing.T) {
 				held := maps.Clone(good)
 				held[key] = value
@@ -162,7 +165,8 @@ func TestARenewalDoesNotInterruptClients(t *testing.T) {
 		known, changed, renewals := r.data[SecretCA], now, 0
 		for now.Before(start.Add(25 * 365 * day)) {
 			// Replicas act at their scheduled times, a little late, or after an unrelated wake-up.
-			late, woken := r.again.Add(time.Duration(random.Intn(int(time.Minute)))), now.Add(time.Duration(random.Intn(int(150*day))))
+			late, woken := r.again.Add(time.Duration(random.Intn(int(time.Minute)))),
+				now.Add(time.Duration(random.Intn(int(150*day))))
 			if now = late; woken.Before(late) {
 				now = woken
 			}

@@ -26,9 +26,9 @@ const (
 )
 
 // Nearest returns up to limit of the candidates, without duplicates: the most similar to
-// the word, the most similar first, and in alphabetical order if they are equally similar. It ignores
-// case, and compares the part after the last slash of a candidate, too: resources and labels are
-// often named without their prefix. It returns none if no candidate is similar.
+// the word, the most similar first, and in alphabetical order if they are equally similar. It
+// ignores case, and compares the part after the last slash of a candidate, too: resources and
+// labels are often named without their prefix. It returns none if no candidate is similar.
 func Nearest(word string, candidates []string, limit int) []string {
 	type match struct {
 		name       string

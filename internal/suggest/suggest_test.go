@@ -14,7 +14,8 @@ import (
 )
 
 var (
-	plugins   = []string{"DefaultBinder", "ImageLocality", "NodeAffinity", "NodeLabel", "NodeName", "NodePorts", "NodeResourcesFit", "NodeResourcesLimits", "TaintToleration"}
+	plugins = []string{"DefaultBinder", "ImageLocality", "NodeAffinity", "NodeLabel", "NodeName", "NodePorts",
+		"NodeResourcesFit", "NodeResourcesLimits", "TaintToleration"}
 	resources = []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"}
 )
 
@@ -24,13 +25,15 @@ func TestNearestNames(t *testing.T) {
 		candidates []string
 		want       []string
 	}{
-		"a letter is missing":              {"NodeResourceFit", plugins, []string{"NodeResourcesFit", "NodeResourcesLimits"}},
-		"two letters are swapped":          {"memroy", resources, []string{"memory"}},
-		"another case":                     {"nodeports", plugins, []string{"NodePorts"}},
-		"a plural":                         {"cpus", resources, []string{"cpu"}},
-		"a dash too many":                  {"bin-pack", []string{"default", "binpack", "spread"}, []string{"binpack"}},
-		"a resource without its prefix":    {"gpu", []string{"memory", "nvidia.com/gpu"}, []string{"nvidia.com/gpu"}},
-		"equally similar names":            {"pool-c", []string{"pool-b", "pool-a", "pool-b"}, []string{"pool-a", "pool-b"}},
+		"a letter is missing": {"NodeResourceFit", plugins,
+			[]string{"NodeResourcesFit", "NodeResourcesLimits"}},
+		"two letters are swapped":       {"memroy", resources, []string{"memory"}},
+		"another case":                  {"nodeports", plugins, []string{"NodePorts"}},
+		"a plural":                      {"cpus", resources, []string{"cpu"}},
+		"a dash too many":               {"bin-pack", []string{"default", "binpack", "spread"}, []string{"binpack"}},
+		"a resource without its prefix": {"gpu", []string{"memory", "nvidia.com/gpu"}, []string{"nvidia.com/gpu"}},
+		"equally similar names": {"pool-c", []string{"pool-b", "pool-a", "pool-b"},
+			[]string{"pool-a", "pool-b"}},
 		"nothing is similar":               {"NoSuchPlugin", resources, nil},
 		"no candidates":                    {"x", nil, nil},
 		"no word":                          {"", []string{"", "a"}, nil},
@@ -79,7 +82,8 @@ func FuzzNearest(f *testing.F) {
 				t.Errorf("%q is no candidate, or is there twice: %q", name, nearest)
 			}
 		}
-		if exact := slices.Contains(candidates, word); exact && word != "" && len(word) <= 253 && limit > 0 && len(nearest) == 0 {
+		if exact := slices.Contains(candidates, word); exact && word != "" && len(word) <= 253 && limit > 0 &&
+			len(nearest) == 0 {
 			t.Errorf("%q is a candidate, and nothing is suggested", word)
 		}
 	})

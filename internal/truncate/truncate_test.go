@@ -12,12 +12,13 @@ import (
 func TestToBytes(t *testing.T) {
 	const limit = 1024
 	for name, test := range map[string]struct{ message, want string }{
-		"an empty message":             {"", ""},
-		"one that just fits":           {strings.Repeat("x", limit), strings.Repeat("x", limit)},
-		"one a byte too long":          {strings.Repeat("x", limit+1), strings.Repeat("x", limit-4) + " ..."},
-		"one with wider characters":    {strings.Repeat("é", limit), strings.Repeat("é", limit/2-2) + " ..."},
-		"one that is not UTF-8":        {"a\xffb", "a\uFFFDb"},
-		"one that would be cut in one": {"x" + strings.Repeat("é", limit), "x" + strings.Repeat("é", limit/2-3) + " ..."},
+		"an empty message":          {"", ""},
+		"one that just fits":        {strings.Repeat("x", limit), strings.Repeat("x", limit)},
+		"one a byte too long":       {strings.Repeat("x", limit+1), strings.Repeat("x", limit-4) + " ..."},
+		"one with wider characters": {strings.Repeat("é", limit), strings.Repeat("é", limit/2-2) + " ..."},
+		"one that is not UTF-8":     {"a\xffb", "a\uFFFDb"},
+		"one that would be cut in one": {"x" + strings.Repeat("é", limit), "x" + strings.Repeat("é", limit/2-3) +
+			" ..."},
 	} {
 		got := ToBytes(test.message, limit)
 		if got != test.want || len(got) > limit || !utf8.ValidString(got) {

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version has the version of livesched, and the versions of the API server that it is tested
-// with. k8s.io/component-base/version has the version of Kubernetes that it is built on.
+// Package version has the version of livesched, and the versions of the API server that it is
+// tested with. k8s.io/component-base/version has the version of Kubernetes that it is built on.
 package version
 
 import (
@@ -10,8 +10,8 @@ import (
 	kubeversion "k8s.io/component-base/version"
 )
 
-// The API suites run on kube-apiserver of these minor versions and the versions between them: see `make
-// test-skew`. The newest one is the version of the plugins.
+// The API suites run on kube-apiserver of these minor versions and the versions between them: see
+// `make test-skew`. The newest one is the version of the plugins.
 const (
 	OldestTested = "1.34"
 	NewestTested = kubeversion.DefaultKubeBinaryVersion

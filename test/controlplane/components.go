@@ -69,7 +69,8 @@ func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address st
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, fmt.Errorf("timed out after %s", c.opts.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout,
+		fmt.Errorf("timed out after %s", c.opts.StartTimeout))
 	defer cancel()
 	if err := child.WaitReady(ctx, comp.ready(address)); err != nil {
 		c.forgetEnded(child)
@@ -77,7 +78,8 @@ func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address st
 	}
 	c.watch(child)
 	c.setRestart(comp.name, func(ctx context.Context) error { return c.comesUpAt(ctx, comp, address) })
-	fmt.Fprintf(c.opts.Progress, "%s listens on %s (pid %d, up in %s)\n", comp.name, address, child.PID(), time.Since(began).Round(10*time.Millisecond))
+	fmt.Fprintf(c.opts.Progress, "%s listens on %s (pid %d, up in %s)\n", comp.name, address, child.PID(),
+		time.Since(began).Round(10*time.Millisecond))
 	return nil
 }
 
@@ -214,7 +216,8 @@ func (c *ControlPlane) controllerManager(path string, client kubernetes.Interfac
 				if err := healthy(ctx); err != nil {
 					return err
 				}
-				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).
+					Get(ctx, "default", metav1.GetOptions{})
 				return err
 			}
 		},

@@ -63,7 +63,8 @@ func expectGone(g Gomega, c *ControlPlane) {
 func podTemplate(labels map[string]string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Spec:       corev1.PodSpec{SchedulerName: "the-test", Containers: []corev1.Container{{Name: "main", Image: "image"}}},
+		Spec: corev1.PodSpec{SchedulerName: "the-test",
+			Containers: []corev1.Container{{Name: "main", Image: "image"}}},
 	}
 }
 
@@ -74,7 +75,8 @@ func bindAll(ctx context.Context, client kubernetes.Interface, namespace string,
 		return err
 	}
 	for i, pod := range pods.Items {
-		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: Node(i % nodes).Name}}
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name},
+			Target: corev1.ObjectReference{Kind: "Node", Name: Node(i % nodes).Name}}
 		if err := client.CoreV1().Pods(namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
 			return err
 		}
@@ -111,7 +113,8 @@ func TestWholeControlPlane(t *testing.T) {
 		labels := map[string]string{"app": "web"}
 		deployment := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "web"},
-			Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](replicas), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels)},
+			Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](replicas),
+				Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: podTemplate(labels)},
 		}
 		_, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -128,7 +131,8 @@ func TestWholeControlPlane(t *testing.T) {
 			g.Expect(pod.Status.PodIP).To(HavePrefix("10.244."))
 		}
 		foreground := metav1.DeletePropagationForeground
-		g.Expect(client.AppsV1().Deployments("default").Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground})).To(Succeed())
+		g.Expect(client.AppsV1().Deployments("default").
+			Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground})).To(Succeed())
 		g.Eventually(func() ([]corev1.Pod, error) {
 			pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
 			return pods.Items, err
@@ -136,7 +140,8 @@ func TestWholeControlPlane(t *testing.T) {
 	})
 	t.Run("a Job completes once its pod is bound", func(t *testing.T) {
 		g := NewWithT(t)
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: podTemplate(nil)}}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
+			Spec: batchv1.JobSpec{Template: podTemplate(nil)}}
 		job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 		_, err := client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -190,7 +195,8 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 	})
 	t.Run("a pod is admitted in a new namespace and a node is not tainted", func(t *testing.T) {
 		g := NewWithT(t)
-		_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().Namespaces().
+			Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: podTemplate(nil).Spec}
 		_, err = client.CoreV1().Pods("new").Create(t.Context(), pod, metav1.CreateOptions{})
@@ -202,7 +208,8 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 	t.Run("an API server and an etcd that ended are restarted at their addresses with their data", func(t *testing.T) {
 		g := NewWithT(t)
 		client := clientFor(t, c.Config())
-		_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+		_, err := client.CoreV1().Namespaces().
+			Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		for name, kill := range map[string]bool{binaries.APIServer: false, binaries.Etcd: true} {
 			restart, err := c.End(name, kill)
@@ -232,7 +239,8 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 	g.Eventually(c.Done()).WithTimeout(2 * time.Minute).Should(BeClosed())
-	g.Expect(c.Err()).To(MatchError(And(ContainSubstring("kube-apiserver ended with signal: killed"), ContainSubstring("kube-apiserver.log"))))
+	g.Expect(c.Err()).To(MatchError(And(ContainSubstring("kube-apiserver ended with signal: killed"),
+		ContainSubstring("kube-apiserver.log"))))
 	g.Expect(c.Stop()).To(MatchError(ContainSubstring("kube-apiserver ended")))
 	expectGone(g, c)
 	g.Expect(c.Dir()).To(BeADirectory(), "it was the caller's")
@@ -251,7 +259,8 @@ func TestAnotherPort(t *testing.T) {
 	c.files, err = writeCredentials(c.opts.Dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	etcd := c.etcd(set.Paths[binaries.Etcd])
-	g.Expect(c.comesUpAt(t.Context(), etcd, other.Listener.Addr().String())).To(MatchError(ContainSubstring("address already in use")))
+	g.Expect(c.comesUpAt(t.Context(), etcd, other.Listener.Addr().String())).
+		To(MatchError(ContainSubstring("address already in use")))
 	_, err = c.comesUp(t.Context(), etcd)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Stop()).To(Succeed(), "etcd had ended at the first port only")
@@ -277,7 +286,8 @@ func TestPortsOfAnotherControlPlane(t *testing.T) {
 	files, err := writeCredentials(dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	files.etcd, files.kubeconfig = other.files.etcd, other.files.kubeconfig
-	c := &ControlPlane{opts: Options{Dir: dir, StartTimeout: time.Minute, Processors: 1, Progress: t.Output()}, files: files, failed: make(chan struct{})}
+	c := &ControlPlane{opts: Options{Dir: dir, StartTimeout: time.Minute, Processors: 1, Progress: t.Output()},
+		files: files, failed: make(chan struct{})}
 	t.Cleanup(func() { _ = c.Stop() })
 	for _, comp := range []component{
 		c.etcd(set.Paths[binaries.Etcd]),
@@ -302,7 +312,8 @@ func TestFailedStartLeavesNothingBehind(t *testing.T) {
 		g := NewWithT(t)
 		dir := t.TempDir()
 		_, err := Start(t.Context(), Options{Dir: dir, APIServerFlags: []string{"--no-such-flag"}})
-		g.Expect(err).To(MatchError(And(ContainSubstring("control plane: kube-apiserver ended with exit status 1"), ContainSubstring("unknown flag: --no-such-flag"))))
+		g.Expect(err).To(MatchError(And(ContainSubstring("control plane: kube-apiserver ended with exit status 1"),
+			ContainSubstring("unknown flag: --no-such-flag"))))
 		g.Expect(filepath.Join(dir, "etcd.log")).To(BeARegularFile())
 		expectNoneIn(g, dir)
 	})

@@ -28,11 +28,13 @@ type credentials struct {
 
 // writeCredentials writes the files that do not depend on an address.
 func writeCredentials(dir string) (*credentials, error) {
-	c := &credentials{dir: filepath.Join(dir, "credentials"), adminToken: rand.Text(), etcdName: "livesched-" + rand.Text()}
+	c := &credentials{dir: filepath.Join(dir, "credentials"), adminToken: rand.Text(), etcdName: "livesched-" +
+		rand.Text()}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making room for credentials: %w", err)
 	}
-	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, []string{"localhost", "kubernetes.default.svc"})
+	cert, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil,
+		[]string{"localhost", "kubernetes.default.svc"})
 	if err != nil {
 		return nil, fmt.Errorf("making the serving certificate: %w", err)
 	}

@@ -68,7 +68,8 @@ func Node(i int) *corev1.Node {
 				{Type: corev1.NodeHostName, Address: name},
 				{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255)},
 			},
-			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KubeletVersion: kubeletVersion},
+			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64",
+				KubeletVersion: kubeletVersion},
 		},
 	}
 }
@@ -97,7 +98,8 @@ func CreateNodes(ctx context.Context, config *rest.Config, n int) error {
 
 // waitForNodes watches until n nodes accept pods.
 func waitForNodes(ctx context.Context, client kubernetes.Interface, n int) error {
-	listWatch := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, fields.Everything())
+	listWatch := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll,
+		fields.Everything())
 	usable := make(map[string]bool, n)
 	_, err := watchtools.UntilWithSync(ctx, listWatch, &corev1.Node{}, nil, func(event watch.Event) (bool, error) {
 		node, ok := event.Object.(*corev1.Node)

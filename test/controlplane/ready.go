@@ -22,7 +22,8 @@ import (
 func etcdReady(address, name string) func(context.Context) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v3/cluster/member/list", strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/v3/cluster/member/list",
+			strings.NewReader("{}"))
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,8 @@ func apiServerReady(config *rest.Config) func(context.Context) error {
 		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 			return err
 		}
-		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // the server creates it after it is ready
+		// the server creates it after it is ready
+		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 		return err
 	}
 }

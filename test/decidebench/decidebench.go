@@ -202,7 +202,8 @@ func (u *upstream) Place(pod *corev1.Pod) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	result, err := u.scheduler.SchedulePod(u.ctx, u.framework, schedframework.NewCycleState(), &schedframework.QueuedPodInfo{PodInfo: info})
+	result, err := u.scheduler.SchedulePod(u.ctx, u.framework, schedframework.NewCycleState(),
+		&schedframework.QueuedPodInfo{PodInfo: info})
 	if err != nil {
 		return "", err
 	}

@@ -127,7 +127,8 @@ func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
 // filtered returns the number of times that a plugin filtered a node.
 func filtered(t *testing.T, plugin string) int {
 	t.Helper()
-	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, schedmetrics.Filter, "default-scheduler"))
+	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin,
+		schedmetrics.Filter, "default-scheduler"))
 	if err != nil {
 		t.Fatal(err)
 	}

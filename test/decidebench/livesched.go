@@ -107,7 +107,8 @@ func (l *livesched) build(name string, i int) (algorithm.Params, error) {
 	}
 	f := framework.New(framework.Config{ProfileName: name, Plugins: plugins, Args: args, Snapshot: l.snapshot})
 	return algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
-		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+		Framework: f, Snapshot: l.snapshot, Informers: l.factory,
+		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	})}, nil
 }
 
@@ -157,7 +158,8 @@ func (l *livesched) record(pod *corev1.Pod, decision *algorithm.Decision) error 
 		return nil
 	}
 	d := decisionlog.Decision{
-		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
+		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: time.Now(),
+		Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
 		Changes: l.snapshot.Changes(), Class: decision.Class.ID,
 		Nodes: l.snapshot.NumNodes(), Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes,
 		Node: decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes, Result: decisionlog.Binding,

@@ -80,7 +80,8 @@ func (m targets) unknown(words []string) string {
 		switch {
 		case set && !m.variables.Has(variable):
 			return "variable " + variable + " of the Makefile"
-		case !set && !strings.HasPrefix(word, "-") && word != "..." && !m.rules.Has(strings.TrimSuffix(word, "-...")) && !strings.HasSuffix(word, "-..."):
+		case !set && !strings.HasPrefix(word, "-") && word != "..." && !m.rules.Has(strings.TrimSuffix(word, "-...")) &&
+			!strings.HasSuffix(word, "-..."):
 			return "target " + word + " of the Makefile"
 		}
 	}
@@ -137,7 +138,8 @@ func unknownToPlugin(t *testing.T, words []string) string {
 func pluginPrints(t *testing.T, args ...string) (out string, ok bool) {
 	t.Helper()
 	var text bytes.Buffer
-	code := plugin.Run(t.Context(), args, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &text, ErrOut: &bytes.Buffer{}}, nil)
+	code := plugin.Run(t.Context(), args,
+		genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &text, ErrOut: &bytes.Buffer{}}, nil)
 	return text.String(), code == 0
 }
 

@@ -44,7 +44,8 @@ func TestEveryReasonIsDescribed(t *testing.T) {
 // Reason.
 func reasons(t *testing.T) []string {
 	t.Helper()
-	return constants(t, "condition.go", func(spec *ast.ValueSpec) bool { return strings.HasPrefix(spec.Names[0].Name, "Reason") })
+	return constants(t, "condition.go",
+		func(spec *ast.ValueSpec) bool { return strings.HasPrefix(spec.Names[0].Name, "Reason") })
 }
 
 // TestEveryVerdictIsDescribed looks for a row of the troubleshooting page for each word that an
@@ -93,7 +94,8 @@ func constants(t *testing.T, file string, selected func(*ast.ValueSpec) bool) []
 func TestEveryFlagIsDescribed(t *testing.T) {
 	reference := read(t, "docs/reference/flags.md").text
 	liveschedFlags().VisitAll(func(flag *pflag.Flag) {
-		if !strings.Contains(reference, "`--"+flag.Name+"`") && !strings.Contains(reference, "`-"+flag.Name+"`") && !flag.Hidden {
+		if !strings.Contains(reference, "`--"+flag.Name+"`") && !strings.Contains(reference, "`-"+flag.Name+"`") &&
+			!flag.Hidden {
 			t.Errorf("docs/reference/flags.md does not describe --%s", flag.Name)
 		}
 	})

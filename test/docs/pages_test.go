@@ -33,7 +33,8 @@ func read(t *testing.T, file string) Page {
 func TestCommandsAreFound(t *testing.T) {
 	p := parse("x.md", strings.Join([]string{
 		"Run `make install`, then `kubectl livesched", "status -w`.",
-		"```sh", "make image push IMAGE=x:y   # a comment", "A=b kubectl \\", "  get pods | kubectl livesched convert -f -", "kubectl create -f - <<EOF", "make nothing", "EOF", "```",
+		"```sh", "make image push IMAGE=x:y   # a comment", "A=b kubectl \\",
+		"  get pods | kubectl livesched convert -f -", "kubectl create -f - <<EOF", "make nothing", "EOF", "```",
 		"```", "$ kubectl livesched diff -f a.yaml", "make no sense: this is output", "```",
 		"```yaml", "make: nothing", "```", "",
 	}, "\n"))

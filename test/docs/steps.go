@@ -51,7 +51,8 @@ func (b block) commands() []Step {
 	if !strings.Contains(b.text(), "$ ") || b.language == "sh" {
 		var steps []Step
 		for _, line := range b.commandLines() {
-			if command := withoutComment(line.text); command != "" && (b.language != "" || strings.HasPrefix(command, "kubectl ")) {
+			if command := withoutComment(line.text); command != "" &&
+				(b.language != "" || strings.HasPrefix(command, "kubectl ")) {
 				steps = append(steps, Step{Command: command, Input: line.input})
 			}
 		}

@@ -13,7 +13,8 @@ func TestStepsAreInOrder(t *testing.T) {
 	p := parse("x.md", strings.Join([]string{
 		"Save `a.yaml` and `b.yaml`:", "```yaml", "a: 1", "```", "```yaml", "b: 1", "```", "Then:",
 		"```", "$ kubectl apply -f a.yaml \\", "    -f b.yaml  # both", "created", "", "done", "$ kubectl get x", "```",
-		"```sh", "make test  # all", "kubectl create -f - <<EOF", "d: 1", "EOF", "```", "```yaml", "c: 1", "```", "```", "a drawing", "```", "```", "kubectl get y", "```", "",
+		"```sh", "make test  # all", "kubectl create -f - <<EOF", "d: 1", "EOF", "```", "```yaml", "c: 1", "```", "```",
+		"a drawing", "```", "```", "kubectl get y", "```", "",
 	}, "\n"))
 	want := []Step{
 		{File: "a.yaml", Content: "a: 1\n"},

@@ -37,7 +37,8 @@ func TestUpgradesAreDescribed(t *testing.T) {
 	}
 	for _, file := range described {
 		if !slices.Contains(following, file) {
-			t.Errorf("the table of upgrades in docs/development.md has %s. Compare it with its counterpart in Kubernetes %s, and then change the version in its comment", file, version[1])
+			t.Errorf("the table of upgrades in docs/development.md has %s. Compare it with its counterpart in "+
+				"Kubernetes %s, and then change the version in its comment", file, version[1])
 		}
 	}
 }

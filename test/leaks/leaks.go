@@ -19,7 +19,8 @@ import (
 
 // Tests check the structures of the scheduler against a recount, and benchmarks do not.
 func init() {
-	selfcheck.Enable(!slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench") }))
+	selfcheck.Enable(!slices.ContainsFunc(os.Args,
+		func(arg string) bool { return strings.HasPrefix(arg, "-test.bench") }))
 }
 
 // patience is the time in which goroutines may end after a request to stop. kube-scheduler's metric

@@ -29,7 +29,8 @@ func TestAGoroutineThatStaysIsALeakAndIsNamed(t *testing.T) {
 	before, end := goleak.IgnoreCurrent(), make(chan struct{})
 	defer close(end)
 	go stay(end)
-	if err := findFor(time.Millisecond, []goleak.Option{before}); err == nil || !strings.Contains(err.Error(), "leaks.stay") {
+	if err := findFor(time.Millisecond, []goleak.Option{before}); err == nil ||
+		!strings.Contains(err.Error(), "leaks.stay") {
 		t.Errorf("got %v", err)
 	}
 }

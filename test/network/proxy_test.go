@@ -15,7 +15,8 @@ import (
 
 func TestProxy(t *testing.T) {
 	g := NewWithT(t)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
+	server := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	t.Cleanup(server.Close)
 	upstream, err := url.Parse(server.URL)
 	g.Expect(err).NotTo(HaveOccurred())

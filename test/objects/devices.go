@@ -40,6 +40,7 @@ func DeviceClaim(name, class string) *resourcev1.ResourceClaim {
 // UsingDevices makes a pod use the devices of a claim.
 func UsingDevices(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: ptr.To(claim)})
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims,
+			corev1.PodResourceClaim{Name: claim, ResourceClaimName: ptr.To(claim)})
 	}
 }

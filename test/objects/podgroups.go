@@ -32,7 +32,8 @@ func KubernetesPodGroup(name string, minCount int32, topologyKey string) *schedu
 	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: minCount}
 	if minCount == 0 {
-		group.Spec.SchedulingPolicy = schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
+		group.Spec.SchedulingPolicy = schedulingv1alpha2.PodGroupSchedulingPolicy{
+			Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
 	}
 	if topologyKey != "" {
 		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{

@@ -79,7 +79,8 @@ func GatedBy(gates ...string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = nil
 		for _, gate := range gates {
-			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/" + gate})
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates,
+				corev1.PodSchedulingGate{Name: "example.com/" + gate})
 		}
 	}
 }
@@ -88,7 +89,8 @@ func GatedBy(gates ...string) func(*corev1.Pod) {
 func Tolerating(keys ...string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		for _, key := range keys {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations,
+				corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists})
 		}
 	}
 }
@@ -111,14 +113,17 @@ func HostTerm(key, value string) []corev1.PodAffinityTerm {
 // Near makes a pod require a pod with a label on its node.
 func Near(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key, value)}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key, value)}}
 	}
 }
 
 // AwayFrom makes a pod refuse nodes that have a pod with a label.
 func AwayFrom(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key, value)}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key,
+				value)}}
 	}
 }
 

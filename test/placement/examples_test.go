@@ -78,7 +78,8 @@ func TestTheTutorialOfGPUsShowsWhatItSays(t *testing.T) {
 			var nodes []*corev1.Node
 			for i := range 10 {
 				name := fmt.Sprintf("node-%d", i)
-				node := objects.Node(name, "32", "256Gi", map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: "zone-a"})
+				node := objects.Node(name, "32", "256Gi",
+					map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: "zone-a"})
 				if i < 4 {
 					node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 				}
@@ -165,7 +166,8 @@ func replicas(profile *v1alpha1.SchedulerProfile, count int, cpu, memory string)
 	for i := range count {
 		pod := objects.Pod(owner.Namespace, fmt.Sprintf("batch-%d", i), profile.Name, cpu, memory)
 		pod.UID, pod.Labels = types.UID(pod.Name), owner.Spec.Selector.MatchLabels
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: owner.Name,
+			UID: owner.UID, Controller: ptr.To(true)}}
 		pods = append(pods, pod)
 	}
 	return pods

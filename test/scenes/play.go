@@ -116,7 +116,8 @@ func (p pod) pod(name, schedulerName string) *corev1.Pod {
 		}
 		pod.Spec.Containers = []corev1.Container{usual}
 	}
-	for prefix, containers := range map[string][]corev1.Container{"c": pod.Spec.Containers, "i": pod.Spec.InitContainers} {
+	for prefix, containers := range map[string][]corev1.Container{"c": pod.Spec.Containers,
+		"i": pod.Spec.InitContainers} {
 		for i := range containers {
 			c := &containers[i]
 			c.Name = cmp.Or(c.Name, fmt.Sprintf("%s%d", prefix, i))
@@ -130,14 +131,17 @@ func (p pod) affinity() *corev1.Affinity {
 	a := &corev1.Affinity{
 		NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: p.RatherNodes},
 		PodAffinity: &corev1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: p.NearPods, PreferredDuringSchedulingIgnoredDuringExecution: p.RatherNear,
+			RequiredDuringSchedulingIgnoredDuringExecution:  p.NearPods,
+			PreferredDuringSchedulingIgnoredDuringExecution: p.RatherNear,
 		},
 		PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: p.AwayFromPods, PreferredDuringSchedulingIgnoredDuringExecution: p.RatherAway,
+			RequiredDuringSchedulingIgnoredDuringExecution:  p.AwayFromPods,
+			PreferredDuringSchedulingIgnoredDuringExecution: p.RatherAway,
 		},
 	}
 	if p.OnNodes != nil {
-		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: p.OnNodes}
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: p.OnNodes}
 	}
 	return a
 }

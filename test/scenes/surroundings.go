@@ -77,7 +77,8 @@ func Namespaces() []*corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
 	return []*corev1.Namespace{
-		labelled("team-a", map[string]string{"team": "a"}), labelled("team-b", map[string]string{"team": "b"}), labelled("team-none", nil),
+		labelled("team-a", map[string]string{"team": "a"}), labelled("team-b", map[string]string{"team": "b"}),
+		labelled("team-none", nil),
 	}
 }
 
@@ -85,7 +86,8 @@ func Namespaces() []*corev1.Namespace {
 func Service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "defaulted"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "defaulted"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "defaulted"},
+			Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 }
 

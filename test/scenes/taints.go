@@ -59,7 +59,8 @@ pod: {tolerations: [{key: leaving, operator: Exists, effect: NoExecute, tolerati
 nodes: {n1: {taints: [{key: node.kubernetes.io/not-ready, effect: NoSchedule}]}, n2: {}}
 pod: {}
 `, GoesTo("n2")),
-			atAPIOnly("where a node is about to lose its pods for not being ready, which all tolerate for some minutes", `
+			atAPIOnly("where a node is about to lose its pods for not being ready, which all tolerate for some minutes",
+				`
 nodes: {n1: {taints: [{key: node.kubernetes.io/not-ready, effect: NoExecute}]}}
 pod: {}
 `, GoesTo("n1")),

@@ -67,7 +67,8 @@ func (c *Configuration) resolve(registered sets.Set[string]) (*resolve.Profile, 
 		return nil, err
 	}
 	resolution := resolve.Objects(resolve.Input{
-		Profiles: []v1alpha1.SchedulerProfile{object}, Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered,
+		Profiles: []v1alpha1.SchedulerProfile{object}, Policies: []v1alpha1.SchedulingPolicy{policy},
+		Registered: registered,
 	})
 	if result := resolution.ProfileResults[c.name()]; !result.Accepted {
 		return nil, fmt.Errorf("the profile is not accepted: %s", result.Message)

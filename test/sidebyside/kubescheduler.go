@@ -35,7 +35,8 @@ type KubeScheduler struct {
 var errDecided = errors.New("decided")
 
 // NewKubeScheduler builds kube-scheduler with a profile. The caller must end ctx and call Close.
-func NewKubeScheduler(ctx context.Context, objects Objects, c *Configuration, outOfTree schedruntime.Registry) (*KubeScheduler, error) {
+func NewKubeScheduler(ctx context.Context, objects Objects, c *Configuration,
+	outOfTree schedruntime.Registry) (*KubeScheduler, error) {
 	profile, err := c.kubeSchedulerProfile()
 	if err != nil {
 		return nil, err
@@ -54,15 +55,18 @@ func NewKubeScheduler(ctx context.Context, objects Objects, c *Configuration, ou
 		return &schedframework.QueuedPodInfo{PodInfo: info}, err
 	}
 	decide := k.Scheduler.SchedulePod
-	k.Scheduler.SchedulePod = func(ctx context.Context, f schedframework.Framework, state fwk.CycleState, pod *schedframework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	k.Scheduler.SchedulePod = func(ctx context.Context, f schedframework.Framework, state fwk.CycleState,
+		pod *schedframework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		result, err := decide(ctx, f, state, pod)
-		k.Last = Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes, Err: err}
+		k.Last = Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes,
+			Feasible: result.FeasibleNodes, Err: err}
 		if err == nil {
 			err = errDecided
 		}
 		return result, err
 	}
-	k.Scheduler.FailureHandler = func(_ context.Context, _ schedframework.Framework, _ *schedframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
+	k.Scheduler.FailureHandler = func(_ context.Context, _ schedframework.Framework, _ *schedframework.QueuedPodInfo,
+		status *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
 		if err := status.AsError(); !errors.Is(err, errDecided) {
 			k.Last.Status, k.Last.Nominating = status, nominating
 		}

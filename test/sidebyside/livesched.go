@@ -66,8 +66,10 @@ const (
 )
 
 // NewLivesched builds livesched with a profile. The caller must call Close.
-func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path, outOfTree framework.Registry) (*Livesched, error) {
-	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Groups: podgroup.NewRegistry(), Requests: newRequests(), ctx: ctx}
+func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path,
+	outOfTree framework.Registry) (*Livesched, error) {
+	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Groups: podgroup.NewRegistry(),
+		Requests: newRequests(), ctx: ctx}
 	registry, err := plugins.NewRegistry(outOfTree)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,8 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	l.Store = profile.NewStore()
 	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
 	l.Forker = fork.NewForker(fork.Config{
-		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Groups: l.Groups, Client: l.Requests.client, KubeConfig: &rest.Config{},
+		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Groups: l.Groups,
+		Client: l.Requests.client, KubeConfig: &rest.Config{},
 		FastPath: path == FastPath,
 	})
 	return l, nil
@@ -140,7 +143,8 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		FastPath:                 l.Profile.FastPath(),
 	}, state, pod)
 	l.Result = decision.Result
-	seen := Decision{State: state, Host: decision.SuggestedHost, Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes, Err: err}
+	seen := Decision{State: state, Host: decision.SuggestedHost, Evaluated: decision.EvaluatedNodes,
+		Feasible: decision.FeasibleNodes, Err: err}
 	var fitError *schedframework.FitError
 	switch {
 	case err == nil:

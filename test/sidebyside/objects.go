@@ -36,7 +36,8 @@ type managerCache struct {
 	objects         Objects
 }
 
-func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+func (c managerCache) GetInformer(_ context.Context, obj client.Object,
+	_ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	informer, err := c.objects.informer(obj)
 	return filled{informer}, err
 }
@@ -56,11 +57,13 @@ func (filled) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.Resou
 	return &informers.EmptyRegistration{Done: done}, nil
 }
 
-func (filled) AddEventHandlerWithResyncPeriod(toolscache.ResourceEventHandler, time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (filled) AddEventHandlerWithResyncPeriod(toolscache.ResourceEventHandler,
+	time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return &informers.EmptyRegistration{Done: done}, nil
 }
 
-func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler, toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler,
+	toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	return &informers.EmptyRegistration{Done: done}, nil
 }
 

@@ -40,7 +40,8 @@ func (s *Requests) react(action clienttesting.Action) (bool, runtime.Object, err
 			a.GetResource().Resource, a.GetSubresource(), a.GetNamespace(), a.GetName(), bare(a.GetPatch())))
 	case clienttesting.DeleteAction:
 		s.deletes++
-		s.writes = append(s.writes, fmt.Sprintf("delete %s %s/%s", a.GetResource().Resource, a.GetNamespace(), a.GetName()))
+		s.writes = append(s.writes,
+			fmt.Sprintf("delete %s %s/%s", a.GetResource().Resource, a.GetNamespace(), a.GetName()))
 	default:
 		s.writes = append(s.writes, fmt.Sprintf("%s %s", a.GetVerb(), a.GetResource().Resource))
 	}

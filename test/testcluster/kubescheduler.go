@@ -29,7 +29,8 @@ type KubeScheduler struct {
 
 // StartKubeScheduler starts a kube-scheduler. It writes the configuration file into dir and the log
 // to log. The caller must call stop once.
-func (c *Cluster) StartKubeScheduler(program, dir string, configuration KubeScheduler, log io.Writer) (stop func() error, err error) {
+func (c *Cluster) StartKubeScheduler(program, dir string, configuration KubeScheduler,
+	log io.Writer) (stop func() error, err error) {
 	text, err := c.configurationFile(configuration)
 	if err != nil {
 		return nil, fmt.Errorf("kube-scheduler's configuration: %w", err)

@@ -88,7 +88,8 @@ func (c *Cluster) Clear(ctx context.Context) error {
 	return errors.Join(
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{}),
-		c.Client.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{history.LabelKind}),
+		c.Client.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(metav1.NamespaceDefault),
+			client.HasLabels{history.LabelKind}),
 		c.ClearPlaces(ctx),
 		c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(metav1.NamespaceDefault)),
 	)
@@ -97,7 +98,8 @@ func (c *Cluster) Clear(ctx context.Context) error {
 // ClearPlaces deletes all pods of the namespace default, and then the nodes.
 func (c *Cluster) ClearPlaces(ctx context.Context) error {
 	return errors.Join(
-		c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.GracePeriodSeconds(0)),
+		c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault),
+			client.GracePeriodSeconds(0)),
 		c.Client.DeleteAllOf(ctx, &corev1.Node{}),
 	)
 }

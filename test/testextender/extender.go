@@ -54,7 +54,8 @@ func (e *Extender) Restart() error {
 	}
 	e.address = listener.Addr().String()
 	s := &server{client: e.options.Client, done: make(chan struct{})}
-	s.http = &http.Server{Handler: s, TLSConfig: e.options.TLS, ErrorLog: log.New(e.options.Log, "extender "+e.address+": ", 0)}
+	s.http = &http.Server{Handler: s, TLSConfig: e.options.TLS,
+		ErrorLog: log.New(e.options.Log, "extender "+e.address+": ", 0)}
 	e.server = s
 	go func() {
 		defer close(s.done)

@@ -149,14 +149,16 @@ func (s *server) prepare(call *Call, body []byte) (answer func(*Script) any, err
 }
 
 func filter(script *Script, args *extenderv1.ExtenderArgs, nodes []string) *extenderv1.ExtenderFilterResult {
-	result := &extenderv1.ExtenderFilterResult{FailedNodes: script.Refused, FailedAndUnresolvableNodes: script.Hopeless, Error: script.Errors[Filter]}
+	result := &extenderv1.ExtenderFilterResult{FailedNodes: script.Refused, FailedAndUnresolvableNodes: script.Hopeless,
+		Error: script.Errors[Filter]}
 	refused := func(name string) bool {
 		_, refused := script.Refused[name]
 		_, hopeless := script.Hopeless[name]
 		return refused || hopeless
 	}
 	if args.Nodes != nil {
-		args.Nodes.Items = slices.DeleteFunc(args.Nodes.Items, func(node corev1.Node) bool { return refused(node.Name) })
+		args.Nodes.Items = slices.DeleteFunc(args.Nodes.Items,
+			func(node corev1.Node) bool { return refused(node.Name) })
 		result.Nodes = args.Nodes
 		return result
 	}
@@ -194,8 +196,10 @@ func (s *server) bind(script *Script, args *extenderv1.ExtenderBindingArgs) *ext
 	if message := script.Errors[Bind]; message != "" {
 		return &extenderv1.ExtenderBindingResult{Error: message}
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID}}
-	binding := &corev1.Binding{ObjectMeta: pod.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: args.Node}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName,
+		UID: args.PodUID}}
+	binding := &corev1.Binding{ObjectMeta: pod.ObjectMeta,
+		Target: corev1.ObjectReference{Kind: "Node", Name: args.Node}}
 	if err := s.client.SubResource("binding").Create(context.Background(), pod, binding); err != nil {
 		return &extenderv1.ExtenderBindingResult{Error: err.Error()}
 	}

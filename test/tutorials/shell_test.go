@@ -92,7 +92,8 @@ func rewritten(text string, steps []docs.Step, printed []string) string {
 		if docs.Shows(step.Output, printed[i]) {
 			out.WriteString(step.Output)
 		} else {
-			out.WriteString(strings.TrimRight(printed[i], "\n") + strings.Repeat("\n", len(step.Output)-len(strings.TrimRight(step.Output, "\n"))))
+			out.WriteString(strings.TrimRight(printed[i], "\n") +
+				strings.Repeat("\n", len(step.Output)-len(strings.TrimRight(step.Output, "\n"))))
 		}
 		text = after
 	}

@@ -84,7 +84,8 @@ func startCluster(ctx context.Context, t *testing.T) (dir string) {
 		}
 	}
 	output, written := io.Pipe()
-	quickstart := exec.Command(filepath.Join(absolute, "bin", "quickstart"), "-nodes=6", "-bare", "-dir="+filepath.Join(dir, ".sandbox"))
+	quickstart := exec.Command(filepath.Join(absolute, "bin", "quickstart"), "-nodes=6", "-bare",
+		"-dir="+filepath.Join(dir, ".sandbox"))
 	quickstart.Dir, quickstart.Stdout, quickstart.Stderr = absolute, written, written
 	if err := quickstart.Start(); err != nil {
 		t.Fatal(err)
@@ -126,10 +127,12 @@ func startCluster(ctx context.Context, t *testing.T) (dir string) {
 func TestOutputsAreWritten(t *testing.T) {
 	text := "Do:\n```\n$ kubectl get x\nold 2s\n$ kubectl get y\nsame 2s\n$ kubectl get z\na\n...\n```\n"
 	steps := []docs.Step{
-		{Command: "kubectl get x", Output: "old 2s"}, {Command: "kubectl get y", Output: "same 2s"}, {Command: "kubectl get z", Output: "a\n...\n"},
+		{Command: "kubectl get x", Output: "old 2s"}, {Command: "kubectl get y", Output: "same 2s"},
+		{Command: "kubectl get z", Output: "a\n...\n"},
 	}
 	got := rewritten(text, steps, []string{"new 3s\n", "same 3s\n", "a\nb\n"})
-	if want := "Do:\n```\n$ kubectl get x\nnew 3s\n$ kubectl get y\nsame 2s\n$ kubectl get z\na\n...\n```\n"; got != want {
+	if want := "Do:\n```\n$ kubectl get x\nnew 3s\n$ kubectl get y\nsame 2s\n$ kubectl get z\na\n...\n```\n"; got !=
+		want {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -20,7 +20,8 @@ func Claim(i int) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: Namespace, Name: name, UID: types.UID("claim-" + name),
-			Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"},
+			Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes",
+				"pv.kubernetes.io/bound-by-controller": "yes"},
 		},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, StorageClassName: ptr.To("zonal"), VolumeName: "volume-" + name,
@@ -32,15 +33,18 @@ func Claim(i int) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName, UID: types.UID(claim.Spec.VolumeName)},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: modes, StorageClassName: "zonal", Capacity: size,
-			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: Namespace, Name: name, UID: claim.UID},
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: Namespace, Name: name,
+				UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example", VolumeHandle: name},
 			},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{Node(i).Labels[corev1.LabelTopologyZone]}},
-				},
-			}}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn,
+							Values: []string{Node(i).Labels[corev1.LabelTopologyZone]}},
+					},
+				}}}},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}

@@ -60,12 +60,15 @@ func runSpec(pod *corev1.Pod, node string) {
 	}
 	token := &spec.Volumes[len(spec.Volumes)-1]
 	token.Projected = &corev1.ProjectedVolumeSource{DefaultMode: ptr.To(int32(420)), Sources: []corev1.VolumeProjection{
-		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To(int64(3607)), Path: "token"}},
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To(int64(3607)),
+			Path: "token"}},
 		{ConfigMap: &corev1.ConfigMapProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
 		}},
 		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-			{Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
+			{Path: "namespace",
+				FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"}},
 		}}},
 	}}
 	c := &spec.Containers[0]
@@ -73,14 +76,18 @@ func runSpec(pod *corev1.Pod, node string) {
 	c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}}
 	c.Env = []corev1.EnvVar{
 		{Name: "LOG_LEVEL", Value: "info"},
-		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1",
+			FieldPath: "metadata.name"}}},
 	}
-	c.VolumeMounts = []corev1.VolumeMount{{Name: token.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: token.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}}
 	c.ReadinessProbe = &corev1.Probe{
-		ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Scheme: corev1.URISchemeHTTP}},
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz",
+			Scheme: corev1.URISchemeHTTP}},
 		TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3,
 	}
-	c.TerminationMessagePath, c.TerminationMessagePolicy = corev1.TerminationMessagePathDefault, corev1.TerminationMessageReadFile
+	c.TerminationMessagePath, c.TerminationMessagePolicy = corev1.TerminationMessagePathDefault,
+		corev1.TerminationMessageReadFile
 	c.ImagePullPolicy = corev1.PullIfNotPresent
 }
 
@@ -100,9 +107,11 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 		}},
 	}
 	for _, condition := range []corev1.PodConditionType{
-		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
+		corev1.PodScheduled,
 	} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: start})
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: start})
 	}
 }
 
@@ -127,26 +136,33 @@ func RunNode(node *corev1.Node, i int) *corev1.Node {
 		status          corev1.ConditionStatus
 		reason, message string
 	}{
-		{corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+		{corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory",
+			"kubelet has sufficient memory available"},
 		{corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-		{corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+		{corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID",
+			"kubelet has sufficient PID available"},
 		{corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"},
 	} {
 		status.Conditions = append(status.Conditions, corev1.NodeCondition{
-			Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message, LastHeartbeatTime: at, LastTransitionTime: at,
+			Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message, LastHeartbeatTime: at,
+			LastTransitionTime: at,
 		})
 	}
 	status.Addresses = []corev1.NodeAddress{
-		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255)}, {Type: corev1.NodeHostName, Address: node.Name},
+		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255)},
+		{Type: corev1.NodeHostName, Address: node.Name},
 	}
 	status.NodeInfo = corev1.NodeSystemInfo{
-		MachineID: fmt.Sprintf("%032x", i), SystemUUID: string(node.UID), BootID: string(node.UID), KernelVersion: "6.12.9-generic",
-		OSImage: "Some Linux 12", ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64",
+		MachineID: fmt.Sprintf("%032x", i), SystemUUID: string(node.UID), BootID: string(node.UID),
+		KernelVersion: "6.12.9-generic",
+		OSImage:       "Some Linux 12", ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.36.3",
+		OperatingSystem: "linux", Architecture: "amd64",
 	}
 	for j := range images {
 		n := (i*7 + j*j) % pool
 		status.Images = append(status.Images, corev1.ContainerImage{
-			Names:     []string{fmt.Sprintf("registry.example/team/service-%d@sha256:%064x", n, n), fmt.Sprintf("registry.example/team/service-%d:1.0", n)},
+			Names: []string{fmt.Sprintf("registry.example/team/service-%d@sha256:%064x", n, n),
+				fmt.Sprintf("registry.example/team/service-%d:1.0", n)},
 			SizeBytes: int64(n+1) << 20,
 		})
 	}

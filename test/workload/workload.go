@@ -94,11 +94,13 @@ func (p Pods) Pod(i int) *corev1.Pod {
 		app = name
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{"app": app, "kind": kind}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name,
+			Labels: map[string]string{"app": app, "kind": kind}},
 		Spec: corev1.PodSpec{
 			SchedulerName: p.SchedulerName,
 			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example/app:1", Resources: corev1.ResourceRequirements{Requests: requests("100m", "200Mi")},
+				Name: "main", Image: "registry.example/app:1",
+				Resources: corev1.ResourceRequirements{Requests: requests("100m", "200Mi")},
 			}},
 		},
 	}
@@ -112,17 +114,21 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 	switch kind {
 	case Spread:
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-			{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own},
-			{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: own},
+			{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: own},
+			{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+				LabelSelector: own},
 		}
 	case Anti:
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
 		}}
 	case Affinity:
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: own}},
+				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone,
+					LabelSelector: own}},
 			},
 		}}
 	case Unique:
@@ -138,11 +144,13 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 		}}}
 	case Daemon:
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchFields: []corev1.NodeSelectorRequirement{
-					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{NodeName(i % p.Nodes)}},
-				},
-			}}},
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchFields: []corev1.NodeSelectorRequirement{
+						{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+							Values: []string{NodeName(i % p.Nodes)}},
+					},
+				}}},
 		}}
 	}
 }
@@ -159,7 +167,8 @@ func Admit(pod *corev1.Pod) *corev1.Pod {
 			corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
 	}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
-		Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
+		Name:         "kube-api-access-" + pod.Name,
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
 	})
 	return pod
 }
@@ -171,12 +180,14 @@ const filler = "filler"
 // ends immediately when it is preempted.
 func Filler(i int) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: FillerName(i), Labels: map[string]string{"kind": filler}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: FillerName(i),
+			Labels: map[string]string{"kind": filler}},
 		Spec: corev1.PodSpec{
 			NodeName:                      NodeName(i / 2),
 			TerminationGracePeriodSeconds: ptr.To(int64(0)),
 			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example/app:1", Resources: corev1.ResourceRequirements{Requests: requests("4", "4Gi")},
+				Name: "main", Image: "registry.example/app:1",
+				Resources: corev1.ResourceRequirements{Requests: requests("4", "4Gi")},
 			}},
 		},
 	}
@@ -200,5 +211,6 @@ func Service() *corev1.Service {
 }
 
 func requests(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory)}
 }

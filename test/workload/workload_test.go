@@ -55,7 +55,8 @@ func TestSeriesTakeTurns(t *testing.T) {
 		for i := range 100 {
 			pod := Pods{Kind: Spread, Series: series}.Pod(i)
 			apps[pod.Labels["app"]] = true
-			selected, other := pod.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels, Pods{Kind: Spread, Series: series}.Pod(i+1)
+			selected, other := pod.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels,
+				Pods{Kind: Spread, Series: series}.Pod(i+1)
 			if !labels.SelectorFromSet(selected).Matches(labels.Set(pod.Labels)) {
 				t.Errorf("pod %d does not select itself", i)
 			}
@@ -138,10 +139,12 @@ func TestClaimsAreThoseOfTheirPods(t *testing.T) {
 	for i := range 7 {
 		pod := Pods{Kind: Claims}.Pod(i)
 		claim, volume := Claim(i)
-		if got := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim.Name || claim.Namespace != pod.Namespace {
+		if got := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim.Name ||
+			claim.Namespace != pod.Namespace {
 			t.Errorf("pod %d has claim %s, there is %s", i, got, claim.Name)
 		}
-		if claim.Spec.VolumeName != volume.Name || volume.Spec.ClaimRef.UID != claim.UID || volume.Spec.ClaimRef.Name != claim.Name {
+		if claim.Spec.VolumeName != volume.Name || volume.Spec.ClaimRef.UID != claim.UID ||
+			volume.Spec.ClaimRef.Name != claim.Name {
 			t.Errorf("claim %d is not bound to its volume", i)
 		}
 		if !labels.SelectorFromSet(Service().Spec.Selector).Matches(labels.Set(pod.Labels)) {

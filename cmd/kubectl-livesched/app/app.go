@@ -87,12 +87,16 @@ type options struct {
 func newRoot(o *options) *cobra.Command {
 	o.flags = genericclioptions.NewConfigFlags(true)
 	root := &cobra.Command{
-		Use:   "kubectl-livesched",
-		Short: "Explain why pods are pending; simulate, check, convert, inspect, compare and roll back profiles and policies",
-		Long: "Explain why pods are pending. Simulate, check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
+		Use: "kubectl-livesched",
+		Short: "Explain why pods are pending; simulate, check, convert, inspect, compare and roll back profiles and " +
+			"policies",
+		Long: "Explain why pods are pending. Simulate, check, convert, inspect, compare and roll back the " +
+			"SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
-			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
-			"or loses settings), diff or replay finds differences, a check of doctor fails, or simulate or replay finds what --fail-on names; 2 if a command fails, or doctor could not make all checks.",
+			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not " +
+			"accept (with --strict: " +
+			"or loses settings), diff or replay finds differences, a check of doctor fails, or simulate or replay " +
+			"finds what --fail-on names; 2 if a command fails, or doctor could not make all checks.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
@@ -143,5 +147,6 @@ func (o *options) addFormerNamespaceFlag(command *cobra.Command) {
 
 // addPluginsFlag adds --plugins.
 func addPluginsFlag(command *cobra.Command, target *[]string) {
-	command.Flags().StringSliceVar(target, "plugins", nil, "Names of the out-of-tree plugins that your livesched is built with, in addition to the built-in ones.")
+	command.Flags().StringSliceVar(target, "plugins", nil,
+		"Names of the out-of-tree plugins that your livesched is built with, in addition to the built-in ones.")
 }

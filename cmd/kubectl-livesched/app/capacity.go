@@ -33,25 +33,36 @@ func newCapacity(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "capacity (-f FILE | TYPE/NAME)",
 		Short: "Count how many more pods of a kind fit",
-		Long: "Count how many more pods of a kind fit, and say what stops the next one. A running livesched decides one pod after the other in a copy " +
-			"of its state. The pod is in a file or in the cluster: a Pod, or an object with pod templates at any depth, such as a Deployment, a CronJob or " +
-			"a JobSet. If the pod names a PodGroup, in the files or in the cluster, the command counts whole groups.\n\n" + print.CapacityLimits + "\n\n" +
-			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
-			"capacities.livesched.io in the namespace of the pod. To name an object of the cluster, you must be permitted to get it. To add or remove nodes, you must be permitted to list nodes.",
-		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched capacity -f train.yaml --add-nodes a100=4\n\n" +
-			"  # How far can this Deployment grow? And with another profile?\n  kubectl livesched capacity deployment/web\n" +
+		Long: "Count how many more pods of a kind fit, and say what stops the next one. A running livesched decides " +
+			"one pod after the other in a copy " +
+			"of its state. The pod is in a file or in the cluster: a Pod, or an object with pod templates at any " +
+			"depth, such as a Deployment, a CronJob or " +
+			"a JobSet. If the pod names a PodGroup, in the files or in the cluster, the command counts whole " +
+			"groups.\n\n" + print.CapacityLimits + "\n\n" +
+			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
+			"permission to create " +
+			"capacities.livesched.io in the namespace of the pod. To name an object of the cluster, you must be " +
+			"permitted to get it. To add or remove nodes, you must be permitted to list nodes.",
+		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched " +
+			"capacity -f train.yaml --add-nodes a100=4\n\n" +
+			"  # How far can this Deployment grow? And with another profile?\n  kubectl livesched capacity " +
+			"deployment/web\n" +
 			"  kubectl livesched capacity deployment/web --scheduler-name binpack",
 		Args: o.checkArgs,
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	o.addFileFlags(command, "a Pod, or an object with pod templates")
 	o.nodes.addFlags(command)
-	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace in the file, or of your context.")
-	command.Flags().StringVar(&o.template, "template", "", "Pod template to count if there are several, such as worker, or deployment/web of a file with several objects.")
-	command.Flags().StringVar(&o.schedulerName, "scheduler-name", "", "Scheduler name of the counted pods. Default: the scheduler name of the pod.")
+	command.Flags().StringVarP(&o.namespace, "namespace", "n", "",
+		"Namespace of the pods. Default: the namespace in the file, or of your context.")
+	command.Flags().StringVar(&o.template, "template", "", "Pod template to count if there are several, such as "+
+		"worker, or deployment/web of a file with several objects.")
+	command.Flags().StringVar(&o.schedulerName, "scheduler-name", "",
+		"Scheduler name of the counted pods. Default: the scheduler name of the pod.")
 	command.Flags().Int32Var(&o.limit, "limit", 5000, "Count up to this number of pods, at most 5000.")
 	command.Flags().Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score.")
-	_ = command.RegisterFlagCompletionFunc("template", function(o.templateNames)) // fails only if the flag does not exist
+	// fails only if the flag does not exist
+	_ = command.RegisterFlagCompletionFunc("template", function(o.templateNames))
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command

@@ -39,10 +39,12 @@ spec: {schedulingGroup: {podGroupName: train}}
 		error string
 	}{
 		"of scheduler-plugins": {
-			text: job + plugins + `metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: rack, livesched.io/preferred-topology: "host, block"}}
+			text: job + plugins +
+				`metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: rack, livesched.io/preferred-topology: "host, block"}}
 spec: {minMember: 64}
 `,
-			want: &v1alpha1.CapacityPodGroup{MinMember: 64, RequiredTopology: "rack", PreferredTopology: []string{"host", "block"}},
+			want: &v1alpha1.CapacityPodGroup{MinMember: 64, RequiredTopology: "rack",
+				PreferredTopology: []string{"host", "block"}},
 		},
 		"of Kubernetes": {
 			text: member + kubernetes + `metadata: {name: train}
@@ -50,13 +52,18 @@ spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology
 `,
 			want: &v1alpha1.CapacityPodGroup{MinMember: 2, RequiredTopology: "rack"},
 		},
-		"of Kubernetes, one by one": {text: member + kubernetes + "metadata: {name: train}\nspec: {schedulingPolicy: {basic: {}}}\n"},
-		"of another name":           {text: job + plugins + "metadata: {name: other, namespace: ml}\nspec: {minMember: 64}\n"},
-		"of another namespace":      {text: job + plugins + "metadata: {name: train, namespace: other}\nspec: {minMember: 64}\n"},
-		"of the other API":          {text: job + kubernetes + "metadata: {name: train, namespace: ml}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n"},
-		"none":                      {text: job},
+		"of Kubernetes, one by one": {text: member + kubernetes +
+			"metadata: {name: train}\nspec: {schedulingPolicy: {basic: {}}}\n"},
+		"of another name": {text: job + plugins +
+			"metadata: {name: other, namespace: ml}\nspec: {minMember: 64}\n"},
+		"of another namespace": {text: job + plugins +
+			"metadata: {name: train, namespace: other}\nspec: {minMember: 64}\n"},
+		"of the other API": {text: job + kubernetes +
+			"metadata: {name: train, namespace: ml}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n"},
+		"none": {text: job},
 		"wrong": {
-			text:  job + plugins + "metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: no key}}\n",
+			text: job + plugins +
+				"metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: no key}}\n",
 			error: `-:10 (document 2): annotation livesched.io/required-topology: "no key" is not the key of a label`,
 		},
 	} {
@@ -76,7 +83,8 @@ spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology
 				}
 				return
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" || err != nil || oneByOne != (name == "of Kubernetes, one by one") {
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil ||
+				oneByOne != (name == "of Kubernetes, one by one") {
 				t.Error(err, diff, oneByOne)
 			}
 		})

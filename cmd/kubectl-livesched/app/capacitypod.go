@@ -24,7 +24,8 @@ import (
 func (o *capacityOptions) checkArgs(command *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 && len(o.files) == 0:
-		return errors.New("there is no pod to count: use --filename, or TYPE/NAME of an object in the cluster, such as deployment/web")
+		return errors.New("there is no pod to count: use --filename, or TYPE/NAME of an object in the cluster, such " +
+			"as deployment/web")
 	case len(args) > 0 && len(o.files) > 0:
 		return errors.New("use either --filename or TYPE/NAME, not both")
 	}
@@ -66,9 +67,10 @@ func (o *capacityOptions) countedPod(documents []manifests.Document, live bool) 
 	return pod, nil
 }
 
-// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none or if its pods
-// are scheduled one by one.
-func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha1.CapacityPodGroup, oneByOne bool, err error) {
+// groupOfPod returns the PodGroup in documents that a pod names, nil if there is none or if its
+// pods are scheduled one by one.
+func groupOfPod(documents []manifests.Document,
+	pod *corev1.Pod) (group *v1alpha1.CapacityPodGroup, oneByOne bool, err error) {
 	wanted := podgroup.KeyOf(pod)
 	if wanted == (podgroup.Key{}) {
 		return nil, false, nil
@@ -82,7 +84,8 @@ func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha
 		switch {
 		case err != nil:
 			return nil, false, err
-		case group == nil || group.Source != wanted.Source || group.Namespace != "" && pod.Namespace != "" && group.Namespace != pod.Namespace:
+		case group == nil || group.Source != wanted.Source || group.Namespace != "" && pod.Namespace != "" &&
+			group.Namespace != pod.Namespace:
 			continue
 		case group.Problem != "":
 			return nil, false, fmt.Errorf("%s: %s", d.Place(), group.Problem)
@@ -90,7 +93,8 @@ func groupOfPod(documents []manifests.Document, pod *corev1.Pod) (group *v1alpha
 			return nil, true, nil
 		}
 		return &v1alpha1.CapacityPodGroup{
-			MinMember: int32(group.MinMember), RequiredTopology: group.Topology.Required, PreferredTopology: group.Topology.Preferred,
+			MinMember: int32(group.MinMember), RequiredTopology: group.Topology.Required,
+			PreferredTopology: group.Topology.Preferred,
 		}, false, nil
 	}
 	return nil, false, nil
@@ -136,7 +140,8 @@ func checkGroupFields(d *manifests.Document) error {
 	var errs []error
 	for name := range spec {
 		if !slices.Contains(groupFields, name) {
-			errs = append(errs, fmt.Errorf("%s:%d: unknown field %q", d.File, max(d.LineOf("spec."+name), d.Line), "spec."+name))
+			errs = append(errs,
+				fmt.Errorf("%s:%d: unknown field %q", d.File, max(d.LineOf("spec."+name), d.Line), "spec."+name))
 		}
 	}
 	return errors.Join(errs...)

@@ -32,7 +32,8 @@ func (o *options) client() (client.Client, error) {
 	}
 	restConfig.QPS = -1 // the API server shares itself out among its clients
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -55,7 +56,8 @@ func (o *options) readCluster(ctx context.Context, documents []manifests.Documen
 	if err := c.List(ctx, &policies); err != nil {
 		return nil, err
 	}
-	cluster := &validate.Cluster{Profiles: profiles.Items, Policies: policies.Items, Secrets: map[types.NamespacedName]resolve.Secret{}}
+	cluster := &validate.Cluster{Profiles: profiles.Items, Policies: policies.Items,
+		Secrets: map[types.NamespacedName]resolve.Secret{}}
 	for name := range resolve.SecretRefs(append(validate.Policies(documents), policies.Items...), resolve.LastGood{}) {
 		var secret corev1.Secret
 		switch err := c.Get(ctx, name, &secret); {

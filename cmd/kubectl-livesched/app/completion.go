@@ -32,7 +32,8 @@ const kubectlCompletion = "#!/bin/sh\nexec kubectl-livesched __complete \"$@\"\n
 
 // complete returns the values of an argument or a flag, of which the shell shows the ones that
 // begin with the word under the cursor. Without an answer from the cluster there are none.
-type complete func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
+type complete func(ctx context.Context, command *cobra.Command, args []string,
+	word string) ([]string, cobra.ShellCompDirective)
 
 // addCompletions completes names in arguments and flags, and adds the script for kubectl to the
 // command `completion`.
@@ -43,9 +44,11 @@ func (o *options) addCompletions(root *cobra.Command) {
 	}
 	nothing := fixed(0)
 	arguments := map[string]complete{
-		"status": o.profileArguments, "diff": atMost(2, o.revisedObjects), "history": atMost(2, o.revisedObjects), "rollback": atMost(2, o.revisedObjects),
-		"explain": o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners, "simulate": o.podsAndOwners,
-		"doctor": nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
+		"status": o.profileArguments, "diff": atMost(2, o.revisedObjects), "history": atMost(2, o.revisedObjects),
+		"rollback": atMost(2, o.revisedObjects),
+		"explain":  o.podsAndOwners, "decisions": o.podsAndGroups, "capacity": o.podsAndOwners,
+		"simulate": o.podsAndOwners,
+		"doctor":   nothing, "validate": nothing, "convert": nothing, "snapshot": nothing, "top": nothing,
 	}
 	for _, command := range root.Commands() {
 		if names := arguments[command.Name()]; names != nil && command.ValidArgsFunction == nil {
@@ -63,7 +66,8 @@ func (o *options) addCompletions(root *cobra.Command) {
 		}
 	}
 	if rollback, _, err := root.Find([]string{"rollback"}); err == nil {
-		_ = rollback.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"keep", "restore"}, cobra.ShellCompDirectiveNoFileComp))
+		_ = rollback.RegisterFlagCompletionFunc("policy",
+			cobra.FixedCompletions([]string{"keep", "restore"}, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
@@ -71,9 +75,15 @@ func (o *options) addCompletions(root *cobra.Command) {
 func (o *options) flagValues() map[string]complete {
 	profiles := o.named(v1alpha1.GroupVersion.WithKind(history.KindProfile))
 	return map[string]complete{
-		"context":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Contexts)) }),
-		"cluster":             o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.Clusters)) }),
-		"user":                o.configured(func(c *api.Config) []string { return slices.Collect(maps.Keys(c.AuthInfos)) }),
+		"context": o.configured(func(c *api.Config) []string {
+			return slices.Collect(maps.Keys(c.Contexts))
+		}),
+		"cluster": o.configured(func(c *api.Config) []string {
+			return slices.Collect(maps.Keys(c.Clusters))
+		}),
+		"user": o.configured(func(c *api.Config) []string {
+			return slices.Collect(maps.Keys(c.AuthInfos))
+		}),
 		"namespace":           o.named(corev1.SchemeGroupVersion.WithKind("Namespace")),
 		"livesched-namespace": o.named(corev1.SchemeGroupVersion.WithKind("Namespace")),
 		"node":                o.named(corev1.SchemeGroupVersion.WithKind("Node")),
@@ -94,7 +104,8 @@ func newKubectlCompletion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl",
 		Short: "Print the file kubectl_complete-livesched, with which kubectl completes this plugin",
-		Long: "Print the file kubectl_complete-livesched. If it is executable and in your PATH, kubectl's own completion also completes " +
+		Long: "Print the file kubectl_complete-livesched. If it is executable and in your PATH, kubectl's own " +
+			"completion also completes " +
 			"`kubectl livesched`. It is a shell script, for Linux and macOS.",
 		Example: "  kubectl livesched completion kubectl > ~/.local/bin/kubectl_complete-livesched\n" +
 			"  chmod +x ~/.local/bin/kubectl_complete-livesched",
@@ -115,7 +126,8 @@ func function(values complete) cobra.CompletionFunc {
 		defer cancel()
 		all, directive := values(ctx, command, args, word)
 		given := sets.New(args...)
-		all = slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, word) || given.Has(value) })
+		all = slices.DeleteFunc(all,
+			func(value string) bool { return !strings.HasPrefix(value, word) || given.Has(value) })
 		slices.Sort(all)
 		return slices.Compact(all), directive | cobra.ShellCompDirectiveNoFileComp
 	}
@@ -131,7 +143,8 @@ func fixed(directive cobra.ShellCompDirective, words ...string) complete {
 
 // atMost completes up to a number of arguments, of which KIND/NAME counts as two.
 func atMost(count int, values complete) complete {
-	return func(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return func(ctx context.Context, command *cobra.Command, args []string,
+		word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= count || len(args) > 0 && strings.Contains(args[0], "/") {
 			return nil, 0
 		}
@@ -160,7 +173,8 @@ func (o *options) named(kind schema.GroupVersionKind) complete {
 }
 
 // profileArguments completes the names of profiles, as NAME or as profile/NAME.
-func (o *options) profileArguments(ctx context.Context, _ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *options) profileArguments(ctx context.Context, _ *cobra.Command, _ []string,
+	word string) ([]string, cobra.ShellCompDirective) {
 	prefix := ""
 	if kind, _, found := strings.Cut(word, "/"); found && kindNamed(kind) == history.KindProfile {
 		prefix = kind + "/"
@@ -169,7 +183,8 @@ func (o *options) profileArguments(ctx context.Context, _ *cobra.Command, _ []st
 }
 
 // revisedObjects completes NAME, profile/NAME and policy/NAME, and these as two arguments.
-func (o *options) revisedObjects(ctx context.Context, _ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *options) revisedObjects(ctx context.Context, _ *cobra.Command, args []string,
+	word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, found := strings.Cut(word, "/")
 	switch {
 	case len(args) == 1:
@@ -191,7 +206,8 @@ func (o *options) namesOf(ctx context.Context, kind string) []string {
 }
 
 // revisionNumbers completes the numbers of the revisions of the object that the arguments name.
-func (o *options) revisionNumbers(ctx context.Context, _ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *options) revisionNumbers(ctx context.Context, _ *cobra.Command, args []string,
+	_ string) ([]string, cobra.ShellCompDirective) {
 	_, p, err := o.past(ctx, args)
 	if err != nil || len(p.revisions) == 0 {
 		return nil, 0
@@ -200,7 +216,8 @@ func (o *options) revisionNumbers(ctx context.Context, _ *cobra.Command, args []
 }
 
 // nodesToAdd completes POOL= and NODE=.
-func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *options) nodesToAdd(ctx context.Context, _ *cobra.Command, _ []string,
+	_ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	for _, node := range o.objects(ctx, corev1.SchemeGroupVersion.WithKind("Node"), "") {
 		names = append(names, node.Name+"=")
@@ -221,7 +238,8 @@ func (o *options) objectNames(ctx context.Context, kind schema.GroupVersionKind,
 }
 
 // objects returns the metadata of the objects of a kind, nothing if they cannot be read.
-func (o *options) objects(ctx context.Context, kind schema.GroupVersionKind, namespace string) []metav1.PartialObjectMetadata {
+func (o *options) objects(ctx context.Context, kind schema.GroupVersionKind,
+	namespace string) []metav1.PartialObjectMetadata {
 	c, err := o.client()
 	if err != nil {
 		return nil
@@ -243,10 +261,12 @@ func prefixed(prefix string, names []string) []string {
 
 // podOwners are the kinds that stand before a slash in arguments that name pods. Other kinds, also
 // custom ones, are completed once the user has typed them.
-var podOwners = []string{"cronjob/", "daemonset/", "deployment/", "job/", "pod/", "podgroup/", "replicaset/", "statefulset/"}
+var podOwners = []string{"cronjob/", "daemonset/", "deployment/", "job/", "pod/", "podgroup/", "replicaset/",
+	"statefulset/"}
 
 // podsAndGroups completes pod/NAME and podgroup/NAME, and these as two arguments.
-func (o *options) podsAndGroups(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *options) podsAndGroups(ctx context.Context, command *cobra.Command, args []string,
+	word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 && !strings.Contains(word, "/") {
 		return []string{"pod/", "podgroup/"}, cobra.ShellCompDirectiveNoSpace
 	}
@@ -254,7 +274,8 @@ func (o *options) podsAndGroups(ctx context.Context, command *cobra.Command, arg
 }
 
 // podsAndOwners completes KIND/NAME in the namespace of the command, and KIND NAME.
-func (o *options) podsAndOwners(ctx context.Context, command *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (o *options) podsAndOwners(ctx context.Context, command *cobra.Command, args []string,
+	word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, found := strings.Cut(word, "/")
 	prefix := kind + "/"
 	switch {
@@ -283,7 +304,8 @@ func (o *options) podsAndOwners(ctx context.Context, command *cobra.Command, arg
 }
 
 // templateNames completes the names of the pod templates in the files or the object of a capacity.
-func (o *capacityOptions) templateNames(_ context.Context, _ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (o *capacityOptions) templateNames(_ context.Context, _ *cobra.Command, args []string,
+	_ string) ([]string, cobra.ShellCompDirective) {
 	if len(args)+len(o.files) == 0 || slices.Contains(o.files, "-") { // not what the user types next
 		return nil, 0
 	}

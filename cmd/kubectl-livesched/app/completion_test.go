@@ -38,7 +38,8 @@ var _ = Describe("completion", func() {
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(good), good)).To(Succeed())
 		store(ctx, revisionOf(good, 1))
 		store(ctx, revisionOf(good, 12, weight("NodeAffinity", 3)))
-		create(ctx, objects.Pod("default", "web-1", "good", "1", "1Gi"), objects.Pod("default", "web-2", "good", "1", "1Gi"))
+		create(ctx, objects.Pod("default", "web-1", "good", "1", "1Gi"),
+			objects.Pod("default", "web-2", "good", "1", "1Gi"))
 		createForSpec(ctx, objects.Pod(kept, "other", "good", "1", "1Gi")) // outside the namespace that is cleared
 		for name, pool := range map[string]string{"gpu-1": "gpu", "gpu-2": "gpu", "plain": ""} {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
@@ -47,7 +48,8 @@ var _ = Describe("completion", func() {
 			}
 			createForSpec(ctx, node)
 		}
-		llm := file("kind: LeaderWorkerSet\nspec:\n  leaderWorkerTemplate:\n    leaderTemplate: {spec: {containers: [{name: c}]}}\n" +
+		llm := file("kind: LeaderWorkerSet\nspec:\n  leaderWorkerTemplate:\n    leaderTemplate: {spec: {containers: " +
+			"[{name: c}]}}\n" +
 			"    workerTemplate: {spec: {containers: [{name: c}]}}\n")
 		want := map[string][]string{
 			"status ":                              {"good", "goof"},
@@ -109,7 +111,8 @@ var _ = Describe("completion", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		dir := GinkgoT().TempDir()
 		Expect(os.WriteFile(filepath.Join(dir, "kubectl_complete-livesched"), []byte(got.out), 0o700)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(dir, "kubectl-livesched"), []byte("#!/bin/sh\nfor word; do echo \"<$word>\"; done\n"), 0o700)).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(dir, "kubectl-livesched"),
+			[]byte("#!/bin/sh\nfor word; do echo \"<$word>\"; done\n"), 0o700)).To(Succeed())
 		command := exec.CommandContext(ctx, filepath.Join(dir, "kubectl_complete-livesched"), "explain", "pod", "")
 		command.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH")}
 		Expect(command.Output()).To(BeEquivalentTo("<__complete>\n<explain>\n<pod>\n<>\n"))

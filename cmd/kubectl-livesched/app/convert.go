@@ -33,22 +33,30 @@ func newConvert(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "convert -f FILE",
 		Short: "Convert the configuration of kube-scheduler to profiles and policies",
-		Long: "Convert KubeSchedulerConfigurations (v1, v1beta3, v1beta2, v1beta1), legacy policies (kind Policy, apiVersion v1) and ConfigMaps that hold " +
+		Long: "Convert KubeSchedulerConfigurations (v1, v1beta3, v1beta2, v1beta1), legacy policies (kind Policy, " +
+			"apiVersion v1) and ConfigMaps that hold " +
 			"either of them to SchedulerProfiles and SchedulingPolicies. The objects go to standard output.\n\n" +
-			"Remarks go to standard error, one for each field that has no counterpart or another meaning. A loss changes how the scheduler works until " +
-			"you act on it. A note needs no action. Losses are not errors unless you set --strict. Finally the command checks the objects as `validate` " +
+			"Remarks go to standard error, one for each field that has no counterpart or another meaning. A loss " +
+			"changes how the scheduler works until " +
+			"you act on it. A note needs no action. Losses are not errors unless you set --strict. Finally the " +
+			"command checks the objects as `validate` " +
 			"does.",
 		Example: "  kubectl livesched convert -f kube-scheduler.yaml > livesched.yaml\n\n" +
-			"  # The ConfigMap of a second scheduler\n  kubectl get configmap -n kube-system my-scheduler -o yaml | kubectl livesched convert -f - | kubectl apply -f -",
+			"  # The ConfigMap of a second scheduler\n  kubectl get configmap -n kube-system my-scheduler -o yaml | " +
+			"kubectl livesched convert -f - | kubectl apply -f -",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	o.addFileFlags(command, "configurations of kube-scheduler")
 	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
 	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 if there are losses.")
-	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the output with the objects of the cluster, and name the profiles that it would change.")
-	command.Flags().StringVar(&o.input.PolicyName, "policy-name", "", "Name of the SchedulingPolicy with the settings that profiles share. Default: the name of the profile or, if there are several, of the ConfigMap or file.")
-	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName, "Scheduler name for the profile of a legacy policy, which does not contain one.")
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false,
+		"Check the output with the objects of the cluster, and name the profiles that it would change.")
+	command.Flags().StringVar(&o.input.PolicyName, "policy-name", "", "Name of the SchedulingPolicy with the "+
+		"settings that profiles share. Default: the name of the profile or, if there are several, of the ConfigMap "+
+		"or file.")
+	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName,
+		"Scheduler name for the profile of a legacy policy, which does not contain one.")
 	o.addFormerNamespaceFlag(command)
 	addPluginsFlag(command, &o.plugins)
 	addAllowedHostsFlag(command, &o.hosts)
@@ -84,7 +92,8 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", print.Many(len(result.Profiles), "profile"), print.Many(len(result.Policies), "policy"),
+	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", print.Many(len(result.Profiles), "profile"),
+		print.Many(len(result.Policies), "policy"),
 		print.Many(result.Losses(), "loss"), print.Many(len(result.Remarks)-result.Losses(), "note"))
 	if refused || o.strict && result.Losses() > 0 {
 		return errFound
@@ -106,12 +115,14 @@ func (o *convertOptions) check(ctx context.Context, text []byte) (refused bool, 
 			return false, err
 		}
 	}
-	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: o.input.AllowedHosts, Cluster: cluster})
+	report := validate.Check(documents,
+		validate.Options{Registered: o.input.Registered, AllowedHosts: o.input.AllowedHosts, Cluster: cluster})
 	for i := range report.Objects {
 		object := &report.Objects[i]
 		for _, finding := range object.Findings {
 			refused = refused || finding.Severity == validate.Error
-			_, _ = fmt.Fprintf(o.ErrOut, "output: %s: %s %s: %s: %s\n", finding.Severity, object.Kind, object.Name, finding.Path, finding.Detail)
+			_, _ = fmt.Fprintf(o.ErrOut, "output: %s: %s %s: %s: %s\n", finding.Severity, object.Kind, object.Name,
+				finding.Path, finding.Detail)
 		}
 	}
 	return refused, nil

@@ -70,11 +70,14 @@ func TestConvertNeverSucceedsWithObjectsThatLiveschedRefuses(t *testing.T) {
 			refused := refusedBy(t, got.out, allowed)
 			refusing += len(refused)
 			if len(refused) > 0 && got.code != 1 {
-				t.Errorf("%s with %s: exit code %d, but livesched refuses %q\n%s", input, hosts, got.code, refused, got.errOut)
+				t.Errorf("%s with %s: exit code %d, but livesched refuses %q\n%s", input, hosts, got.code, refused,
+					got.errOut)
 			}
 			noLoss := strings.Contains(got.errOut, ": 0 losses, ")
-			if strict := withoutCluster("", "convert", "--strict", "-f", input, resolve.FlagAllowedHosts, strings.Join(hosts, ",")); strict.code == 0 != (got.code == 0 && noLoss) {
-				t.Errorf("%s with %s: exit code %d with --strict, %d without\n%s", input, hosts, strict.code, got.code, got.errOut)
+			if strict := withoutCluster("", "convert", "--strict", "-f", input, resolve.FlagAllowedHosts,
+				strings.Join(hosts, ",")); strict.code == 0 != (got.code == 0 && noLoss) {
+				t.Errorf("%s with %s: exit code %d with --strict, %d without\n%s", input, hosts, strict.code, got.code,
+					got.errOut)
 			}
 		}
 	}
@@ -84,16 +87,19 @@ func TestConvertNeverSucceedsWithObjectsThatLiveschedRefuses(t *testing.T) {
 }
 
 func TestConvertOfAnExtenderOnLocalhost(t *testing.T) {
-	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n" +
+	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
+		"percentageOfNodesToScore: 100\n" +
 		"extenders: [{urlPrefix: 'http://127.0.0.1:8888', filterVerb: filter, httpTimeout: 5s}]\n"
 	for _, test := range []struct {
 		flags  []string
 		code   int
 		errOut string
 	}{
-		{nil, 1, "-:4: loss: extenders[0].urlPrefix: livesched does not accept http://127.0.0.1:8888: allow the host with --extender-allowed-hosts"},
+		{nil, 1, "-:4: loss: extenders[0].urlPrefix: livesched does not accept http://127.0.0.1:8888: allow the host " +
+			"with --extender-allowed-hosts"},
 		{[]string{"--strict"}, 1, "1 profile, 1 policy: 1 loss, "},
-		{[]string{"--strict", "--extender-allowed-hosts", "http://127.0.0.1:8888"}, 0, "1 profile, 1 policy: 0 losses, 0 notes"},
+		{[]string{"--strict", "--extender-allowed-hosts", "http://127.0.0.1:8888"}, 0,
+			"1 profile, 1 policy: 0 losses, 0 notes"},
 		{[]string{"--extender-allowed-hosts", "http://"}, 2, "error: --extender-allowed-hosts: "},
 	} {
 		t.Run(fmt.Sprint(test.flags), func(t *testing.T) {
@@ -109,6 +115,7 @@ func TestConvertOfAnExtenderOnLocalhost(t *testing.T) {
 func withoutCluster(in string, args ...string) outcome {
 	var out, errOut bytes.Buffer
 	args = append([]string{"--kubeconfig", "/dev/null"}, args...)
-	code := app.Run(context.Background(), args, genericiooptions.IOStreams{In: strings.NewReader(in), Out: &out, ErrOut: &errOut}, nil)
+	code := app.Run(context.Background(), args,
+		genericiooptions.IOStreams{In: strings.NewReader(in), Out: &out, ErrOut: &errOut}, nil)
 	return outcome{code: code, out: out.String(), errOut: errOut.String()}
 }

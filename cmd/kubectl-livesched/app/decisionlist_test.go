@@ -24,28 +24,40 @@ func expectDecisions(ctx context.Context, user *corev1.ServiceAccount, bound, pe
 	GinkgoHelper()
 	got := kubectl(ctx, "decisions", "-n", "default")
 	GinkgoWriter.Println(got.out)
-	Expect(got.out).To(MatchRegexp(`^AGE +POD +RESULT +FITS +NODE OR REASON\n(?s:.*)\S+ +web +(Bound|Binding) +2/3 +web-\d\n`), got.errOut)
+	Expect(got.out).
+		To(MatchRegexp(`^AGE +POD +RESULT +FITS +NODE OR REASON\n(?s:.*)\S+ +web +(Bound|Binding) +2/3 +web-\d\n`),
+			got.errOut)
 	Expect(got.out).To(MatchRegexp(`\S+ +large +Unschedulable( x\d+)? +0/\d +\d.* Insufficient cpu`))
-	Expect(kubectlAs(ctx, user, "decisions", "-A").errOut).To(ContainSubstring(`cannot list resource "decisions" in API group "livesched.io" at the cluster scope`))
+	Expect(kubectlAs(ctx, user, "decisions", "-A").errOut).
+		To(ContainSubstring(`cannot list resource "decisions" in API group "livesched.io" at the cluster scope`))
 	var decisions v1alpha1.DecisionList
-	Expect(yaml.Unmarshal([]byte(kubectl(ctx, "decisions", "-A", "--limit", "10000", "-o", "yaml").out), &decisions)).To(Succeed())
+	Expect(yaml.Unmarshal([]byte(kubectl(ctx, "decisions", "-A", "--limit", "10000", "-o", "yaml").out), &decisions)).
+		To(Succeed())
 	Expect(decisions.Items).To(ContainElement(And(
-		HaveField("Namespace", "default"), HaveField("PodUID", pending.UID), HaveField("Message", MatchRegexp(`^0/\d nodes are available: `)),
+		HaveField("Namespace", "default"), HaveField("PodUID", pending.UID),
+		HaveField("Message", MatchRegexp(`^0/\d nodes are available: `)),
 	)))
 	Expect(decisions.Latest).To(BeNumerically("<=", decisions.Items[0].Number)) // a decision may be made in between
 
 	By("selecting decisions")
-	Expect(kubectl(ctx, "decisions", "pod/large", "-o", "wide").out).To(And(ContainSubstring("REASON"), ContainSubstring("preemption: "), Not(ContainSubstring("web"))))
-	Expect(kubectl(ctx, "decisions", "podgroup", "nosuch").out).To(HavePrefix("There are no decisions about podgroup/nosuch in namespace default since"))
-	Expect(kubectl(ctx, "decisions", "--result", "unschedulable", "--profile", "mine").out).To(And(ContainSubstring("large"), Not(ContainSubstring("web"))))
-	Expect(kubectl(ctx, "decisions", "--node", "web-3").out).To(HavePrefix("There are no decisions in namespace default with --node web-3 since"))
-	Expect(kubectl(ctx, "decisions", "greedy")).To(Equal(outcome{code: 2, errOut: "error: \"greedy\" has no type: use pod/greedy or podgroup/greedy\n"}))
-	Expect(kubectl(ctx, "decisions", "--limit", "0").errOut).To(HavePrefix("error: --limit: must be from 1 to 10000, not 0"))
+	Expect(kubectl(ctx, "decisions", "pod/large", "-o", "wide").out).
+		To(And(ContainSubstring("REASON"), ContainSubstring("preemption: "), Not(ContainSubstring("web"))))
+	Expect(kubectl(ctx, "decisions", "podgroup", "nosuch").out).
+		To(HavePrefix("There are no decisions about podgroup/nosuch in namespace default since"))
+	Expect(kubectl(ctx, "decisions", "--result", "unschedulable", "--profile", "mine").out).
+		To(And(ContainSubstring("large"), Not(ContainSubstring("web"))))
+	Expect(kubectl(ctx, "decisions", "--node", "web-3").out).
+		To(HavePrefix("There are no decisions in namespace default with --node web-3 since"))
+	Expect(kubectl(ctx, "decisions", "greedy")).
+		To(Equal(outcome{code: 2, errOut: "error: \"greedy\" has no type: use pod/greedy or podgroup/greedy\n"}))
+	Expect(kubectl(ctx, "decisions", "--limit", "0").errOut).
+		To(HavePrefix("error: --limit: must be from 1 to 10000, not 0"))
 
 	By("hiding the names of nodes from those who may not see them")
 	got = kubectlAs(ctx, user, "decisions", "pod/web", "-n", "default")
 	Expect(got.out).To(MatchRegexp(`web +(Bound|Binding) +2/3 +\(hidden\)\n`+nodesAreHidden), got.errOut)
-	Expect(kubectlAs(ctx, user, "decisions", "--node", "web-1", "-n", "default").errOut).To(ContainSubstring("you may not list nodes"))
+	Expect(kubectlAs(ctx, user, "decisions", "--node", "web-1", "-n", "default").errOut).
+		To(ContainSubstring("you may not list nodes"))
 
 	By("naming pods that are gone, and following decisions")
 	watching, stop := context.WithCancel(ctx)
@@ -55,7 +67,8 @@ func expectDecisions(ctx context.Context, user *corev1.ServiceAccount, bound, pe
 	go func() {
 		defer close(ended)
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: GinkgoWriter}
-		ended <- app.Run(watching, []string{"--kubeconfig", cluster.Kubeconfig(), "decisions", "-w", "--result", "Bound"}, streams, nil)
+		ended <- app.Run(watching,
+			[]string{"--kubeconfig", cluster.Kubeconfig(), "decisions", "-w", "--result", "Bound"}, streams, nil)
 	}()
 	Eventually(out).WithContext(ctx).Should(gbytes.Say(`web +Bound`))
 	Expect(k8s.Delete(ctx, bound)).To(Succeed())

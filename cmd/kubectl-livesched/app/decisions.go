@@ -41,26 +41,37 @@ func newDecisions(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "decisions [pod/NAME | podgroup/NAME]",
 		Short: "List the latest decisions of the scheduler",
-		Long: "List the latest decisions of the scheduler, the last one first: which node each pod got, of how many that it fitted, or why it got none. " +
-			"With a name, list those about a pod, or about a pod group and its pods. A row stands for all decisions about a pod that follow each other and are " +
-			"alike, such as Unschedulable x12. With -o wide, rows have the score, the attempt and the revision of the profile, and nothing is shortened.\n\n" +
-			"The leader keeps the last 65,536 decisions in memory, unless its flag --decision-log-size has another value.\n\n" +
-			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to list " +
-			"decisions.livesched.io in the namespace of the pods, which the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
+		Long: "List the latest decisions of the scheduler, the last one first: which node each pod got, of how many " +
+			"that it fitted, or why it got none. " +
+			"With a name, list those about a pod, or about a pod group and its pods. A row stands for all decisions " +
+			"about a pod that follow each other and are " +
+			"alike, such as Unschedulable x12. With -o wide, rows have the score, the attempt and the revision of " +
+			"the profile, and nothing is shortened.\n\n" +
+			"The leader keeps the last 65,536 decisions in memory, unless its flag --decision-log-size has another " +
+			"value.\n\n" +
+			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
+			"permission to list " +
+			"decisions.livesched.io in the namespace of the pods, which the ClusterRole view includes. The names of " +
+			"nodes are shown only to those who may list nodes.",
 		Example: "  kubectl livesched decisions -n ml\n\n  kubectl livesched decisions pod/train-7 -n ml\n\n" +
-			"  # Pods that got no node, as it happens\n  kubectl livesched decisions -A --result Unschedulable --watch\n\n" +
+			"  # Pods that got no node, as it happens\n  kubectl livesched decisions -A --result Unschedulable " +
+			"--watch\n\n" +
 			"  kubectl livesched decisions -A --profile gpu --limit 1000 -o json",
 		Args: cobra.ArbitraryArgs, // named checks them
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace of your context.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"Namespace of the pods. Default: the namespace of your context.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "List decisions about the pods of all namespaces.")
-	flags.IntVar(&o.limit, "limit", 20, "Largest number of rows, or with -o json and the like of decisions, from 1 to 10000.")
-	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+suggest.OneOf(v1alpha1.DecisionResultNames)+".")
+	flags.IntVar(&o.limit, "limit", 20,
+		"Largest number of rows, or with -o json and the like of decisions, from 1 to 10000.")
+	flags.StringVar(&o.result, "result", "", "List decisions with this result: "+
+		suggest.OneOf(v1alpha1.DecisionResultNames)+".")
 	flags.StringVar(&o.profile, "profile", "", "List decisions by this SchedulerProfile.")
 	flags.StringVar(&o.node, "node", "", "List decisions for this node. You must be permitted to list nodes.")
-	flags.BoolVarP(&o.watch, "watch", "w", false, "List the decisions in the order in which they were made, and then each new one, until interrupted.")
+	flags.BoolVarP(&o.watch, "watch", "w", false,
+		"List the decisions in the order in which they were made, and then each new one, until interrupted.")
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
@@ -143,7 +154,8 @@ func decidedName(args []string) (parameter, name string, err error) {
 	case !found:
 		err = fmt.Errorf("%[1]q has no type: use pod/%[1]s or podgroup/%[1]s", all)
 	default:
-		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", all, suggest.DidYouMean(strings.ToLower(n.kind), []string{kindPod, kindPodGroup}))
+		err = fmt.Errorf("%q: must be pod/NAME or podgroup/NAME%s", all,
+			suggest.DidYouMean(strings.ToLower(n.kind), []string{kindPod, kindPodGroup}))
 	}
 	return "", "", err
 }
@@ -158,11 +170,13 @@ func resultNamed(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	return "", fmt.Errorf("--result: must be %s, not %q%s", suggest.OneOf(v1alpha1.DecisionResultNames), name, suggest.DidYouMean(name, v1alpha1.DecisionResultNames))
+	return "", fmt.Errorf("--result: must be %s, not %q%s", suggest.OneOf(v1alpha1.DecisionResultNames), name,
+		suggest.DidYouMean(name, v1alpha1.DecisionResultNames))
 }
 
 // list asks livesched for decisions. It returns the answer as it is, too.
-func (o *decisionsOptions) list(ctx context.Context, parameters map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error) {
+func (o *decisionsOptions) list(ctx context.Context,
+	parameters map[string]string) (json.RawMessage, *v1alpha1.DecisionList, error) {
 	livesched, err := o.remote(&o.livesched, answerTimeout)
 	if err != nil {
 		return nil, nil, err
@@ -195,7 +209,8 @@ func (o *decisionsOptions) noDecisions(args []string) string {
 		text += " in namespace " + o.namespace
 	}
 	var flags []string
-	for _, flag := range [...]struct{ name, value string }{{"--result", o.result}, {"--profile", o.profile}, {"--node", o.node}} {
+	for _, flag := range [...]struct{ name, value string }{{"--result", o.result}, {"--profile", o.profile},
+		{"--node", o.node}} {
 		if flag.value != "" {
 			flags = append(flags, flag.name+" "+flag.value)
 		}

@@ -27,20 +27,27 @@ func newDiff(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "diff (NAME | profile/NAME | policy/NAME | -f FILE)",
 		Short: "Compare resolved profiles: plugins, weights, arguments, settings",
-		Long: "Compare resolved profiles, merged over their policies and with all defaults: the plugins at each extension point with their " +
+		Long: "Compare resolved profiles, merged over their policies and with all defaults: the plugins at each " +
+			"extension point with their " +
 			"weights, the arguments of plugins, and the settings of the policy.\n\n" +
-			"With a name, compare the active revision with the applied spec. They differ while livesched does not accept the spec: then the command also " +
-			"prints the reason, to standard error. With --from and --to, compare two revisions; the active revision replaces the one that you omit. With " +
-			"files, compare the active revisions with the result of applying the files; a policy in the files affects all profiles that build on it.\n\n" +
-			"What cannot be resolved is compared as it was written: specs that livesched does not accept, and policies that you name.\n\n" +
+			"With a name, compare the active revision with the applied spec. They differ while livesched does not " +
+			"accept the spec: then the command also " +
+			"prints the reason, to standard error. With --from and --to, compare two revisions; the active revision " +
+			"replaces the one that you omit. With " +
+			"files, compare the active revisions with the result of applying the files; a policy in the files " +
+			"affects all profiles that build on it.\n\n" +
+			"What cannot be resolved is compared as it was written: specs that livesched does not accept, and " +
+			"policies that you name.\n\n" +
 			"Exit codes: 0 if there are no differences, 1 if there are, 2 if the command fails.",
-		Example: "  kubectl livesched diff -f binpack.yaml\n\n  # What the revision with the number 3 changed\n  kubectl livesched diff binpack --from 2 --to 3",
+		Example: "  kubectl livesched diff -f binpack.yaml\n\n  # What the revision with the number 3 changed\n  " +
+			"kubectl livesched diff binpack --from 2 --to 3",
 		Args: func(command *cobra.Command, args []string) error {
 			switch files := len(o.files) > 0; {
 			case files && len(args) > 0:
 				return errors.New("specify either a profile or policy, or files (-f)")
 			case files && (!isDefault(o.from) || !isDefault(o.to)):
-				return errors.New("--from and --to require the name of a profile or policy, and do not work with --filename")
+				return errors.New(
+					"--from and --to require the name of a profile or policy, and do not work with --filename")
 			case files:
 				return nil
 			case len(args) == 0:

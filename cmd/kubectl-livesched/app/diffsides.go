@@ -64,7 +64,8 @@ func (d *differ) active(ctx context.Context, p *past) (print.Side, error) {
 		return d.ofRevision(r, label+" "+revisionText(r))
 	}
 	if p.policy != nil {
-		if meta.IsStatusConditionTrue(p.policy.Status.Conditions, v1alpha1.ConditionAccepted) && p.policy.Status.ObservedGeneration == p.policy.Generation {
+		if meta.IsStatusConditionTrue(p.policy.Status.Conditions, v1alpha1.ConditionAccepted) &&
+			p.policy.Status.ObservedGeneration == p.policy.Generation {
 			return policySide(label, p.policy), nil
 		}
 		return print.Side{Label: "not active"}, nil
@@ -77,9 +78,11 @@ func (d *differ) active(ctx context.Context, p *past) (print.Side, error) {
 	if err != nil {
 		return print.Side{}, err
 	}
-	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
+	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil &&
+		active.Policy.Generation == policy.Generation
 	if active.Generation != p.profile.Generation || !samePolicy {
-		return print.Side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, d.namespace)
+		return print.Side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the "+
+			"namespace of livesched (--livesched-namespace)", active.Revision, p, d.namespace)
 	}
 	return d.resolve(label, p.profile, policy)
 }
@@ -139,9 +142,12 @@ func specs(profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy
 	return all
 }
 
-// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side has the reason.
-func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (print.Side, error) {
-	input := resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered, SecretsUnknown: true, AllowedHosts: resolve.AnyHost()}
+// resolve resolves a profile with a policy, which may be nil. If it is invalid, the side has the
+// reason.
+func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile,
+	policy *v1alpha1.SchedulingPolicy) (print.Side, error) {
+	input := resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: d.registered,
+		SecretsUnknown: true, AllowedHosts: resolve.AnyHost()}
 	if policy != nil {
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}
@@ -203,7 +209,8 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]print.Difference, err
 	return differences, nil
 }
 
-func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (print.Difference, error) {
+func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile,
+	policies map[string]*v1alpha1.SchedulingPolicy) (print.Difference, error) {
 	from := print.Side{Label: "does not exist"}
 	p, err := readPast(ctx, o.differ.client, o.namespace, objectName{history.KindProfile, profile.Name})
 	if err == nil {

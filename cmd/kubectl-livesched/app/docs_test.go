@@ -38,7 +38,8 @@ var _ = Describe("the documentation", func() {
 	It("shows commands that succeed, and what they print", func(ctx context.Context) {
 		startLivesched(ctx, func(o *liveschedapp.Options) { o.RevisionNamespace = system })
 		DeferCleanup(func(ctx context.Context) {
-			Expect(k8s.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(system), client.HasLabels{history.LabelKind})).To(Succeed())
+			Expect(k8s.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(system),
+				client.HasLabels{history.LabelKind})).To(Succeed())
 		})
 		pages, err := docs.Pages(testcluster.Root())
 		Expect(err).NotTo(HaveOccurred())
@@ -61,7 +62,8 @@ func directory() string {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
 	Expect(os.Symlink(filepath.Join(testcluster.Root(), "config"), filepath.Join(dir, "config"))).To(Succeed())
-	sample, err := os.ReadFile(filepath.Join(dir, "config", "samples", "livesched_v1alpha1_schedulerprofile_binpack.yaml"))
+	sample, err := os.ReadFile(filepath.Join(dir, "config", "samples",
+		"livesched_v1alpha1_schedulerprofile_binpack.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(os.WriteFile(filepath.Join(dir, "binpack.yaml"), sample, 0o600)).To(Succeed())
 	for name, content := range mine {
@@ -98,12 +100,13 @@ func (r reader) run(ctx context.Context, step docs.Step) {
 	case "kubectl wait":
 		r.wait(ctx, words[2:])
 	case "kubectl get", "kubectl delete":
-		Expect(builder().ResourceTypeOrNameArgs(true, words[2:]...).Do().Visit(func(info *resource.Info, err error) error {
-			if err == nil && words[1] == "delete" {
-				_, err = resource.NewHelper(info.Client, info.Mapping).Delete(info.Namespace, info.Name)
-			}
-			return err
-		})).To(Succeed(), "%s: %q", r.page, step.Command)
+		Expect(builder().ResourceTypeOrNameArgs(true, words[2:]...).Do().
+			Visit(func(info *resource.Info, err error) error {
+				if err == nil && words[1] == "delete" {
+					_, err = resource.NewHelper(info.Client, info.Mapping).Delete(info.Namespace, info.Name)
+				}
+				return err
+			})).To(Succeed(), "%s: %q", r.page, step.Command)
 	default:
 		Fail(r.page + ": this test cannot run " + step.Command + ": see test/docs/notrun.go")
 	}
@@ -151,7 +154,8 @@ func (r reader) wait(ctx context.Context, words []string) {
 func builder() *resource.Builder {
 	flags := genericclioptions.NewConfigFlags(false)
 	*flags.KubeConfig = cluster.Kubeconfig()
-	return resource.NewBuilder(flags).Unstructured().NamespaceParam(metav1.NamespaceDefault).DefaultNamespace().Flatten()
+	return resource.NewBuilder(flags).Unstructured().NamespaceParam(metav1.NamespaceDefault).DefaultNamespace().
+		Flatten()
 }
 
 // apply applies objects on the server, others than those of livesched as a dry run, and waits until

@@ -28,17 +28,22 @@ func newDoctor(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what is wrong with the installation",
-		Long: "Check the custom resource definitions, the version of the API server, the permissions of livesched, its replicas and their leader, " +
-			"whether the leader answers on its secure port, the webhook, other schedulers of the same pods, and profiles and policies that are not active.\n\n" +
-			"Each check ends with ok, warning, failed, or unknown if it could not be made, mostly because you may not read what it needs. The command " +
+		Long: "Check the custom resource definitions, the version of the API server, the permissions of livesched, " +
+			"its replicas and their leader, " +
+			"whether the leader answers on its secure port, the webhook, other schedulers of the same pods, and " +
+			"profiles and policies that are not active.\n\n" +
+			"Each check ends with ok, warning, failed, or unknown if it could not be made, mostly because you may " +
+			"not read what it needs. The command " +
 			"changes nothing.\n\n" +
-			"Exit codes: 0 if all checks were made and none has failed; 1 if one has failed; 2 if none has failed, but some could not be made.",
+			"Exit codes: 0 if all checks were made and none has failed; 1 if one has failed; 2 if none has failed, " +
+			"but some could not be made.",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	o.livesched.addFlags(command)
 	command.Flags().StringVar(&o.serviceAccount, "service-account", "livesched", "Name of livesched's ServiceAccount.")
-	command.Flags().StringVar(&o.user, "livesched-user", "", "User that livesched authenticates as, if that is not a ServiceAccount: system:kube-scheduler with config/kubeadm.")
+	command.Flags().StringVar(&o.user, "livesched-user", "", "User that livesched authenticates as, if that is not a "+
+		"ServiceAccount: system:kube-scheduler with config/kubeadm.")
 	addOutputFlag(command, &o.output, print.JSON, print.YAML)
 	return command
 }

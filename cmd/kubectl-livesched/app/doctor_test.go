@@ -54,7 +54,8 @@ func examine(ctx context.Context, user string, flags ...string) ([]finding, int)
 }
 
 func found(check, state, message string) gomegatypes.GomegaMatcher {
-	return ContainElement(And(HaveField("Check", check), HaveField("State", state), HaveField("Message", ContainSubstring(message))))
+	return ContainElement(And(HaveField("Check", check), HaveField("State", state),
+		HaveField("Message", ContainSubstring(message))))
 }
 
 // lent creates objects until the end of the spec.
@@ -84,7 +85,8 @@ func leaseOf(namespace, name, holder string, renewed time.Time) *coordinationv1.
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
+			HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](15),
+			RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
 		},
 	}
 }
@@ -113,7 +115,8 @@ func schemaOf(definition *unstructured.Unstructured) map[string]any {
 
 var _ = Describe("doctor", func() {
 	It("finds nothing wrong with a good installation", func(ctx context.Context) {
-		livesched := startSecurely(ctx, func(o *liveschedapp.Options) { o.LeaderElect, o.LeaderElectionNamespace = true, "livesched-system" })
+		livesched := startSecurely(ctx,
+			func(o *liveschedapp.Options) { o.LeaderElect, o.LeaderElectionNamespace = true, "livesched-system" })
 		DeferCleanup(func(ctx context.Context) {
 			Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace("livesched-system"))).To(Succeed())
 		})
@@ -146,21 +149,26 @@ var _ = Describe("doctor", func() {
 
 		By("not asking livesched, or in vain")
 		findings, code := examine(ctx, "")
-		Expect(findings).To(found("secure port", "unknown", "livesched was not asked: no pod of livesched runs in namespace livesched-system"))
+		Expect(findings).To(found("secure port", "unknown",
+			"livesched was not asked: no pod of livesched runs in namespace livesched-system"))
 		Expect(code).To(Equal(2))
 		findings, code = examine(ctx, "", "--livesched-url=https://127.0.0.1:1")
-		Expect(findings).To(found("secure port", "failed", "the leader does not answer: https://127.0.0.1:1 cannot be reached"))
+		Expect(findings).To(found("secure port", "failed",
+			"the leader does not answer: https://127.0.0.1:1 cannot be reached"))
 		Expect(code).To(Equal(1))
 		findings, _ = examine(ctx, "somebody", livesched...)
-		Expect(findings).To(found("secure port", "unknown", "livesched was not asked: livesched does not support impersonation"))
-		Expect(kubectl(ctx, "doctor", "--livesched-ca=x").errOut).To(ContainSubstring("--livesched-ca (LIVESCHED_CA): has no effect"))
+		Expect(findings).To(found("secure port", "unknown",
+			"livesched was not asked: livesched does not support impersonation"))
+		Expect(kubectl(ctx, "doctor", "--livesched-ca=x").errOut).
+			To(ContainSubstring("--livesched-ca (LIVESCHED_CA): has no effect"))
 	}, SpecTimeout(5*time.Minute))
 
 	It("finds an installation that is not there", func(ctx context.Context) {
 		findings, code := examine(ctx, "")
 		Expect(code).To(Equal(1))
 		Expect(findings).To(And(
-			found("rights", "failed", "ServiceAccount livesched-system/livesched may not list namespaces, watch namespaces"),
+			found("rights", "failed",
+				"ServiceAccount livesched-system/livesched may not list namespaces, watch namespaces"),
 			found("replicas", "warning", "there are no pods with the label"),
 			found("leader", "failed", "there is no Lease livesched-system/livesched")))
 	})
@@ -186,20 +194,23 @@ var _ = Describe("doctor", func() {
 		Expect(err).NotTo(HaveOccurred())
 		describe := func(text string) func(map[string]any) {
 			return func(version map[string]any) {
-				Expect(unstructured.SetNestedField(version, text, "schema", "openAPIV3Schema", "description")).To(Succeed())
+				Expect(unstructured.SetNestedField(version, text, "schema", "openAPIV3Schema", "description")).
+					To(Succeed())
 			}
 		}
 		change(describe("An older one."))
 		defer change(describe(description))
 		findings, _ := examine(ctx, "")
 		Expect(findings).To(And(
-			found("definitions", "warning", "schedulingpolicies.livesched.io differs from the definition of this plugin"),
+			found("definitions", "warning",
+				"schedulingpolicies.livesched.io differs from the definition of this plugin"),
 			found("definitions", "ok", "schedulerprofiles.livesched.io is the definition of this plugin")))
 
 		change(func(version map[string]any) { version["served"] = false })
 		defer func() {
 			change(func(version map[string]any) { version["served"] = true })
-			Eventually(func() error { return k8s.List(ctx, &v1alpha1.SchedulingPolicyList{}) }).WithContext(ctx).Should(Succeed())
+			Eventually(func() error { return k8s.List(ctx, &v1alpha1.SchedulingPolicyList{}) }).WithContext(ctx).
+				Should(Succeed())
 		}()
 		findings, code := examine(ctx, "")
 		Expect(findings).To(found("definitions", "failed", "schedulingpolicies.livesched.io does not serve v1alpha1"))
@@ -215,19 +226,23 @@ var _ = Describe("doctor", func() {
 		Eventually(func(g Gomega) { // the authorizer follows with a watch
 			findings, _ := examine(ctx, "")
 			g.Expect(findings).To(ContainElement(And(HaveField("Check", "rights"), HaveField("State", "failed"),
-				HaveField("Message", Equal("ServiceAccount livesched-system/livesched may not watch namespaces, watch nodes, watch replicationcontrollers, watch services")))))
+				HaveField("Message", Equal("ServiceAccount livesched-system/livesched may not watch namespaces, "+
+					"watch nodes, watch replicationcontrollers, watch services")))))
 		}).WithContext(ctx).Should(Succeed())
 	})
 
 	It("checks the permissions of the user that livesched authenticates as", func(ctx context.Context) {
 		rights := func() finding {
 			var findings []finding
-			got := kubectl(ctx, "doctor", "-o", "json", "--livesched-namespace=kube-system", "--livesched-user=system:kube-scheduler")
+			got := kubectl(ctx, "doctor", "-o", "json", "--livesched-namespace=kube-system",
+				"--livesched-user=system:kube-scheduler")
 			Expect(json.Unmarshal([]byte(got.out), &findings)).To(Succeed(), got.errOut)
 			at := slices.IndexFunc(findings, func(f finding) bool { return f.Check == "rights" })
 			return findings[at]
 		}
-		Expect(rights()).To(And(HaveField("State", "failed"), HaveField("Message", HavePrefix("User system:kube-scheduler may not list schedulerprofiles.livesched.io, "))))
+		Expect(rights()).To(And(HaveField("State", "failed"),
+			HaveField("Message",
+				HavePrefix("User system:kube-scheduler may not list schedulerprofiles.livesched.io, "))))
 		text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "kubeadm", "rbac.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		for document := range strings.SplitSeq(string(text), "\n---\n") {
@@ -239,24 +254,26 @@ var _ = Describe("doctor", func() {
 			HaveField("Message", "User system:kube-scheduler has the permissions of config/rbac/role.yaml")))
 	})
 
-	It("finds replicas that are not ready, alone or of different versions, and a leader that is gone", func(ctx context.Context) {
-		replica(ctx, "livesched-0", "livesched:v1", corev1.ConditionTrue)
-		lease := leaseOf("livesched-system", "livesched", "livesched-0_x", time.Now().Add(-time.Hour))
-		lent(ctx, lease)
-		findings, _ := examine(ctx, "")
-		Expect(findings).To(And(
-			found("replicas", "warning", "there is one replica"),
-			found("leader", "failed", "the leader livesched-0_x has not renewed the Lease livesched-system/livesched for 60m: no pods are scheduled")))
+	It("finds replicas that are not ready, alone or of different versions, and a leader that is gone",
+		func(ctx context.Context) {
+			replica(ctx, "livesched-0", "livesched:v1", corev1.ConditionTrue)
+			lease := leaseOf("livesched-system", "livesched", "livesched-0_x", time.Now().Add(-time.Hour))
+			lent(ctx, lease)
+			findings, _ := examine(ctx, "")
+			Expect(findings).To(And(
+				found("replicas", "warning", "there is one replica"),
+				found("leader", "failed", "the leader livesched-0_x has not renewed the Lease "+
+					"livesched-system/livesched for 60m: no pods are scheduled")))
 
-		replica(ctx, "livesched-1", "livesched:v2", corev1.ConditionFalse)
-		lease.Spec.HolderIdentity = ptr.To("")
-		Expect(k8s.Update(ctx, lease)).To(Succeed())
-		findings, _ = examine(ctx, "")
-		Expect(findings).To(And(
-			found("replicas", "failed", "the replica livesched-1 is not ready"),
-			found("replicas", "warning", "the replicas run different images: livesched:v1, livesched:v2"),
-			found("leader", "failed", "no replica holds the Lease")))
-	})
+			replica(ctx, "livesched-1", "livesched:v2", corev1.ConditionFalse)
+			lease.Spec.HolderIdentity = ptr.To("")
+			Expect(k8s.Update(ctx, lease)).To(Succeed())
+			findings, _ = examine(ctx, "")
+			Expect(findings).To(And(
+				found("replicas", "failed", "the replica livesched-1 is not ready"),
+				found("replicas", "warning", "the replicas run different images: livesched:v1, livesched:v2"),
+				found("leader", "failed", "no replica holds the Lease")))
+		})
 
 	It("finds a webhook that cannot be called", func(ctx context.Context) {
 		key := client.ObjectKey{Namespace: "livesched-system", Name: "livesched-webhook"}
@@ -264,8 +281,10 @@ var _ = Describe("doctor", func() {
 			ObjectMeta: metav1.ObjectMeta{Name: "livesched"},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: "validate.livesched.io", AdmissionReviewVersions: []string{"v1"},
-				SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
-				ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name}},
+				SideEffects:   ptr.To(admissionregistrationv1.SideEffectClassNone),
+				FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{
+					Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name}},
 			}},
 		}
 		lent(ctx, configuration)
@@ -284,9 +303,11 @@ var _ = Describe("doctor", func() {
 			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 443}}},
 		})
 		findings, _ = examine(ctx, "")
-		Expect(findings).To(found("webhook", "failed", "the Service livesched-system/livesched-webhook of the webhook has no ready endpoint"))
+		Expect(findings).To(found("webhook", "failed",
+			"the Service livesched-system/livesched-webhook of the webhook has no ready endpoint"))
 		lent(ctx, &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{discoveryv1.LabelServiceName: key.Name}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+				Labels: map[string]string{discoveryv1.LabelServiceName: key.Name}},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
 		})
@@ -301,29 +322,34 @@ var _ = Describe("doctor", func() {
 		event := func(name, host string, at time.Time) *eventsv1.Event {
 			return &eventsv1.Event{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, EventTime: metav1.NewMicroTime(at),
-				ReportingController: "shared", ReportingInstance: "shared-" + host, Action: "Binding", Reason: "Scheduled", Type: corev1.EventTypeNormal,
+				ReportingController: "shared", ReportingInstance: "shared-" + host, Action: "Binding",
+				Reason: "Scheduled", Type: corev1.EventTypeNormal,
 				Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "x"},
 			}
 		}
 		lent(ctx, event("own", "livesched-0", time.Now()), event("old", "long-gone", time.Now().Add(-time.Hour)))
 		findings, _ := examine(ctx, "")
 		Expect(findings).To(found("other schedulers", "failed",
-			`kube-scheduler runs (control-plane-1_x renewed the Lease kube-system/kube-scheduler), and a profile has the scheduler name "default-scheduler"`))
+			`kube-scheduler runs (control-plane-1_x renewed the Lease kube-system/kube-scheduler), and a profile has `+
+				`the scheduler name "default-scheduler"`))
 		Expect(findings).NotTo(found("other schedulers", "failed", "reports about pods"))
 
 		waits := profile("default-scheduler")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waits), waits)).To(Succeed())
 		meta.SetStatusCondition(&waits.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSchedulerNameInUse,
+			Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse,
+			Reason: v1alpha1.ReasonSchedulerNameInUse,
 		})
 		Expect(k8s.Status().Update(ctx, waits)).To(Succeed())
 		findings, _ = examine(ctx, "")
-		Expect(findings).To(found("other schedulers", "warning", `so the profile with the scheduler name "default-scheduler" waits`))
+		Expect(findings).To(found("other schedulers", "warning",
+			`so the profile with the scheduler name "default-scheduler" waits`))
 
 		lent(ctx, event("other", "second-scheduler-7d9f", time.Now()))
 		findings, code := examine(ctx, "")
 		Expect(code).To(Equal(1))
-		Expect(findings).To(found("other schedulers", "failed", `second-scheduler-7d9f, not a replica of livesched, reports about pods with the scheduler name "shared"`))
+		Expect(findings).To(found("other schedulers", "failed",
+			`second-scheduler-7d9f, not a replica of livesched, reports about pods with the scheduler name "shared"`))
 	})
 
 	It("finds profiles that are rejected, shadowed, or waiting", func(ctx context.Context) {
@@ -343,7 +369,8 @@ var _ = Describe("doctor", func() {
 			findings, code := examine(ctx, "")
 			g.Expect(code).To(Equal(1))
 			g.Expect(findings).To(And(
-				found("profiles", "failed", `schedulerprofile/younger is shadowed by another: spec.schedulerName: the older SchedulerProfile "elder"`),
+				found("profiles", "failed", `schedulerprofile/younger is shadowed by another: spec.schedulerName: `+
+					`the older SchedulerProfile "elder"`),
 				found("profiles", "failed", "schedulerprofile/broken is rejected (UnknownPlugin)"),
 				found("profiles", "warning", "schedulerprofile/early is not active (PolicyNotFound)"),
 				Not(found("profiles", "failed", "unseen"))))
@@ -359,11 +386,13 @@ var _ = Describe("doctor", func() {
 		}
 		Expect(findings).NotTo(ContainElement(HaveField("State", "failed")))
 		got := kubectl(ctx, "doctor", "--as=somebody")
-		Expect(got.errOut).To(Equal("error: 8 of 9 checks could not be made: definitions, rights, replicas, leader, secure port, webhook, other schedulers, profiles\n"))
+		Expect(got.errOut).To(Equal("error: 8 of 9 checks could not be made: definitions, rights, replicas, leader, " +
+			"secure port, webhook, other schedulers, profiles\n"))
 		Expect(got.out).To(And(
 			HaveSuffix("\n-> definitions, rights, webhook: ask for the permission, or run this as a user who has it\n"+
 				"-> replicas, leader: the Role livesched-client in livesched-system permits it\n"+
-				"-> other schedulers, profiles: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n"),
+				"-> other schedulers, profiles: the ClusterRole livesched-viewer permits it, with a "+
+				"ClusterRoleBinding\n"),
 			MatchRegexp(`(?m)^unknown +definitions +you may not read CustomResourceDefinitions$`)))
 		Expect(strings.Count(got.out, "->")).To(Equal(3))
 		Expect(strings.Count(got.out, "CustomResourceDefinitions")).To(Equal(1), got.out)
@@ -372,7 +401,9 @@ var _ = Describe("doctor", func() {
 		livesched := startSecurely(ctx)
 		got = kubectlAs(ctx, newUser(ctx, "examines"), append([]string{"doctor"}, livesched...)...)
 		Expect(got.code).To(Equal(2))
-		Expect(got.out).To(ContainSubstring(`you may not ask livesched: queues.livesched.io is forbidden: User "system:serviceaccount:livesched-system:examines" cannot list resource "queues"`))
-		Expect(got.out).To(ContainSubstring("at the cluster scope: the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding\n"))
+		Expect(got.out).To(ContainSubstring(`you may not ask livesched: queues.livesched.io is forbidden: User ` +
+			`"system:serviceaccount:livesched-system:examines" cannot list resource "queues"`))
+		Expect(got.out).To(ContainSubstring("at the cluster scope: the ClusterRole livesched-viewer permits it, with " +
+			"a ClusterRoleBinding\n"))
 	}, SpecTimeout(5*time.Minute))
 })

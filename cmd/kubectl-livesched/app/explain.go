@@ -31,25 +31,36 @@ func newExplain(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain [pod/NAME | TYPE/NAME] [-l SELECTOR] [-n NAMESPACE | -A]",
 		Short: "Explain why pods are pending, or why a pod is on its node",
-		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and when it is tried again. " +
+		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and when it is tried " +
+			"again. " +
 			"Or explain why it is on its node: how many nodes it fitted, and the nodes with the highest scores. " +
 			"With --node, explain why it is not on a certain node.\n\n" +
-			"TYPE/NAME is a PodGroup, or anything that owns or selects pods, such as a Deployment or a Job: the command explains one pending pod " +
-			"of each kind. Without a name, it prints one line for each kind of pending pod of the namespace, of the pods that -l selects, or " +
+			"TYPE/NAME is a PodGroup, or anything that owns or selects pods, such as a Deployment or a Job: the " +
+			"command explains one pending pod " +
+			"of each kind. Without a name, it prints one line for each kind of pending pod of the namespace, of the " +
+			"pods that -l selects, or " +
 			"with -A of the cluster.\n\n" +
-			"The command asks a running livesched, through a port that the API server forwards, with your credentials. It requires the permissions of " +
-			"the Role livesched-client in livesched's namespace, and the permission to get podexplanations.livesched.io in the namespace of the pod, which " +
-			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes. To explain anything but a pod, you must be permitted to list pods.",
-		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  # Why is it not on this node?\n  kubectl livesched explain pod/train-7 -n ml --node gpu-3\n\n" +
-			"  kubectl livesched explain deployment/web\n\n  # All pending pods of a namespace\n  kubectl livesched explain -n ml",
+			"The command asks a running livesched, through a port that the API server forwards, with your " +
+			"credentials. It requires the permissions of " +
+			"the Role livesched-client in livesched's namespace, and the permission to get " +
+			"podexplanations.livesched.io in the namespace of the pod, which " +
+			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes. To " +
+			"explain anything but a pod, you must be permitted to list pods.",
+		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  # Why is it not on this node?\n  kubectl " +
+			"livesched explain pod/train-7 -n ml --node gpu-3\n\n" +
+			"  kubectl livesched explain deployment/web\n\n  # All pending pods of a namespace\n  kubectl livesched " +
+			"explain -n ml",
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. Default: the namespace of your context.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"Namespace of the pods. Default: the namespace of your context.")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Explain the pending pods of all namespaces.")
-	flags.StringVarP(&o.selector, "selector", "l", "", "Explain the pending pods that this label selector matches, such as app=web.")
-	flags.StringVar(&o.node, "node", "", "Explain why the pod is not on this node: what refuses it, or its scores there.")
+	flags.StringVarP(&o.selector, "selector", "l", "",
+		"Explain the pending pods that this label selector matches, such as app=web.")
+	flags.StringVar(&o.node, "node", "",
+		"Explain why the pod is not on this node: what refuses it, or its scores there.")
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
@@ -81,7 +92,8 @@ func (o *explainOptions) explainPod(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if o.node != "" && explanation.Node == nil && explanation.Profile != "" && explanation.Verdict != v1alpha1.VerdictUnknown {
+	if o.node != "" && explanation.Node == nil && explanation.Profile != "" &&
+		explanation.Verdict != v1alpha1.VerdictUnknown {
 		return errors.New("--node: this livesched is older than this plugin, and does not compare nodes")
 	}
 	if print.IsData(o.output) {
@@ -90,8 +102,10 @@ func (o *explainOptions) explainPod(ctx context.Context, name string) error {
 	return print.Explanation(o.Out, explanation, time.Now(), o.output == print.Wide)
 }
 
-// ask returns the explanation of a pod, also as JSON with the fields that this plugin does not know.
-func (o *explainOptions) ask(ctx context.Context, namespace, name string) (json.RawMessage, *v1alpha1.PodExplanation, error) {
+// ask returns the explanation of a pod, also as JSON with the fields that this plugin does not
+// know.
+func (o *explainOptions) ask(ctx context.Context,
+	namespace, name string) (json.RawMessage, *v1alpha1.PodExplanation, error) {
 	parameters := map[string]string{}
 	if o.node != "" {
 		parameters["node"] = o.node
@@ -105,8 +119,8 @@ func (o *explainOptions) ask(ctx context.Context, namespace, name string) (json.
 	return text, explanation, err
 }
 
-// target returns the object that the arguments name. Without a kind, all pending pods of a namespace
-// are explained.
+// target returns the object that the arguments name. Without a kind, all pending pods of a
+// namespace are explained.
 func (o *explainOptions) target(args []string) (objectName, error) {
 	target, err := explainedName(args)
 	switch {
@@ -134,7 +148,8 @@ func explainedName(args []string) (objectName, error) {
 	case !found && (n.kind == "" || n.kind == kindPod):
 		return objectName{}, nil
 	case !found && n.kind != kindPodGroup:
-		return objectName{}, fmt.Errorf("%[1]q has no type: use pod/%[1]s, or deployment/%[1]s; without a name, all pending pods are explained", n.kind)
+		return objectName{}, fmt.Errorf("%[1]q has no type: use pod/%[1]s, or deployment/%[1]s; without a name, all "+
+			"pending pods are explained", n.kind)
 	case !n.isOne():
 		return objectName{}, fmt.Errorf("%q is not the name of a %s", n.name, n.kind)
 	}

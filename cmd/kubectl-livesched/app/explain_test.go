@@ -89,18 +89,24 @@ var _ = Describe("explain", func() {
 			ContainSubstring(`cannot list resource "pods" in API group "" in the namespace "livesched-system"`),
 			ContainSubstring("the Role livesched-client in livesched-system permits it"),
 		))
-		finds := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "finds"}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"pods", "leases", "configmaps"}, Verbs: []string{"get", "list"}},
+		finds := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: system,
+			Name: "finds"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"pods", "leases", "configmaps"},
+				Verbs: []string{"get", "list"}},
 		}}
 		createForSpec(ctx, finds)
 		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: finds.Name})
-		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).Should(And(
-			ContainSubstring(`cannot get resource "pods/portforward" in API group "" in the namespace "livesched-system"`),
-			ContainSubstring("the Role livesched-client in livesched-system permits it"),
-		))
+		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).
+			Should(And(
+				ContainSubstring(
+					`cannot get resource "pods/portforward" in API group "" in the namespace "livesched-system"`),
+				ContainSubstring("the Role livesched-client in livesched-system permits it"),
+			))
 		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: "livesched-client"})
-		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).Should(
-			MatchRegexp(`cannot get resource "podexplanations" in API group "livesched.io" in the namespace "default".*: the ClusterRole livesched-viewer permits it`))
+		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).
+			Should(
+				MatchRegexp(`cannot get resource "podexplanations" in API group "livesched.io" in the namespace ` +
+					`"default".*: the ClusterRole livesched-viewer permits it`))
 
 		By("explaining")
 		user = newUser(ctx, "views") // livesched keeps the refusal for ten seconds
@@ -117,13 +123,16 @@ var _ = Describe("explain", func() {
 			MatchRegexp(`Profile\s+mine, attempt`), // livesched may be asked before the first one
 		), func() string { return got.errOut })
 		Expect(got.code).To(BeZero())
-		Expect(got.out).To(And(HavePrefix("default/large has been pending for "), Not(ContainSubstring("livesched-node"))))
+		Expect(got.out).To(And(HavePrefix("default/large has been pending for "),
+			Not(ContainSubstring("livesched-node"))))
 		Expect(got.out).To(MatchRegexp(`(?m)^2 +web +taint dedicated=web:NoSchedule; lacks 2 cpu$`))
 		Expect(got.out).To(MatchRegexp(`(?m)^1 +- +lacks 1 cpu$`))
-		Expect(explain("pod/large", "-o", "wide").out).To(And(ContainSubstring("UntoleratedTaint"), ContainSubstring(nodesAreHidden)))
+		Expect(explain("pod/large", "-o", "wide").out).
+			To(And(ContainSubstring("UntoleratedTaint"), ContainSubstring(nodesAreHidden)))
 		GinkgoWriter.Println(got.out)
 		var explanation v1alpha1.PodExplanation
-		Expect(yaml.Unmarshal([]byte(explain("pod", "large", "-n", "default", "-o", "yaml").out), &explanation)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte(explain("pod", "large", "-n", "default", "-o", "yaml").out), &explanation)).
+			To(Succeed())
 		Expect(explanation.Kind).To(Equal("PodExplanation"))
 		Expect(explanation.Metadata.UID).To(Equal(large.UID))
 		Expect(explain("pod/nobody")).To(Equal(outcome{code: 2, errOut: "error: pods \"nobody\" not found\n"}))
@@ -132,7 +141,8 @@ var _ = Describe("explain", func() {
 		By("explaining a PodGroup")
 		got = explain("podgroup/train")
 		Expect(got.errOut).To(ContainSubstring(`cannot list resource "pods"`))
-		lists := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lists"}, Rules: []rbacv1.PolicyRule{
+		lists := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "lists"}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 		}}
 		createForSpec(ctx, lists)
@@ -143,42 +153,57 @@ var _ = Describe("explain", func() {
 		large.Labels = map[string]string{podgroup.Label: "train"}
 		Expect(k8s.Update(ctx, large)).To(Succeed())
 		got = explain("podgroup", "train")
-		Expect(got.out).To(HavePrefix("Pod group train has 1 pod: 0 on nodes, 1 pending.\n\ndefault/large has been pending for "), got.errOut)
+		Expect(got.out).
+			To(HavePrefix("Pod group train has 1 pod: 0 on nodes, 1 pending.\n\ndefault/large has been pending for "),
+				got.errOut)
 		var list struct{ Items []v1alpha1.PodExplanation }
 		Expect(yaml.Unmarshal([]byte(explain("pg/train", "-o", "yaml").out), &list)).To(Succeed())
 		Expect(list.Items).To(HaveLen(1))
 		Expect(list.Items[0].Metadata.UID).To(Equal(large.UID))
 
 		By("simulating")
-		binpack := file("apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: mine}\nspec:\n  pluginConfig:\n" +
+		binpack := file("apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: mine}\nspec:\n  " +
+			"pluginConfig:\n" +
 			"  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}\n")
-		got = kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "--pods", "all", "--fail-on", "unplaced>0")
+		got = kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "--pods", "all", "--fail-on",
+			"unplaced>0")
 		GinkgoWriter.Println(got.out)
 		Expect(got.errOut).To(Equal("--fail-on \"unplaced>0\" holds: unplaced is 1\n"))
 		Expect(got.code).To(Equal(1))
 		Expect(got.out).To(HavePrefix("Pods decided again: 1, on 3 nodes.\n"))
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
-		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(And(ContainSubstring("at the cluster scope"), ContainSubstring("livesched-viewer"), ContainSubstring("with -n NAMESPACE, a RoleBinding in that namespace is enough")))
-		Expect(got.out).To(ContainSubstring("Unplaced: default/large: 0/3 nodes are available: "), "a reason without names of nodes")
-		more := file("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: more, namespace: default}\nspec:\n  template:\n    spec:\n" +
+		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).
+			To(And(ContainSubstring("at the cluster scope"), ContainSubstring("livesched-viewer"),
+				ContainSubstring("with -n NAMESPACE, a RoleBinding in that namespace is enough")))
+		Expect(got.out).To(ContainSubstring("Unplaced: default/large: 0/3 nodes are available: "),
+			"a reason without names of nodes")
+		more := file("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: more, namespace: default}\nspec:\n  " +
+			"template:\n    spec:\n" +
 			"      schedulerName: mine\n      containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")
 		// On a busy machine the time for the verdict may be over before a node was emptied.
 		Eventually(func() string {
 			got = kubectlAs(ctx, user, "capacity", "-f", more)
 			return got.out
-		}).WithContext(ctx).Should(ContainSubstring("The next one: FitsWhenFreed."), func() string { return got.errOut })
+		}).WithContext(ctx).Should(ContainSubstring("The next one: FitsWhenFreed."),
+			func() string { return got.errOut })
 		GinkgoWriter.Println(got.out)
 		Expect(got.out).To(HavePrefix("Room for 3 more pods, on 1 of 3 nodes; profile mine@"), got.errOut)
-		pairs := file("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: pair, namespace: default}\nspec: {minMember: 2}\n---\n" +
-			"apiVersion: v1\nkind: Pod\nmetadata: {name: one, namespace: default, labels: {scheduling.x-k8s.io/pod-group: pair}}\nspec:\n" +
+		pairs := file("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: pair, namespace: " +
+			"default}\nspec: {minMember: 2}\n---\n" +
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: one, namespace: default, labels: " +
+			"{scheduling.x-k8s.io/pod-group: pair}}\nspec:\n" +
 			"  schedulerName: mine\n  containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")
 		got = kubectlAs(ctx, user, "capacity", "-f", pairs)
 		GinkgoWriter.Println(got.out)
 		Expect(got.out).To(HavePrefix("Room for 1 more group of 2 pods, on 1 of 3 nodes; profile mine@"), got.errOut)
-		Expect(got.out).To(MatchRegexp(`The next group does not fit: pod group default/one: 1 of 2 pods that must be\s+placed together fit; .*0/3 nodes are available: `))
-		Expect(got.out).To(And(ContainSubstring("Pod group one: 2 pods must be placed together, and 1 fits now; 2 are ready."), Not(ContainSubstring("livesched-node"))))
+		Expect(got.out).To(MatchRegexp(`The next group does not fit: pod group default/one: 1 of 2 pods that must ` +
+			`be\s+placed together fit; .*0/3 nodes are available: `))
+		Expect(got.out).
+			To(And(ContainSubstring("Pod group one: 2 pods must be placed together, and 1 fits now; 2 are ready."),
+				Not(ContainSubstring("livesched-node"))))
 		var simulation v1alpha1.Simulation
-		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").
+			out), &simulation)).To(Succeed())
 		Expect(simulation.Status.Nodes).To(Equal(int32(3)))
 
 		expectSimulations(ctx, large)
@@ -194,22 +219,30 @@ var _ = Describe("explain", func() {
 		got = kubectl(ctx, "replay", taken)
 		GinkgoWriter.Println(got.out)
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(got.out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("3 nodes, "), MatchRegexp(`(?m)^different +0 +-$`)))
-		Expect(kubectl(ctx, "snapshot", "--redact=false", "--force", "--file", taken).out).To(ContainSubstring("it has the names and labels of your cluster"))
+		Expect(got.out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("3 nodes, "),
+			MatchRegexp(`(?m)^different +0 +-$`)))
+		Expect(kubectl(ctx, "snapshot", "--redact=false", "--force", "--file", taken).out).
+			To(ContainSubstring("it has the names and labels of your cluster"))
 		got = kubectl(ctx, "replay", taken, "-f", binpack, "--pods", "pending", "--fail-on", "unplaced>0")
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
-		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).To(ContainSubstring("    - Free 1 cpu on one node"))
+		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).
+			To(ContainSubstring("    - Free 1 cpu on one node"))
 
 		By("redacting with a file that has the names")
 		names := filepath.Join(filepath.Dir(taken), "names.tsv")
 		got = kubectl(ctx, "snapshot", "--file", taken, "--pseudonyms", names, "--force")
-		Expect(got.out).To(MatchRegexp(`^Wrote \S+snapshot.gz \(\d.* kB, redacted\)\nWrote \S+names.tsv \(\d+ pseudonyms, for you alone\)\n$`), got.errOut)
+		Expect(got.out).To(MatchRegexp(`^Wrote \S+snapshot.gz \(\d.* kB, redacted\)\nWrote \S+names.tsv \(\d+ `+
+			`pseudonyms, for you alone\)\n$`), got.errOut)
 		Expect(os.ReadFile(names)).To(MatchRegexp(`(?m)^x[a-z2-7]{13}\tlarge$`))
-		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").errOut).To(ContainSubstring("there is no pod default/large"))
+		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").errOut).
+			To(ContainSubstring("there is no pod default/large"))
 		got = kubectl(ctx, "replay", taken, "--pseudonyms", names, "--explain", "default/large")
-		Expect(got.out).To(And(HavePrefix("default/large "), ContainSubstring("    - Free 1 cpu on one node")), got.errOut)
-		Expect(kubectl(ctx, "replay", taken, "--pseudonyms", names).out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("mine@"), MatchRegexp(`(?m)^different +0 +-$`)))
+		Expect(got.out).To(And(HavePrefix("default/large "), ContainSubstring("    - Free 1 cpu on one node")),
+			got.errOut)
+		Expect(kubectl(ctx, "replay", taken, "--pseudonyms", names).out).
+			To(And(HavePrefix("Redacted snapshot of "), ContainSubstring("mine@"),
+				MatchRegexp(`(?m)^different +0 +-$`)))
 
 		By("explaining the pending pods of a namespace and of what owns or selects them")
 		expectKinds(ctx, large)
@@ -220,14 +253,17 @@ var _ = Describe("explain", func() {
 		web.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 		create(ctx, web)
 		Eventually(func() string { return kubectl(ctx, "explain", "pod/web").out }).WithContext(ctx).Should(And(
-			MatchRegexp(`^default/web is on node web-\d, placed by the profile mine\.\n`), ContainSubstring("The pod fitted on 2 of 3 nodes."), ContainSubstring("Decided "),
+			MatchRegexp(`^default/web is on node web-\d, placed by the profile mine\.\n`),
+			ContainSubstring("The pod fitted on 2 of 3 nodes."), ContainSubstring("Decided "),
 		))
 		Expect(columns(kubectl(ctx, "explain", "pod/web").out, "NODE")).To(ContainElements("TOTAL", "Fit"))
 		GinkgoWriter.Println(kubectl(ctx, "explain", "pod/web").out)
 
 		By("comparing a node with the others")
-		Expect(kubectl(ctx, "explain", "pod/large", "--node", "web-1").out).To(HavePrefix("default/large does not fit on node web-1 now.\n  - "))
-		Expect(kubectl(ctx, "explain", "pod/web", "--node", "web-1").out).To(MatchRegexp(`^default/web (fits on|is on) node web-1`))
+		Expect(kubectl(ctx, "explain", "pod/large", "--node", "web-1").out).
+			To(HavePrefix("default/large does not fit on node web-1 now.\n  - "))
+		Expect(kubectl(ctx, "explain", "pod/web", "--node", "web-1").out).
+			To(MatchRegexp(`^default/web (fits on|is on) node web-1`))
 		Expect(kubectl(ctx, "explain", "pod/web", "--node", "nosuch").errOut).To(ContainSubstring("nosuch"))
 
 		By("listing decisions")
@@ -235,31 +271,38 @@ var _ = Describe("explain", func() {
 
 		By("not sending credentials to what is not livesched")
 		var published corev1.ConfigMap
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).To(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).
+			To(Succeed())
 		published.Data = map[string]string{hostName(): selfSigned()}
 		Expect(k8s.Update(ctx, &published)).To(Succeed())
-		Expect(explain("pod/large").errOut).To(ContainSubstring("cannot be verified, so your credentials were not sent"))
+		Expect(explain("pod/large").errOut).
+			To(ContainSubstring("cannot be verified, so your credentials were not sent"))
 	})
 
 	It("says why it cannot reach livesched", func(ctx context.Context) {
 		got := kubectl(ctx, "explain", "pod/large")
-		Expect(got.errOut).To(ContainSubstring("no pod of livesched runs in namespace livesched-system (label app.kubernetes.io/name=livesched)"))
+		Expect(got.errOut).To(ContainSubstring("no pod of livesched runs in namespace livesched-system (label " +
+			"app.kubernetes.io/name=livesched)"))
 		startKubelet(ctx, "livesched-node")
 		old := pod("livesched-old", port)
 		createForSpec(ctx, old)
 		old.Status.Phase = corev1.PodRunning
 		Expect(k8s.Status().Update(ctx, old)).To(Succeed())
 		got = kubectl(ctx, "explain", "pod/large")
-		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be verified"), ContainSubstring("no certificate is published")))
+		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be verified"),
+			ContainSubstring("no certificate is published")))
 		var published corev1.ConfigMap
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).To(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).
+			To(Succeed())
 		published.Data = map[string]string{"livesched-old": selfSigned()}
 		Expect(k8s.Update(ctx, &published)).To(Succeed())
 		got = kubectl(ctx, "explain", "pod/large")
-		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be reached"), ContainSubstring("connection refused")))
+		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be reached"),
+			ContainSubstring("connection refused")))
 		Expect(k8s.Delete(ctx, &published)).To(Succeed())
 		got = kubectl(ctx, "explain", "pod/large")
-		Expect(got.errOut).To(ContainSubstring("there is no ConfigMap livesched-system/livesched-serving-certs: apply config/rbac of this version"))
+		Expect(got.errOut).To(ContainSubstring("there is no ConfigMap livesched-system/livesched-serving-certs: " +
+			"apply config/rbac of this version"))
 	})
 })
 
@@ -272,28 +315,36 @@ func expectKinds(ctx context.Context, pending *corev1.Pod) {
 	GinkgoHelper()
 	got := kubectl(ctx, "explain", "-n", "default")
 	GinkgoWriter.Println(got.out)
-	Expect(got.out).To(And(HavePrefix("1 pending pod in namespace default; profile mine.\n"), ContainSubstring("pod/large")), got.errOut)
+	Expect(got.out).To(And(HavePrefix("1 pending pod in namespace default; profile mine.\n"),
+		ContainSubstring("pod/large")), got.errOut)
 	Expect(kubectl(ctx, "explain", "-A").out).To(ContainSubstring("NAMESPACE"))
-	Expect(kubectl(ctx, "explain", "-l", "app=nosuch").errOut).To(Equal("No pending pods with app=nosuch in namespace default.\n"))
+	Expect(kubectl(ctx, "explain", "-l", "app=nosuch").errOut).
+		To(Equal("No pending pods with app=nosuch in namespace default.\n"))
 	Expect(kubectl(ctx, "explain", "deploy/nosuch").errOut).To(ContainSubstring(`deployments.apps "nosuch" not found`))
 	Expect(kubectl(ctx, "explain", "deply/web").errOut).To(ContainSubstring(`the API server has no type "deply"`))
 	Expect(kubectl(ctx, "explain", "node/web-1").errOut).To(ContainSubstring("is in no namespace"))
 
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "train"}}
-	service.Spec.Selector, service.Spec.Ports = map[string]string{podgroup.Label: "train"}, []corev1.ServicePort{{Port: 80}}
+	service.Spec.Selector, service.Spec.Ports = map[string]string{podgroup.Label: "train"},
+		[]corev1.ServicePort{{Port: 80}}
 	createForSpec(ctx, service)
 	Expect(kubectl(ctx, "explain", "service/train").out).To(HavePrefix("default/large has been pending for "))
 
 	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nightly"}}
 	cron.Spec.Schedule, cron.Spec.Suspend = "0 0 * * *", ptr.To(true)
-	cron.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	cron.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	createForSpec(ctx, cron)
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nightly-1"}, Spec: cron.Spec.JobTemplate.Spec}
-	job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nightly-1"},
+		Spec: cron.Spec.JobTemplate.Spec}
+	job.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(cron, batchv1.SchemeGroupVersion.WithKind("CronJob"))}
 	createForSpec(ctx, job)
-	Expect(kubectl(ctx, "explain", "cronjob/nightly").errOut).To(Equal("No pending pods of cronjob/nightly in namespace default.\n"))
+	Expect(kubectl(ctx, "explain", "cronjob/nightly").errOut).
+		To(Equal("No pending pods of cronjob/nightly in namespace default.\n"))
 	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pending), pending)).To(Succeed())
-	pending.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pending.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	Expect(k8s.Update(ctx, pending)).To(Succeed())
 	Expect(kubectl(ctx, "explain", "cronjob", "nightly").out).To(HavePrefix("default/large has been pending for "))
 	var list struct{ Items []v1alpha1.PodExplanation }
@@ -349,8 +400,9 @@ func bind(ctx context.Context, user *corev1.ServiceAccount, namespace string, ro
 func expectMay(ctx context.Context, user *corev1.ServiceAccount, namespace, group, resource string) {
 	GinkgoHelper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               "system:serviceaccount:" + user.Namespace + ":" + user.Name,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: group, Resource: resource, Name: "livesched-serving-certs"},
+		User: "system:serviceaccount:" + user.Namespace + ":" + user.Name,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: group,
+			Resource: resource, Name: "livesched-serving-certs"},
 	}}
 	Eventually(func(g Gomega) {
 		g.Expect(k8s.Create(ctx, review)).To(Succeed())

@@ -14,8 +14,10 @@ func TestTheNameOfWhatIsExplained(t *testing.T) {
 		kind, name string
 	}{
 		{nil, "", ""}, {[]string{"pods"}, "", ""},
-		{[]string{"pod", "a"}, "pod", "a"}, {[]string{"pod/a"}, "pod", "a"}, {[]string{"pods/a"}, "pod", "a"}, {[]string{"po", "a"}, "pod", "a"},
-		{[]string{"podgroup/a"}, "podgroup", "a"}, {[]string{"pg", "a"}, "podgroup", "a"}, {[]string{"deploy/a"}, "deploy", "a"}, {[]string{"jobs.batch", "a"}, "jobs.batch", "a"},
+		{[]string{"pod", "a"}, "pod", "a"}, {[]string{"pod/a"}, "pod", "a"}, {[]string{"pods/a"}, "pod", "a"},
+		{[]string{"po", "a"}, "pod", "a"},
+		{[]string{"podgroup/a"}, "podgroup", "a"}, {[]string{"pg", "a"}, "podgroup", "a"},
+		{[]string{"deploy/a"}, "deploy", "a"}, {[]string{"jobs.batch", "a"}, "jobs.batch", "a"},
 	} {
 		if got, err := explainedName(test.args); got != (objectName{test.kind, test.name}) || err != nil {
 			t.Errorf("%v: got %v, %v", test.args, got, err)

@@ -18,7 +18,8 @@ import (
 func TestThePodsOfAGroup(t *testing.T) {
 	pod := func(name, cpu string, changes ...func(*corev1.Pod)) corev1.Pod {
 		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{podgroup.Label: "train"}}}
-		requests := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+		requests := corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
 		p.Spec.Containers = []corev1.Container{{Name: name, Resources: requests}}
 		p.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-" + name}} // each pod has its own
 		for _, change := range changes {
@@ -38,7 +39,8 @@ func TestThePodsOfAGroup(t *testing.T) {
 	if want := (print.GroupPods{Total: 6, OnNodes: 1, Ended: 1, Pending: 4}); counts != want {
 		t.Errorf("got %+v", counts)
 	}
-	if len(kinds) != 2 || kinds[0].Name != "native" || kinds[0].Pods != 3 || kinds[1].Name != "driver" || kinds[1].Pods != 1 {
+	if len(kinds) != 2 || kinds[0].Name != "native" || kinds[0].Pods != 3 || kinds[1].Name != "driver" ||
+		kinds[1].Pods != 1 {
 		t.Errorf("got kinds %+v", kinds)
 	}
 }

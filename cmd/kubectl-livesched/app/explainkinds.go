@@ -54,7 +54,8 @@ func (k podKinds) addAs(key string, pod *corev1.Pod) {
 	owner, created := ownerOf(pod), pod.CreationTimestamp.Time
 	kind := k[key]
 	if kind == nil {
-		kind = &podKind{print.Kind{Namespace: pod.Namespace, Name: pod.Name, Owner: owner, Since: created}, pod.Spec.SchedulerName}
+		kind = &podKind{print.Kind{Namespace: pod.Namespace, Name: pod.Name, Owner: owner, Since: created},
+			pod.Spec.SchedulerName}
 		k[key] = kind
 	}
 	kind.Pods++
@@ -69,7 +70,8 @@ func (k podKinds) addAs(key string, pod *corev1.Pod) {
 // sorted returns the kinds in the order of their numbers of pods, the largest first.
 func (k podKinds) sorted() []*podKind {
 	return slices.SortedFunc(maps.Values(k), func(a, b *podKind) int {
-		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Namespace, b.Namespace), comparePodNames(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Namespace, b.Namespace),
+			comparePodNames(a.Name, b.Name))
 	})
 }
 
@@ -87,9 +89,10 @@ func ownerOf(pod *corev1.Pod) string {
 	return strings.ToLower(controller.Kind) + "/" + controller.Name
 }
 
-// explainKinds asks for one pod of each kind. Pods that are gone or on nodes by now are left out. It
-// returns the answers as they are, too.
-func (o *explainOptions) explainKinds(ctx context.Context, kinds []*podKind, limit int) (*print.Kinds, []json.RawMessage, error) {
+// explainKinds asks for one pod of each kind. Pods that are gone or on nodes by now are left out.
+// It returns the answers as they are, too.
+func (o *explainOptions) explainKinds(ctx context.Context, kinds []*podKind,
+	limit int) (*print.Kinds, []json.RawMessage, error) {
 	x, answers := &print.Kinds{}, []json.RawMessage{}
 	for _, kind := range kinds {
 		switch {
@@ -135,7 +138,9 @@ func (o *explainOptions) explainGroup(ctx context.Context, name string) error {
 	}
 	pods, kinds := podsOfGroup(list.Items, name)
 	if pods.Total == 0 {
-		return fmt.Errorf("no pod of the namespace %s is in a PodGroup %q: pods name it in the label %s or in spec.schedulingGroup", o.namespace, name, podgroup.Label)
+		return fmt.Errorf(
+			"no pod of the namespace %s is in a PodGroup %q: pods name it in the label %s or in spec.schedulingGroup",
+			o.namespace, name, podgroup.Label)
 	}
 	x, answers := &print.Kinds{}, []json.RawMessage{}
 	for i, kind := range kinds {
@@ -195,7 +200,8 @@ func kindOf(pod *corev1.Pod) string {
 		}
 	}
 	text, _ := json.Marshal([]any{ // it never fails for these types
-		requests, spec.Resources, spec.Overhead, spec.NodeSelector, spec.Affinity, spec.Tolerations, spec.TopologySpreadConstraints,
+		requests, spec.Resources, spec.Overhead, spec.NodeSelector, spec.Affinity, spec.Tolerations,
+		spec.TopologySpreadConstraints,
 		spec.SchedulerName, spec.Priority, spec.ResourceClaims, spec.SchedulingGates,
 	})
 	return string(text)

@@ -48,7 +48,8 @@ func (o *explainOptions) explainPending(ctx context.Context) error {
 		where = "with " + o.selector + " " + where
 	}
 	kinds := podKinds{}
-	if err := eachPending(ctx, c, namespace, selector, func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
+	if err := eachPending(ctx, c, namespace, selector,
+		func(pod *corev1.Pod) error { kinds.add(pod); return nil }); err != nil {
 		return err
 	}
 	return o.explainEach(ctx, kinds, maxSummarized, where, func(x *print.Kinds) error {
@@ -90,14 +91,16 @@ func (o *explainOptions) explainOwner(ctx context.Context, target objectName) er
 	if err != nil {
 		return err
 	}
-	return o.explainEach(ctx, kinds, maxKinds, fmt.Sprintf("of %s in namespace %s", target, o.namespace), func(x *print.Kinds) error {
+	return o.explainEach(ctx, kinds, maxKinds, fmt.Sprintf("of %s in namespace %s", target,
+		o.namespace), func(x *print.Kinds) error {
 		return print.Explanations(o.Out, x, time.Now(), o.output == print.Wide)
 	})
 }
 
-// explainEach explains kinds of pods, up to a limit, as data or as text. The text where is the place
-// of the pods.
-func (o *explainOptions) explainEach(ctx context.Context, kinds podKinds, limit int, where string, text func(*print.Kinds) error) error {
+// explainEach explains kinds of pods, up to a limit, as data or as text. The text where is the
+// place of the pods.
+func (o *explainOptions) explainEach(ctx context.Context, kinds podKinds, limit int, where string,
+	text func(*print.Kinds) error) error {
 	x, answers, err := o.explainKinds(ctx, kinds.sorted(), limit)
 	switch {
 	case err != nil:
@@ -140,7 +143,8 @@ type owners struct {
 }
 
 // has reports whether one of the references leads to the target.
-func (o *owners) has(ctx context.Context, namespace string, references []metav1.OwnerReference, levels int) (bool, error) {
+func (o *owners) has(ctx context.Context, namespace string, references []metav1.OwnerReference,
+	levels int) (bool, error) {
 	for _, r := range references {
 		owned, known := o.known[r.UID]
 		switch {
@@ -176,13 +180,15 @@ func (o *owners) ownedBy(ctx context.Context, namespace string, r metav1.OwnerRe
 }
 
 // eachPending visits the pods that are on no node and have not ended.
-func eachPending(ctx context.Context, c client.Client, namespace string, selector labels.Selector, visit func(*corev1.Pod) error) error {
+func eachPending(ctx context.Context, c client.Client, namespace string, selector labels.Selector,
+	visit func(*corev1.Pod) error) error {
 	return eachPod(ctx, c, func(pod *corev1.Pod) error {
 		if podutil.IsPodTerminal(pod) {
 			return nil
 		}
 		return visit(pod)
-	}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFields{"spec.nodeName": ""})
+	}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.MatchingFields{"spec.nodeName": ""})
 }
 
 // eachPod visits pods, page by page.

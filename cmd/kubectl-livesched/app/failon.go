@@ -28,7 +28,8 @@ func parseConditions(texts []string) ([]condition, error) {
 	for _, text := range texts {
 		parts := failOnPattern.FindStringSubmatch(text)
 		if parts == nil {
-			return nil, fmt.Errorf("--fail-on: must be a metric, an operator (>, >=, <, <=, =, !=), and a number or the word current, not %q", text)
+			return nil, fmt.Errorf("--fail-on: must be a metric, an operator (>, >=, <, <=, =, !=), and a number or "+
+				"the word current, not %q", text)
 		}
 		c := condition{text: text, metric: parts[1], operator: parts[2], value: parts[3]}
 		if err := checkMetric(c.metric); err != nil {
@@ -54,7 +55,8 @@ func checkMetric(metric string) error {
 		}
 	}
 	return fmt.Errorf("--fail-on: unknown metric %q%s The metrics are %s, and of each resource RESOURCE.%s",
-		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "), strings.Join(print.Statistics, " and RESOURCE."))
+		metric, questionOrStop(suggest.DidYouMean(metric, candidates)), strings.Join(known, ", "),
+		strings.Join(print.Statistics, " and RESOURCE."))
 }
 
 // checkResources returns an error if a condition is about a resource that no column of the table
@@ -71,7 +73,8 @@ func checkResources(conditions []condition, s *v1alpha1.SimulationStatus) error 
 		if len(resources) > 0 {
 			has = "The resources of the nodes are " + strings.Join(resources, ", ")
 		}
-		errs = append(errs, fmt.Errorf("--fail-on %q: unknown resource %q%s %s", conditions[i].text, resource, questionOrStop(suggest.DidYouMean(resource, resources)), has))
+		errs = append(errs, fmt.Errorf("--fail-on %q: unknown resource %q%s %s", conditions[i].text, resource,
+			questionOrStop(suggest.DidYouMean(resource, resources)), has))
 	}
 	return errors.Join(errs...)
 }
@@ -137,5 +140,6 @@ func (o *simulateOptions) failOnNothing() error {
 	if o.pods == "pending" || o.namespace == "" && o.selector == "" {
 		return nil
 	}
-	return errors.New("--fail-on: no pod was decided, so there is nothing to check: see --namespace, --selector and --pods")
+	return errors.New(
+		"--fail-on: no pod was decided, so there is nothing to check: see --namespace, --selector and --pods")
 }

@@ -19,7 +19,8 @@ type fileOptions struct {
 
 // addFileFlags adds the flags. The argument what describes the contents of the files.
 func (o *fileOptions) addFileFlags(command *cobra.Command, what string) {
-	command.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with "+what+"; - is standard input. The flag can be repeated.")
+	command.Flags().StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with "+what+
+		"; - is standard input. The flag can be repeated.")
 	command.Flags().BoolVarP(&o.recursive, "recursive", "R", false, "Also read subdirectories.")
 }
 

@@ -17,7 +17,8 @@ import (
 // groups returns the commands in the order of the help.
 func (o *options) groups() templates.CommandGroups {
 	return templates.CommandGroups{
-		{Message: "Pods and Capacity:", Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newSimulate(o), newCapacity(o)}},
+		{Message: "Pods and Capacity:",
+			Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newSimulate(o), newCapacity(o)}},
 		{Message: "Profiles and Policies:", Commands: []*cobra.Command{
 			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newValidate(o), newConvert(o), newSchema(o),
 		}},

@@ -22,7 +22,8 @@ func runCommand(t *testing.T, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
 	var stdout, stderr bytes.Buffer
-	code = Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: terminal.Plain(&stdout, 80), ErrOut: &stderr}, nil)
+	code = Run(t.Context(), args,
+		genericiooptions.IOStreams{In: strings.NewReader(""), Out: terminal.Plain(&stdout, 80), ErrOut: &stderr}, nil)
 	return code, stdout.String(), stderr.String()
 }
 
@@ -52,10 +53,12 @@ func TestTheHelpFitsTheTerminal(t *testing.T) {
 }
 
 func TestUsageErrorsNameTheHelp(t *testing.T) {
-	for _, args := range []string{"history", "capacity", "explain a b c", "version extra", "status --nosuch", "doctor a b"} {
+	for _, args := range []string{"history", "capacity", "explain a b c", "version extra", "status --nosuch",
+		"doctor a b"} {
 		code, _, errOut := runCommand(t, strings.Fields(args)...)
 		name, _, _ := strings.Cut(args, " ")
-		if code != exitFailed || !strings.HasPrefix(errOut, "error: ") || !strings.Contains(errOut, name+" --help' for usage.") {
+		if code != exitFailed || !strings.HasPrefix(errOut, "error: ") ||
+			!strings.Contains(errOut, name+" --help' for usage.") {
 			t.Errorf("%s: %d %s", args, code, errOut)
 		}
 	}
@@ -63,13 +66,14 @@ func TestUsageErrorsNameTheHelp(t *testing.T) {
 
 func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
 	for args, want := range map[string]string{
-		"history":                   "specify a profile or policy: NAME, profile/NAME or policy/NAME",
-		"rollback a b c":            "specify one profile or policy, not a b c",
-		"rollback profile/a b":      "specify one profile or policy, not profile/a b",
-		"diff":                      "specify a profile or policy (NAME, profile/NAME or policy/NAME), or files (-f)",
-		"diff a -f b":               "specify either a profile or policy, or files (-f)",
-		"diff -f a --from 1":        "--from and --to require the name of a profile or policy",
-		"diff polcy/a":              `unknown kind "polcy": must be profile (sprof) or policy (spol): did you mean policy`,
+		"history":              "specify a profile or policy: NAME, profile/NAME or policy/NAME",
+		"rollback a b c":       "specify one profile or policy, not a b c",
+		"rollback profile/a b": "specify one profile or policy, not profile/a b",
+		"diff":                 "specify a profile or policy (NAME, profile/NAME or policy/NAME), or files (-f)",
+		"diff a -f b":          "specify either a profile or policy, or files (-f)",
+		"diff -f a --from 1":   "--from and --to require the name of a profile or policy",
+		"diff polcy/a": `unknown kind "polcy": must be profile (sprof) or policy (spol): did you mean ` +
+			`policy`,
 		"convert":                   "the flag --filename (-f) is missing: File or directory with",
 		"replay":                    "the argument FILE is missing",
 		"replay a b":                "too many arguments (a b): specify FILE",
@@ -81,7 +85,8 @@ func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
 		"completion bash x":         `unexpected argument "x"`,
 	} {
 		code, _, errOut := runCommand(t, strings.Fields(args)...)
-		if code != exitFailed || !strings.HasPrefix(errOut, "error: "+want) || !strings.Contains(errOut, " --help' for usage.") {
+		if code != exitFailed || !strings.HasPrefix(errOut, "error: "+want) ||
+			!strings.Contains(errOut, " --help' for usage.") {
 			t.Errorf("%s: %d %s", args, code, errOut)
 		}
 	}
@@ -101,18 +106,21 @@ func TestConnectionFlagsAndLogging(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	defer server.Close()
-	code, _, errOut := runCommand(t, "status", "--server", server.URL, "--insecure-skip-tls-verify", "--token=secret", "--disable-compression")
+	code, _, errOut := runCommand(t, "status", "--server", server.URL, "--insecure-skip-tls-verify", "--token=secret",
+		"--disable-compression")
 	if code != exitFailed || strings.Contains(errOut, "GET") {
 		t.Errorf("without -v: %d %s", code, errOut)
 	}
-	code, _, errOut = runCommand(t, "status", "--server", server.URL, "--insecure-skip-tls-verify", "--token=secret", "--disable-compression", "-v", "6")
+	code, _, errOut = runCommand(t, "status", "--server", server.URL, "--insecure-skip-tls-verify", "--token=secret",
+		"--disable-compression", "-v", "6")
 	if code != exitFailed || !strings.Contains(errOut, "GET") || !strings.Contains(errOut, server.URL) {
 		t.Errorf("with -v: %d %s", code, errOut)
 	}
 	if token != "Bearer secret" || agent == "gzip" {
 		t.Errorf("the request has the token %q and accepts %q", token, agent)
 	}
-	if code, _, errOut := runCommand(t, "status", "--cluster=none", "--user=none"); code != exitFailed || !strings.Contains(errOut, "none") {
+	if code, _, errOut := runCommand(t, "status", "--cluster=none", "--user=none"); code != exitFailed ||
+		!strings.Contains(errOut, "none") {
 		t.Errorf("an unknown cluster: %d %s", code, errOut)
 	}
 }

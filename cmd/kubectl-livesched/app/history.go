@@ -24,14 +24,18 @@ func newHistory(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history " + objectUsage,
 		Short: "List the revisions of a profile or policy, or show one",
-		Long: "List the stored revisions of a profile or policy. A star marks the active one. A revision of a profile includes the policy that it was built " +
+		Long: "List the stored revisions of a profile or policy. A star marks the active one. A revision of a " +
+			"profile includes the policy that it was built " +
 			"on.\n\n" +
-			"ACTIVE SINCE is when the revision became active last, BY the field manager of that change, such as kubectl-client-side-apply, and CHANGE-CAUSE " +
-			"the annotation kubernetes.io/change-cause that the object had. Revisions of older versions of livesched do not have them.\n\n" +
+			"ACTIVE SINCE is when the revision became active last, BY the field manager of that change, such as " +
+			"kubectl-client-side-apply, and CHANGE-CAUSE " +
+			"the annotation kubernetes.io/change-cause that the object had. Revisions of older versions of livesched " +
+			"do not have them.\n\n" +
 			"With --revision, print one revision as manifests that you can apply.",
-		Example: "  kubectl livesched history binpack\n\n  # Show the revision with the number 3\n  kubectl livesched history profile/binpack --revision 3",
-		Args:    oneObject,
-		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+		Example: "  kubectl livesched history binpack\n\n  # Show the revision with the number 3\n  kubectl " +
+			"livesched history profile/binpack --revision 3",
+		Args: oneObject,
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	o.addFormerNamespaceFlag(command)
 	command.Flags().StringVar(&o.revision, "revision", "", "The revision to show: "+revisionHelp)
@@ -59,7 +63,8 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return print.As(o.Out, o.output, views)
 	}
 	if len(views) == 0 {
-		print.Line(o.Out, fmt.Sprintf("%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (--livesched-namespace)", p, o.liveschedNamespace))
+		print.Line(o.Out, fmt.Sprintf("%s has no revisions in namespace %s: it has never been active, or livesched "+
+			"runs in another namespace (--livesched-namespace)", p, o.liveschedNamespace))
 		return nil
 	}
 	return print.Revisions(o.Out, views, p.profile != nil, o.output == print.Wide)
@@ -84,7 +89,8 @@ func (o *historyOptions) show(p *past, r *history.Revision) error {
 
 func view(p *past, r *history.Revision) print.Revision {
 	v := print.Revision{
-		Number: r.Number, Revision: r.Hash, Active: r == p.running(), By: r.By, ChangeCause: r.Cause, Created: r.Created.UTC(),
+		Number: r.Number, Revision: r.Hash, Active: r == p.running(), By: r.By, ChangeCause: r.Cause,
+		Created:    r.Created.UTC(),
 		Generation: r.Generation, Name: r.Name, Manifests: []any{},
 	}
 	switch {

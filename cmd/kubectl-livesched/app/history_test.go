@@ -29,19 +29,24 @@ var _ = Describe("history", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		lines := strings.Split(strings.TrimSpace(got.out), "\n")
 		Expect(lines).To(HaveLen(3))
-		Expect(strings.Fields(lines[0])).To(HaveExactElements("NUMBER", "REVISION", "ACTIVE", "SINCE", "BY", "CHANGE-CAUSE"))
+		Expect(strings.Fields(lines[0])).
+			To(HaveExactElements("NUMBER", "REVISION", "ACTIVE", "SINCE", "BY", "CHANGE-CAUSE"))
 		Expect(strings.Fields(lines[1])).To(HaveExactElements("1", Not(Equal(p.Status.Active.Revision)), "-", "-", "-"))
-		Expect(strings.Fields(lines[2])).To(HaveExactElements("2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "-"))
+		Expect(strings.Fields(lines[2])).
+			To(HaveExactElements("2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "-"))
 		got = kubectl(ctx, "history", "a", "--livesched-namespace", kept, "-o", "wide")
 		Expect(strings.Fields(strings.Split(got.out, "\n")[2])).To(HaveExactElements(
-			"2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "2", Not(BeEmpty()), "own", "(generation", "1)", "-"))
+			"2", "*", p.Status.Active.Revision, Not(Equal("-")), "-", "2", Not(BeEmpty()), "own", "(generation",
+			"1)", "-"))
 
 		var views []struct {
 			Number   int64
 			Revision string
 			Active   bool
 		}
-		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept, "-o", "json").out), &views)).To(Succeed())
+		Expect(yaml.Unmarshal(
+			[]byte(kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept, "-o", "json").out), &views)).
+			To(Succeed())
 		Expect(views).To(HaveLen(2))
 		Expect(views[0].Active).To(BeFalse())
 		Expect(views[1].Active).To(BeTrue())
@@ -62,7 +67,8 @@ var _ = Describe("history", func() {
 		Expect(profiles).To(HaveLen(1))
 		Expect(profiles[0].Spec.Plugins.Score.Enabled[0].Weight).To(HaveValue(BeEquivalentTo(2)))
 		Expect(got.out).NotTo(ContainSubstring("status"))
-		Expect(kubectl(ctx, "history", "sprof/a", "--livesched-namespace", kept, "--revision", "a@"+revisionNamed(ctx, "a", 1)).out).To(Equal(got.out))
+		Expect(kubectl(ctx, "history", "sprof/a", "--livesched-namespace", kept, "--revision",
+			"a@"+revisionNamed(ctx, "a", 1)).out).To(Equal(got.out))
 	}, SpecTimeout(5*time.Minute))
 
 	It("reports that there are no revisions", func(ctx context.Context) {
@@ -80,7 +86,8 @@ var _ = Describe("diff", func() {
 		got := kubectl(ctx, "diff", "a", "--from", "1", "--to", "2", "--livesched-namespace", kept)
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(And(
-			MatchRegexp(`^--- schedulerprofile/a: revision \w+ \(number 1\)\n\+\+\+ schedulerprofile/a: revision \w+ \(number 2\)\n`),
+			MatchRegexp(`^--- schedulerprofile/a: revision \w+ \(number 1\)\n\+\+\+ schedulerprofile/a: revision \w+ `+
+				`\(number 2\)\n`),
 			ContainSubstring("-  - NodeAffinity (weight 2)\n+  - NodeAffinity (weight 3)\n")))
 		Expect(strings.Count(got.out, "\n-")).To(Equal(1), got.out)
 
@@ -97,12 +104,14 @@ var _ = Describe("diff", func() {
 		Expect(k8s.Update(ctx, p)).To(Succeed())
 		Eventually(func(g Gomega) {
 			got = kubectl(ctx, "diff", "profile/a", "--livesched-namespace", kept)
-			g.Expect(strings.Join(strings.Fields(got.errOut), " ")).To(HavePrefix(`schedulerprofile/a: applied (generation 3): Accepted is False (UnknownPlugin): `))
+			g.Expect(strings.Join(strings.Fields(got.errOut), " ")).
+				To(HavePrefix(`schedulerprofile/a: applied (generation 3): Accepted is False (UnknownPlugin): `))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(got.code).To(Equal(1))
 		Expect(got.out).To(And(
 			HavePrefix("--- schedulerprofile/a: active "+second+"\n+++ schedulerprofile/a: applied (generation 3)\n"),
-			ContainSubstring("-      - name: NodeAffinity\n-        weight: 3\n+      - name: NoSuchPlugin\n+        weight: 1\n")))
+			ContainSubstring(
+				"-      - name: NodeAffinity\n-        weight: 3\n+      - name: NoSuchPlugin\n+        weight: 1\n")))
 
 		By("printing it for scripts")
 		var differences []struct {
@@ -110,7 +119,8 @@ var _ = Describe("diff", func() {
 			Invalid []string
 			After   struct{ Profile v1alpha1.SchedulerProfileSpec }
 		}
-		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "a", "--livesched-namespace", kept, "-o", "json").out), &differences)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "a", "--livesched-namespace", kept, "-o", "json").out),
+			&differences)).To(Succeed())
 		Expect(differences).To(HaveLen(1))
 		Expect(differences[0].Differs).To(BeTrue())
 		Expect(differences[0].Invalid).To(HaveExactElements(ContainSubstring("NoSuchPlugin")))
@@ -127,7 +137,8 @@ var _ = Describe("diff", func() {
 		got := kubectl(ctx, "diff", "spol", "shared", "--livesched-namespace", kept)
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(And(
-			MatchRegexp(`^--- schedulingpolicy/shared: active revision \w+ \(number 1\)\n\+\+\+ schedulingpolicy/shared: applied \(generation 2\)\n`),
+			MatchRegexp(`^--- schedulingpolicy/shared: active revision \w+ \(number 1\)\n\+\+\+ `+
+				`schedulingpolicy/shared: applied \(generation 2\)\n`),
 			ContainSubstring("-  parallelism: 4\n+  parallelism: 5\n")))
 	}, SpecTimeout(5*time.Minute))
 
@@ -155,7 +166,8 @@ metadata: {name: c}
 		got = kubectl(ctx, "diff", "-f", changed)
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(And(
-			ContainSubstring("+++ schedulerprofile/b: in the files\n"), ContainSubstring("-parallelism: 4\n+parallelism: 5\n"),
+			ContainSubstring("+++ schedulerprofile/b: in the files\n"),
+			ContainSubstring("-parallelism: 4\n+parallelism: 5\n"),
 			ContainSubstring("-      type: LeastAllocated\n+      type: MostAllocated\n"),
 			ContainSubstring("--- schedulerprofile/c: does not exist\n"), ContainSubstring("+schedulerName: c\n")))
 		Expect(got.out).NotTo(ContainSubstring("schedulerprofile/a"))
@@ -165,7 +177,8 @@ metadata: {name: c}
 			Differs bool
 			After   struct{ Plugins map[string][]string }
 		}
-		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "-f", changed, "-o", "json").out), &differences)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "-f", changed, "-o", "json").out), &differences)).
+			To(Succeed())
 		Expect(differences).To(HaveLen(2))
 		Expect(differences[0].After.Plugins["queueSort"]).To(HaveExactElements("PrioritySort"))
 	}, SpecTimeout(5*time.Minute))
@@ -175,7 +188,8 @@ metadata: {name: c}
 		p := profile("a", func(spec *v1alpha1.SchedulerProfileSpec) {
 			three := int32(3)
 			spec.Plugins = &v1alpha1.Plugins{
-				Score:      v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "ImageLocality", Weight: &three}}, Disabled: []v1alpha1.Plugin{{Name: "NodeAffinity"}}},
+				Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "ImageLocality", Weight: &three}},
+					Disabled: []v1alpha1.Plugin{{Name: "NodeAffinity"}}},
 				Filter:     v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NodeLabel"}}},
 				MultiPoint: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "VolumeZone"}}},
 			}
@@ -188,8 +202,10 @@ metadata: {name: c}
 		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "a", "-o", "json").out), &differences)).To(Succeed())
 		described, active := differences[0].After.Plugins, p.Status.Active.Plugins
 		for point, want := range map[string][]string{
-			"preEnqueue": active.PreEnqueue, "queueSort": active.QueueSort, "preFilter": active.PreFilter, "filter": active.Filter,
-			"postFilter": active.PostFilter, "preScore": active.PreScore, "reserve": active.Reserve, "permit": active.Permit,
+			"preEnqueue": active.PreEnqueue, "queueSort": active.QueueSort, "preFilter": active.PreFilter,
+			"filter":     active.Filter,
+			"postFilter": active.PostFilter, "preScore": active.PreScore, "reserve": active.Reserve,
+			"permit":  active.Permit,
 			"preBind": active.PreBind, "bind": active.Bind, "postBind": active.PostBind, "score": scores(active.Score),
 		} {
 			Expect(described[point]).To(Equal(want), point)

@@ -26,7 +26,8 @@ func startKubelet(ctx context.Context, node string) {
 	GinkgoHelper()
 	// The server code of real kubelets serves the API server's requests.
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		portforward.ServePortForward(w, r, loopback{}, "", "", nil, time.Minute, time.Minute, portforward.SupportedProtocols)
+		portforward.ServePortForward(w, r, loopback{}, "", "", nil, time.Minute, time.Minute,
+			portforward.SupportedProtocols)
 	}))
 	DeferCleanup(server.Close)
 	host, text, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -31,8 +31,8 @@ func (o *options) podObject(args []string, namespace string) (*unstructured.Unst
 	return o.liveObject(n, namespace, "use one "+examples, "use an object "+examples)
 }
 
-// liveObject returns an object of a namespace. The advice is for a type that does not exist, and for
-// an object without a namespace.
+// liveObject returns an object of a namespace. The advice is for a type that does not exist, and
+// for an object without a namespace.
 func (o *options) liveObject(n objectName, namespace, noType, noNamespace string) (*unstructured.Unstructured, error) {
 	infos, err := resource.NewBuilder(o.flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		ResourceNames(n.kind, n.name).SingleResourceType().Flatten().Do().Infos()

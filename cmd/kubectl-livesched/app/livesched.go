@@ -32,11 +32,14 @@ type remoteOptions struct {
 }
 
 func (o *remoteOptions) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&o.lease, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
+	command.Flags().StringVar(&o.lease, "lease", "livesched",
+		"Name of livesched's Lease: the value of its flag --leader-election-name.")
 	command.Flags().StringVar(&o.url, "livesched-url", os.Getenv("LIVESCHED_URL"),
-		"URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port. Default: the environment variable LIVESCHED_URL.")
+		"URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port. "+
+			"Default: the environment variable LIVESCHED_URL.")
 	command.Flags().StringVar(&o.ca, "livesched-ca", os.Getenv("LIVESCHED_CA"),
-		"File with the certificate authorities that verify --livesched-url. Default: the environment variable LIVESCHED_CA, or the authorities of the system.")
+		"File with the certificate authorities that verify --livesched-url. Default: the environment variable "+
+			"LIVESCHED_CA, or the authorities of the system.")
 }
 
 // checkRemote returns an error if the flags of remoteOptions contradict each other.
@@ -56,6 +59,7 @@ func (o *options) remote(at *remoteOptions, timeout time.Duration) (*remote.Live
 		return nil, err
 	}
 	return &remote.Livesched{
-		Config: config, Namespace: o.liveschedNamespace, Lease: at.lease, URL: at.url, CAFile: at.ca, Timeout: cmp.Or(config.Timeout, timeout),
+		Config: config, Namespace: o.liveschedNamespace, Lease: at.lease, URL: at.url, CAFile: at.ca,
+		Timeout: cmp.Or(config.Timeout, timeout),
 	}, nil
 }

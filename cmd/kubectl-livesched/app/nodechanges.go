@@ -32,8 +32,10 @@ var kindsOf = map[string]string{"simulations": "Simulation", "capacities": "Capa
 type nodeChanges struct{ add, remove []string }
 
 func (n *nodeChanges) addFlags(command *cobra.Command) {
-	command.Flags().StringSliceVar(&n.add, "add-nodes", nil, "Add nodes like one of a node pool, or like a node: POOL=N or NODE=N. The flag can be repeated.")
-	command.Flags().StringSliceVar(&n.remove, "remove-nodes", nil, "Remove nodes by name, or by labels: NAME, KEY=VALUE. The flag can be repeated.")
+	command.Flags().StringSliceVar(&n.add, "add-nodes", nil,
+		"Add nodes like one of a node pool, or like a node: POOL=N or NODE=N. The flag can be repeated.")
+	command.Flags().StringSliceVar(&n.remove, "remove-nodes", nil,
+		"Remove nodes by name, or by labels: NAME, KEY=VALUE. The flag can be repeated.")
 }
 
 // parse returns the changes. What has a = is a label, as names of nodes do not.
@@ -67,7 +69,8 @@ func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
 }
 
 // create sends an object to livesched, and reads the answer. It also returns the answer as JSON.
-func (o *options) create(ctx context.Context, at *remoteOptions, resource, namespace string, object any) (json.RawMessage, error) {
+func (o *options) create(ctx context.Context, at *remoteOptions, resource, namespace string,
+	object any) (json.RawMessage, error) {
 	livesched, err := o.remote(at, simulationTimeout)
 	if err != nil {
 		return nil, err

@@ -83,12 +83,14 @@ func parseObjectName(args []string) (objectName, error) {
 	case len(words) == 1:
 		return objectName{name: words[0]}, nil
 	case len(words) > 2 || len(args) == 2 && strings.Contains(args[0]+args[1], "/"):
-		return objectName{}, fmt.Errorf("specify one profile or policy, not %s: NAME, profile/NAME or policy/NAME", strings.Join(args, " "))
+		return objectName{}, fmt.Errorf("specify one profile or policy, not %s: NAME, profile/NAME or policy/NAME",
+			strings.Join(args, " "))
 	}
 	kind := kindNamed(words[0])
 	switch {
 	case kind == "":
-		return objectName{}, fmt.Errorf("unknown kind %q: must be profile (sprof) or policy (spol)%s", words[0], suggest.DidYouMean(words[0], []string{"profile", "policy", "sprof", "spol"}))
+		return objectName{}, fmt.Errorf("unknown kind %q: must be profile (sprof) or policy (spol)%s", words[0],
+			suggest.DidYouMean(words[0], []string{"profile", "policy", "sprof", "spol"}))
 	case words[1] == "":
 		return objectName{}, fmt.Errorf("specify the name of the %[1]s: %[1]s/NAME", words[0])
 	}
@@ -122,7 +124,8 @@ func (n objectName) resolve(ctx context.Context, c client.Client) (objectName, e
 		return n, nil
 	}
 	var found []string
-	for kind, object := range map[string]client.Object{history.KindProfile: &v1alpha1.SchedulerProfile{}, history.KindPolicy: &v1alpha1.SchedulingPolicy{}} {
+	for kind, object := range map[string]client.Object{history.KindProfile: &v1alpha1.SchedulerProfile{},
+		history.KindPolicy: &v1alpha1.SchedulingPolicy{}} {
 		switch err := c.Get(ctx, client.ObjectKey{Name: n.name}, object); {
 		case err == nil:
 			found = append(found, kind)
@@ -137,7 +140,8 @@ func (n objectName) resolve(ctx context.Context, c client.Client) (objectName, e
 		n.kind = found[0]
 		return n, nil
 	}
-	return n, fmt.Errorf("%[1]q is a SchedulerProfile and a SchedulingPolicy: specify profile/%[1]s or policy/%[1]s", n.name)
+	return n, fmt.Errorf("%[1]q is a SchedulerProfile and a SchedulingPolicy: specify profile/%[1]s or policy/%[1]s",
+		n.name)
 }
 
 // notFound returns the error about an object that does not exist, with the names that may be meant.

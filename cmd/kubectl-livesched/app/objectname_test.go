@@ -46,7 +46,8 @@ func TestProfilesNamed(t *testing.T) {
 	if want := []string{"a", "b", "c", "d"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := profilesNamed([]string{"a", "policy/b"}); err == nil || !strings.HasPrefix(err.Error(), `"policy/b": must name a profile`) {
+	if _, err := profilesNamed([]string{"a", "policy/b"}); err == nil ||
+		!strings.HasPrefix(err.Error(), `"policy/b": must name a profile`) {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // addOutputFlag adds -o. With JSON come kubectl's templates.
 func addOutputFlag(command *cobra.Command, target *string, formats ...string) {
 	command.Flags().StringVarP(target, "output", "o", "",
-		"Output format: "+strings.Join(formats, ", ")+", or kubectl's jsonpath=..., jsonpath-as-json=... or go-template=.... Default: text.")
+		"Output format: "+strings.Join(formats, ", ")+
+			", or kubectl's jsonpath=..., jsonpath-as-json=... or go-template=.... Default: text.")
 	command.PreRunE = func(*cobra.Command, []string) error {
 		if *target == "" || slices.Contains(formats, *target) {
 			return nil
@@ -25,11 +26,13 @@ func addOutputFlag(command *cobra.Command, target *string, formats ...string) {
 		case err != nil:
 			return fmt.Errorf("--output: %w", err)
 		case printer == nil:
-			return fmt.Errorf("--output: must be %s, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE or go-template=TEMPLATE, not %q",
+			return fmt.Errorf(
+				"--output: must be %s, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE or go-template=TEMPLATE, not %q",
 				strings.Join(formats, ", "), *target)
 		}
 		return nil
 	}
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(
-		append(slices.Clone(formats), "jsonpath=", "jsonpath-as-json=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+		append(slices.Clone(formats), "jsonpath=", "jsonpath-as-json=", "go-template="),
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }

@@ -10,7 +10,8 @@ import (
 
 func TestOutputFormatsAreChecked(t *testing.T) {
 	for format, want := range map[string]string{
-		"xml":           "--output: must be json, yaml, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE or go-template=TEMPLATE, not \"xml\"",
+		"xml": "--output: must be json, yaml, jsonpath=TEMPLATE, jsonpath-as-json=TEMPLATE or " +
+			"go-template=TEMPLATE, not \"xml\"",
 		"jsonpath":      "--output: template format specified but no template given",
 		"jsonpath={.a":  "--output: error parsing jsonpath {.a, unclosed action",
 		"go-template={": "",

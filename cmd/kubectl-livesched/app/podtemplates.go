@@ -21,10 +21,12 @@ import (
 // podTemplate is a Pod, or a pod template at any depth of an object.
 type podTemplate struct {
 	document *manifests.Document
-	// path is the path of the template in the document, such as spec.template. It is empty for a Pod.
+	// path is the path of the template in the document, such as spec.template. It is empty for a
+	// Pod.
 	path    string
 	content map[string]any
-	// part names the template among the templates of its object, such as worker, if there are several.
+	// part names the template among the templates of its object, such as worker, if there are
+	// several.
 	part string
 }
 
@@ -159,7 +161,8 @@ func chooseTemplate(templates []podTemplate, name string) (*podTemplate, error) 
 	case name == "" && len(templates) == 1:
 		return &templates[0], nil
 	case name == "":
-		return nil, fmt.Errorf("there are %d pod templates: choose one with --template, which is one of %s", len(templates), strings.Join(names, ", "))
+		return nil, fmt.Errorf("there are %d pod templates: choose one with --template, which is one of %s",
+			len(templates), strings.Join(names, ", "))
 	}
 	var chosen []*podTemplate
 	for i := range templates {
@@ -175,7 +178,8 @@ func chooseTemplate(templates []podTemplate, name string) (*podTemplate, error) 
 	case 1:
 		return chosen[0], nil
 	default:
-		return nil, fmt.Errorf("--template: %d pod templates are named %q: use one of %s", len(chosen), name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("--template: %d pod templates are named %q: use one of %s", len(chosen), name,
+			strings.Join(names, ", "))
 	}
 }
 

@@ -15,9 +15,11 @@ import (
 // Objects with pod templates. The containers say which template they belong to.
 const (
 	aPod        = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {containers: [{name: pod}]}\n"
-	aDeployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [{name: web}]}}}\n"
-	aCronJob    = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: night}\nspec: {jobTemplate: {spec: {template: {spec: {containers: [{name: night}]}}}}}\n"
-	aJobSet     = `apiVersion: jobset.x-k8s.io/v1alpha2
+	aDeployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: " +
+		"{containers: [{name: web}]}}}\n"
+	aCronJob = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: night}\nspec: {jobTemplate: {spec: {template: " +
+		"{spec: {containers: [{name: night}]}}}}}\n"
+	aJobSet = `apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata: {name: train}
 spec:
@@ -56,8 +58,11 @@ spec:
     Master: {template: {spec: {containers: [{name: Master}]}}}
     Worker: {template: {spec: {containers: [{name: Worker}]}}}
 `
-	aList     = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: pod/a}]}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: [{name: pod/b}]}}\n"
-	aNodePool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: spot}\nspec: {template: {spec: {requirements: []}}}\n"
+	aList = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: " +
+		"{containers: [{name: pod/a}]}}\n- {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: {containers: " +
+		"[{name: pod/b}]}}\n"
+	aNodePool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: spot}\nspec: {template: {spec: " +
+		"{requirements: []}}}\n"
 	// A claim of a volume has a template, too.
 	aDatabase = `apiVersion: apps/v1
 kind: StatefulSet
@@ -95,7 +100,8 @@ func TestPodTemplatesAtAnyDepth(t *testing.T) {
 		"PyTorchJob":      {[]string{aPyTorchJob}, []string{"Master", "Worker"}},
 		"List":            {[]string{aList}, []string{"pod/a", "pod/b"}},
 		"several objects": {[]string{aDeployment, aNodePool, aJobSet}, []string{"deployment/web", "driver", "workers"}},
-		"equal names":     {[]string{aJobSet, strings.Replace(aJobSet, "name: train", "name: again", 1)}, []string{"jobset/train:driver", "jobset/train:workers", "jobset/again:driver", "jobset/again:workers"}},
+		"equal names": {[]string{aJobSet, strings.Replace(aJobSet, "name: train", "name: again", 1)},
+			[]string{"jobset/train:driver", "jobset/train:workers", "jobset/again:driver", "jobset/again:workers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			templates := podTemplatesIn(documentsIn(t, test.texts...))
@@ -112,7 +118,8 @@ func TestPodTemplatesAtAnyDepth(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, part, _ := strings.Cut(name, ":")
-				if container := pod.Spec.Containers[0].Name; len(test.want) > 1 && container != name && container != part && name != "deployment/web" {
+				if container := pod.Spec.Containers[0].Name; len(test.want) > 1 && container != name &&
+					container != part && name != "deployment/web" {
 					t.Errorf("%s is the template of %s", name, container)
 				}
 			}
@@ -125,8 +132,10 @@ func TestATemplateIsChosen(t *testing.T) {
 		texts       []string
 		name, error string
 	}{
-		{[]string{aJobSet}, "", "there are 2 pod templates: choose one with --template, which is one of driver, workers"},
-		{[]string{aJobSet}, "worker", `--template: there is no pod template "worker": did you mean workers? The pod templates are driver, workers`},
+		{[]string{aJobSet}, "",
+			"there are 2 pod templates: choose one with --template, which is one of driver, workers"},
+		{[]string{aJobSet}, "worker", `--template: there is no pod template "worker": did you mean workers? The pod ` +
+			`templates are driver, workers`},
 		{[]string{aJobSet}, "x", `--template: there is no pod template "x". The pod templates are driver, workers`},
 		{[]string{aJobSet}, "spec.replicatedJobs[1].template.spec.template", ""},
 		{[]string{aPod, aDeployment}, "deployment/web", ""},
@@ -147,40 +156,50 @@ func TestATemplateIsChosen(t *testing.T) {
 func TestPodsAreReadStrictly(t *testing.T) {
 	for name, test := range map[string]struct{ text, error string }{
 		"unknown field": {
-			"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: c\n    resorces: {}\n", `-:6: unknown field "spec.containers[0].resorces"`,
+			"apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: c\n    resorces: {}\n",
+			`-:6: unknown field "spec.containers[0].resorces"`,
 		},
 		"in a template": {
-			strings.Replace(aJobSet, "containers: [{name: workers}]", "containers: [{name: workers}], nodeSelectors: {a: b}", 1),
+			strings.Replace(aJobSet, "containers: [{name: workers}]",
+				"containers: [{name: workers}], nodeSelectors: {a: b}", 1),
 			`-:9: unknown field "spec.replicatedJobs[1].template.spec.template.spec.nodeSelectors"`,
 		},
 		"upper case": {
-			"apiVersion: v1\nkind: Pod\nspec:\n  Priority: 1\n  containers: [{name: c}]\n", `-:4: unknown field "spec.Priority"`,
+			"apiVersion: v1\nkind: Pod\nspec:\n  Priority: 1\n  containers: [{name: c}]\n",
+			`-:4: unknown field "spec.Priority"`,
 		},
 		"several": {
-			"apiVersion: v1\nkind: Pod\nspec:\n  a: 1\n  b: 1\n  containers: [{name: c}]\n", "-:4: unknown field \"spec.a\"\n-:5: unknown field \"spec.b\"",
+			"apiVersion: v1\nkind: Pod\nspec:\n  a: 1\n  b: 1\n  containers: [{name: c}]\n",
+			"-:4: unknown field \"spec.a\"\n-:5: unknown field \"spec.b\"",
 		},
 		"no containers": {
-			strings.Replace(aDeployment, "containers", "contaienrs", 1), `-:4: unknown field "spec.template.spec.contaienrs"`,
+			strings.Replace(aDeployment, "containers", "contaienrs", 1),
+			`-:4: unknown field "spec.template.spec.contaienrs"`,
 		},
 		"a wrong type": {
-			"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, resources: {limits: {cpu: many}}}]\n", "-:1: pod/p: quantities must match",
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, resources: {limits: " +
+				"{cpu: many}}}]\n", "-:1: pod/p: quantities must match",
 		},
 		"in a List": {
-			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  spec:\n    typo: 1\n    containers: [{name: c}]\n", `-:7: unknown field "spec.typo"`,
+			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  spec:\n    typo: 1\n    " +
+				"containers: [{name: c}]\n", `-:7: unknown field "spec.typo"`,
 		},
-		"status":        {aPod + "status: {unknownInThisVersion: 1}\n", ""},
-		"a good one":    {aDatabase, ""},
-		"of AppWrapper": {"kind: AppWrapper\nspec: {components: [{template: {apiVersion: v1, kind: Pod, metadata: {name: in}, spec: {containers: [{name: c}]}}}]}\n", ""},
+		"status":     {aPod + "status: {unknownInThisVersion: 1}\n", ""},
+		"a good one": {aDatabase, ""},
+		"of AppWrapper": {"kind: AppWrapper\nspec: {components: [{template: {apiVersion: v1, kind: Pod, metadata: " +
+			"{name: in}, spec: {containers: [{name: c}]}}}]}\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			documents := documentsIn(t, test.text)
-			template, err := chooseTemplate(podTemplatesIn(documents), map[bool]string{true: "workers"}[name == "in a template"])
+			template, err := chooseTemplate(podTemplatesIn(documents),
+				map[bool]string{true: "workers"}[name == "in a template"])
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = template.pod(true)
 			switch {
-			case test.error == "" && err != nil, test.error != "" && (err == nil || !strings.HasPrefix(err.Error(), test.error)):
+			case test.error == "" && err != nil,
+				test.error != "" && (err == nil || !strings.HasPrefix(err.Error(), test.error)):
 				t.Errorf("got %v, want %s", err, test.error)
 			case name != "a wrong type":
 				if _, err := template.pod(false); err != nil {
@@ -197,19 +216,24 @@ func TestDuplicateFieldsAreErrors(t *testing.T) {
 		`{"apiVersion": "v1", "kind": "Pod", "spec": {"priority": 1, "priority": 2}}`,
 		`{"kind": "A"}{"apiVersion": "v1", "kind": "Pod", "spec": {"priority": 1, "priority": 2}}`,
 	} {
-		if _, err := manifests.Read([]string{"-"}, false, strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "priority") {
+		if _, err := manifests.Read([]string{"-"}, false, strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), "priority") {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}
 }
 
 func TestPodGroupsAreReadStrictly(t *testing.T) {
-	const member = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {scheduling.x-k8s.io/pod-group: g}}\nspec: {containers: [{name: c}]%s}\n"
+	const member = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {scheduling.x-k8s.io/pod-group: g}}\n" +
+		"spec: {containers: [{name: c}]%s}\n"
 	for _, test := range []struct{ pod, group, error string }{
-		{strings.Replace(member, "%s", "", 1), "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec:\n  minMembers: 4\n", `-:10: unknown field "spec.minMembers"`},
+		{strings.Replace(member, "%s", "", 1),
+			"apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec:\n  minMembers: 4\n",
+			`-:10: unknown field "spec.minMembers"`},
 		{
 			strings.Replace(member, "%s", ", schedulingGroup: {podGroupName: g}", 1),
-			"apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec:\n  schedulingPolicy: {gang: {mincount: 4}}\n",
+			"apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\nspec:\n  schedulingPolicy: " +
+				"{gang: {mincount: 4}}\n",
 			`-:10: unknown field "spec.schedulingPolicy.gang.mincount"`,
 		},
 	} {

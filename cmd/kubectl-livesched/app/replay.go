@@ -30,13 +30,18 @@ func newReplay(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Make the decisions in a snapshot again, without the cluster",
-		Long: "Make the decisions in a snapshot again, without the cluster, and list those that differ. A decision is the same if the pod fits on as many " +
-			"nodes, and if the recorded node is one of those with the highest score, which is the same: among equal nodes, livesched draws. " +
-			"A decision can be made again as long as nothing but later decisions has changed nodes and pods since.\n\n" +
-			"With --filename, show what other profiles and policies would do to the pods in the snapshot, as `kubectl livesched simulate` does. " +
+		Long: "Make the decisions in a snapshot again, without the cluster, and list those that differ. A decision " +
+			"is the same if the pod fits on as many " +
+			"nodes, and if the recorded node is one of those with the highest score, which is the same: among equal " +
+			"nodes, livesched draws. " +
+			"A decision can be made again as long as nothing but later decisions has changed nodes and pods since.\n" +
+			"\n" +
+			"With --filename, show what other profiles and policies would do to the pods in the snapshot, as " +
+			"`kubectl livesched simulate` does. " +
 			"With --explain, explain why a pod in it is pending.\n\n" +
 			"The command has the plugins of Kubernetes and livesched. It cannot use profiles with other plugins.\n\n" +
-			"The scheduler that makes the decisions is a program of its own, kubectl-livesched-replay. It must be in your PATH or in the directory of kubectl-livesched.",
+			"The scheduler that makes the decisions is a program of its own, kubectl-livesched-replay. It must be in " +
+			"your PATH or in the directory of kubectl-livesched.",
 		Example: "  kubectl livesched replay bug.gz\n\n  kubectl livesched replay bug.gz -f binpack.yaml\n\n" +
 			"  kubectl livesched replay bug.gz --explain default/large",
 		Args: cobra.ExactArgs(1),
@@ -49,13 +54,17 @@ func newReplay(shared *options) *cobra.Command {
 	}
 	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	flags := command.Flags()
-	flags.StringVar(&o.names, "pseudonyms", "", "File that snapshot --pseudonyms wrote: shows the names in a redacted snapshot.")
+	flags.StringVar(&o.names, "pseudonyms", "",
+		"File that snapshot --pseudonyms wrote: shows the names in a redacted snapshot.")
 	flags.StringVar(&o.explain, "explain", "", "Explain why the pod NAMESPACE/NAME is pending.")
-	flags.StringVar(&o.pods, "pods", "last=2000", "With -f: pods that are decided again: last=N, pending, or all. At most 5000.")
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "With -f: only pods of this namespace. Default: all namespaces.")
+	flags.StringVar(&o.pods, "pods", "last=2000",
+		"With -f: pods that are decided again: last=N, pending, or all. At most 5000.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"With -f: only pods of this namespace. Default: all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "With -f: only pods with these labels.")
 	flags.Int64Var(&o.seed, "seed", 1, "With -f: seed of the draws among nodes of equal score.")
-	flags.StringArrayVar(&o.failOn, "fail-on", nil, "With -f: exit with 1 if this holds for the new configuration, such as unplaced>0.")
+	flags.StringArrayVar(&o.failOn, "fail-on", nil,
+		"With -f: exit with 1 if this holds for the new configuration, such as unplaced>0.")
 	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	command.MarkFlagsMutuallyExclusive("filename", "explain")
 	return command
@@ -184,5 +193,6 @@ func findPending(snapshot *capture.Snapshot, name string) (*corev1.Pod, error) {
 	if len(some) == 0 {
 		return nil, errors.New("--explain: no pod is pending")
 	}
-	return nil, fmt.Errorf("--explain: there is no pod %s; pending are, for example, %s", name, strings.Join(some, ", "))
+	return nil, fmt.Errorf("--explain: there is no pod %s; pending are, for example, %s", name,
+		strings.Join(some, ", "))
 }

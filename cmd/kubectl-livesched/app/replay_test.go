@@ -40,7 +40,8 @@ func TestFindPending(t *testing.T) {
 	if pod, err := findPending(snapshot, "default/two"); err != nil || pod.Name != "two" {
 		t.Errorf("got %v, %v", pod, err)
 	}
-	if _, err := findPending(snapshot, "two"); err == nil || !strings.Contains(err.Error(), "pending are, for example, default/one, default/two") {
+	if _, err := findPending(snapshot, "two"); err == nil ||
+		!strings.Contains(err.Error(), "pending are, for example, default/one, default/two") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -51,7 +52,8 @@ func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	noReplay := func(context.Context, *capture.Snapshot) (Replay, error) { panic("there is no snapshot to open") }
-	for _, args := range [][]string{{"replay", name}, {"replay", name + "-missing"}, {"replay"}, {"replay", name, "-f", "a", "--explain", "b"}, {"snapshot", "--decisions=-1"}} {
+	for _, args := range [][]string{{"replay", name}, {"replay", name + "-missing"}, {"replay"},
+		{"replay", name, "-f", "a", "--explain", "b"}, {"snapshot", "--decisions=-1"}} {
 		var out, errOut bytes.Buffer
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}
 		if code := Run(t.Context(), args, streams, noReplay); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
@@ -63,10 +65,13 @@ func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
 func TestReplayIsDoneByAProgramInThePath(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
-	if code, _, errOut := runCommand(t, "replay", "bug.gz"); code != exitFailed || !strings.Contains(errOut, "kubectl-livesched-replay is neither in the directory of this program nor in your PATH: download it from") {
+	if code, _, errOut := runCommand(t, "replay", "bug.gz"); code != exitFailed ||
+		!strings.Contains(errOut,
+			"kubectl-livesched-replay is neither in the directory of this program nor in your PATH: download it from") {
 		t.Errorf("without the program: exit code %d, %s", code, errOut)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kubectl-livesched-replay"), []byte("#!/bin/sh\necho \"$@\"\necho why >&2\nexit 1\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "kubectl-livesched-replay"),
+		[]byte("#!/bin/sh\necho \"$@\"\necho why >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errOut := runCommand(t, "--color", "never", "replay", "replay", "--seed", "2", "-f", "a.yaml")
@@ -79,7 +84,8 @@ func TestNamesOfPseudonyms(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "names.tsv")
 	want := map[string]string{"xbbb": "default", "xaaa": "web", "xccc": "a name with blanks"}
 	var text bytes.Buffer
-	if err := writeNames(&text, want); err != nil || text.String() != "xccc\ta name with blanks\nxbbb\tdefault\nxaaa\tweb\n" {
+	if err := writeNames(&text, want); err != nil ||
+		text.String() != "xccc\ta name with blanks\nxbbb\tdefault\nxaaa\tweb\n" {
 		t.Errorf("%q, %v", &text, err)
 	}
 	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {

@@ -55,7 +55,8 @@ func findReplayProgram() (string, error) {
 	if path, err := exec.LookPath(replayProgram); err == nil {
 		return path, nil
 	}
-	return "", fmt.Errorf("the program %s is neither in the directory of this program nor in your PATH: download it from %s/releases/tag/%s",
+	return "", fmt.Errorf("the program %s is neither in the directory of this program nor in your PATH: download it "+
+		"from %s/releases/tag/%s",
 		replayProgram, repository, version.Version)
 }
 

@@ -116,7 +116,9 @@ func (p *past) find(text string) (*history.Revision, error) {
 func (p *past) before() (*history.Revision, error) {
 	running := p.running()
 	if running == nil {
-		return nil, fmt.Errorf("the active revision of %s is not stored: specify --to-revision; stored are the numbers %s", p, p.numbers())
+		return nil,
+			fmt.Errorf("the active revision of %s is not stored: specify --to-revision; stored are the numbers %s", p,
+				p.numbers())
 	}
 	for i := len(p.revisions) - 1; i >= 0; i-- {
 		if p.revisions[i].Number < running.Number {

@@ -50,16 +50,22 @@ func newRollback(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rollback " + objectUsage,
 		Short: "Restore an earlier revision of a profile or policy",
-		Long: "Apply the spec of a revision again, by default of the revision before the active one. If the spec changes while the command runs, the " +
+		Long: "Apply the spec of a revision again, by default of the revision before the active one. If the spec " +
+			"changes while the command runs, the " +
 			"command fails. The annotation kubernetes.io/change-cause gets its value from the revision.\n\n" +
-			"A revision of a profile includes the policy that it was built on. If that policy has changed since, --policy=restore restores it " +
-			"as well, and --policy=keep builds the profile on the current policy. Without --policy, the command restores the policy if no other " +
+			"A revision of a profile includes the policy that it was built on. If that policy has changed since, " +
+			"--policy=restore restores it " +
+			"as well, and --policy=keep builds the profile on the current policy. Without --policy, the command " +
+			"restores the policy if no other " +
 			"profile builds on it, and otherwise changes nothing.\n\n" +
-			"With --dry-run, the command shows what would change, as `kubectl livesched diff` does, and changes nothing.\n\n" +
-			"Exit codes: 0 if the spec equals the spec of the revision now, or would equal it, and 2 if the command fails. With --wait it also fails if livesched does " +
+			"With --dry-run, the command shows what would change, as `kubectl livesched diff` does, and changes " +
+			"nothing.\n\n" +
+			"Exit codes: 0 if the spec equals the spec of the revision now, or would equal it, and 2 if the command " +
+			"fails. With --wait it also fails if livesched does " +
 			"not accept the spec, or has not programmed it before --timeout.",
 		Example: "  kubectl livesched rollback binpack --wait\n\n" +
-			"  # Show what would change\n  kubectl livesched rollback profile/binpack --to-revision 3 --dry-run=server\n\n" +
+			"  # Show what would change\n  kubectl livesched rollback profile/binpack --to-revision 3 " +
+			"--dry-run=server\n\n" +
 			"  # Print the object as it would be\n  kubectl livesched rollback binpack --dry-run=client -o yaml",
 		Args: oneObject,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -71,10 +77,13 @@ func newRollback(shared *options) *cobra.Command {
 	}
 	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
-	flags.StringVar(&o.toRevision, "to-revision", "", "The revision to restore; without it, the one before the active one: "+revisionHelp)
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only show what would be done) and server (send the request, but do not store the result).")
+	flags.StringVar(&o.toRevision, "to-revision", "",
+		"The revision to restore; without it, the one before the active one: "+revisionHelp)
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only show what would be done) and server "+
+		"(send the request, but do not store the result).")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.StringVar(&o.policy, "policy", "", "What to do if the policy has changed since the revision: restore or keep.")
+	flags.StringVar(&o.policy, "policy", "",
+		"What to do if the policy has changed since the revision: restore or keep.")
 	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec is programmed.")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait with --wait.")
 	addPluginsFlag(command, &o.plugins)
@@ -254,7 +263,8 @@ func (r *rollback) update(ctx context.Context, object client.Object, set func())
 			return err
 		}
 		if object.GetUID() != uid || object.GetGeneration() != generation {
-			return fmt.Errorf("the spec of %q has changed in the meantime: check the change and try again", object.GetName())
+			return fmt.Errorf("the spec of %q has changed in the meantime: check the change and try again",
+				object.GetName())
 		}
 	}
 }

@@ -68,7 +68,8 @@ var _ = Describe("rollback", func() {
 		p := twice(ctx, "a")
 		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(got.out).To(MatchRegexp(`^schedulerprofile/a rolled back to revision \w+ \(number 1\)\nprogrammed: Revision `))
+		Expect(got.out).
+			To(MatchRegexp(`^schedulerprofile/a rolled back to revision \w+ \(number 1\)\nprogrammed: Revision `))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(2))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(p.Status.Active.Generation).To(Equal(p.Generation))
@@ -79,10 +80,12 @@ var _ = Describe("rollback", func() {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
 		change(ctx, p, func(spec *v1alpha1.SchedulerProfileSpec) { spec.RevisionHistoryLimit = ptr.To[int32](3) })
-		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).To(MatchRegexp(`^schedulerprofile/a rolled back to revision \w+ \(number 1\)\n$`))
+		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).
+			To(MatchRegexp(`^schedulerprofile/a rolled back to revision \w+ \(number 1\)\n$`))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(p.Spec.RevisionHistoryLimit).To(HaveValue(BeEquivalentTo(3)))
-		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).To(MatchRegexp(`^schedulerprofile/a already has the spec of revision \w+ \(number 1\)\n$`))
+		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).
+			To(MatchRegexp(`^schedulerprofile/a already has the spec of revision \w+ \(number 1\)\n$`))
 	}, SpecTimeout(5*time.Minute))
 
 	It("changes nothing in a dry run", func(ctx context.Context) {
@@ -90,24 +93,33 @@ var _ = Describe("rollback", func() {
 		create(ctx, policy("own", 4))
 		twice(ctx, "a", withPolicy("own"))
 		changePolicy(ctx, policy("own", 0), 5)
-		for flag, suffix := range map[string]string{"--dry-run": " (dry run)", "--dry-run=server": " (server dry run)"} {
-			got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait", flag)
+		for flag, suffix := range map[string]string{"--dry-run": " (dry run)",
+			"--dry-run=server": " (server dry run)"} {
+			got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1",
+				"--wait", flag)
 			Expect(got.code).To(BeZero(), got.errOut)
 			Expect(got.out).To(And(
-				MatchRegexp(`(?m)^schedulingpolicy/own restored as it was in revision \w+ \(number 1\)`+regexp.QuoteMeta(suffix)+`$`),
-				MatchRegexp(`(?m)^schedulerprofile/a rolled back to revision \w+ \(number 1\)`+regexp.QuoteMeta(suffix)+`$`),
-				HavePrefix("--- schedulingpolicy/own: applied (generation 2)\n+++ schedulingpolicy/own: after the rollback\n"),
+				MatchRegexp(`(?m)^schedulingpolicy/own restored as it was in revision \w+ \(number 1\)`+
+					regexp.QuoteMeta(suffix)+`$`),
+				MatchRegexp(`(?m)^schedulerprofile/a rolled back to revision \w+ \(number 1\)`+
+					regexp.QuoteMeta(suffix)+`$`),
+				HavePrefix(
+					"--- schedulingpolicy/own: applied (generation 2)\n+++ schedulingpolicy/own: after the rollback\n"),
 				ContainSubstring("\n-  parallelism: 5\n+  parallelism: 4\n"),
-				ContainSubstring("\n--- schedulerprofile/a: active"), ContainSubstring("\n+++ schedulerprofile/a: after the rollback\n"),
+				ContainSubstring("\n--- schedulerprofile/a: active"),
+				ContainSubstring("\n+++ schedulerprofile/a: after the rollback\n"),
 				ContainSubstring("\n-  - NodeAffinity (weight 3)\n+  - NodeAffinity (weight 2)\n")))
 
 			got = kubectl(ctx, "rollback", "a", "--livesched-namespace", kept, "--to-revision", "1", flag, "-o", "name")
-			Expect(got.out).To(Equal("schedulingpolicy.livesched.io/own\nschedulerprofile.livesched.io/a\n"), got.errOut)
+			Expect(got.out).To(Equal("schedulingpolicy.livesched.io/own\nschedulerprofile.livesched.io/a\n"),
+				got.errOut)
 			var list struct {
 				Kind  string
 				Items []unstructured.Unstructured
 			}
-			Expect(yaml.Unmarshal([]byte(kubectl(ctx, "rollback", "a", "--livesched-namespace", kept, "--to-revision", "1", flag, "-o", "yaml").out), &list)).To(Succeed())
+			Expect(yaml.Unmarshal(
+				[]byte(kubectl(ctx, "rollback", "a", "--livesched-namespace", kept, "--to-revision", "1", flag, "-o",
+					"yaml").out), &list)).To(Succeed())
 			Expect(list.Items).To(HaveLen(2))
 			Expect(list.Items[1].GetKind()).To(Equal("SchedulerProfile"))
 			scores, _, _ := unstructured.NestedSlice(list.Items[1].Object, "spec", "plugins", "score", "enabled")
@@ -124,7 +136,8 @@ var _ = Describe("rollback", func() {
 		changePolicy(ctx, policy("own", 0), 5)
 		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(got.out).To(MatchRegexp(`^schedulingpolicy/own restored as it was in revision \w+ \(number 1\)\nschedulerprofile/a rolled back to revision \w+ \(number 1\)\n`))
+		Expect(got.out).To(MatchRegexp(`^schedulingpolicy/own restored as it was in revision \w+ \(number ` +
+			`1\)\nschedulerprofile/a rolled back to revision \w+ \(number 1\)\n`))
 		Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(4))
 	}, SpecTimeout(5*time.Minute))
 
@@ -137,15 +150,19 @@ var _ = Describe("rollback", func() {
 
 		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(And(ContainSubstring(`SchedulingPolicy "shared"`), ContainSubstring("other profiles build on it: b."), ContainSubstring("--policy=restore"), ContainSubstring("--policy=keep"), ContainSubstring("Nothing was changed")))
+		Expect(got.errOut).To(And(ContainSubstring(`SchedulingPolicy "shared"`),
+			ContainSubstring("other profiles build on it: b."), ContainSubstring("--policy=restore"),
+			ContainSubstring("--policy=keep"), ContainSubstring("Nothing was changed")))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 
-		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--policy=keep")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1",
+			"--policy=keep")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(2))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(5))
 
-		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "2", "--policy=restore")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "2",
+			"--policy=restore")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
@@ -159,9 +176,11 @@ var _ = Describe("rollback", func() {
 		change(ctx, p, func(spec *v1alpha1.SchedulerProfileSpec) { spec.PolicyRef.Name = "default" })
 		Expect(k8s.Delete(ctx, own)).To(Succeed())
 
-		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--policy=keep")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1",
+			"--policy=keep")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(MatchRegexp(`SchedulingPolicy "own", which revision \w+ \(number 1\) was built on, does not exist`))
+		Expect(got.errOut).To(
+			MatchRegexp(`SchedulingPolicy "own", which revision \w+ \(number 1\) was built on, does not exist`))
 
 		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
@@ -175,7 +194,8 @@ var _ = Describe("rollback", func() {
 		create(ctx, policy("default", 5))
 		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(And(ContainSubstring("(number 1) was built on the built-in defaults"), ContainSubstring("kubectl delete schedulingpolicy default"), ContainSubstring("--policy=keep")))
+		Expect(got.errOut).To(And(ContainSubstring("(number 1) was built on the built-in defaults"),
+			ContainSubstring("kubectl delete schedulingpolicy default"), ContainSubstring("--policy=keep")))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 
 		By("treating a policy with default values like the built-in defaults")
@@ -195,7 +215,8 @@ var _ = Describe("rollback", func() {
 		recordPolicy(ctx, shared, 2)
 		got := kubectl(ctx, "rollback", "policy", "shared", "--livesched-namespace", kept, "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(got.out).To(MatchRegexp(`^schedulingpolicy/shared rolled back to revision \w+ \(number 1\)\nthis also changes the profiles that build on it: a, b\nprogrammed: `))
+		Expect(got.out).To(MatchRegexp(`^schedulingpolicy/shared rolled back to revision \w+ \(number 1\)\nthis also ` +
+			`changes the profiles that build on it: a, b\nprogrammed: `))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
 	}, SpecTimeout(5*time.Minute))
 
@@ -213,7 +234,8 @@ var _ = Describe("rollback", func() {
 		p := profile("a", weight("NodeAffinity", 2))
 		create(ctx, p)
 		store(ctx, revisionOf(p, 1, weight("NodeAffinity", 3)))
-		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait", "--timeout", "300ms")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait",
+			"--timeout", "300ms")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("livesched has not processed it: is livesched running?"))
 	}, SpecTimeout(5*time.Minute))
@@ -226,11 +248,14 @@ var _ = Describe("rollback", func() {
 			args []string
 			want string
 		}{
-			{[]string{"profile", "a", "--to-revision", "7"}, `SchedulerProfile "a" has no revision 7; stored are the numbers 4`},
-			{[]string{"profile", "a"}, `the active revision of SchedulerProfile "a" is not stored: specify --to-revision; stored are the numbers 4`},
+			{[]string{"profile", "a", "--to-revision", "7"},
+				`SchedulerProfile "a" has no revision 7; stored are the numbers 4`},
+			{[]string{"profile", "a"}, `the active revision of SchedulerProfile "a" is not stored: specify ` +
+				`--to-revision; stored are the numbers 4`},
 			{[]string{"profile", "nobody"}, `SchedulerProfile "nobody" not found`},
 			{[]string{"binpak"}, `SchedulerProfile or SchedulingPolicy "binpak" not found: did you mean binpack?`},
-			{[]string{"both"}, `"both" is a SchedulerProfile and a SchedulingPolicy: specify profile/both or policy/both`},
+			{[]string{"both"},
+				`"both" is a SchedulerProfile and a SchedulingPolicy: specify profile/both or policy/both`},
 			{[]string{"pod", "a"}, `unknown kind "pod": must be profile (sprof) or policy (spol)`},
 			{[]string{"profile"}, `specify the name of the profile: profile/NAME`},
 			{[]string{"profile", "a", "--policy", "burn"}, `--policy: must be restore or keep, not "burn"`},
@@ -254,8 +279,12 @@ var _ = Describe("the revisions that livesched stores", func() {
 		change(ctx, p, weight("NodeAffinity", 3))
 		Eventually(func(g Gomega) {
 			got := kubectl(ctx, "history", "profile", "a")
-			g.Expect(columns(got.out, "1")).To(HaveExactElements("1", Not(BeEmpty()), Not(Equal("-")), Not(Equal("-")), "first", "weights"), got.out)
-			g.Expect(columns(got.out, "2")).To(HaveExactElements("2", "*", p.Status.Active.Revision, Not(Equal("-")), Not(Equal("-")), "first", "weights"))
+			g.Expect(columns(got.out, "1")).
+				To(HaveExactElements("1", Not(BeEmpty()), Not(Equal("-")), Not(Equal("-")), "first", "weights"),
+					got.out)
+			g.Expect(columns(got.out, "2")).
+				To(HaveExactElements("2", "*", p.Status.Active.Revision, Not(Equal("-")), Not(Equal("-")), "first",
+					"weights"))
 		}).WithContext(ctx).Should(Succeed())
 
 		got := kubectl(ctx, "diff", "a", "--from", "1")
@@ -268,7 +297,8 @@ var _ = Describe("the revisions that livesched stores", func() {
 
 		By("rolling back the rollback: the restored spec has a new number")
 		Eventually(func(g Gomega) {
-			g.Expect(columns(kubectl(ctx, "history", "profile", "a", "-o", "wide").out, "3")).To(ContainElements("*", "kubectl-livesched", "first"))
+			g.Expect(columns(kubectl(ctx, "history", "profile", "a", "-o", "wide").out, "3")).
+				To(ContainElements("*", "kubectl-livesched", "first"))
 		}).WithContext(ctx).Should(Succeed())
 		got = kubectl(ctx, "rollback", "profile", "a", "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)

@@ -41,20 +41,23 @@ func (r *rollback) policyOfProfile(ctx context.Context) (*v1alpha1.SchedulingPol
 	return r.restore(ctx, recorded, present)
 }
 
-// mayRestore returns an error if the policy of a profile differs from the policy in the revision and
-// must not be restored or kept. The others are the profiles that also build on it.
+// mayRestore returns an error if the policy of a profile differs from the policy in the revision
+// and must not be restored or kept. The others are the profiles that also build on it.
 func (r *rollback) mayRestore(name string, others []string, present *v1alpha1.SchedulingPolicy) error {
 	recorded := r.target.Policy
 	switch {
 	case r.policy == policyKeep && present == nil && name != defaultPolicy:
-		return fmt.Errorf("SchedulingPolicy %q, which %s was built on, does not exist: --policy=keep would leave the profile without a policy; --policy=restore creates it", name, revisionText(r.target))
+		return fmt.Errorf("SchedulingPolicy %q, which %s was built on, does not exist: --policy=keep would leave the "+
+			"profile without a policy; --policy=restore creates it", name, revisionText(r.target))
 	case r.policy == policyKeep:
 		return nil
 	case recorded == nil:
 		return r.fromBuiltIn(name, others)
 	case r.policy == "" && len(others) > 0:
-		return fmt.Errorf("%s was built on generation %d of SchedulingPolicy %q, which has changed since, and other profiles build on it: %s. "+
-			"Nothing was changed. Use --policy=restore to restore the policy for all of them, or --policy=keep to build the profile on the current policy",
+		return fmt.Errorf("%s was built on generation %d of SchedulingPolicy %q, which has changed since, and other "+
+			"profiles build on it: %s. "+
+			"Nothing was changed. Use --policy=restore to restore the policy for all of them, or --policy=keep to "+
+			"build the profile on the current policy",
 			revisionText(r.target), recorded.Generation, name, strings.Join(others, ", "))
 	}
 	return nil
@@ -67,12 +70,15 @@ func (r *rollback) fromBuiltIn(name string, others []string) error {
 	if len(others) > 0 {
 		consequence = "other profiles build on it: " + strings.Join(others, ", ")
 	}
-	return fmt.Errorf("%s was built on the built-in defaults, but now SchedulingPolicy %q exists (%s). Nothing was changed. "+
-		"Delete the policy first (kubectl delete schedulingpolicy %s), or use --policy=keep to build the profile on it", revisionText(r.target), name, consequence, name)
+	return fmt.Errorf(
+		"%s was built on the built-in defaults, but now SchedulingPolicy %q exists (%s). Nothing was changed. "+
+			"Delete the policy first (kubectl delete schedulingpolicy %s), or use --policy=keep to build the profile "+
+			"on it", revisionText(r.target), name, consequence, name)
 }
 
 // restore restores or creates the policy of the revision.
-func (r *rollback) restore(ctx context.Context, recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (*v1alpha1.SchedulingPolicy, error) {
+func (r *rollback) restore(ctx context.Context, recorded *history.Policy,
+	present *v1alpha1.SchedulingPolicy) (*v1alpha1.SchedulingPolicy, error) {
 	var before *v1alpha1.SchedulingPolicy
 	var err error
 	policy, done := present, "restored"
@@ -112,7 +118,8 @@ func (r *rollback) builtOn(ctx context.Context, policy, except string) ([]string
 // samePolicy reports whether the policy of a revision equals the current one. A missing default
 // policy equals an empty one: both mean the built-in defaults.
 func samePolicy(recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (bool, error) {
-	if (recorded == nil) != (present == nil) && (recorded == nil && present.Name != defaultPolicy || present == nil && recorded.Name != defaultPolicy) {
+	if (recorded == nil) != (present == nil) &&
+		(recorded == nil && present.Name != defaultPolicy || present == nil && recorded.Name != defaultPolicy) {
 		return false, nil
 	}
 	var before, now v1alpha1.SchedulingPolicySpec

@@ -21,7 +21,8 @@ import (
 
 // withConcurrentChange returns a rollback whose first update conflicts with a change, and the
 // object to update.
-func withConcurrentChange(t *testing.T, changes func(*v1alpha1.SchedulerProfile)) (*rollback, *v1alpha1.SchedulerProfile) {
+func withConcurrentChange(t *testing.T,
+	changes func(*v1alpha1.SchedulerProfile)) (*rollback, *v1alpha1.SchedulerProfile) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -63,7 +64,8 @@ func TestUpdateFailsIfTheSpecHasChanged(t *testing.T) {
 		t.Fatalf("got error %v", err)
 	}
 	var stored v1alpha1.SchedulerProfile
-	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "a"}, &stored); err != nil || stored.Spec.PolicyRef.Name != "theirs" {
+	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "a"}, &stored); err != nil ||
+		stored.Spec.PolicyRef.Name != "theirs" {
 		t.Errorf("%v; the spec is %+v", err, stored.Spec)
 	}
 }
@@ -80,7 +82,8 @@ func TestUpdateKeepsConcurrentChangesOutsideTheSpec(t *testing.T) {
 	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "a"}, &stored); err != nil {
 		t.Fatal(err)
 	}
-	if stored.Spec.PolicyRef.Name != "mine" || stored.Labels["by"] != "somebody" || stored.Status.SchedulerName != "by livesched" {
+	if stored.Spec.PolicyRef.Name != "mine" || stored.Labels["by"] != "somebody" ||
+		stored.Status.SchedulerName != "by livesched" {
 		t.Errorf("stored %+v", stored)
 	}
 }

@@ -41,19 +41,28 @@ func newSimulate(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate [-f FILE] [TYPE/NAME]",
 		Short: "Show what a change of profiles, policies or nodes would do",
-		Long: "Show what a change of profiles, policies or nodes would do. A running livesched lifts pods off their nodes in a copy of its state, and " +
-			"decides them again: once as it is configured, and once with the objects in the files. Nothing in the cluster changes.\n\n" +
-			"With TYPE/NAME, only the pods of that object are decided, such as the pods of a Deployment or a Job. With --scheduler-name, pods are decided as if " +
+		Long: "Show what a change of profiles, policies or nodes would do. A running livesched lifts pods off their " +
+			"nodes in a copy of its state, and " +
+			"decides them again: once as it is configured, and once with the objects in the files. Nothing in the " +
+			"cluster changes.\n\n" +
+			"With TYPE/NAME, only the pods of that object are decided, such as the pods of a Deployment or a Job. " +
+			"With --scheduler-name, pods are decided as if " +
 			"they had that scheduler name, also pods of other schedulers.\n\n" +
-			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has changed since the pods were scheduled, " +
+			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has " +
+			"changed since the pods were scheduled, " +
 			"and nodes of equal score are drawn.\n\n" + print.SimulationLimits + "\n\n" +
-			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
-			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you must be permitted to list nodes. To name an object, you must be permitted to get it, and to list pods " +
+			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
+			"permission to create " +
+			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you " +
+			"must be permitted to list nodes. To name an object, you must be permitted to get it, and to list pods " +
 			"if it has no label selector.",
-		Example: "  # What would this profile do to the 2,000 pods that were scheduled last?\n  kubectl livesched simulate -f binpack.yaml\n\n" +
+		Example: "  # What would this profile do to the 2,000 pods that were scheduled last?\n  kubectl livesched " +
+			"simulate -f binpack.yaml\n\n" +
 			"  # Do the pods of a pool fit elsewhere? Exit with 1 if not.\n" +
-			"  kubectl livesched simulate --remove-nodes karpenter.sh/nodepool=old --pods all --fail-on 'unplaced>0'\n\n" +
-			"  # Would the pods of this Deployment find nodes with another profile?\n  kubectl livesched simulate deployment/web --scheduler-name binpack",
+			"  kubectl livesched simulate --remove-nodes karpenter.sh/nodepool=old --pods all --fail-on " +
+			"'unplaced>0'\n\n" +
+			"  # Would the pods of this Deployment find nodes with another profile?\n  kubectl livesched simulate " +
+			"deployment/web --scheduler-name binpack",
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) > 0 && !command.Flags().Changed("pods") {
@@ -65,13 +74,17 @@ func newSimulate(shared *options) *cobra.Command {
 	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
 	o.nodes.addFlags(command)
 	flags := command.Flags()
-	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were scheduled last), pending, or all. At most 5000. With TYPE/NAME, the default is all.")
+	flags.StringVar(&o.pods, "pods", "last=2000", "Pods that are decided again: last=N (the bound pods that were "+
+		"scheduled last), pending, or all. At most 5000. With TYPE/NAME, the default is all.")
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Only pods of this namespace. Default: all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Only pods with these labels.")
-	flags.StringVar(&o.schedulerName, "scheduler-name", "", "Decide the pods as if they had this scheduler name. Default: the scheduler name of each pod.")
-	flags.Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score. The same seed in the same state gives the same result.")
-	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
-		"nodesUsed>current. The flag can be repeated.")
+	flags.StringVar(&o.schedulerName, "scheduler-name", "",
+		"Decide the pods as if they had this scheduler name. Default: the scheduler name of each pod.")
+	flags.Int64Var(&o.seed, "seed", 1,
+		"Seed of the draws among nodes of equal score. The same seed in the same state gives the same result.")
+	flags.StringArrayVar(&o.failOn, "fail-on", nil,
+		"Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
+			"nodesUsed>current. The flag can be repeated.")
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, print.JSON, print.YAML, print.Wide)
 	return command
@@ -103,7 +116,8 @@ func (o *simulateOptions) run(ctx context.Context, args []string) error {
 
 func newSimulation(namespace string) *v1alpha1.Simulation {
 	return &v1alpha1.Simulation{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"}, Metadata: metav1.ObjectMeta{Namespace: namespace},
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
+		Metadata: metav1.ObjectMeta{Namespace: namespace},
 	}
 }
 
@@ -123,7 +137,8 @@ func (o *simulateOptions) spec() (v1alpha1.SimulationSpec, error) {
 		return spec, err
 	}
 	if len(o.files) == 0 && len(o.nodes.add) == 0 && len(o.nodes.remove) == 0 && o.schedulerName == "" {
-		return spec, errors.New("there is nothing to simulate: use --filename, --add-nodes, --remove-nodes or --scheduler-name")
+		return spec,
+			errors.New("there is nothing to simulate: use --filename, --add-nodes, --remove-nodes or --scheduler-name")
 	}
 	if spec.Pods, err = parseSelection(o.pods); err != nil {
 		return spec, err
@@ -159,7 +174,8 @@ func parseSelection(text string) (v1alpha1.PodSelection, error) {
 			return v1alpha1.PodSelection{Type: v1alpha1.PodsLast, Limit: int32(limit)}, nil
 		}
 	}
-	return v1alpha1.PodSelection{}, fmt.Errorf("--pods: must be last=N with N from 1 to 5000, pending or all, not %q", text)
+	return v1alpha1.PodSelection{},
+		fmt.Errorf("--pods: must be last=N with N from 1 to 5000, pending or all, not %q", text)
 }
 
 // addObject adds the object of a document as the API server would complete it.
@@ -167,7 +183,8 @@ func addObject(spec *v1alpha1.SimulationSpec, d *manifests.Document) error {
 	version, kind := d.Text("apiVersion"), d.Text("kind")
 	schema := crdschema.Of(version, kind)
 	if schema == nil {
-		return fmt.Errorf("%s: a simulation takes SchedulerProfiles and SchedulingPolicies of %s, not %s of %s", d.Place(), v1alpha1.GroupVersion, kind, version)
+		return fmt.Errorf("%s: a simulation takes SchedulerProfiles and SchedulingPolicies of %s, not %s of %s",
+			d.Place(), v1alpha1.GroupVersion, kind, version)
 	}
 	completed, problems := schema.Check(d.Object, nil)
 	var errs []error

@@ -50,7 +50,8 @@ func (o *simulateOptions) selectPodsOf(ctx context.Context, args []string, s *v1
 	case len(pods.Names) == 0:
 		return fmt.Errorf("%s in namespace %s has no pods", name, o.namespace)
 	case len(pods.Names) > maxDecided:
-		return fmt.Errorf("%s in namespace %s has %d pods, and a simulation decides at most %d: use --selector", name, o.namespace, len(pods.Names), maxDecided)
+		return fmt.Errorf("%s in namespace %s has %d pods, and a simulation decides at most %d: use --selector", name,
+			o.namespace, len(pods.Names), maxDecided)
 	}
 	return nil
 }

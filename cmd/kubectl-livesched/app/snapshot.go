@@ -46,17 +46,24 @@ func newSnapshot(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Write the state of the scheduler to a file, for a bug report or for replay",
-		Long: "Write the state of the scheduler to a file: nodes, pods and the other objects that decisions depend on, profiles and policies, and the latest " +
+		Long: "Write the state of the scheduler to a file: nodes, pods and the other objects that decisions depend " +
+			"on, profiles and policies, and the latest " +
 			"decisions. `kubectl livesched replay` makes these decisions again, without the cluster.\n\n" +
-			"The file has no Secrets, no ConfigMaps, and of pods neither environment variables, commands nor annotations. Unless you use --redact=false, " +
-			"names, namespaces, labels, images and all other strings that are not words of Kubernetes are replaced by pseudonyms, which cannot be " +
-			"reversed. Quantities, times and numbers of objects stay. With --pseudonyms, the names are replaced on your machine, and a second file, " +
+			"The file has no Secrets, no ConfigMaps, and of pods neither environment variables, commands nor " +
+			"annotations. Unless you use --redact=false, " +
+			"names, namespaces, labels, images and all other strings that are not words of Kubernetes are replaced " +
+			"by pseudonyms, which cannot be " +
+			"reversed. Quantities, times and numbers of objects stay. With --pseudonyms, the names are replaced on " +
+			"your machine, and a second file, " +
 			"which you keep, has what each pseudonym stands for.\n\n" +
-			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to get the " +
-			"resource snapshots.livesched.io with the name redacted or, for --redact=false and --pseudonyms, plain. The ClusterRole livesched-debugger " +
+			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
+			"permission to get the " +
+			"resource snapshots.livesched.io with the name redacted or, for --redact=false and --pseudonyms, plain. " +
+			"The ClusterRole livesched-debugger " +
 			"includes both.",
 		Example: "  kubectl livesched snapshot --file bug.gz\n  kubectl livesched replay bug.gz\n\n" +
-			"  # With a file for yourself that has the names of the pods\n  kubectl livesched snapshot --file bug.gz --pseudonyms names.tsv",
+			"  # With a file for yourself that has the names of the pods\n  kubectl livesched snapshot --file bug.gz " +
+			"--pseudonyms names.tsv",
 		Args:    cobra.NoArgs,
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
@@ -67,26 +74,31 @@ func newSnapshot(shared *options) *cobra.Command {
 	_ = flags.MarkHidden("output") // fails only if the flag does not exist
 	flags.BoolVar(&o.force, "force", false, "Replace files that exist.")
 	flags.BoolVar(&o.redact, "redact", true, "Replace names, labels and other strings by pseudonyms.")
-	flags.StringVar(&o.pseudonyms, "pseudonyms", "", "Second file to write, with each pseudonym and what it stands for. It is not for others.")
-	flags.IntVar(&o.decisions, "decisions", 10000, "Largest number of decisions, the latest ones. Only the leader has them: with 0, another replica is asked if there is one.")
+	flags.StringVar(&o.pseudonyms, "pseudonyms", "",
+		"Second file to write, with each pseudonym and what it stands for. It is not for others.")
+	flags.IntVar(&o.decisions, "decisions", 10000, "Largest number of decisions, the latest ones. Only the leader "+
+		"has them: with 0, another replica is asked if there is one.")
 	o.livesched.addFlags(command)
 	return command
 }
 
 // formatLike matches the output formats of other commands.
-var formatLike = regexp.MustCompile(`^(json|yaml|wide|name|(jsonpath|jsonpath-as-json|go-template|template|custom-columns)(-file)?(=.*)?)$`)
+var formatLike = regexp.MustCompile(
+	`^(json|yaml|wide|name|(jsonpath|jsonpath-as-json|go-template|template|custom-columns)(-file)?(=.*)?)$`)
 
 // validate checks the flags. It takes the file from the former flag.
 func (o *snapshotOptions) validate() error {
 	switch {
 	case formatLike.MatchString(o.former):
-		return fmt.Errorf("--output: a snapshot has one format, and %s is not a file: name the file with --file", o.former)
+		return fmt.Errorf("--output: a snapshot has one format, and %s is not a file: name the file with --file",
+			o.former)
 	case o.decisions < 0:
 		return fmt.Errorf("--decisions: must be at least 0, not %d", o.decisions)
 	case o.pseudonyms != "" && !o.redact:
 		return errors.New("--pseudonyms: a snapshot that is not redacted has no pseudonyms: leave out --redact=false")
 	case o.former != "":
-		_, _ = fmt.Fprintln(o.ErrOut, "-o and --output for the file are deprecated: use --file") // cobra would print it to standard output
+		// cobra would print it to standard output
+		_, _ = fmt.Fprintln(o.ErrOut, "-o and --output for the file are deprecated: use --file")
 		o.file = o.former
 	}
 	if o.pseudonyms == "-" || o.pseudonyms != "" && o.pseudonyms == o.file {
@@ -167,7 +179,8 @@ func (o *snapshotOptions) download(ctx context.Context, name string, to io.Write
 	if err != nil {
 		return err
 	}
-	return livesched.Download(ctx, "snapshots", name, map[string]string{"decisions": strconv.Itoa(o.decisions)}, o.decisions > 0, to)
+	return livesched.Download(ctx, "snapshots", name, map[string]string{"decisions": strconv.Itoa(o.decisions)},
+		o.decisions > 0, to)
 }
 
 // writeFile writes a file that only its owner can read. If that fails, there is no such file, or
@@ -221,7 +234,8 @@ func readNames(name string) (map[string]string, error) {
 		number++
 		pseudonym, stands, found := strings.Cut(strings.TrimRight(line, "\r\n"), "\t")
 		if !found {
-			return nil, fmt.Errorf("--pseudonyms: %s:%d: must be a pseudonym, a tab and a name: is this the file that snapshot --pseudonyms wrote?", name, number)
+			return nil, fmt.Errorf("--pseudonyms: %s:%d: must be a pseudonym, a tab and a name: is this the file "+
+				"that snapshot --pseudonyms wrote?", name, number)
 		}
 		names[pseudonym] = stands
 	}

@@ -32,18 +32,24 @@ func newStatus(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [NAME | profile/NAME]...",
 		Short: "Show profiles and policies, their active revisions, and the pending pods",
-		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
-			"profiles and policies. The tables are at most 80 columns wide, or as wide as the terminal: -o wide shows whole names and more columns.\n\n" +
-			"The command asks a running livesched for the numbers of pods. That requires the permissions of the Role livesched-client in livesched's " +
-			"namespace, and the permission to list queues.livesched.io, which the ClusterRole livesched-viewer has. If there is no answer, these columns " +
+		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and " +
+			"their problems. Without names, show all " +
+			"profiles and policies. The tables are at most 80 columns wide, or as wide as the terminal: -o wide " +
+			"shows whole names and more columns.\n\n" +
+			"The command asks a running livesched for the numbers of pods. That requires the permissions of the Role " +
+			"livesched-client in livesched's " +
+			"namespace, and the permission to list queues.livesched.io, which the ClusterRole livesched-viewer has. " +
+			"If there is no answer, these columns " +
 			"have a -, and the last line has the reason.",
-		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  kubectl livesched status -w",
-		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  " +
+			"kubectl livesched status -w",
+		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	o.addFormerNamespaceFlag(command)
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, print.Wide, print.JSON, print.YAML)
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes, until interrupted. The numbers of pods are read every 2 seconds.")
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false,
+		"Show the status again whenever it changes, until interrupted. The numbers of pods are read every 2 seconds.")
 	return command
 }
 
@@ -106,11 +112,13 @@ func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.Scheduling
 		}
 	}
 	builtOn := sets.New[string]()
-	profiles.Items = slices.DeleteFunc(profiles.Items, func(p v1alpha1.SchedulerProfile) bool { return !slices.Contains(names, p.Name) })
+	profiles.Items = slices.DeleteFunc(profiles.Items,
+		func(p v1alpha1.SchedulerProfile) bool { return !slices.Contains(names, p.Name) })
 	for i := range profiles.Items {
 		builtOn.Insert(policyNameOf(&profiles.Items[i].Spec), print.NewProfileStatus(&profiles.Items[i]).Policy)
 	}
-	policies.Items = slices.DeleteFunc(policies.Items, func(p v1alpha1.SchedulingPolicy) bool { return !builtOn.Has(p.Name) })
+	policies.Items = slices.DeleteFunc(policies.Items,
+		func(p v1alpha1.SchedulingPolicy) bool { return !builtOn.Has(p.Name) })
 	return nil
 }
 
@@ -145,7 +153,8 @@ func (o *options) countPods(ctx context.Context, at *remoteOptions) pendingPods 
 	}
 	pods := pendingPods{byProfile: map[string]*print.PodCounts{}}
 	for _, q := range queues.Items {
-		pods.byProfile[q.Profile] = &print.PodCounts{Active: q.Active, Backoff: q.Backoff, Unschedulable: q.Unschedulable, Gated: q.Gated}
+		pods.byProfile[q.Profile] = &print.PodCounts{Active: q.Active, Backoff: q.Backoff,
+			Unschedulable: q.Unschedulable, Gated: q.Gated}
 	}
 	return pods
 }

@@ -79,8 +79,10 @@ var _ = Describe("status", func() {
 		}
 		gated := objects.Pod("default", "gated", "good", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
-		create(ctx, gated, objects.Node("small", "500m", "16Gi", nil), objects.Pod("default", "stuck", "good", "1", "1Gi"))
-		Expect(testcluster.Update(ctx, k8s, broken, func(p *v1alpha1.SchedulerProfile) { weight("NoSuchPlugin", 1)(&p.Spec) })).To(Succeed())
+		create(ctx, gated, objects.Node("small", "500m", "16Gi", nil),
+			objects.Pod("default", "stuck", "good", "1", "1Gi"))
+		Expect(testcluster.Update(ctx, k8s, broken,
+			func(p *v1alpha1.SchedulerProfile) { weight("NoSuchPlugin", 1)(&p.Spec) })).To(Succeed())
 		status := func(args ...string) outcome {
 			return kubectl(ctx, append(append([]string{"status"}, args...), livesched...)...)
 		}
@@ -88,15 +90,24 @@ var _ = Describe("status", func() {
 		Eventually(func(g Gomega) {
 			got := status("-o", "wide")
 			g.Expect(got.code).To(BeZero(), got.errOut)
-			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "True", "good", "True", "True", good.Status.Active.Revision, Not(BeEmpty()), "1", "default@1", "0", "0", "1", "1"))
-			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "False", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "active)", "default@1", "0", "0", "0", "0"))
-			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "True", "True", "1", "broken,good"))
-			g.Expect(got.out).To(ContainSubstring(`schedulerprofile/broken: Accepted is False (UnknownPlugin): spec.plugins.score.enabled[0].name: unknown plugin "NoSuchPlugin"`))
+			g.Expect(columns(got.out, "good")).
+				To(HaveExactElements("good", "True", "good", "True", "True", good.Status.Active.Revision,
+					Not(BeEmpty()), "1", "default@1", "0", "0", "1", "1"))
+			g.Expect(columns(got.out, "broken")).
+				To(HaveExactElements("broken", "False", "broken", "False", "False", broken.Status.Active.Revision,
+					Not(BeEmpty()), "2", "(1", "active)", "default@1", "0", "0", "0", "0"))
+			g.Expect(columns(got.out, "default")).
+				To(HaveExactElements("default", "True", "True", "True", "1", "broken,good"))
+			g.Expect(got.out).To(ContainSubstring(`schedulerprofile/broken: Accepted is False (UnknownPlugin): ` +
+				`spec.plugins.score.enabled[0].name: unknown plugin "NoSuchPlugin"`))
 			g.Expect(got.out).To(ContainSubstring("schedulerprofile/broken: Programmed is False (KeptLastGood)"))
 			got = status()
-			g.Expect(columns(got.out, "PROFILE")).To(HaveExactElements("PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"))
-			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "True", good.Status.Active.Revision, "default@1", "2", "1"))
-			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "False", broken.Status.Active.Revision, "default@1", "0", "0"))
+			g.Expect(columns(got.out, "PROFILE")).
+				To(HaveExactElements("PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"))
+			g.Expect(columns(got.out, "good")).
+				To(HaveExactElements("good", "True", good.Status.Active.Revision, "default@1", "2", "1"))
+			g.Expect(columns(got.out, "broken")).
+				To(HaveExactElements("broken", "False", broken.Status.Active.Revision, "default@1", "0", "0"))
 			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "1", "broken,good"))
 			g.Expect(got.out).NotTo(ContainSubstring("unknown:"))
 		}).WithContext(ctx).Should(Succeed())
@@ -111,7 +122,9 @@ var _ = Describe("status", func() {
 		}
 		Expect(yaml.Unmarshal([]byte(status("good", "-o", "yaml").out), &report)).To(Succeed())
 		Expect(report.PodsUnknown).To(BeEmpty())
-		Expect(report.Profiles).To(HaveExactElements(HaveField("Pods", map[string]int{"active": 0, "backoff": 0, "unschedulable": 1, "gated": 1})))
+		Expect(report.Profiles).
+			To(HaveExactElements(HaveField("Pods",
+				map[string]int{"active": 0, "backoff": 0, "unschedulable": 1, "gated": 1})))
 
 		By("accepting names as kubectl writes them")
 		for _, name := range []string{"good", "profile/good", "sprof/good", "schedulerprofile.livesched.io/good"} {
@@ -131,34 +144,44 @@ var _ = Describe("status", func() {
 		unknown := func(got outcome, because string) {
 			GinkgoHelper()
 			Expect(got.code).To(BeZero(), got.errOut)
-			Expect(columns(got.out, "good")).To(HaveExactElements("good", "True", p.Status.Active.Revision, Not(BeEmpty()), "-", "-"))
+			Expect(columns(got.out, "good")).
+				To(HaveExactElements("good", "True", p.Status.Active.Revision, Not(BeEmpty()), "-", "-"))
 			lines := strings.Split(strings.TrimSpace(got.out), "\n")
-			Expect(lines[len(lines)-1]).To(And(HavePrefix("The numbers of pods are unknown: "), ContainSubstring(because)))
+			Expect(lines[len(lines)-1]).
+				To(And(HavePrefix("The numbers of pods are unknown: "), ContainSubstring(because)))
 		}
 		unknown(kubectl(ctx, "status"), "no pod of livesched runs in namespace livesched-system")
 		unknown(kubectl(ctx, "status", "--livesched-url=https://127.0.0.1:1"), "https://127.0.0.1:1 cannot be reached")
-		Expect(kubectl(ctx, "status", "-o", "json").out).To(And(ContainSubstring(`"podsUnknown": "no pod of livesched`), Not(ContainSubstring(`"pods":`))))
+		Expect(kubectl(ctx, "status", "-o", "json").out).
+			To(And(ContainSubstring(`"podsUnknown": "no pod of livesched`), Not(ContainSubstring(`"pods":`))))
 
 		user := newUser(ctx, "looks")
 		Expect(kubectlAs(ctx, user, "status").errOut).To(And(
-			ContainSubstring(`cannot list resource "schedulerprofiles"`), HaveSuffix("the ClusterRole livesched-viewer permits reading them, and livesched-profile-editor changing them, with a ClusterRoleBinding\n")))
+			ContainSubstring(`cannot list resource "schedulerprofiles"`),
+			HaveSuffix("the ClusterRole livesched-viewer permits reading them, and livesched-profile-editor changing "+
+				"them, with a ClusterRoleBinding\n")))
 		lent(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "looks"}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"livesched.io"}, Resources: []string{"schedulerprofiles", "schedulingpolicies"}, Verbs: []string{"list"}},
+			{APIGroups: []string{"livesched.io"}, Resources: []string{"schedulerprofiles", "schedulingpolicies"},
+				Verbs: []string{"list"}},
 		}}, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "looks"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "looks"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: user.Namespace, Name: user.Name}},
+			ObjectMeta: metav1.ObjectMeta{Name: "looks"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "looks"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: user.Namespace, Name: user.Name}},
 		})
 		Eventually(func() int { return kubectlAs(ctx, user, "status").code }).WithContext(ctx).Should(BeZero())
 		unknown(kubectlAs(ctx, user, "status"), "the Role livesched-client in livesched-system permits it")
 		unknown(kubectlAs(ctx, user, append([]string{"status"}, livesched...)...),
-			`cannot list resource "queues" in API group "livesched.io" at the cluster scope: the ClusterRole livesched-viewer permits it`)
+			`cannot list resource "queues" in API group "livesched.io" at the cluster scope: the ClusterRole `+
+				`livesched-viewer permits it`)
 	}, SpecTimeout(5*time.Minute))
 
 	It("reports an object that livesched has not processed", func(ctx context.Context) {
 		create(ctx, profile("new"), policy("other", 1))
 		got := kubectl(ctx, "status", "new", "-o", "wide")
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(columns(got.out, "new")).To(HaveExactElements("new", "Unknown", "new", "Unknown", "Unknown", "-", "-", "1", "default", "-", "-", "-", "-"))
+		Expect(columns(got.out, "new")).
+			To(HaveExactElements("new", "Unknown", "new", "Unknown", "Unknown", "-", "-", "1", "default", "-", "-",
+				"-", "-"))
 		Expect(got.out).To(ContainSubstring("schedulerprofile/new: livesched has not processed it"))
 		Expect(got.out).NotTo(ContainSubstring("other"))
 	})
@@ -194,12 +217,14 @@ var _ = Describe("status", func() {
 		go func() {
 			defer close(ended)
 			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: GinkgoWriter}
-			args := slices.Concat([]string{"--kubeconfig", cluster.Kubeconfig(), "status", "profile/a", "-w"}, proxy, livesched)
+			args := slices.Concat([]string{"--kubeconfig", cluster.Kubeconfig(), "status", "profile/a", "-w"}, proxy,
+				livesched)
 			ended <- app.Run(watching, args, streams, nil)
 		}()
 		Eventually(out).WithContext(ctx).Should(gbytes.Say(`a +True +` + p.Status.Active.Revision + ` +\S+ +0 +0`))
 		change(ctx, p, weight("NodeAffinity", 3))
-		Eventually(out).WithContext(ctx).Should(gbytes.Say(`\n\d\d:\d\d:\d\d\n(?s:.*)a +True +` + p.Status.Active.Revision))
+		Eventually(out).WithContext(ctx).
+			Should(gbytes.Say(`\n\d\d:\d\d:\d\d\n(?s:.*)a +True +` + p.Status.Active.Revision))
 		create(ctx, objects.Pod("default", "stuck-1", "a", "1", "1Gi"))
 		Eventually(out).WithContext(ctx).Should(gbytes.Say(`a +True +\S+ +\S+ +1 +`))
 		create(ctx, objects.Pod("default", "stuck-2", "a", "1", "1Gi"))
@@ -217,13 +242,16 @@ var _ = Describe("status", func() {
 			}
 		}
 		for _, resource := range []string{"schedulerprofiles", "schedulingpolicies"} {
-			Expect(lists["/apis/livesched.io/v1alpha1/"+resource]).To(And(BeNumerically(">=", 1), BeNumerically("<=", 2)), "one for the first table, one at most to begin the watch")
+			Expect(lists["/apis/livesched.io/v1alpha1/"+resource]).
+				To(And(BeNumerically(">=", 1), BeNumerically("<=", 2)),
+					"one for the first table, one at most to begin the watch")
 		}
 	}, SpecTimeout(5*time.Minute))
 
 	It("takes livesched's namespace from --livesched-namespace, and still from -n", func(ctx context.Context) {
 		for _, flag := range []string{"--livesched-namespace", "-n", "--namespace"} {
-			Expect(kubectl(ctx, "status", flag, kept).out).To(ContainSubstring("no pod of livesched runs in namespace kept"), flag)
+			Expect(kubectl(ctx, "status", flag, kept).out).
+				To(ContainSubstring("no pod of livesched runs in namespace kept"), flag)
 		}
 		Expect(kubectl(ctx, "status", "--help").out).NotTo(ContainSubstring("--namespace"))
 		Expect(kubectl(ctx, "options").out).To(ContainSubstring("--livesched-namespace="))

@@ -46,7 +46,8 @@ type statusFollower struct {
 
 // follow follows the status until the context is done. It watches profiles and policies, and asks
 // for the numbers of pods at a fixed interval.
-func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *print.Status, pods pendingPods) error {
+func (o *statusOptions) follow(ctx context.Context, config *rest.Config, names []string, last *print.Status,
+	pods pendingPods) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -127,7 +128,8 @@ func newObjectCache(ctx context.Context, config *rest.Config, failed func(error)
 	objects, err := cache.New(config, cache.Options{
 		Scheme: scheme,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
-			if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) && !errors.Is(err, io.EOF) &&
+				!errors.Is(err, io.ErrUnexpectedEOF) {
 				failed(err) // watches end with the other errors
 			}
 		},

@@ -105,7 +105,8 @@ func openReplay(ctx context.Context, snapshot *capture.Snapshot) (app.Replay, er
 func kubectl(ctx context.Context, args ...string) outcome {
 	var out, errOut bytes.Buffer
 	args = append([]string{"--kubeconfig", cluster.Kubeconfig()}, args...)
-	code := app.Run(ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, openReplay)
+	code := app.Run(ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
+		openReplay)
 	return outcome{code: code, out: out.String(), errOut: errOut.String()}
 }
 
@@ -126,12 +127,14 @@ func profile(name string, change ...func(*v1alpha1.SchedulerProfileSpec)) *v1alp
 
 func weight(plugin string, weight int32) func(*v1alpha1.SchedulerProfileSpec) {
 	return func(spec *v1alpha1.SchedulerProfileSpec) {
-		spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: plugin, Weight: &weight}}}}
+		spec.Plugins = &v1alpha1.Plugins{
+			Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: plugin, Weight: &weight}}}}
 	}
 }
 
 func policy(name string, parallelism int32) *v1alpha1.SchedulingPolicy {
-	return &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.SchedulingPolicySpec{Parallelism: &parallelism}}
+	return &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.SchedulingPolicySpec{Parallelism: &parallelism}}
 }
 
 func create(ctx context.Context, objects ...client.Object) {
@@ -183,12 +186,14 @@ func record(ctx context.Context, p *v1alpha1.SchedulerProfile, number int64) {
 }
 
 // revisionOf returns a revision of a profile on the built-in defaults, which was never active.
-func revisionOf(p *v1alpha1.SchedulerProfile, number int64, change ...func(*v1alpha1.SchedulerProfileSpec)) *history.Revision {
+func revisionOf(p *v1alpha1.SchedulerProfile, number int64,
+	change ...func(*v1alpha1.SchedulerProfileSpec)) *history.Revision {
 	spec := p.Spec.DeepCopy()
 	for _, f := range change {
 		f(spec)
 	}
-	return &history.Revision{Number: number, Kind: history.KindProfile, ObjectName: p.Name, UID: p.UID, Generation: p.Generation, Hash: "none", Profile: spec}
+	return &history.Revision{Number: number, Kind: history.KindProfile, ObjectName: p.Name, UID: p.UID,
+		Generation: p.Generation, Hash: "none", Profile: spec}
 }
 
 // recordPolicy stores a policy as a revision.

@@ -38,17 +38,23 @@ func newTop(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Watch queues, rates, reloads and the pods that wait",
-		Long: "Watch a running livesched: the pending pods of each profile by queue, the pods that it places a second, its last reload, and the kinds of pods " +
-			"that got no node. Press ? for the keys. Without a terminal, or with --once, the command prints this once.\n\n" +
-			"Rates and kinds of pods come from the last 1,000 decisions. The numbers of pods are the same as in `status`, - if they are unknown.\n\n" +
-			"The command requires the permissions of `status`, the permissions of the Role livesched-client in livesched's namespace, and the permission to list " +
-			"decisions.livesched.io, in all namespaces or in the namespace of --namespace. It shows what you may not read as an error, and the rest.",
+		Long: "Watch a running livesched: the pending pods of each profile by queue, the pods that it places a " +
+			"second, its last reload, and the kinds of pods " +
+			"that got no node. Press ? for the keys. Without a terminal, or with --once, the command prints this " +
+			"once.\n\n" +
+			"Rates and kinds of pods come from the last 1,000 decisions. The numbers of pods are the same as in " +
+			"`status`, - if they are unknown.\n\n" +
+			"The command requires the permissions of `status`, the permissions of the Role livesched-client in " +
+			"livesched's namespace, and the permission to list " +
+			"decisions.livesched.io, in all namespaces or in the namespace of --namespace. It shows what you may not " +
+			"read as an error, and the rest.",
 		Example: "  kubectl livesched top\n\n  # One frame, for a report\n  kubectl livesched top --once -n ml",
 		Args:    cobra.NoArgs,
 		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	flags := command.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods whose decisions count. Default: all namespaces.")
+	flags.StringVarP(&o.namespace, "namespace", "n", "",
+		"Namespace of the pods whose decisions count. Default: all namespaces.")
 	flags.DurationVar(&o.interval, "interval", 2*time.Second, "Time between two reads, at least 1s.")
 	flags.BoolVar(&o.once, "once", false, "Print one frame, and exit.")
 	o.livesched.addFlags(command)
@@ -119,7 +125,8 @@ func (o *topOptions) readDecisions(ctx context.Context) ([]v1alpha1.Decision, er
 		return nil, err
 	}
 	var list v1alpha1.DecisionList
-	if _, err := livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)}, &list); err != nil {
+	if _, err := livesched.List(ctx, "decisions", o.namespace, map[string]string{"limit": strconv.Itoa(topDecisions)},
+		&list); err != nil {
 		return nil, err
 	}
 	if list.Items == nil { // which would mean that they could not be read

@@ -18,7 +18,8 @@ var (
 	aboutArguments = regexp.MustCompile(`^(accepts|requires) .*arg\(s\)|^unknown command`)
 	aboutRequired  = regexp.MustCompile(`^required flag\(s\) .* not set$`)
 	aboutOneOf     = regexp.MustCompile(`^at least one of the flags in the group \[(.*)\] is required$`)
-	aboutExclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+	aboutExclusive = regexp.MustCompile(
+		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
 // flagsInUse matches the flags at the end of a usage line.
@@ -41,8 +42,8 @@ func argumentError(command *cobra.Command, args []string, err error) error {
 	return fmt.Errorf("too many arguments (%s): specify %s", strings.Join(args, " "), wanted)
 }
 
-// usageError replaces cobra's errors about flags that are missing or exclude each other. Other errors
-// stay as they are.
+// usageError replaces cobra's errors about flags that are missing or exclude each other. Other
+// errors stay as they are.
 func usageError(command *cobra.Command, err error) error {
 	switch {
 	case err == nil:
@@ -56,7 +57,9 @@ func usageError(command *cobra.Command, err error) error {
 		return withHint(command, fmt.Errorf("specify --%s", strings.ReplaceAll(match[1], " ", " or --")))
 	}
 	if match := aboutExclusive.FindStringSubmatch(err.Error()); match != nil {
-		return withHint(command, fmt.Errorf("the flags --%s exclude each other: use one of them", strings.ReplaceAll(match[1], " ", " and --")))
+		return withHint(command,
+			fmt.Errorf("the flags --%s exclude each other: use one of them",
+				strings.ReplaceAll(match[1], " ", " and --")))
 	}
 	return err
 }

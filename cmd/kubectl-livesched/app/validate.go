@@ -33,26 +33,35 @@ func newValidate(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate (-f FILE | -k DIRECTORY)",
 		Short: "Check files without applying them",
-		Long: "Check the SchedulerProfiles and SchedulingPolicies in files with the schema and rules of the API server and with the code by which " +
+		Long: "Check the SchedulerProfiles and SchedulingPolicies in files with the schema and rules of the API " +
+			"server and with the code by which " +
 			"livesched accepts objects. All objects are checked together, as if they were applied in their order.\n\n" +
-			"The command does not need a cluster. With --against-cluster, it takes the other objects of the cluster into account: policies that profiles " +
-			"build on, scheduler names in use, immutable fields, and profiles that livesched would no longer accept.\n\n" +
-			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its arguments.\n\n" +
-			"Each error is a line FILE:LINE: error: TEXT, which editors and CI systems understand. -o github prints workflow commands of GitHub Actions, " +
+			"The command does not need a cluster. With --against-cluster, it takes the other objects of the cluster " +
+			"into account: policies that profiles " +
+			"build on, scheduler names in use, immutable fields, and profiles that livesched would no longer " +
+			"accept.\n\n" +
+			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its " +
+			"arguments.\n\n" +
+			"Each error is a line FILE:LINE: error: TEXT, which editors and CI systems understand. -o github prints " +
+			"workflow commands of GitHub Actions, " +
 			"which annotate the files. With -k, line numbers refer to the output of `kubectl kustomize`.\n\n" +
 			"Exit codes: 0 if there are no errors, 1 if there are, 2 if the command fails.",
-		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f profiles/\n\n" +
-			"  # A kustomization, and a URL\n  kubectl livesched validate -k overlays/prod\n  kubectl livesched validate -f https://example.com/binpack.yaml\n\n" +
+		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f " +
+			"profiles/\n\n" +
+			"  # A kustomization, and a URL\n  kubectl livesched validate -k overlays/prod\n  kubectl livesched " +
+			"validate -f https://example.com/binpack.yaml\n\n" +
 			"  # In GitHub Actions\n  kubectl livesched validate -R -f profiles/ -o github",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	o.addFileFlags(command, "SchedulerProfiles and SchedulingPolicies")
-	command.Flags().StringVarP(&o.kustomize, "kustomize", "k", "", "Directory with a kustomization, which is built as by kubectl. It excludes -f.")
+	command.Flags().StringVarP(&o.kustomize, "kustomize", "k", "",
+		"Directory with a kustomization, which is built as by kubectl. It excludes -f.")
 	_ = command.MarkFlagDirname("kustomize") // fails only if the flag does not exist
 	command.MarkFlagsOneRequired("filename", "kustomize")
 	command.MarkFlagsMutuallyExclusive("filename", "kustomize")
-	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false,
+		"Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
 	addAllowedHostsFlag(command, &o.hosts)
 	addOutputFlag(command, &o.output, print.GitHub, print.JSON, print.YAML)
@@ -60,7 +69,8 @@ func newValidate(shared *options) *cobra.Command {
 }
 
 func addAllowedHostsFlag(command *cobra.Command, target *[]string) {
-	command.Flags().StringSliceVar(target, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"), resolve.DefaultAllowedHosts(),
+	command.Flags().StringSliceVar(target, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"),
+		resolve.DefaultAllowedHosts(),
 		"Hosts that extenders may be at: the value of livesched's flag of this name.")
 }
 
@@ -93,7 +103,8 @@ func (o *validateOptions) run(ctx context.Context) error {
 		return err
 	}
 	if !print.IsData(o.output) && report.Has(v1alpha1.ReasonUnknownPlugin) {
-		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n", strings.Join(resolve.PluginNames(names), ", "))
+		_, _ = fmt.Fprintf(o.ErrOut, "The plugins of livesched: %s. If yours has more, name them with --plugins.\n",
+			strings.Join(resolve.PluginNames(names), ", "))
 	}
 	switch {
 	case len(report.Objects) == 0:

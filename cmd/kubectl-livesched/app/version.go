@@ -18,7 +18,8 @@ func newVersion(o *options) *cobra.Command {
 		Short: "Print the version, and the version of Kubernetes whose plugins livesched runs",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(o.Out, "kubectl-livesched %s, for Kubernetes %s\n", version.Version, kubeversion.Get().GitVersion)
+			_, err := fmt.Fprintf(o.Out, "kubectl-livesched %s, for Kubernetes %s\n", version.Version,
+				kubeversion.Get().GitVersion)
 			return err
 		},
 	}

@@ -48,7 +48,9 @@ func (r *rollback) awaitProgrammed(ctx context.Context, object client.Object) er
 	case last == nil:
 		return fmt.Errorf("not programmed after %v: livesched has not processed it: is livesched running?", r.timeout)
 	case last.ObservedGeneration < generation:
-		return fmt.Errorf("not programmed after %v: livesched has not processed generation %d yet: is livesched running?", r.timeout, generation)
+		return fmt.Errorf(
+			"not programmed after %v: livesched has not processed generation %d yet: is livesched running?", r.timeout,
+			generation)
 	}
 	return fmt.Errorf("not programmed after %v (%s): %s", r.timeout, last.Reason, last.Message)
 }

@@ -27,7 +27,8 @@ var _ = Describe("The admission policy of config/webhook", Ordered, func() {
 	var stolen client.Client // has the token of livesched's service account
 
 	BeforeAll(func(ctx context.Context) {
-		created := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")), manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
+		created := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")),
+			manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
 		createUntilEnd(ctx, created...)
 		expectAuthorized(ctx, created)
 		stolen = clientOf(ctx, client.ObjectKey{Namespace: namespace, Name: "livesched"})
@@ -50,17 +51,20 @@ var _ = Describe("The admission policy of config/webhook", Ordered, func() {
 		Expect(stolen.Update(ctx, configuration)).To(Succeed())
 	})
 
-	DescribeTable("does not let livesched's token change", func(ctx context.Context, change func(*admissionregistrationv1.ValidatingWebhookConfiguration)) {
+	DescribeTable("does not let livesched's token change", func(ctx context.Context,
+		change func(*admissionregistrationv1.ValidatingWebhookConfiguration)) {
 		before := webhookConfiguration(ctx)
 		after := before.DeepCopy()
 		change(after)
 		err := stolen.Update(ctx, after)
-		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring("ValidatingAdmissionPolicy 'livesched-webhook'"))))
+		Expect(err).To(And(Satisfy(apierrors.IsForbidden),
+			MatchError(ContainSubstring("ValidatingAdmissionPolicy 'livesched-webhook'"))))
 		Expect(webhookConfiguration(ctx)).To(Equal(before))
 		Expect(k8s.Update(ctx, after, client.DryRunAll)).To(Succeed(), "the change is valid, and others may make it")
 	},
 		Entry("the address", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].ClientConfig.Service, c.Webhooks[0].ClientConfig.URL = nil, ptr.To("https://evil.example/validate")
+			c.Webhooks[0].ClientConfig.Service, c.Webhooks[0].ClientConfig.URL = nil,
+				ptr.To("https://evil.example/validate")
 		}),
 		Entry("the Service", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].ClientConfig.Service.Namespace = "default"
@@ -90,7 +94,8 @@ var _ = Describe("The admission policy of config/webhook", Ordered, func() {
 			c.Webhooks[0].AdmissionReviewVersions = []string{"v1", "v1beta1"}
 		}),
 		Entry("matchConditions", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "never", Expression: "false"}}
+			c.Webhooks[0].MatchConditions = []admissionregistrationv1.MatchCondition{
+				{Name: "never", Expression: "false"}}
 		}),
 		Entry("the number of webhooks", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
 			another := *c.Webhooks[0].DeepCopy()
@@ -116,7 +121,8 @@ var _ = Describe("The admission policy of config/tenancy", Ordered, func() {
 	var lists, none *corev1.Namespace
 
 	BeforeAll(func(ctx context.Context) {
-		lists = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "lists-", Annotations: map[string]string{"livesched.io/scheduler-names": "batch, gpu"}}}
+		lists = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "lists-",
+			Annotations: map[string]string{"livesched.io/scheduler-names": "batch, gpu"}}}
 		none = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "none-"}}
 		create(ctx, lists, none)
 		attempt := func(ctx context.Context) error {
@@ -129,7 +135,8 @@ var _ = Describe("The admission policy of config/tenancy", Ordered, func() {
 		Eventually(attempt).WithContext(ctx).Should(Satisfy(apierrors.IsForbidden))
 	})
 
-	DescribeTable("decides which scheduler names pods may use:", func(ctx context.Context, listed bool, name string, allowed bool) {
+	DescribeTable("decides which scheduler names pods may use:", func(ctx context.Context, listed bool, name string,
+		allowed bool) {
 		ns := none
 		if listed {
 			ns = lists
@@ -140,7 +147,8 @@ var _ = Describe("The admission policy of config/tenancy", Ordered, func() {
 			return
 		}
 		Expect(err).To(And(Satisfy(apierrors.IsForbidden), MatchError(ContainSubstring(
-			"the namespace "+ns.Name+" may not use the scheduler name "+name+": its annotation livesched.io/scheduler-names does not list it"))))
+			"the namespace "+ns.Name+" may not use the scheduler name "+name+
+				": its annotation livesched.io/scheduler-names does not list it"))))
 	},
 		Entry("the first that the namespace lists", true, "batch", true),
 		Entry("another that it lists", true, "gpu", true),
@@ -162,7 +170,8 @@ var _ = Describe("The admission policy of config/tenancy", Ordered, func() {
 
 var _ = Describe("The admission policy of config/by-namespace", func() {
 	It("gives pods that name no scheduler the scheduler name of their namespace", func(ctx context.Context) {
-		labeled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "labeled-", Labels: map[string]string{"livesched.io/scheduler-name": "binpack"}}}
+		labeled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "labeled-",
+			Labels: map[string]string{"livesched.io/scheduler-name": "binpack"}}}
 		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}}
 		create(ctx, labeled, other)
 		createUntilEnd(ctx, manifests(filepath.Join(testcluster.Root(), "config", "by-namespace"))...)
@@ -174,7 +183,8 @@ var _ = Describe("The admission policy of config/by-namespace", func() {
 		}
 		// The API server sees a new policy with a delay.
 		Eventually(created).WithArguments(labeled, "", "").WithContext(ctx).Should(Equal("binpack"))
-		Expect(created(labeled, "default-scheduler", "")).To(Equal("binpack"), "the API server cannot tell it from no name")
+		Expect(created(labeled, "default-scheduler", "")).
+			To(Equal("binpack"), "the API server cannot tell it from no name")
 		Expect(created(labeled, "gpu", "")).To(Equal("gpu"))
 		Expect(created(labeled, "", "n")).To(Equal("default-scheduler"))
 		Expect(created(other, "", "")).To(Equal("default-scheduler"))
@@ -185,7 +195,9 @@ var _ = Describe("The admission policy of config/by-namespace", func() {
 func clientOf(ctx context.Context, key client.ObjectKey) client.Client {
 	GinkgoHelper()
 	request := &authenticationv1.TokenRequest{}
-	Expect(k8s.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, request)).To(Succeed())
+	Expect(k8s.SubResource("token").
+		Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}},
+			request)).To(Succeed())
 	config := rest.AnonymousClientConfig(cluster.Config)
 	config.BearerToken = request.Status.Token
 	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})

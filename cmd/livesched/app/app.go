@@ -43,7 +43,8 @@ func Main(args []string, outOfTree framework.Registry) int {
 	fs.SortFlags = true
 	o.AddFlags(fs)
 	fs.Usage = func() {
-		fmt.Printf("livesched is a Kubernetes scheduler whose profiles are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
+		fmt.Printf("livesched is a Kubernetes scheduler whose profiles are custom resources.\n\nUsage:\n  livesched "+
+			"[flags]\n\nFlags:\n%s", fs.FlagUsages())
 	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -77,7 +78,8 @@ func run(o *Options) int {
 
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return fail(exitFailure, fmt.Errorf("finding the API server: %w; set --kubeconfig, or run livesched in a pod", err))
+		return fail(exitFailure,
+			fmt.Errorf("finding the API server: %w; set --kubeconfig, or run livesched in a pod", err))
 	}
 	if err := o.requireLeaseNamespace(); err != nil {
 		return fail(exitFailure, err)

@@ -27,14 +27,16 @@ var _ = Describe("A start during an outage", func() {
 	DescribeTable("is alive and not ready", func(ctx context.Context, words string, kubeconfig func() string) {
 		c := livesched("--kubeconfig="+kubeconfig(), "--leader-elect=false")
 		Eventually(get).WithArguments(ctx, "http://"+c.probes+"/readyz").Should(And(
-			HaveField("Code", http.StatusInternalServerError), HaveField("Body", ContainSubstring(words))), c.output.String)
+			HaveField("Code", http.StatusInternalServerError), HaveField("Body", ContainSubstring(words))),
+			c.output.String)
 		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK), "restarting would not help")
 		Expect(c.output.String()).To(And(ContainSubstring(waiting), ContainSubstring(words)))
 		// The race detector delays the end by a second, after which it counts as hanging: so the
 		// exit code is not always 0.
 		Expect(c.terminate()).To(BeNumerically("<", tolerated), c.output.String())
 	},
-		Entry("without an API server", "connection refused", func() string { return kubeconfigFor(cluster.Kubeconfig(), freeAddress()) }),
+		Entry("without an API server", "connection refused",
+			func() string { return kubeconfigFor(cluster.Kubeconfig(), freeAddress()) }),
 		Entry("with credentials that the API server rejects", "Unauthorized", unknownUser),
 	)
 
@@ -43,7 +45,8 @@ var _ = Describe("A start during an outage", func() {
 		refused, mend := cut(p)
 		pod := objects.Pod("default", "pod", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), pod)
-		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-election-namespace=default")
+		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()),
+			"--leader-election-namespace=default")
 		Eventually(refused.Load).Should(BeNumerically(">", 3), "it retries")
 		mend()
 		expectBound(ctx, pod)
@@ -60,7 +63,8 @@ var _ = Describe("A start during an outage", func() {
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.LeaderElect = "0", "0", false
 		mgr, err := app.NewManager(config, o)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(mgr.GetControllerOptions().CacheSyncTimeout).To(BeNumerically(">", 24*time.Hour), "by default, the manager gives up after two minutes")
+		Expect(mgr.GetControllerOptions().CacheSyncTimeout).To(BeNumerically(">", 24*time.Hour),
+			"by default, the manager gives up after two minutes")
 
 		refused, mend := cut(p)
 		run, stop := context.WithCancel(ctx)

@@ -34,7 +34,8 @@ func livesched(args ...string) *command {
 	c := &command{probes: freeAddress(), output: &output{}, ended: make(chan struct{})}
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	c.cmd = exec.Command(self, append([]string{"--secure-port=0", "--health-probe-bind-address=" + c.probes}, args...)...)
+	c.cmd = exec.Command(self,
+		append([]string{"--secure-port=0", "--health-probe-bind-address=" + c.probes}, args...)...)
 	c.cmd.Env = append(os.Environ(), asCommand+"=1")
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	Expect(c.cmd.Start()).To(Succeed())
@@ -66,7 +67,8 @@ func run(args ...string) (code int, text string) {
 // expectReady waits until livesched is ready.
 func (c *command) expectReady(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(get).WithArguments(ctx, "http://"+c.probes+"/readyz").Should(HaveField("Code", http.StatusOK), c.output.String)
+	Eventually(get).WithArguments(ctx, "http://"+c.probes+"/readyz").Should(HaveField("Code", http.StatusOK),
+		c.output.String)
 }
 
 // terminate sends SIGTERM, waits until the process has ended, and returns how long that took.

@@ -68,7 +68,8 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 			SchedulerName: c.SchedulerName, Profile: c.Name, Generation: c.Generation, Revision: c.Revision,
 			Built:  metav1.NewTime(p.Built.UTC().Truncate(time.Second)),
 			Policy: c.PolicyName, PolicyGeneration: c.PolicyGeneration,
-			PodInitialBackoff: metav1.Duration{Duration: c.PodInitialBackoff}, PodMaxBackoff: metav1.Duration{Duration: c.PodMaxBackoff},
+			PodInitialBackoff:         metav1.Duration{Duration: c.PodInitialBackoff},
+			PodMaxBackoff:             metav1.Duration{Duration: c.PodMaxBackoff},
 			PodMaxInUnschedulablePods: metav1.Duration{Duration: c.PodMaxInUnschedulablePods},
 			PercentageOfNodesToScore:  c.PercentageOfNodesToScore, Parallelism: c.Parallelism,
 		})

@@ -37,7 +37,8 @@ var _ = Describe("/configz", func() {
 		policy.Spec.PodMaxInUnschedulablePods = &metav1.Duration{Duration: 7 * time.Minute}
 		mine := profile("mine")
 		mine.Spec.PercentageOfNodesToScore = ptr.To[int32](40)
-		mine.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "ImageLocality", Weight: ptr.To[int32](11)}}}}
+		mine.Spec.Plugins = &v1alpha1.Plugins{
+			Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "ImageLocality", Weight: ptr.To[int32](11)}}}}
 		create(ctx, policy, mine)
 
 		var revision string
@@ -46,7 +47,8 @@ var _ = Describe("/configz", func() {
 			g.Expect(c.Profiles).To(HaveLen(1))
 			g.Expect(c.Profiles[0].SchedulerName).To(Equal("mine"))
 			g.Expect(*c.Profiles[0].PercentageOfNodesToScore).To(Equal(int32(40)))
-			g.Expect(c.Profiles[0].Plugins.Score.Enabled).To(ConsistOf(schedconfig.Plugin{Name: "ImageLocality", Weight: 11}))
+			g.Expect(c.Profiles[0].Plugins.Score.Enabled).
+				To(ConsistOf(schedconfig.Plugin{Name: "ImageLocality", Weight: 11}))
 			g.Expect(c.Parallelism).To(Equal(int32(3)))
 			g.Expect(livesched.Profiles).To(HaveLen(1))
 			g.Expect(livesched.Profiles[0].PodMaxInUnschedulablePods.Duration).To(Equal(7 * time.Minute))

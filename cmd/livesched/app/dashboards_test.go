@@ -57,7 +57,8 @@ var _ = Describe("The dashboards", func() {
 		createUntilEnd(ctx, class)
 		mine := profile("mine")
 		create(ctx, objects.Node("n1", "4", "8Gi", nil), mine,
-			objects.Policy("extended", fmt.Sprintf(`extenders: [{urlPrefix: "http://%s", filterVerb: filter, httpTimeout: 200ms, ignorable: true}]`, hung.Addr())),
+			objects.Policy("extended", fmt.Sprintf(`extenders: [{urlPrefix: "http://%s", filterVerb: filter, `+
+				`httpTimeout: 200ms, ignorable: true}]`, hung.Addr())),
 			objects.Profile("extended", "policyRef: {name: extended}"))
 		work := func(round string) {
 			for _, of := range []string{"mine", "extended"} {

@@ -22,7 +22,8 @@ import (
 
 var _ = Describe("Debugging", func() {
 	It("includes a report on SIGUSR2, on the leader and on other replicas", func(ctx context.Context) {
-		bound, gated := objects.Pod("default", "bound", "mine", "1", "1Gi"), objects.Pod("default", "gated", "mine", "1", "1Gi")
+		bound, gated := objects.Pod("default", "bound", "mine", "1", "1Gi"),
+			objects.Pod("default", "gated", "mine", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), bound, gated)
 		election := []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default"}
@@ -36,13 +37,16 @@ var _ = Describe("Debugging", func() {
 			// The process must survive several signals.
 			for n := range 3 {
 				Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
-				Eventually(func() int { return strings.Count(c.output.String(), "Cache and queue match the API server") }).
+				Eventually(func() int {
+					return strings.Count(c.output.String(), "Cache and queue match the API server")
+				}).
 					Should(BeNumerically(">", n), c.output.String)
 			}
 			Expect(c.output.String()).To(And(
 				MatchRegexp(`"logger":"debugger","msg":"Dump",`+who+`,"nodes":1,"pods":1,"assumed":0,.*"gated":1`),
 				MatchRegexp(`"logger":"debugger","msg":"Profile","schedulerName":"mine","revision":"\w+"`),
-				ContainSubstring(`"logger":"debugger","msg":"Node","node":"n","known":true,"requested":"cpu=1 memory=1Gi","allocatable":"cpu=8 memory=16Gi","pods":1,"room":110`),
+				ContainSubstring(`"logger":"debugger","msg":"Node","node":"n","known":true,"requested":"cpu=1 `+
+					`memory=1Gi","allocatable":"cpu=8 memory=16Gi","pods":1,"room":110`),
 				ContainSubstring(`"node":"n","has":"default/bound"`),
 				MatchRegexp(`"msg":"Queued pod",.*"name":"gated".*"place":"Gated".*"gatingPlugin":"SchedulingGates"`),
 			))
@@ -54,7 +58,9 @@ var _ = Describe("Debugging", func() {
 		creating, creatingCtx := errgroup.WithContext(ctx)
 		creating.SetLimit(8)
 		for n := range nodes {
-			creating.Go(func() error { return k8s.Create(creatingCtx, objects.Node(fmt.Sprint("n-", n), "8", "16Gi", nil)) })
+			creating.Go(func() error {
+				return k8s.Create(creatingCtx, objects.Node(fmt.Sprint("n-", n), "8", "16Gi", nil))
+			})
 		}
 		Expect(creating.Wait()).To(Succeed())
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
@@ -74,22 +80,28 @@ var _ = Describe("Debugging", func() {
 		Expect(quiet.output.String()).NotTo(ContainSubstring(message))
 	})
 
-	It("includes a report on SIGUSR2 before the process is ready, and the process continues", func(ctx context.Context) {
-		c := waitsForFirstResponse()
-		Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
-		Consistently(c.ended).ShouldNot(BeClosed())
-	})
+	It("includes a report on SIGUSR2 before the process is ready, and the process continues",
+		func(ctx context.Context) {
+			c := waitsForFirstResponse()
+			Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
+			Consistently(c.ended).ShouldNot(BeClosed())
+		})
 
 	It("includes pprof next to the metrics with --profiling", func(ctx context.Context) {
 		metrics := freeAddress()
-		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics, "--profiling", "--contention-profiling")
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics,
+			"--profiling", "--contention-profiling")
 		c.expectReady(ctx)
 		base := "http://" + metrics + "/debug/pprof/"
-		Expect(get(ctx, base)).To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
+		Expect(get(ctx, base)).
+			To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
 		// livesched is ready a moment before it leads.
-		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").Should(HaveField("Body", ContainSubstring("loop.(*Loop).Run")))
+		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").
+			Should(HaveField("Body", ContainSubstring("loop.(*Loop).Run")))
 		Expect(get(ctx, base+"heap?debug=1")).To(HaveField("Body", ContainSubstring("heap profile")))
-		Eventually(get).WithArguments(ctx, base+"block?debug=1").Should(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
+		Eventually(get).WithArguments(ctx, base+"block?debug=1").
+			Should(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)),
+				"contention is recorded")
 		Expect(get(ctx, base+"cmdline")).To(HaveField("Body", ContainSubstring("--profiling")))
 		Expect(get(ctx, base+"profile?seconds=1")).To(HaveField("Code", http.StatusOK))
 		Expect(get(ctx, base+"trace?seconds=0.1")).To(HaveField("Code", http.StatusOK))

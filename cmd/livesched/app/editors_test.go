@@ -24,7 +24,8 @@ var _ = Describe("The roles of config/rbac for people", func() {
 	may := func(ctx context.Context, user, verb, resource string) bool {
 		GinkgoHelper()
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Group: v1alpha1.GroupVersion.Group, Verb: verb, Resource: resource},
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Group: v1alpha1.GroupVersion.Group,
+				Verb: verb, Resource: resource},
 		}}
 		Expect(k8s.Create(ctx, review)).To(Succeed())
 		return review.Status.Allowed

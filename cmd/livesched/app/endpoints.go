@@ -51,8 +51,10 @@ func secureHandler(handlers map[string]http.Handler, checks *checks) *http.Serve
 	for path, handler := range handlers {
 		mux.Handle(path, handler)
 	}
-	mux.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
-	for path, of := range map[string]map[string]healthz.Checker{"/livez": checks.live, "/healthz": checks.live, "/readyz": checks.ready} {
+	mux.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	for path, of := range map[string]map[string]healthz.Checker{"/livez": checks.live, "/healthz": checks.live,
+		"/readyz": checks.ready} {
 		handler := http.StripPrefix(path, &healthz.Handler{Checks: of})
 		mux.Handle(path, handler)
 		mux.Handle(path+"/", handler)

@@ -87,9 +87,12 @@ var _ = Describe("The endpoints", func() {
 			families, err := parser.TextToMetricFamilies(strings.NewReader(scraped.Body))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(slices.Collect(maps.Keys(families))).To(ContainElements(
-				"scheduler_schedule_attempts_total", "scheduler_scheduling_attempt_duration_seconds", "scheduler_pending_pods",
-				"scheduler_cache_size", "scheduler_queue_incoming_pods_total", "scheduler_framework_extension_point_duration_seconds",
-				"livesched_reloads_total", "livesched_reload_build_duration_seconds", "livesched_reload_swap_duration_seconds",
+				"scheduler_schedule_attempts_total", "scheduler_scheduling_attempt_duration_seconds",
+				"scheduler_pending_pods",
+				"scheduler_cache_size", "scheduler_queue_incoming_pods_total",
+				"scheduler_framework_extension_point_duration_seconds",
+				"livesched_reloads_total", "livesched_reload_build_duration_seconds",
+				"livesched_reload_swap_duration_seconds",
 				"livesched_profiles", "livesched_profile_generations",
 				"controller_runtime_reconcile_total", "workqueue_depth", "rest_client_requests_total",
 				"go_goroutines", "process_cpu_seconds_total",

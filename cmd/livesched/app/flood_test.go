@@ -38,10 +38,12 @@ var _ = Describe("livesched beside an account that floods the API server", Order
 		createUntilEnd(ctx, rights...)
 		createUntilEnd(ctx, manifests(filepath.Join(testcluster.Root(), "config", "flowcontrol"))...)
 		expectAuthorized(ctx, rights)
-		kubeconfig, err := cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+		kubeconfig, err := cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace,
+			"system:authenticated")
 		Expect(err).NotTo(HaveOccurred())
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
-			"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
+			"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=2s",
+			"--leader-elect-retry-period=200ms")
 		c.expectReady(ctx)
 	})
 
@@ -92,25 +94,30 @@ func flood(ctx context.Context) {
 	createUntilEnd(ctx,
 		&rbacv1.Role{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "operator"},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}}},
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+				Verbs: []string{"create"}}},
 		},
 		&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "operator"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "operator"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "operator"}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault,
+				Name: "operator"}},
 		},
 		&admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "operator"},
 			Webhooks: []admissionv1.ValidatingWebhook{{
 				Name: "hold.operator.example",
 				ClientConfig: admissionv1.WebhookClientConfig{
-					URL: ptr.To(webhook.URL), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
+					URL:      ptr.To(webhook.URL),
+					CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
 				},
 				Rules: []admissionv1.RuleWithOperations{{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+					Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+						Resources: []string{"configmaps"}},
 				}},
-				NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceDefault}},
+				NamespaceSelector: &metav1.LabelSelector{
+					MatchLabels: map[string]string{corev1.LabelMetadataName: metav1.NamespaceDefault}},
 				SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
 				AdmissionReviewVersions: []string{"v1"},
 				TimeoutSeconds:          ptr.To[int32](30),
@@ -120,7 +127,9 @@ func flood(ctx context.Context) {
 	kube, err := clientset.NewForConfig(configAs("system:serviceaccount:default:operator"))
 	Expect(err).NotTo(HaveOccurred())
 	create := func(ctx context.Context) error {
-		_, err := kube.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}, metav1.CreateOptions{})
+		_, err := kube.CoreV1().ConfigMaps(metav1.NamespaceDefault).
+			Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}},
+				metav1.CreateOptions{})
 		return err
 	}
 	Eventually(func() error { // the API server sees permissions and webhooks with a delay

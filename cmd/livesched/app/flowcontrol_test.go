@@ -47,10 +47,12 @@ var _ = Describe("The flow schemas of config/flowcontrol", Ordered, func() {
 		Eventually(func(g Gomega) { // the API server sees new schemas with a delay
 			request(ctx, kube)
 			g.Expect(last.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)).To(BeEquivalentTo(wanted.UID))
-			g.Expect(last.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)).To(BeEquivalentTo(priority.UID))
+			g.Expect(last.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)).
+				To(BeEquivalentTo(priority.UID))
 		}).WithContext(ctx).Should(Succeed())
 	},
-		Entry("its lease", "livesched-leader-election", "leader-election", func(ctx context.Context, kube clientset.Interface) {
+		Entry("its lease", "livesched-leader-election", "leader-election", func(ctx context.Context,
+			kube clientset.Interface) {
 			_, _ = kube.CoordinationV1().Leases(namespace).Get(ctx, "livesched", metav1.GetOptions{})
 		}),
 		Entry("pods of a namespace", "livesched", "workload-high", func(ctx context.Context, kube clientset.Interface) {
@@ -70,7 +72,8 @@ var _ = Describe("The flow schemas of config/flowcontrol", Ordered, func() {
 func configAs(account string) *rest.Config {
 	config := rest.CopyConfig(cluster.Config)
 	config.QPS = -1
-	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: account,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	return config
 }
 

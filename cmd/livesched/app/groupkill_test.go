@@ -56,10 +56,12 @@ var _ = Describe("A livesched that is killed while it binds the pods of a group"
 				partial++
 			}
 			next := livesched("--kubeconfig="+kubeconfig, "--leader-elect=false")
-			Eventually(boundOf).WithArguments(ctx, group.GetName()).WithTimeout(time.Minute).Should(Equal(pods), next.output.String)
+			Eventually(boundOf).WithArguments(ctx, group.GetName()).WithTimeout(time.Minute).
+				Should(Equal(pods), next.output.String)
 			Expect(next.cmd.Process.Kill()).To(Succeed())
 			Eventually(next.ended).Should(BeClosed())
-			Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace("default"), client.GracePeriodSeconds(0))).
+				To(Succeed())
 			Expect(k8s.Delete(ctx, group)).To(Succeed())
 		}
 		AddReportEntry(fmt.Sprintf("%d kills, %d of them between the first binding and the last", kills, partial))
@@ -78,7 +80,8 @@ func createMember(ctx context.Context, group string, number int) {
 func boundOf(ctx context.Context, group string) (bound int) {
 	GinkgoHelper()
 	var list corev1.PodList
-	Expect(k8s.List(ctx, &list, client.InNamespace("default"), client.MatchingLabels{podgroup.Label: group})).To(Succeed())
+	Expect(k8s.List(ctx, &list, client.InNamespace("default"), client.MatchingLabels{podgroup.Label: group})).
+		To(Succeed())
 	for i := range list.Items {
 		if list.Items[i].Spec.NodeName != "" {
 			bound++

@@ -27,7 +27,8 @@ import (
 const installer = client.FieldOwner("installer")
 
 var _ = Describe("The manifests of config", func() {
-	DescribeTable("are applied from top to bottom, as `kubectl apply --server-side` does:", func(ctx context.Context, dir string) {
+	DescribeTable("are applied from top to bottom, as `kubectl apply --server-side` does:", func(ctx context.Context,
+		dir string) {
 		objects := kustomized(dir)
 		DeferCleanup(uninstall, objects)
 		namespaces := map[string]bool{"kube-system": true}
@@ -37,7 +38,8 @@ var _ = Describe("The manifests of config", func() {
 				namespaces[object.GetName()] = true
 			}
 			if in := object.GetNamespace(); in != "" {
-				Expect(namespaces).To(HaveKey(in), "%s %s comes before its namespace", object.GetKind(), object.GetName())
+				Expect(namespaces).To(HaveKey(in), "%s %s comes before its namespace", object.GetKind(),
+					object.GetName())
 			}
 			versions[nameOf(object)] = version(apply(ctx, object))
 		}
@@ -45,7 +47,8 @@ var _ = Describe("The manifests of config", func() {
 		By("being known in full: a field that the API server does not know is an error")
 		unknown := deploymentOf(objects)
 		Expect(unstructured.SetNestedField(unknown.Object, true, "spec", "template", "spec", "unknown")).To(Succeed())
-		Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(unknown), installer, client.DryRunAll)).To(MatchError(ContainSubstring("field not declared in schema")))
+		Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(unknown), installer, client.DryRunAll)).
+			To(MatchError(ContainSubstring("field not declared in schema")))
 
 		By("establishing the CRDs")
 		Eventually(func(g Gomega) {
@@ -56,7 +59,8 @@ var _ = Describe("The manifests of config", func() {
 				conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
 				g.Expect(err).NotTo(HaveOccurred())
 				for _, condition := range []string{"Established", "NamesAccepted"} {
-					g.Expect(conditions).To(ContainElement(And(HaveKeyWithValue("type", condition), HaveKeyWithValue("status", "True"))))
+					g.Expect(conditions).
+						To(ContainElement(And(HaveKeyWithValue("type", condition), HaveKeyWithValue("status", "True"))))
 				}
 			}
 		}).WithContext(ctx).Should(Succeed())
@@ -68,11 +72,14 @@ var _ = Describe("The manifests of config", func() {
 
 		By("having pods that the namespace admits")
 		var deployment appsv1.Deployment
-		Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(deploymentOf(objects).Object, &deployment)).To(Succeed())
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "pod"}, Spec: deployment.Spec.Template.Spec}
+		Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(deploymentOf(objects).Object, &deployment)).
+			To(Succeed())
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: "pod"},
+			Spec: deployment.Spec.Template.Spec}
 		Expect(k8s.Create(ctx, pod, client.DryRunAll)).To(Succeed())
 		pod.Spec.Containers[0].SecurityContext = nil
-		Expect(k8s.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring(`violates PodSecurity "restricted`)))
+		Expect(k8s.Create(ctx, pod, client.DryRunAll)).
+			To(MatchError(ContainSubstring(`violates PodSecurity "restricted`)))
 	},
 		Entry("config/default, which is install.yaml of a release", "default"),
 		Entry("config/with-webhook", "with-webhook"),
@@ -85,7 +92,8 @@ func kustomized(dir string) (objects []*unstructured.Unstructured) {
 	GinkgoHelper()
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionLegacy
-	resources, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), filepath.Join(testcluster.Root(), "config", dir))
+	resources, err := krusty.MakeKustomizer(options).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(testcluster.Root(), "config", dir))
 	Expect(err).NotTo(HaveOccurred())
 	for _, resource := range resources.Resources() {
 		text, err := resource.MarshalJSON()
@@ -101,7 +109,8 @@ func kustomized(dir string) (objects []*unstructured.Unstructured) {
 func apply(ctx context.Context, object *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	applied := object.DeepCopy()
-	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), installer, client.ForceOwnership)).To(Succeed(), nameOf(object))
+	Expect(k8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), installer, client.ForceOwnership)).
+		To(Succeed(), nameOf(object))
 	return applied
 }
 

@@ -41,24 +41,26 @@ const (
 // a pod. Each generation of a profile requires another zone, and the policy determines which of the
 // two nodes in the zone.
 var _ = Describe("A livesched that is killed while profiles and policies change", func() {
-	It("activates the revisions that the status named, and the status names the active revisions", func(ctx context.Context) {
-		kills := defaultKills
-		if text := os.Getenv(killsVariable); text != "" {
-			var err error
-			kills, err = strconv.Atoi(text)
-			Expect(err).NotTo(HaveOccurred())
-		}
-		w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
-		// At least one kill must happen while a profile runs on a last good spec. On a slow machine
-		// there are few changes between two kills.
-		for n := 0; n < kills || w.keptLastGood == 0; n++ {
-			w.changeUntilKilled(ctx)
-			w.expectRestored(ctx, fmt.Sprintf("kill %d", n+1))
-		}
-		GinkgoWriter.Printf("%d kills and %d more while starting; %d changes, %d of them invalid; profiles found on a last good spec: %d; statuses found behind the spec: %d\n",
-			w.round, w.whileStarting, w.changes, w.invalid, w.keptLastGood, w.unreported)
-		Expect(w.changes).To(BeNumerically(">", kills))
-	}, NodeTimeout(20*time.Minute))
+	It("activates the revisions that the status named, and the status names the active revisions",
+		func(ctx context.Context) {
+			kills := defaultKills
+			if text := os.Getenv(killsVariable); text != "" {
+				var err error
+				kills, err = strconv.Atoi(text)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
+			// At least one kill must happen while a profile runs on a last good spec. On a slow
+			// machine there are few changes between two kills.
+			for n := 0; n < kills || w.keptLastGood == 0; n++ {
+				w.changeUntilKilled(ctx)
+				w.expectRestored(ctx, fmt.Sprintf("kill %d", n+1))
+			}
+			GinkgoWriter.Printf("%d kills and %d more while starting; %d changes, %d of them invalid; profiles found "+
+				"on a last good spec: %d; statuses found behind the spec: %d\n",
+				w.round, w.whileStarting, w.changes, w.invalid, w.keptLastGood, w.unreported)
+			Expect(w.changes).To(BeNumerically(">", kills))
+		}, NodeTimeout(20*time.Minute))
 })
 
 const (
@@ -100,7 +102,8 @@ func newChangingWorld(ctx context.Context, random *rand.Rand) *changingWorld {
 		labels := map[string]string{zoneLabel: strconv.Itoa(zone)}
 		filler := objects.Pod("default", fmt.Sprintf("filler-%d", zone), "somebody-else", "4", "8Gi")
 		filler.Spec.NodeName = nodeOf(zone, true)
-		create(ctx, objects.Node(nodeOf(zone, true), "8", "16Gi", labels), objects.Node(nodeOf(zone, false), "8", "16Gi", labels), filler)
+		create(ctx, objects.Node(nodeOf(zone, true), "8", "16Gi", labels),
+			objects.Node(nodeOf(zone, false), "8", "16Gi", labels), filler)
 	}
 	w.start(ctx)
 	for _, name := range changingPolicies {
@@ -148,7 +151,8 @@ func (w *changingWorld) fill(spec *v1alpha1.SchedulingPolicySpec) meaning {
 	}
 	// The parallelism makes most specs different.
 	*spec = v1alpha1.SchedulingPolicySpec{
-		AlgorithmSource: &v1alpha1.AlgorithmSource{Provider: &provider}, Parallelism: ptr.To(int32(1 + w.random.Intn(50))),
+		AlgorithmSource:      &v1alpha1.AlgorithmSource{Provider: &provider},
+		Parallelism:          ptr.To(int32(1 + w.random.Intn(50))),
 		RevisionHistoryLimit: ptr.To(int32(1 + w.random.Intn(5))),
 	}
 	if !m.valid {
@@ -159,12 +163,14 @@ func (w *changingWorld) fill(spec *v1alpha1.SchedulingPolicySpec) meaning {
 
 // fillProfile makes a random spec of a profile, with another zone. One in three is invalid.
 func (w *changingWorld) fillProfile(object *v1alpha1.SchedulerProfile) meaning {
-	m := meaning{valid: w.changes == 0 || w.random.Intn(3) > 0, zone: w.random.Intn(zones), policy: changingPolicies[w.random.Intn(len(changingPolicies))]}
-	args, err := json.Marshal(map[string]any{"addedAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{
-		"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
-			map[string]any{"key": zoneLabel, "operator": "In", "values": []any{strconv.Itoa(m.zone)}},
-		}}},
-	}}})
+	m := meaning{valid: w.changes == 0 || w.random.Intn(3) > 0, zone: w.random.Intn(zones),
+		policy: changingPolicies[w.random.Intn(len(changingPolicies))]}
+	args, err := json.Marshal(
+		map[string]any{"addedAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{
+			"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{
+				map[string]any{"key": zoneLabel, "operator": "In", "values": []any{strconv.Itoa(m.zone)}},
+			}}},
+		}}})
 	Expect(err).NotTo(HaveOccurred())
 	object.Spec = v1alpha1.SchedulerProfileSpec{
 		PolicyRef:            v1alpha1.PolicyReference{Name: m.policy},
@@ -184,7 +190,8 @@ func (w *changingWorld) change(ctx context.Context) {
 	Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
 		if w.random.Intn(3) == 0 {
 			object := &v1alpha1.SchedulingPolicy{}
-			if err := k8s.Get(ctx, client.ObjectKey{Name: changingPolicies[w.random.Intn(len(changingPolicies))]}, object); err != nil {
+			if err := k8s.Get(ctx, client.ObjectKey{Name: changingPolicies[w.random.Intn(len(changingPolicies))]},
+				object); err != nil {
 				return err
 			}
 			m = w.fill(&object.Spec)
@@ -195,7 +202,8 @@ func (w *changingWorld) change(ctx context.Context) {
 			return err
 		}
 		object := &v1alpha1.SchedulerProfile{}
-		if err := k8s.Get(ctx, client.ObjectKey{Name: changingProfiles[w.random.Intn(len(changingProfiles))]}, object); err != nil {
+		if err := k8s.Get(ctx, client.ObjectKey{Name: changingProfiles[w.random.Intn(len(changingProfiles))]},
+			object); err != nil {
 			return err
 		}
 		m = w.fillProfile(object)
@@ -260,8 +268,10 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 		Expect(err).NotTo(HaveOccurred())
 		stored[name] = history.Of(all, p.UID)
 		if p.Status.Active != nil {
-			Expect(stored[name]).To(ContainElement(Satisfy(func(r history.Revision) bool { return covers(&r, p.Status.Active) })),
-				"%s: status names generation %d of %s on %+v, which is not stored", what, p.Status.Active.Generation, name, p.Status.Active.Policy)
+			Expect(stored[name]).
+				To(ContainElement(Satisfy(func(r history.Revision) bool { return covers(&r, p.Status.Active) })),
+					"%s: status names generation %d of %s on %+v, which is not stored", what,
+					p.Status.Active.Generation, name, p.Status.Active.Policy)
 		}
 	}
 	policies := w.lastGoodPolicies(ctx)
@@ -274,7 +284,9 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 		present := mean[p.Generation]
 		policy, usable := policies[present.policy]
 		active := p.Status.Active
-		told := fmt.Sprintf("%s: %s, generation %d (%+v), policy generation %d; before: active %+v, stored %v; now: active %+v", what, name,
+		told := fmt.Sprintf(
+			"%s: %s, generation %d (%+v), policy generation %d; before: active %+v, stored %v; now: active %+v",
+			what, name,
 			p.Generation, present, policy, shown(before.Status.Active), storedShown(stored[name]), shown(active))
 		if before.Status.ObservedGeneration != before.Generation {
 			w.unreported++
@@ -297,7 +309,8 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 
 // expectKept expects the newest stored revision. The status names it, unless the process was killed
 // before it wrote the status.
-func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile, stored []history.Revision, told string) {
+func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile,
+	stored []history.Revision, told string) {
 	GinkgoHelper()
 	if len(stored) == 0 {
 		Expect(active).To(BeNil(), told)
@@ -308,7 +321,8 @@ func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1
 	Expect(active.Generation).To(Equal(newest.Generation), told)
 	Expect(active.Policy.Name).To(Equal(newest.Policy.Name), told)
 	Expect(active.Policy.Generation).To(Equal(newest.Policy.Generation), told)
-	if was := before.Status.Active; was != nil && before.Status.ObservedGeneration == before.Generation && was.Revision == newest.Hash {
+	if was := before.Status.Active; was != nil && before.Status.ObservedGeneration == before.Generation &&
+		was.Revision == newest.Hash {
 		Expect(active).To(Equal(was), told)
 	}
 	if was := before.Status.Active; was != nil {
@@ -369,7 +383,8 @@ func (w *changingWorld) lastGoodPolicies(ctx context.Context) map[string]int64 {
 func (w *changingWorld) settle(ctx context.Context) {
 	GinkgoHelper()
 	for i := range 2 {
-		marker := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("marker-%d-%d", w.round, i)}}
+		marker := &v1alpha1.SchedulingPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("marker-%d-%d", w.round, i)}}
 		create(ctx, marker)
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(marker), marker)).To(Succeed())
@@ -381,20 +396,23 @@ func (w *changingWorld) settle(ctx context.Context) {
 // covers reports whether a stored revision is the one that the status names, possibly with a later
 // generation.
 func covers(r *history.Revision, active *v1alpha1.ActiveProfile) bool {
-	return r.Hash == active.Revision && r.Generation >= active.Generation && r.Policy != nil && r.Policy.Name == active.Policy.Name && r.Policy.Generation >= active.Policy.Generation
+	return r.Hash == active.Revision && r.Generation >= active.Generation && r.Policy != nil &&
+		r.Policy.Name == active.Policy.Name && r.Policy.Generation >= active.Policy.Generation
 }
 
 func shown(active *v1alpha1.ActiveProfile) string {
 	if active == nil {
 		return "none"
 	}
-	return fmt.Sprintf("%s of generation %d on generation %d of %s", active.Revision, active.Generation, active.Policy.Generation, active.Policy.Name)
+	return fmt.Sprintf("%s of generation %d on generation %d of %s", active.Revision, active.Generation,
+		active.Policy.Generation, active.Policy.Name)
 }
 
 func storedShown(all []history.Revision) []string {
 	var texts []string
 	for _, r := range all {
-		texts = append(texts, fmt.Sprintf("%d: %s of generation %d on generation %d of %s", r.Number, r.Hash, r.Generation, r.Policy.Generation, r.Policy.Name))
+		texts = append(texts, fmt.Sprintf("%d: %s of generation %d on generation %d of %s", r.Number, r.Hash,
+			r.Generation, r.Policy.Generation, r.Policy.Name))
 	}
 	return texts
 }

@@ -45,7 +45,8 @@ var _ = Describe("livesched in the place of kubeadm's kube-scheduler", func() {
 
 	It("is kubeadm's static pod with the patch for kubeadm", func() {
 		pod := filepath.Join(dir, "kube-scheduler.yaml")
-		merged, err := strategicpatch.StrategicMergePatch(jsonOf(filepath.Join("testdata", "kubeadm-kube-scheduler.yaml")),
+		merged, err := strategicpatch.StrategicMergePatch(
+			jsonOf(filepath.Join("testdata", "kubeadm-kube-scheduler.yaml")),
 			jsonOf(filepath.Join(dir, "patches", "kube-scheduler+strategic.yaml")), &corev1.Pod{})
 		Expect(err).NotTo(HaveOccurred())
 		var patched, shipped corev1.Pod
@@ -71,68 +72,76 @@ var _ = Describe("livesched in the place of kubeadm's kube-scheduler", func() {
 		}
 	})
 
-	It("schedules the pods that name no scheduler after the last kube-scheduler, and nothing is forbidden", func(ctx context.Context) {
-		createUntilEnd(ctx, manifests(dir)...)
-		for r := range rightsOf(manifests(dir), subject) {
-			expectAllowedTo(ctx, kubeSchedulerUser, r)
-		}
-		DeferCleanup(func(ctx context.Context) {
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "livesched"}}
-			Expect(k8s.Delete(ctx, lease)).To(Succeed())
-			Expect(k8s.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{history.LabelKind})).To(Succeed())
-		})
-		other := holdKubeSchedulerLease(ctx) // on another control plane node
-		began := time.Now()
-		address, c := startStaticPod(filepath.Join(dir, "kube-scheduler.yaml"))
-		for _, path := range []string{"/livez", "/readyz"} { // as the kubelet asks
-			Eventually(getAs).WithArguments(ctx, "", "https://"+address+path).Should(HaveField("Code", http.StatusOK), c.output.String)
-		}
-
-		sample := manifestsIn(filepath.Join(dir, "default-scheduler.yaml"))
-		create(ctx, sample...)
-		var active v1alpha1.SchedulerProfile
-		Eventually(func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(sample[0]), &active)).To(Succeed())
-			g.Expect(active.Status.Conditions).To(ContainElement(And(
-				HaveField("Type", v1alpha1.ConditionProgrammed), HaveField("Reason", v1alpha1.ReasonSchedulerNameInUse))))
-		}).WithContext(ctx).Should(Succeed())
-		other.Spec.HolderIdentity = ptr.To("") // it stops, and releases its Lease
-		Expect(k8s.Update(ctx, other)).To(Succeed())
-		pod := objects.Pod("default", "names-no-scheduler", "", "1", "1Gi")
-		create(ctx, pod)
-		Expect(pod.Spec.SchedulerName).To(Equal(corev1.DefaultSchedulerName))
-		expectEvent(ctx, pod, "FailedScheduling", "no nodes available to schedule pods")
-		create(ctx, objects.Node("n", "8", "16Gi", nil))
-		expectBound(ctx, pod)
-		expectEvent(ctx, pod, "Scheduled", "Successfully assigned")
-
-		Eventually(func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(sample[0]), &active)).To(Succeed())
-			g.Expect(meta.IsStatusConditionTrue(active.Status.Conditions, v1alpha1.ConditionReady)).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
-		expectEvent(ctx, &active, "Programmed", " is active")
-		revisions, err := history.List(ctx, k8s, metav1.NamespaceSystem, history.KindProfile, active.Name)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(revisions).NotTo(BeEmpty())
-		var lease coordinationv1.Lease
-		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "livesched"}, &lease)).To(Succeed())
-		Expect(lease.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
-		host, err := os.Hostname()
-		Expect(err).NotTo(HaveOccurred())
-		var certificates corev1.ConfigMap
-		Eventually(func() error {
-			if err := k8s.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: servingcert.PublishedConfigMap}, &certificates); err != nil {
-				return err
+	It("schedules the pods that name no scheduler after the last kube-scheduler, and nothing is forbidden",
+		func(ctx context.Context) {
+			createUntilEnd(ctx, manifests(dir)...)
+			for r := range rightsOf(manifests(dir), subject) {
+				expectAllowedTo(ctx, kubeSchedulerUser, r)
 			}
-			_, err := servingcert.Published(certificates.Data, host)
-			return err
-		}).WithContext(ctx).Should(Succeed())
+			DeferCleanup(func(ctx context.Context) {
+				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem,
+					Name: "livesched"}}
+				Expect(k8s.Delete(ctx, lease)).To(Succeed())
+				Expect(k8s.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(metav1.NamespaceSystem),
+					client.HasLabels{history.LabelKind})).To(Succeed())
+			})
+			other := holdKubeSchedulerLease(ctx) // on another control plane node
+			began := time.Now()
+			address, c := startStaticPod(filepath.Join(dir, "kube-scheduler.yaml"))
+			for _, path := range []string{"/livez", "/readyz"} { // as the kubelet asks
+				Eventually(getAs).WithArguments(ctx, "", "https://"+address+path).
+					Should(HaveField("Code", http.StatusOK), c.output.String)
+			}
 
-		Expect(c.terminate()).To(BeNumerically("<", tolerated)) // watches are in the audit log when they have ended
-		Expect(audited(kubeSchedulerUser, began)).NotTo(BeEmpty())
-		Expect(forbidden(kubeSchedulerUser, began)).To(BeEmpty())
-		Expect(c.output.String()).NotTo(ContainSubstring("forbidden"))
-	})
+			sample := manifestsIn(filepath.Join(dir, "default-scheduler.yaml"))
+			create(ctx, sample...)
+			var active v1alpha1.SchedulerProfile
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(sample[0]), &active)).To(Succeed())
+				g.Expect(active.Status.Conditions).To(ContainElement(And(
+					HaveField("Type", v1alpha1.ConditionProgrammed),
+					HaveField("Reason", v1alpha1.ReasonSchedulerNameInUse))))
+			}).WithContext(ctx).Should(Succeed())
+			other.Spec.HolderIdentity = ptr.To("") // it stops, and releases its Lease
+			Expect(k8s.Update(ctx, other)).To(Succeed())
+			pod := objects.Pod("default", "names-no-scheduler", "", "1", "1Gi")
+			create(ctx, pod)
+			Expect(pod.Spec.SchedulerName).To(Equal(corev1.DefaultSchedulerName))
+			expectEvent(ctx, pod, "FailedScheduling", "no nodes available to schedule pods")
+			create(ctx, objects.Node("n", "8", "16Gi", nil))
+			expectBound(ctx, pod)
+			expectEvent(ctx, pod, "Scheduled", "Successfully assigned")
+
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(sample[0]), &active)).To(Succeed())
+				g.Expect(meta.IsStatusConditionTrue(active.Status.Conditions, v1alpha1.ConditionReady)).To(BeTrue())
+			}).WithContext(ctx).Should(Succeed())
+			expectEvent(ctx, &active, "Programmed", " is active")
+			revisions, err := history.List(ctx, k8s, metav1.NamespaceSystem, history.KindProfile, active.Name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(revisions).NotTo(BeEmpty())
+			var lease coordinationv1.Lease
+			Expect(k8s.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "livesched"}, &lease)).
+				To(Succeed())
+			Expect(lease.Spec.HolderIdentity).To(HaveValue(Not(BeEmpty())))
+			host, err := os.Hostname()
+			Expect(err).NotTo(HaveOccurred())
+			var certificates corev1.ConfigMap
+			Eventually(func() error {
+				if err := k8s.Get(ctx,
+					client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: servingcert.PublishedConfigMap},
+					&certificates); err != nil {
+					return err
+				}
+				_, err := servingcert.Published(certificates.Data, host)
+				return err
+			}).WithContext(ctx).Should(Succeed())
+
+			Expect(c.terminate()).To(BeNumerically("<", tolerated)) // watches are in the audit log when they have ended
+			Expect(audited(kubeSchedulerUser, began)).NotTo(BeEmpty())
+			Expect(forbidden(kubeSchedulerUser, began)).To(BeEmpty())
+			Expect(c.output.String()).NotTo(ContainSubstring("forbidden"))
+		})
 })
 
 // holdKubeSchedulerLease creates the Lease of a kube-scheduler that has just renewed it, until the
@@ -142,7 +151,8 @@ func holdKubeSchedulerLease(ctx context.Context) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-scheduler"},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("somebody"), RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To[int32](3600),
+			HolderIdentity: ptr.To("somebody"), RenewTime: ptr.To(metav1.NowMicro()),
+			LeaseDurationSeconds: ptr.To[int32](3600),
 		},
 	}
 	createUntilEnd(ctx, lease)
@@ -221,6 +231,7 @@ var _ = Describe("A livesched that may not read the Lease of kube-scheduler", fu
 		pod := objects.Pod("default", "pod", "", "1", "1Gi")
 		create(ctx, profile(corev1.DefaultSchedulerName), objects.Node("n", "8", "16Gi", nil), pod)
 		expectBound(ctx, pod)
-		Expect(c.output.String()).To(And(ContainSubstring("May not watch the Lease"), ContainSubstring("kube-system/kube-scheduler")))
+		Expect(c.output.String()).
+			To(And(ContainSubstring("May not watch the Lease"), ContainSubstring("kube-system/kube-scheduler")))
 	})
 })

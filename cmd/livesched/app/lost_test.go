@@ -24,9 +24,11 @@ const (
 var _ = Describe("livesched after all replicas were killed", func() {
 	It("binds every pod once: those that were being bound, and those that came meanwhile", func(ctx context.Context) {
 		replica := func(more ...string) *command {
-			return livesched(append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default"}, more...)...)
+			return livesched(append([]string{"--kubeconfig=" + cluster.Kubeconfig(),
+				"--leader-election-namespace=default"}, more...)...)
 		}
-		short := []string{"--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}
+		short := []string{"--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3s",
+			"--leader-elect-retry-period=500ms"}
 		before := []*command{replica(short...), replica(short...)}
 		for _, r := range before {
 			r.expectReady(ctx)

@@ -208,7 +208,8 @@ func newArchive(mgr ctrl.Manager, term *lease.Term, o *Options) (*history.Archiv
 
 // newClients returns the scheduler's clients, which use protobuf, and their configuration. They
 // change nothing after the term of this replica.
-func newClients(restConfig *rest.Config, term *lease.Term) (client, events clientset.Interface, cfg *rest.Config, err error) {
+func newClients(restConfig *rest.Config,
+	term *lease.Term) (client, events clientset.Interface, cfg *rest.Config, err error) {
 	cfg = rest.CopyConfig(restConfig)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -231,7 +232,8 @@ func newClients(restConfig *rest.Config, term *lease.Term) (client, events clien
 func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), userAgent)
 	if cfg.Dial == nil {
-		cfg.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext // client-go's default
+		// client-go's default
+		cfg.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	return clientset.NewForConfig(cfg)
 }

@@ -35,7 +35,8 @@ import (
 // its metrics become those that livesched must have.
 const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
-var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata; alone, write what livesched serves into the tests of the dashboards")
+var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata; alone, "+
+	"write what livesched serves into the tests of the dashboards")
 
 const goldenMetrics = "testdata/metrics.golden"
 
@@ -91,7 +92,8 @@ var _ = Describe("The metrics", func() {
 			expectBound(ctx, pod)
 		}
 		By("leaving some unschedulable")
-		big, huge := objects.Pod("default", "big", "mine", "6", "1Gi"), objects.Pod("default", "huge", "mine", "60", "1Gi")
+		big, huge := objects.Pod("default", "big", "mine", "6", "1Gi"),
+			objects.Pod("default", "huge", "mine", "60", "1Gi")
 		for _, pod := range []*corev1.Pod{big, huge} {
 			create(ctx, pod)
 			expectUnschedulable(ctx, pod)
@@ -104,7 +106,8 @@ var _ = Describe("The metrics", func() {
 		By("changing the cluster so that they fit")
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
-			g.Expect(time.Since(scheduled(big).LastTransitionTime.Time)).To(BeNumerically(">", 3*time.Second), "its back-off is over")
+			g.Expect(time.Since(scheduled(big).LastTransitionTime.Time)).To(BeNumerically(">", 3*time.Second),
+				"its back-off is over")
 		}).Should(Succeed())
 		create(ctx, objects.Node("n3", "8", "8Gi", nil))
 		expectBound(ctx, big)
@@ -124,8 +127,10 @@ var _ = Describe("The metrics", func() {
 		create(ctx, objects.Node("n1", "64", "64Gi", nil), objects.Node("n2", "64", "64Gi", nil))
 		scrape := startMeasured(ctx)
 		want := []string{
-			"Bind DefaultBinder Success", "Filter NodeResourcesFit Success", "PreEnqueue SchedulingGates Success", "PreFilter NodeResourcesFit Success",
-			"PreScore NodeResourcesFit Success", "Score NodeResourcesFit Success", "ScoreExtensionNormalize TaintToleration Success",
+			"Bind DefaultBinder Success", "Filter NodeResourcesFit Success", "PreEnqueue SchedulingGates Success",
+			"PreFilter NodeResourcesFit Success",
+			"PreScore NodeResourcesFit Success", "Score NodeResourcesFit Success",
+			"ScoreExtensionNormalize TaintToleration Success",
 		}
 		n := 0
 		// Each pod is sampled with a chance of one in ten for PreEnqueue, and independently for the
@@ -151,8 +156,10 @@ var _ = Describe("The metrics", func() {
 		create(ctx, profile("mine"), objects.Node("n1", "4", "8Gi", nil), pod)
 		expectBound(ctx, pod)
 		c.expectReady(ctx)
-		Eventually(get).WithArguments(ctx, "http://"+metrics+"/metrics/resources").Should(And(HaveField("Code", http.StatusOK), HaveField("Body",
-			ContainSubstring(`kube_pod_resource_request{namespace="default",node="n1",pod="sized",priority="0",resource="cpu",scheduler="mine",unit="cores"} 1.5`))))
+		Eventually(get).WithArguments(ctx, "http://"+metrics+"/metrics/resources").
+			Should(And(HaveField("Code", http.StatusOK), HaveField("Body",
+				ContainSubstring(
+					`kube_pod_resource_request{namespace="default",node="n1",pod="sized",priority="0",resource="cpu",scheduler="mine",unit="cores"} 1.5`))))
 	})
 })
 
@@ -169,7 +176,8 @@ func startMeasured(ctx context.Context) func(context.Context) map[string]*dto.Me
 	} else {
 		create(ctx, profile("mine"))
 		// The fast path calls plugins less often than kube-scheduler does.
-		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+address, "--fast-path=off")
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+address,
+			"--fast-path=off")
 		c.expectReady(ctx)
 		Eventually(func(g Gomega) {
 			var p v1alpha1.SchedulerProfile
@@ -202,8 +210,10 @@ profiles: [{schedulerName: mine}]
 	host, port, err := net.SplitHostPort(address)
 	Expect(err).NotTo(HaveOccurred())
 	// Batching, which livesched does not have, would skip plugins for some pods.
-	command := exec.Command(program, "--config="+configuration, "--bind-address="+host, "--secure-port="+port, "--cert-dir="+dir,
-		"--authorization-always-allow-paths=/metrics,/readyz", "--authentication-skip-lookup", "--feature-gates=OpportunisticBatching=false")
+	command := exec.Command(program, "--config="+configuration, "--bind-address="+host, "--secure-port="+port,
+		"--cert-dir="+dir,
+		"--authorization-always-allow-paths=/metrics,/readyz", "--authentication-skip-lookup",
+		"--feature-gates=OpportunisticBatching=false")
 	command.Stderr = GinkgoWriter
 	Expect(command.Start()).To(Succeed())
 	DeferCleanup(func() {
@@ -237,7 +247,8 @@ func expectUnschedulable(ctx context.Context, pod *corev1.Pod) {
 
 // expectMetrics waits until the metrics match a section of the golden file, and returns the
 // section. For kube-scheduler with -update, it waits until they no longer change.
-func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]*dto.MetricFamily, section string) string {
+func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]*dto.MetricFamily,
+	section string) string {
 	GinkgoHelper()
 	title := "# " + section + "\n"
 	if *update && os.Getenv(oracle) != "" {
@@ -257,7 +268,8 @@ func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]
 	if os.Getenv(oracle) == "" {
 		want = knownDifferences.Replace(want)
 	}
-	Eventually(func() []string { return strings.Split(written(scrape(ctx)), "\n") }).WithPolling(200 * time.Millisecond).
+	Eventually(func() []string { return strings.Split(written(scrape(ctx)), "\n") }).
+		WithPolling(200 * time.Millisecond).
 		Should(ConsistOf(strings.Split(want, "\n")))
 	return title + want
 }
@@ -267,7 +279,9 @@ func written(families map[string]*dto.MetricFamily) string {
 	var lines []string
 	for _, name := range slices.Concat(countedMetrics, namedMetrics) {
 		if family := families["scheduler_"+name]; len(family.GetMetric()) > 0 {
-			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s is a %s %s", name, strings.ToLower(family.GetType().String()), bucketsOf(family.Metric[0]))))
+			lines = append(lines,
+				strings.TrimSpace(fmt.Sprintf("%s is a %s %s", name, strings.ToLower(family.GetType().String()),
+					bucketsOf(family.Metric[0]))))
 		}
 	}
 	for _, name := range countedMetrics {

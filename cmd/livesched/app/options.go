@@ -150,30 +150,67 @@ func NewOptions() *Options {
 // --feature-gates accepts kube-scheduler's gates.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Secure.addFlags(fs)
-	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address on which to serve the endpoints of --secure-port over plain HTTP as well, health apart, as host:port. Everybody who reaches it can read them. "0" turns it off.`)
-	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address of the health endpoints /livez and /readyz, as host:port. "0" turns them off.`)
-	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ next to /metrics. Reading profiles slows livesched down.")
-	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines block, for /debug/pprof/block. Requires --profiling and costs some CPU.")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect the one replica that schedules. Turn it off only if there is a single replica.")
-	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease. Empty means the namespace that livesched runs in.")
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
+		`Address on which to serve the endpoints of --secure-port over plain HTTP as well, health apart, as `+
+			`host:port. Everybody who reaches it can read them. "0" turns it off.`)
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress,
+		`Address of the health endpoints /livez and /readyz, as host:port. "0" turns them off.`)
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling,
+		"Serve /debug/pprof/ next to /metrics. Reading profiles slows livesched down.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling,
+		"Record where goroutines block, for /debug/pprof/block. Requires --profiling and costs some CPU.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
+		"Elect the one replica that schedules. Turn it off only if there is a single replica.")
+	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace,
+		"Namespace of the Lease. Empty means the namespace that livesched runs in.")
 	fs.StringVar(&o.LeaderElectionName, "leader-election-name", o.LeaderElectionName, "Name of the Lease.")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "How long other replicas wait after the leader's last renewal before they take over.")
-	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "How long the leader tries to renew the lease before it exits. Must be shorter than the lease duration.")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "Time between attempts to take or renew the lease.")
-	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions of profiles and policies. Empty means --leader-election-namespace; if that is empty, too, the namespace that livesched runs in, or "default" outside of a cluster.`)
-	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Limit of requests per second to the API server, for each client.")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
-	fs.IntVar(&o.DecisionLogSize, "decision-log-size", o.DecisionLogSize, "Number of decisions that the leader keeps in memory, to explain why a pod is on its node. 0 turns this off.")
-	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow because of the latency to the API server.")
-	fs.BoolVar(&o.PodGroupStatus, "pod-group-status", o.PodGroupStatus, "Keep the status of PodGroups of scheduler-plugins: their phase, and how many of their pods run, have succeeded and have failed. Turn it off if the controller of scheduler-plugins runs, which does the same.")
-	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
-	fs.BoolVar(&o.YieldToKubeScheduler, "yield-to-kube-scheduler", o.YieldToKubeScheduler, "Do not begin to schedule pods with the scheduler name default-scheduler while a kube-scheduler holds the Lease kube-system/kube-scheduler. A profile that scheduled them before goes on. Turn it off if the profiles of that kube-scheduler have other scheduler names.")
-	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration,
+		"How long other replicas wait after the leader's last renewal before they take over.")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline,
+		"How long the leader tries to renew the lease before it exits. Must be shorter than the lease duration.")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod,
+		"Time between attempts to take or renew the lease.")
+	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace,
+		`Namespace of the ControllerRevisions of profiles and policies. Empty means --leader-election-namespace; if `+
+			`that is empty, too, the namespace that livesched runs in, or "default" outside of a cluster.`)
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS,
+		"Limit of requests per second to the API server, for each client.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst,
+		"Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
+	fs.IntVar(&o.DecisionLogSize, "decision-log-size", o.DecisionLogSize,
+		"Number of decisions that the leader keeps in memory, to explain why a pod is on its node. 0 turns this off.")
+	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds,
+		"Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow "+
+			"because of the latency to the API server.")
+	fs.BoolVar(&o.PodGroupStatus, "pod-group-status", o.PodGroupStatus,
+		"Keep the status of PodGroups of scheduler-plugins: their phase, and how many of their pods run, have "+
+			"succeeded and have failed. Turn it off if the controller of scheduler-plugins runs, which does the same.")
+	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout,
+		"Maximum time for the build of one profile, including the first list of informers that the profile adds.")
+	fs.BoolVar(&o.YieldToKubeScheduler, "yield-to-kube-scheduler", o.YieldToKubeScheduler,
+		"Do not begin to schedule pods with the scheduler name default-scheduler while a kube-scheduler holds the "+
+			"Lease kube-system/kube-scheduler. A profile that scheduled them before goes on. Turn it off if the "+
+			"profiles of that kube-scheduler have other scheduler names.")
+	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(resolve.FlagAllowedHosts, "--"),
+		o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names `+
+			`below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is `+
+			`allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The `+
+			`default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other `+
+			`extenders are not accepted.`)
 	o.Webhook.addFlags(fs)
-	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
-	fs.Var(&o.FastPathMemoryLimit, "fast-path-memory-limit", "Maximum memory for the answers of plugins that the fast path keeps, such as 512Mi. Beyond it, livesched evicts those about classes of pods that it has not seen for a while. 0 means an eighth of GOMEMLIMIT, but at least 128Mi.")
-	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep only the fields of bound pods that schedulers read: drop commands, environment, probes, mounts, files, and the states and ids of containers. Turn it off if an out-of-tree plugin or an extender needs these fields; a bound pod then takes about five times as much memory.")
-	fs.BoolVar(&o.showVersion, "version", false, "Print the versions of livesched and of Kubernetes, on which it is built, and exit.")
+	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in `+
+		`all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks `+
+		`every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the `+
+		`differences.`)
+	fs.Var(&o.FastPathMemoryLimit, "fast-path-memory-limit", "Maximum memory for the answers of plugins that the "+
+		"fast path keeps, such as 512Mi. Beyond it, livesched evicts those about classes of pods that it has not "+
+		"seen for a while. 0 means an eighth of GOMEMLIMIT, but at least 128Mi.")
+	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep only the fields of bound pods that "+
+		"schedulers read: drop commands, environment, probes, mounts, files, and the states and ids of containers. "+
+		"Turn it off if an out-of-tree plugin or an extender needs these fields; a bound pod then takes about five "+
+		"times as much memory.")
+	fs.BoolVar(&o.showVersion, "version", false,
+		"Print the versions of livesched and of Kubernetes, on which it is built, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -192,7 +229,8 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1", o.KubeAPIBurst))
 	}
 	if o.DecisionLogSize < 0 || o.DecisionLogSize > maxDecisionLogSize {
-		errs = append(errs, fmt.Errorf("--decision-log-size=%d: must be from 0 to %d", o.DecisionLogSize, maxDecisionLogSize))
+		errs = append(errs, fmt.Errorf("--decision-log-size=%d: must be from 0 to %d", o.DecisionLogSize,
+			maxDecisionLogSize))
 	}
 	if o.MaxConcurrentBinds < 1 {
 		errs = append(errs, fmt.Errorf("--max-concurrent-binds=%d: must be at least 1", o.MaxConcurrentBinds))
@@ -206,14 +244,16 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--fast-path=%s: must be on, off or verify", o.FastPath))
 	}
 	if limit := &o.FastPathMemoryLimit; limit.Sign() != 0 && limit.Cmp(minFastPathMemory) < 0 {
-		errs = append(errs, fmt.Errorf("--fast-path-memory-limit=%s: must be 0, or at least %s", limit, &minFastPathMemory))
+		errs = append(errs, fmt.Errorf("--fast-path-memory-limit=%s: must be 0, or at least %s", limit,
+			&minFastPathMemory))
 	}
 	if _, err := resolve.ParseAllowedHosts(o.ExtenderAllowedHosts); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", resolve.FlagAllowedHosts, err))
 	}
 	errs = append(errs, o.Secure.validate()...)
 	if o.Profiling && o.MetricsBindAddress == "0" && o.Secure.Port == 0 {
-		errs = append(errs, errors.New("--profiling: requires an endpoint, and --secure-port=0 and --metrics-bind-address=0 turn both off"))
+		errs = append(errs, errors.New("--profiling: requires an endpoint, and --secure-port=0 and "+
+			"--metrics-bind-address=0 turn both off"))
 	}
 	if o.ContentionProfiling && !o.Profiling {
 		errs = append(errs, errors.New("--contention-profiling: has no effect without --profiling"))
@@ -238,10 +278,14 @@ func (o *Options) validateLeaderElection() (errs []error) {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%v: must be greater than 0", o.RetryPeriod))
 	}
 	if o.RenewDeadline <= o.RetryPeriod {
-		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%v: must be longer than --leader-elect-retry-period (%v)", o.RenewDeadline, o.RetryPeriod))
+		errs = append(errs,
+			fmt.Errorf("--leader-elect-renew-deadline=%v: must be longer than --leader-elect-retry-period (%v)",
+				o.RenewDeadline, o.RetryPeriod))
 	}
 	if o.LeaseDuration <= o.RenewDeadline {
-		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%v: must be longer than --leader-elect-renew-deadline (%v)", o.LeaseDuration, o.RenewDeadline))
+		errs = append(errs,
+			fmt.Errorf("--leader-elect-lease-duration=%v: must be longer than --leader-elect-renew-deadline (%v)",
+				o.LeaseDuration, o.RenewDeadline))
 	}
 	return errs
 }
@@ -252,7 +296,8 @@ func (o *Options) requireLeaseNamespace() error {
 		return nil
 	}
 	if _, err := podNamespace(); err != nil {
-		return fmt.Errorf("--leader-election-namespace: must be set if livesched does not run in a pod (%w); a single replica can use --leader-elect=false instead", err)
+		return fmt.Errorf("--leader-election-namespace: must be set if livesched does not run in a pod (%w); a "+
+			"single replica can use --leader-elect=false instead", err)
 	}
 	return nil
 }

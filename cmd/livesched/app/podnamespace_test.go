@@ -15,7 +15,8 @@ func TestRevisionsAreStoredInTheNamespaceOfTheLeaseByDefault(t *testing.T) {
 		o := NewOptions()
 		o.RevisionNamespace, o.LeaderElectionNamespace = test.revisions, test.lease
 		if got := o.revisionNamespace(); got != test.want {
-			t.Errorf("--revision-namespace=%s --leader-election-namespace=%s: %q, want %q", test.revisions, test.lease, got, test.want)
+			t.Errorf("--revision-namespace=%s --leader-election-namespace=%s: %q, want %q", test.revisions, test.lease,
+				got, test.want)
 		}
 	}
 }

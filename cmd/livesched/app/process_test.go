@@ -43,7 +43,8 @@ var _ = Describe("The command line", func() {
 	It("prints the flags", func() {
 		code, text := run("--help")
 		Expect(code).To(Equal(0))
-		Expect(text).To(And(ContainSubstring("Usage:\n  livesched [flags]"), ContainSubstring("--leader-elect-renew-deadline duration"), ContainSubstring("--zap-log-level")))
+		Expect(text).To(And(ContainSubstring("Usage:\n  livesched [flags]"),
+			ContainSubstring("--leader-elect-renew-deadline duration"), ContainSubstring("--zap-log-level")))
 	})
 
 	DescribeTable("that is invalid ends with status 2 and an error message", func(words string, args ...string) {
@@ -58,8 +59,12 @@ var _ = Describe("The command line", func() {
 		Entry("a format of the log that does not exist", `must be "json" or "text"`, "--logging-format=xml"),
 		Entry("a verbosity that is no number", "must be a number from 0 to 127", "-v=debug"),
 		Entry("an unknown feature gate", "unrecognized feature gate: NoSuch", "--feature-gates=NoSuch=true"),
-		Entry("an unsupported feature gate", "--feature-gates=DRAWorkloadResourceClaims=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"),
-		Entry("another unsupported feature gate", "--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement", "--feature-gates=SchedulerAsyncAPICalls=true"),
+		Entry("an unsupported feature gate",
+			"--feature-gates=DRAWorkloadResourceClaims=true: livesched does not implement this feature",
+			"--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"),
+		Entry("another unsupported feature gate",
+			"--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement",
+			"--feature-gates=SchedulerAsyncAPICalls=true"),
 	)
 })
 
@@ -69,25 +74,31 @@ var _ = Describe("The process", func() {
 		Expect(code).To(Equal(1))
 		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
 	},
-		Entry("without a kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
-		Entry("with an invalid kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=process_test.go"} }),
-		Entry("without a namespace for the lease", "--leader-election-namespace: must be set", func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
+		Entry("without a kubeconfig file", "finding the API server: ",
+			func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
+		Entry("with an invalid kubeconfig file", "finding the API server: ",
+			func() []string { return []string{"--kubeconfig=process_test.go"} }),
+		Entry("without a namespace for the lease", "--leader-election-namespace: must be set",
+			func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
 	)
 
 	It("ends with status 1 and an error message if an address is in use", func() {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(listener.Close)
-		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+listener.Addr().String())
+		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+
+			listener.Addr().String())
 		Expect(code).To(Equal(1))
-		Expect(text).To(MatchRegexp(`"msg":"livesched stopped","error":".*` + listener.Addr().String() + `: bind: address already in use"`))
+		Expect(text).To(MatchRegexp(`"msg":"livesched stopped","error":".*` + listener.Addr().String() +
+			`: bind: address already in use"`))
 	})
 
 	It("ends with status 1 and advice if the custom resources are not installed", func(ctx context.Context) {
 		uninstallCRDs(ctx)
 		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 		Expect(code).To(Equal(1))
-		Expect(text).To(ContainSubstring("does not serve SchedulerProfile in livesched.io/v1alpha1: install the custom resource definitions first"))
+		Expect(text).To(ContainSubstring("does not serve SchedulerProfile in livesched.io/v1alpha1: install the " +
+			"custom resource definitions first"))
 	})
 
 	It("ends with status 0 on SIGTERM, and releases its lease", func(ctx context.Context) {
@@ -129,7 +140,9 @@ var _ = Describe("The process", func() {
 		Eventually(c.ended).Should(BeClosed())
 		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
 		Expect(c.output.String()).To(ContainSubstring("leader election lost"))
-		Expect(c.output.String()).NotTo(Or(ContainSubstring("Stopping with bindings under way"), ContainSubstring("exiting")), "it waits for nothing")
+		Expect(c.output.String()).
+			NotTo(Or(ContainSubstring("Stopping with bindings under way"), ContainSubstring("exiting")),
+				"it waits for nothing")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(stuck), stuck)).To(Succeed())
 		Expect(stuck.Spec.NodeName).To(BeEmpty())
 	})
@@ -152,7 +165,8 @@ var _ = Describe("The process", func() {
 	It("recovers when the API server was unreachable for a while", func(ctx context.Context) {
 		p := newProxy()
 		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-elect=false")
-		before, meanwhile := objects.Pod("default", "before", "mine", "1", "1Gi"), objects.Pod("default", "meanwhile", "mine", "1", "1Gi")
+		before, meanwhile := objects.Pod("default", "before", "mine", "1", "1Gi"),
+			objects.Pod("default", "meanwhile", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), before)
 		expectBound(ctx, before)
 
@@ -188,7 +202,8 @@ var _ = Describe("The process", func() {
 
 		It("when the API server hangs", func(ctx context.Context) {
 			p := newProxy()
-			c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-election-namespace=default")
+			c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()),
+				"--leader-election-namespace=default")
 			create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
 			pod := objects.Pod("default", "before", "mine", "1", "1Gi")
 			create(ctx, pod)
@@ -200,7 +215,8 @@ var _ = Describe("The process", func() {
 		It("when a plugin hangs", func(ctx context.Context) {
 			c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 			mine := profile("mine")
-			mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
+			mine.Spec.Plugins = &v1alpha1.Plugins{
+				PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
 			create(ctx, mine, objects.Node("n", "8", "16Gi", nil), objects.Pod("default", "stuck", "mine", "1", "1Gi"))
 			Eventually(c.output.String).Should(ContainSubstring(hanging))
 			Expect(c.terminate()).To(BeNumerically("<", tolerated), c.output.String())
@@ -211,7 +227,8 @@ var _ = Describe("The process", func() {
 // uninstallCRDs deletes the custom resource definitions until the end of the spec.
 func uninstallCRDs(ctx context.Context) {
 	GinkgoHelper()
-	options := envtest.CRDInstallOptions{Paths: []string{filepath.Join(testcluster.Root(), "config", "crd", "bases")}, ErrorIfPathMissing: true}
+	options := envtest.CRDInstallOptions{Paths: []string{filepath.Join(testcluster.Root(), "config", "crd", "bases")},
+		ErrorIfPathMissing: true}
 	Expect(envtest.UninstallCRDs(cluster.Config, options)).To(Succeed())
 	DeferCleanup(func() { Expect(envtest.InstallCRDs(cluster.Config, options)).Error().NotTo(HaveOccurred()) })
 	served := discovery.NewDiscoveryClientForConfigOrDie(cluster.Config)
@@ -226,7 +243,8 @@ func uninstallCRDs(ctx context.Context) {
 // stolen. That is the default deadline: on a busy machine, a shorter one could pass without a
 // theft.
 func leading() []string {
-	return []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default", "--leader-elect-retry-period=200ms"}
+	return []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default",
+		"--leader-elect-retry-period=200ms"}
 }
 
 // stealLease makes another process the leader.
@@ -238,7 +256,8 @@ func stealLease(ctx context.Context) {
 		if err := k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "livesched"}, &lease); err != nil {
 			return err
 		}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("somebody-else"), &stolen, ptr.To[int32](3600)
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("somebody-else"),
+			&stolen, ptr.To[int32](3600)
 		return k8s.Update(ctx, &lease)
 	}).Should(Succeed())
 }
@@ -257,7 +276,8 @@ func newHangs(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 
 func (hangsPlugin) Name() string { return hangs }
 
-func (hangsPlugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (hangsPlugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod,
+	string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, nil
 }
 

@@ -68,7 +68,8 @@ func waitsForFirstResponse(args ...string) *command {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(listener.Close)
-	c := livesched(append([]string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), listener.Addr().String()), "--leader-elect=false"}, args...)...)
+	c := livesched(append([]string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), listener.Addr().String()),
+		"--leader-elect=false"}, args...)...)
 	connection, err := listener.Accept()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(connection.Close)

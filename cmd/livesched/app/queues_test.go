@@ -36,7 +36,8 @@ var _ = Describe("Queues on the secure port", func() {
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
-		return "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) + "/apis/livesched.io/v1alpha1/queues"
+		return "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) +
+			"/apis/livesched.io/v1alpha1/queues"
 	}
 
 	It("are counted by the leader, for those with livesched-viewer in the whole cluster", func(ctx context.Context) {
@@ -46,11 +47,13 @@ var _ = Describe("Queues on the secure port", func() {
 			}
 		}
 		viewer, limited := serviceAccount(ctx, "views-queues", "", ""), serviceAccount(ctx, "views-a-namespace", "", "")
-		bindRole(ctx, "views-queues", "livesched-viewer", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "views-queues"})
+		bindRole(ctx, "views-queues", "livesched-viewer",
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "views-queues"})
 		createUntilEnd(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "views-a-namespace"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "livesched-viewer"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "views-a-namespace"}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace,
+				Name: "views-a-namespace"}},
 		})
 		expectMay(ctx, "system:serviceaccount:"+namespace+":views-queues",
 			authorizationv1.ResourceAttributes{Verb: "list", Group: "livesched.io", Resource: "queues"})
@@ -59,7 +62,8 @@ var _ = Describe("Queues on the secure port", func() {
 		named.Spec.SchedulerName = "my-scheduler"
 		gated := objects.Pod("default", "gated", "my-scheduler", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
-		create(ctx, named, objects.Node("n", "8", "16Gi", nil), objects.Pod("default", "large", "my-scheduler", "64", "1Gi"), gated)
+		create(ctx, named, objects.Node("n", "8", "16Gi", nil),
+			objects.Pod("default", "large", "my-scheduler", "64", "1Gi"), gated)
 		leader := runs(func(*app.Options) {})
 		Eventually(func(g Gomega) {
 			answer := getAs(ctx, viewer, leader)
@@ -67,18 +71,22 @@ var _ = Describe("Queues on the secure port", func() {
 			var got v1alpha1.QueueList
 			g.Expect(json.Unmarshal([]byte(answer.Body), &got)).To(Succeed())
 			g.Expect(got.Kind).To(Equal("QueueList"))
-			g.Expect(got.Items).To(HaveExactElements(v1alpha1.Queue{Profile: "mine", SchedulerName: "my-scheduler", Unschedulable: 1, Gated: 1}))
+			g.Expect(got.Items).
+				To(HaveExactElements(v1alpha1.Queue{Profile: "mine", SchedulerName: "my-scheduler", Unschedulable: 1,
+					Gated: 1}))
 		}).WithContext(ctx).Should(Succeed())
 
 		answer := getAs(ctx, limited, leader)
 		Expect(answer.Code).To(Equal(http.StatusForbidden))
-		Expect(answer.Body).To(ContainSubstring(`cannot list resource \"queues\" in API group \"livesched.io\" at the cluster scope`))
+		Expect(answer.Body).To(
+			ContainSubstring(`cannot list resource \"queues\" in API group \"livesched.io\" at the cluster scope`))
 
 		By("asking a replica that follows")
 		createUntilEnd(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "queues"},
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: ptr.To("somebody"), RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To[int32](3600),
+				HolderIdentity: ptr.To("somebody"), RenewTime: ptr.To(metav1.NowMicro()),
+				LeaseDurationSeconds: ptr.To[int32](3600),
 			},
 		})
 		follower := runs(func(o *app.Options) {

@@ -66,18 +66,23 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 				Expect(k8s.Delete(ctx, object)).To(Succeed())
 			}
 		})
-		kubeconfig, err := cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+		kubeconfig, err := cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace,
+			"system:authenticated")
 		Expect(err).NotTo(HaveOccurred())
 		expectAuthorized(ctx, rights)
 		began = time.Now()
 		// livesched follows first. An earlier spec may have left a Lease.
 		Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(namespace))).To(Succeed())
-		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1), RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
+		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+			Name: "livesched"}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1),
+			RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
 		}})
-		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
+		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
+			"--leader-elect-retry-period=100ms",
 			// The first gate needs more rights. The others change nothing.
-			securePort(&secure), "--feature-gates=DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
+			securePort(&secure),
+			"--feature-gates=DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
 		c.expectReady(ctx)
 	})
 
@@ -112,11 +117,13 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
 	})
 
-	It("asks who sends a request to its secure port, and follows the authorities of client certificates", func(ctx context.Context) {
-		bound := serviceAccount(ctx, "rights", "livesched-metrics-reader", "/metrics")
-		Expect(getAs(ctx, bound, "https://"+secure+"/metrics")).To(HaveField("Code", http.StatusOK))
-		Eventually(getWith).WithArguments(ctx, clientCA.client("root", "system:masters"), "https://"+secure+"/metrics").Should(HaveField("Code", http.StatusOK))
-	})
+	It("asks who sends a request to its secure port, and follows the authorities of client certificates",
+		func(ctx context.Context) {
+			bound := serviceAccount(ctx, "rights", "livesched-metrics-reader", "/metrics")
+			Expect(getAs(ctx, bound, "https://"+secure+"/metrics")).To(HaveField("Code", http.StatusOK))
+			Eventually(getWith).WithArguments(ctx, clientCA.client("root", "system:masters"), "https://"+secure+
+				"/metrics").Should(HaveField("Code", http.StatusOK))
+		})
 
 	It("sees whether a kube-scheduler runs", func(ctx context.Context) {
 		create(ctx, profile("default-scheduler"))
@@ -126,7 +133,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 			programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
 			// Whether the profile waits depends on what livesched sees first.
-			g.Expect(programmed).To(HaveValue(HaveField("Message", MatchRegexp(`kube-scheduler runs( as well)? \(somebody holds`))))
+			g.Expect(programmed).
+				To(HaveValue(HaveField("Message", MatchRegexp(`kube-scheduler runs( as well)? \(somebody holds`))))
 		}).WithContext(ctx).Should(Succeed())
 	})
 
@@ -152,7 +160,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(revisions).To(HaveExactElements(
 				HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(30)))),
-				And(HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(20)))), HaveField("Generation", mine.Generation)),
+				And(HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(20)))),
+					HaveField("Generation", mine.Generation)),
 			))
 		}).WithContext(ctx).Should(Succeed())
 		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "goes back to the revision ")
@@ -173,23 +182,25 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		}
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
-			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)).To(BeTrue())
+			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)).
+				To(BeTrue())
 		}).WithContext(ctx).Should(Succeed())
 		Expect(k8s.Delete(ctx, group)).To(Succeed())
 	})
 
-	It("schedules the pods of a PodGroup of scheduler-plugins together, and keeps its status", func(ctx context.Context) {
-		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
-		group := objects.PodGroup("g", 1)
-		pod := objects.PodOf("mine", "one", objects.MemberOf(group.GetName()))
-		create(ctx, group, pod)
-		expectBound(ctx, pod)
-		Eventually(func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
-			g.Expect(group.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("phase", "Scheduling")))
-		}).WithContext(ctx).Should(Succeed())
-		Expect(k8s.Delete(ctx, group)).To(Succeed())
-	})
+	It("schedules the pods of a PodGroup of scheduler-plugins together, and keeps its status",
+		func(ctx context.Context) {
+			create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
+			group := objects.PodGroup("g", 1)
+			pod := objects.PodOf("mine", "one", objects.MemberOf(group.GetName()))
+			create(ctx, group, pod)
+			expectBound(ctx, pod)
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+				g.Expect(group.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("phase", "Scheduling")))
+			}).WithContext(ctx).Should(Succeed())
+			Expect(k8s.Delete(ctx, group)).To(Succeed())
+		})
 
 	It("preempts", func(ctx context.Context) {
 		urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
@@ -217,17 +228,22 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		volume := &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "disk"},
 			Spec: corev1.PersistentVolumeSpec{
-				Capacity: room, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class.Name,
+				Capacity: room, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				StorageClassName:       class.Name,
 				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disk"}},
-				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"with-disk"}}},
-				}}}},
+				NodeAffinity: &corev1.VolumeNodeAffinity{
+					Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+						MatchExpressions: []corev1.NodeSelectorRequirement{
+							{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
+								Values: []string{"with-disk"}}},
+					}}}},
 			},
 		}
 		claim := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
 			Spec: corev1.PersistentVolumeClaimSpec{
-				AccessModes: volume.Spec.AccessModes, StorageClassName: &class.Name, Resources: corev1.VolumeResourceRequirements{Requests: room},
+				AccessModes: volume.Spec.AccessModes, StorageClassName: &class.Name,
+				Resources: corev1.VolumeResourceRequirements{Requests: room},
 			},
 		}
 		pod := objects.Pod("default", "with-volume", "mine", "1", "1Gi")
@@ -238,11 +254,14 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		// Only a volume that its controller has processed is available.
 		volume.Status.Phase = corev1.VolumeAvailable
 		Expect(k8s.Status().Update(ctx, volume)).To(Succeed())
-		create(ctx, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-disk", "8", "16Gi", nil), profile("mine"), pod)
+		create(ctx, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-disk", "8", "16Gi", nil),
+			profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
 			for _, object := range []client.Object{claim, volume} {
 				object.SetFinalizers(nil) // no controller does
-				Expect(k8s.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+				Expect(k8s.Patch(ctx, object,
+					client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+					To(Succeed())
 			}
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, volume), k8s.Delete(ctx, class))).To(Succeed())
 		})
@@ -254,9 +273,11 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		}).Should(Succeed())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
 		claim.Spec.VolumeName = volume.Name
-		claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+		claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes",
+			"pv.kubernetes.io/bound-by-controller": "yes"}
 		Expect(k8s.Update(ctx, claim)).To(Succeed())
-		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: room}
+		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes,
+			Capacity: room}
 		Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
 		expectBound(ctx, pod)
 		Expect(pod.Spec.NodeName).To(Equal("with-disk"))
@@ -280,9 +301,12 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		}
 		pod := objects.Pod("default", "with-device", "mine", "1", "1Gi")
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
-		create(ctx, class, slice, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-gpu", "8", "16Gi", nil), profile("mine"), pod)
+		create(ctx, class, slice, claim, objects.Node("without", "8", "16Gi", nil),
+			objects.Node("with-gpu", "8", "16Gi", nil), profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
-			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(k8s.Patch(ctx, claim,
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+				To(Succeed())
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, slice), k8s.Delete(ctx, class))).To(Succeed())
 		})
 		expectBound(ctx, pod)
@@ -294,13 +318,15 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 
 	It("asks for a volume", func(ctx context.Context) {
 		class := &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "provisioned"}, Provisioner: "disks.example", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			ObjectMeta: metav1.ObjectMeta{Name: "provisioned"}, Provisioner: "disks.example",
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		}
 		claim := &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "provisioned"},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name,
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 			},
 		}
 		pod := objects.Pod("default", "asks-for-volume", "mine", "1", "1Gi")
@@ -310,7 +336,9 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		create(ctx, class, claim, objects.Node("n", "8", "16Gi", nil), profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
 			Expect(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
-			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(k8s.Patch(ctx, claim,
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+				To(Succeed())
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, class))).To(Succeed())
 		})
 		Eventually(func(g Gomega) {
@@ -321,7 +349,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 
 	It("gives devices back when a binding fails", func(ctx context.Context) {
 		refuseBindings(ctx, "refused")
-		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("gpu.example/card")}}
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example"},
+			Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("gpu.example/card")}}
 		slice := &resourcev1.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: "cards"},
 			Spec: resourcev1.ResourceSliceSpec{
@@ -336,16 +365,21 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 				Name: "card", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class.Name},
 			}}}},
 		}
-		claiming, extended := objects.Pod("default", "refused-claim", "mine", "1", "1Gi"), objects.Pod("default", "refused-extended", "mine", "1", "1Gi")
+		claiming, extended := objects.Pod("default", "refused-claim", "mine", "1", "1Gi"),
+			objects.Pod("default", "refused-extended", "mine", "1", "1Gi")
 		claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "card", ResourceClaimName: &claim.Name}}
 		resources := &extended.Spec.Containers[0].Resources
 		resources.Requests["gpu.example/card"] = resource.MustParse("1")
 		resources.Limits = corev1.ResourceList{"gpu.example/card": resource.MustParse("1")}
-		create(ctx, class, slice, claim, objects.Node("with-cards", "8", "16Gi", nil), profile("mine"), claiming, extended)
+		create(ctx, class, slice, claim, objects.Node("with-cards", "8", "16Gi", nil), profile("mine"), claiming,
+			extended)
 		DeferCleanup(func(ctx context.Context) {
 			// No controller removes the finalizers.
-			Expect(errors.Join(k8s.Delete(ctx, claiming, client.GracePeriodSeconds(0)), k8s.Delete(ctx, extended, client.GracePeriodSeconds(0)))).To(Succeed())
-			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(errors.Join(k8s.Delete(ctx, claiming, client.GracePeriodSeconds(0)),
+				k8s.Delete(ctx, extended, client.GracePeriodSeconds(0)))).To(Succeed())
+			Expect(k8s.Patch(ctx, claim,
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).
+				To(Succeed())
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, slice), k8s.Delete(ctx, class))).To(Succeed())
 		})
 		for _, r := range []right{
@@ -353,14 +387,16 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			{group: "resource.k8s.io", resource: "resourceclaims", verb: "create"},
 			{group: "resource.k8s.io", resource: "resourceclaims", verb: "delete"},
 		} {
-			Eventually(func() bool { return slices.ContainsFunc(audited(account, began), r.allows) }).WithContext(ctx).Should(BeTrue(), r.String())
+			Eventually(func() bool { return slices.ContainsFunc(audited(account, began), r.allows) }).WithContext(ctx).
+				Should(BeTrue(), r.String())
 		}
 	})
 
 	It("reads only the Secrets that a Role names", func(ctx context.Context) {
 		for _, verb := range []string{"get", "list", "watch"} {
 			expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: "secrets"})
-			expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: "secrets", Name: "livesched-webhook-cert"})
+			expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: "secrets",
+				Name: "livesched-webhook-cert"})
 		}
 		var role rbacv1.Role
 		var binding rbacv1.RoleBinding
@@ -372,41 +408,63 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		Expect(err).NotTo(HaveOccurred())
 		data := map[string][]byte{"ca.crt": certificate}
 		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: "gpu-extender-tls", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "extended"},
+			Namespace: "default", Name: "gpu-extender-tls",
+			Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "extended"},
 		}, Data: data}
 		createUntilEnd(ctx, &role, &binding, named)
-		expectAllowed(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: named.Name})
-		expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: "another"})
+		expectAllowed(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets",
+			Name: named.Name})
+		expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets",
+			Name: "another"})
 		policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "extended"}}
 		policy.Spec.Extenders = []v1alpha1.Extender{{
 			URLPrefix: "https://extender.example.svc",
-			TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: named.Namespace, Name: named.Name}},
+			TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: named.Namespace,
+				Name: named.Name}},
 		}}
 		create(ctx, policy)
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
-			g.Expect(policy.Status.Conditions).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionAccepted), HaveField("Status", metav1.ConditionTrue))))
+			g.Expect(policy.Status.Conditions).
+				To(ContainElement(And(HaveField("Type", v1alpha1.ConditionAccepted),
+					HaveField("Status", metav1.ConditionTrue))))
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	DescribeTable("cannot take over the cluster:", func(ctx context.Context, what authorizationv1.ResourceAttributes) { expectDenied(ctx, what) },
-		Entry("create pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Resource: "pods"}),
-		Entry("change pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "update", Resource: "pods"}),
-		Entry("run commands in pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Resource: "pods", Subresource: "exec"}),
-		Entry("create workloads", authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: "apps", Resource: "deployments"}),
+	DescribeTable("cannot take over the cluster:",
+		func(ctx context.Context, what authorizationv1.ResourceAttributes) { expectDenied(ctx, what) },
+		Entry("create pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create",
+			Resource: "pods"}),
+		Entry("change pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "update",
+			Resource: "pods"}),
+		Entry("run commands in pods",
+			authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Resource: "pods",
+				Subresource: "exec"}),
+		Entry("create workloads",
+			authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: "apps",
+				Resource: "deployments"}),
 		Entry("change nodes", authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}),
-		Entry("create tokens", authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token"}),
+		Entry("create tokens",
+			authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts",
+				Subresource: "token"}),
 		Entry("impersonate", authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "admin"}),
-		Entry("grant rights", authorizationv1.ResourceAttributes{Verb: "create", Group: rbacv1.GroupName, Resource: "clusterrolebindings"}),
-		Entry("change profiles", authorizationv1.ResourceAttributes{Verb: "update", Group: "livesched.io", Resource: "schedulerprofiles", Name: "mine"}),
-		Entry("create policies", authorizationv1.ResourceAttributes{Verb: "create", Group: "livesched.io", Resource: "schedulingpolicies"}),
-		Entry("intercept requests", authorizationv1.ResourceAttributes{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}),
+		Entry("grant rights", authorizationv1.ResourceAttributes{Verb: "create", Group: rbacv1.GroupName,
+			Resource: "clusterrolebindings"}),
+		Entry("change profiles",
+			authorizationv1.ResourceAttributes{Verb: "update", Group: "livesched.io", Resource: "schedulerprofiles",
+				Name: "mine"}),
+		Entry("create policies",
+			authorizationv1.ResourceAttributes{Verb: "create", Group: "livesched.io", Resource: "schedulingpolicies"}),
+		Entry("intercept requests",
+			authorizationv1.ResourceAttributes{Verb: "create", Group: "admissionregistration.k8s.io",
+				Resource: "mutatingwebhookconfigurations"}),
 	)
 
 	It("writes Events with a client of the term alone", func(ctx context.Context) {
 		Eventually(func() (agents []string) {
 			for _, request := range audited(account, began) {
-				if request.ObjectRef != nil && request.ObjectRef.Resource == "events" && request.ObjectRef.APIGroup == eventsv1.GroupName {
+				if request.ObjectRef != nil && request.ObjectRef.Resource == "events" &&
+					request.ObjectRef.APIGroup == eventsv1.GroupName {
 					agents = append(agents, request.UserAgent)
 				}
 			}
@@ -417,7 +475,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 	It("creates its Lease if somebody deletes it", func(ctx context.Context) {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}}
 		Expect(k8s.Delete(ctx, lease)).To(Succeed())
-		Eventually(func() error { return k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease) }).WithContext(ctx).Should(Succeed())
+		Eventually(func() error { return k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease) }).WithContext(ctx).
+			Should(Succeed())
 	})
 
 	It("has used all of them, and nothing else", func(ctx context.Context) {
@@ -434,29 +493,36 @@ func refuseBindings(ctx context.Context, prefix string) {
 	GinkgoHelper()
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "refuse-bindings"}}
 	policy.Spec.FailurePolicy = ptr.To(admissionregistrationv1.Fail)
-	policy.Spec.Validations = []admissionregistrationv1.Validation{{Expression: `!request.name.startsWith("` + prefix + `")`, Message: "no binding of this pod"}}
-	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
-		},
-	}}}
+	policy.Spec.Validations = []admissionregistrationv1.Validation{
+		{Expression: `!request.name.startsWith("` + prefix + `")`, Message: "no binding of this pod"}}
+	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{
+		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"pods/binding"}},
+			},
+		}}}
 	createUntilEnd(ctx, policy, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: policy.ObjectMeta,
-		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name,
+			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 	})
 	// The API server sees it with a delay. A pod that waits for no scheduler shows when.
 	pod := objects.Pod("default", prefix, "nobody", "1", "1Gi")
 	createUntilEnd(ctx, pod)
 	Eventually(func() error {
-		return k8s.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "none"}}, client.DryRunAll)
+		return k8s.SubResource("binding").
+			Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "none"}},
+				client.DryRunAll)
 	}).WithContext(ctx).Should(MatchError(ContainSubstring("no binding of this pod")))
 }
 
 // expectDenied checks that livesched's account does not have a permission.
 func expectDenied(ctx context.Context, what authorizationv1.ResourceAttributes) {
 	GinkgoHelper()
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account, ResourceAttributes: &what}}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account,
+		ResourceAttributes: &what}}
 	Expect(k8s.Create(ctx, review)).To(Succeed())
 	Expect(review.Status.Allowed).To(BeFalse(), "%+v", what)
 }
@@ -466,7 +532,8 @@ func expectDenied(ctx context.Context, what authorizationv1.ResourceAttributes) 
 func expectAllowed(ctx context.Context, what authorizationv1.ResourceAttributes) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account, ResourceAttributes: &what}}
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account,
+			ResourceAttributes: &what}}
 		g.Expect(k8s.Create(ctx, review)).To(Succeed())
 		g.Expect(review.Status.Allowed).To(BeTrue(), "%+v", what)
 	}).WithContext(ctx).Should(Succeed())
@@ -479,19 +546,22 @@ func expectAuthorized(ctx context.Context, objects []client.Object) {
 	GinkgoHelper()
 	roles := 0
 	for _, object := range objects {
-		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "RoleBinding" && kind != "ClusterRoleBinding" {
+		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "RoleBinding" &&
+			kind != "ClusterRoleBinding" {
 			continue
 		}
 		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		Expect(convert(object, &binding)).To(Succeed())
 		for _, role := range objects {
-			if role.GetObjectKind().GroupVersionKind().Kind != binding.RoleRef.Kind || role.GetName() != binding.RoleRef.Name {
+			if role.GetObjectKind().GroupVersionKind().Kind != binding.RoleRef.Kind ||
+				role.GetName() != binding.RoleRef.Name {
 				continue
 			}
 			var bound rbacv1.ClusterRole
 			Expect(convert(role, &bound)).To(Succeed())
 			right := bound.Rules[0]
-			what := authorizationv1.ResourceAttributes{Namespace: binding.Namespace, Verb: right.Verbs[0], Group: right.APIGroups[0]}
+			what := authorizationv1.ResourceAttributes{Namespace: binding.Namespace, Verb: right.Verbs[0],
+				Group: right.APIGroups[0]}
 			what.Resource, what.Subresource, _ = strings.Cut(right.Resources[0], "/")
 			if len(right.ResourceNames) > 0 {
 				what.Name = right.ResourceNames[0]
@@ -518,7 +588,8 @@ func expectEvent(ctx context.Context, on client.Object, reason, note string) {
 		var list eventsv1.EventList
 		g.Expect(k8s.List(ctx, &list)).To(Succeed())
 		g.Expect(list.Items).To(ContainElement(And(
-			HaveField("Regarding.UID", on.GetUID()), HaveField("Reason", reason), HaveField("Note", ContainSubstring(note)),
+			HaveField("Regarding.UID", on.GetUID()), HaveField("Reason", reason),
+			HaveField("Note", ContainSubstring(note)),
 		)))
 	}).WithContext(ctx).Should(Succeed())
 }
@@ -528,7 +599,8 @@ func expectPodScheduled(ctx context.Context, pod *corev1.Pod, status corev1.Cond
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", status))))
+		g.Expect(pod.Status.Conditions).
+			To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", status))))
 	}).WithContext(ctx).Should(Succeed())
 }
 

@@ -39,12 +39,15 @@ func (r right) String() string {
 // the reason.
 var unseen = map[string]string{
 	// The API server asks its authorizer for these besides the right to make the request.
-	"update pods/finalizers":                        "to create a claim that a pod owns; test/e2e/controllers has the admission plugin that asks",
+	"update pods/finalizers": "to create a claim that a pod owns; test/e2e/controllers has " +
+		"the admission plugin that asks",
 	"patch resourceclaims/binding.resource.k8s.io":  "to release a claim of a pod, with patch resourceclaims/status",
 	"update resourceclaims/binding.resource.k8s.io": "to allocate a claim, with update resourceclaims/status",
 	// These need a fault or a conflict, which other tests cause.
-	"get pods":                                     "after a binding whose outcome is unknown, and of pods that a new leader waits for: test/e2e/binding",
-	"get resourceclaims.resource.k8s.io":           "after a conflict in the plugin DynamicResources, and of claims that a new leader waits for",
+	"get pods": "after a binding whose outcome is unknown, and of pods that a " +
+		"new leader waits for: test/e2e/binding",
+	"get resourceclaims.resource.k8s.io": "after a conflict in the plugin DynamicResources, and of claims " +
+		"that a new leader waits for",
 	"patch events.events.k8s.io":                   "of an Event that repeats: internal/scheduler/eventwriter",
 	"patch events":                                 "of client-go's recorder of core Events, if an Event repeats",
 	"get controllerrevisions.apps in " + namespace: "after a conflict with a revision of the same name: controllers",
@@ -65,7 +68,8 @@ func expectUsed(ctx context.Context, objects []client.Object, since time.Time) {
 		}
 		slices.Sort(unused)
 		return unused
-	}).WithContext(ctx).WithTimeout(20*time.Second).WithPolling(time.Second).Should(BeEmpty(), "remove these rights, or show in a spec what they are for")
+	}).WithContext(ctx).WithTimeout(20*time.Second).WithPolling(time.Second).
+		Should(BeEmpty(), "remove these rights, or show in a spec what they are for")
 }
 
 // allows reports whether the right was needed for a request.
@@ -96,14 +100,16 @@ func rightsOf(objects []client.Object, subject rbacv1.Subject) sets.Set[right] {
 	GinkgoHelper()
 	rights := sets.New[right]()
 	for _, object := range objects {
-		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "RoleBinding" && kind != "ClusterRoleBinding" {
+		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "RoleBinding" &&
+			kind != "ClusterRoleBinding" {
 			continue
 		}
 		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		Expect(convert(object, &binding)).To(Succeed())
 		Expect(binding.Subjects).To(ConsistOf(subject))
 		role := slices.IndexFunc(objects, func(o client.Object) bool {
-			return o.GetObjectKind().GroupVersionKind().Kind == binding.RoleRef.Kind && o.GetName() == binding.RoleRef.Name
+			return o.GetObjectKind().GroupVersionKind().Kind == binding.RoleRef.Kind &&
+				o.GetName() == binding.RoleRef.Name
 		})
 		Expect(role).NotTo(Equal(-1), "role %s", binding.RoleRef.Name)
 		var bound rbacv1.ClusterRole // a Role has the same fields

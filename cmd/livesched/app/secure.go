@@ -64,15 +64,21 @@ type SecureOptions struct {
 }
 
 func newSecureOptions() SecureOptions {
-	return SecureOptions{Port: 10259, BindAddress: "0.0.0.0", AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"}}
+	return SecureOptions{Port: 10259, BindAddress: "0.0.0.0",
+		AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"}}
 }
 
 func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health, profiles and explanations over HTTPS, to those whom the API server permits. 0 turns it off.")
-	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of --secure-port. 0.0.0.0 and :: mean all interfaces and IP families.")
-	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by the certificates of intermediate authorities. livesched reads it again when it changes. Empty means the certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
+	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health, profiles and "+
+		"explanations over HTTPS, to those whom the API server permits. 0 turns it off.")
+	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
+		"IP address of --secure-port. 0.0.0.0 and :: mean all interfaces and IP families.")
+	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by "+
+		"the certificates of intermediate authorities. livesched reads it again when it changes. Empty means the "+
+		"certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
-	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths, "Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
+	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths,
+		"Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
 }
 
 func (o *SecureOptions) validate() (errs []error) {
@@ -104,8 +110,10 @@ func (o *SecureOptions) listen() (net.Listener, error) {
 func serveTLS(listener net.Listener, get getCertificate, handler http.Handler) (*http.Server, net.Listener) {
 	server := &http.Server{
 		// A failed handshake is no problem of livesched: scanners and closed connections cause it.
-		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(klog.Background().WithName("secure-serving").V(2)), slog.LevelInfo),
-		Handler:  handler, ReadHeaderTimeout: secureHeaderTimeout, IdleTimeout: secureIdleTimeout, MaxHeaderBytes: secureHeaderBytes,
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(klog.Background().WithName("secure-serving").V(2)),
+			slog.LevelInfo),
+		Handler: handler, ReadHeaderTimeout: secureHeaderTimeout, IdleTimeout: secureIdleTimeout,
+		MaxHeaderBytes: secureHeaderBytes,
 	}
 	return server, tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -151,7 +159,8 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 // addSecureServing serves the handlers, and answers about the scheduler, on every replica, to those
 // whom the API server permits. The endpoint is served before the manager's caches have synced, as
 // the health probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched apiserving.Scheduler, keeper *servingcert.Keeper, o *Options) error {
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched apiserving.Scheduler,
+	keeper *servingcert.Keeper, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
 	}

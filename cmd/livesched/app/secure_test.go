@@ -60,7 +60,8 @@ var _ = Describe("The secure port", func() {
 		metrics := []string{"/metrics", "/metrics/resources"}
 		others := []string{
 			"/configz", "/readyz/handlers", "/livez/ping",
-			"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1", "/debug/pprof/symbol", "/debug/pprof/trace?seconds=0.1", "/debug/pprof/heap",
+			"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1", "/debug/pprof/symbol",
+			"/debug/pprof/trace?seconds=0.1", "/debug/pprof/heap",
 		}
 		for _, path := range append(metrics, others...) {
 			Expect(getAs(ctx, "", base+path).Code).To(Equal(http.StatusUnauthorized), path)
@@ -75,7 +76,9 @@ var _ = Describe("The secure port", func() {
 			Expect(getAs(ctx, scraper, base+path).Code).To(Equal(http.StatusForbidden), path)
 		}
 		Expect(getAs(ctx, scraper, base+"/metrics").Body).To(ContainSubstring("livesched_profiles"))
-		Expect(getAs(ctx, stranger, base+"/metrics").Body).To(Equal(`Forbidden: user "system:serviceaccount:livesched-system:stranger" cannot get path "/metrics"` + "\n"))
+		Expect(getAs(ctx, stranger, base+"/metrics").Body).
+			To(Equal(`Forbidden: user "system:serviceaccount:livesched-system:stranger" cannot get path "/metrics"` +
+				"\n"))
 		Expect(getAs(ctx, "", base+"/no-such-path").Code).To(Equal(http.StatusUnauthorized))
 	})
 
@@ -97,14 +100,18 @@ var _ = Describe("The secure port", func() {
 
 	It("accepts client certificates of the cluster's authority, and no others", func(ctx context.Context) {
 		roles(ctx, "livesched-metrics-reader")
-		bindRole(ctx, "certified", "livesched-metrics-reader", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "certified"})
+		bindRole(ctx, "certified", "livesched-metrics-reader",
+			rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "certified"})
 		expectReadable(ctx, "certified", "/metrics")
 		start(func(*app.Options) {})
-		Eventually(getWith).WithArguments(ctx, clientCA.client("certified"), base+"/metrics").Should(HaveField("Code", http.StatusOK))
+		Eventually(getWith).WithArguments(ctx, clientCA.client("certified"), base+"/metrics").
+			Should(HaveField("Code", http.StatusOK))
 		Expect(getWith(ctx, clientCA.client("unbound"), base+"/metrics").Code).To(Equal(http.StatusForbidden))
 		Expect(getWith(ctx, clientCA.client("root", "system:masters"), base+"/configz").Code).To(Equal(http.StatusOK))
-		Expect(getWith(ctx, newAuthority().client("certified"), base+"/metrics").Code).To(Equal(http.StatusUnauthorized))
-		Expect(getWith(ctx, newAuthority().client("root", "system:masters"), base+"/metrics").Code).To(Equal(http.StatusUnauthorized))
+		Expect(getWith(ctx, newAuthority().client("certified"), base+"/metrics").Code).
+			To(Equal(http.StatusUnauthorized))
+		Expect(getWith(ctx, newAuthority().client("root", "system:masters"), base+"/metrics").Code).
+			To(Equal(http.StatusUnauthorized))
 	})
 
 	It("serves the certificate of files, and the next one when they change", func(ctx context.Context) {
@@ -141,7 +148,8 @@ var _ = Describe("The secure port", func() {
 		start(func(o *app.Options) { o.LeaderElectionNamespace = namespace })
 		var certificate *x509.Certificate
 		Eventually(func() error {
-			if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: servingcert.PublishedConfigMap}, &published); err != nil {
+			if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: servingcert.PublishedConfigMap},
+				&published); err != nil {
 				return err
 			}
 			certificate, err = servingcert.Published(published.Data, host)
@@ -149,13 +157,15 @@ var _ = Describe("The secure port", func() {
 		}).WithContext(ctx).Should(Succeed())
 		verified := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: host}
 		verified.RootCAs.AddCert(certificate)
-		Eventually(getWith).WithArguments(ctx, httpsClient(verified), base+"/livez").Should(Equal(answer{http.StatusOK, "ok"}))
+		Eventually(getWith).WithArguments(ctx, httpsClient(verified), base+"/livez").
+			Should(Equal(answer{http.StatusOK, "ok"}))
 	})
 
 	It("works without the API server, as far as no answer of it is needed", func(ctx context.Context) {
 		p := newProxy()
 		var address string
-		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-elect=false", securePort(&address))
+		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-elect=false",
+			securePort(&address))
 		base = "https://" + address
 		root := clientCA.client("root", "system:masters")
 		Eventually(getWith).WithArguments(ctx, root, base+"/metrics").Should(HaveField("Code", http.StatusOK))
@@ -186,8 +196,10 @@ var _ = Describe("The secure port", func() {
 		DeferCleanup(listener.Close)
 		_, port, err := net.SplitHostPort(listener.Addr().String())
 		Expect(err).NotTo(HaveOccurred())
-		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port="+port)
+		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--bind-address=127.0.0.1",
+			"--secure-port="+port)
 		Expect(code).To(Equal(1))
-		Expect(text).To(ContainSubstring("livesched: --secure-port=" + port + ": listen tcp 127.0.0.1:" + port + ": bind: address already in use"))
+		Expect(text).To(ContainSubstring("livesched: --secure-port=" + port + ": listen tcp 127.0.0.1:" + port +
+			": bind: address already in use"))
 	})
 })

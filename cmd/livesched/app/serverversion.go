@@ -44,7 +44,8 @@ func reportServerVersion(logger logr.Logger, client discovery.ServerVersionInter
 	}
 	skew := version.SkewOf(info.GitVersion)
 	if skew != version.SkewTested {
-		logger.Info("livesched is not tested with the version of the API server", "version", info.GitVersion, "skew", skew, "tested", tested)
+		logger.Info("livesched is not tested with the version of the API server", "version", info.GitVersion, "skew",
+			skew, "tested", tested)
 	}
 	metrics.APIServerVersion.WithLabelValues(info.GitVersion, string(skew)).Set(1)
 }

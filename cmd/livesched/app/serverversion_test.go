@@ -25,17 +25,21 @@ func TestTheVersionOfTheAPIServerIsReported(t *testing.T) {
 		skew   string
 		log    string // "" if nothing is logged
 	}{
-		{server: "v1.33.7", skew: "older", log: `"livesched is not tested with the version of the API server" "version"="v1.33.7" "skew"="older" "tested"="1.34 to 1.36"`},
+		{server: "v1.33.7", skew: "older", log: `"livesched is not tested with the version of the API server" ` +
+			`"version"="v1.33.7" "skew"="older" "tested"="1.34 to 1.36"`},
 		{server: "v1.34.0", skew: "tested"},
 		{server: "v1.36.1-gke.100", skew: "tested"},
 		{server: "v1.37.0-alpha.1", skew: "newer", log: `"version"="v1.37.0-alpha.1" "skew"="newer"`},
 		{server: "custom", skew: "unknown", log: `"version"="custom" "skew"="unknown"`},
-		{err: errors.New("forbidden"), skew: "unknown", log: `"The version of the API server is unknown" "tested"="1.34 to 1.36" "err"="forbidden"`},
+		{err: errors.New("forbidden"), skew: "unknown",
+			log: `"The version of the API server is unknown" "tested"="1.34 to 1.36" "err"="forbidden"`},
 	} {
 		var lines []string
 		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-		client := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{}, FakedServerVersion: &version.Info{GitVersion: test.server}}
-		client.AddReactor("get", "version", func(clienttesting.Action) (bool, runtime.Object, error) { return test.err != nil, nil, test.err })
+		client := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{},
+			FakedServerVersion: &version.Info{GitVersion: test.server}}
+		client.AddReactor("get", "version",
+			func(clienttesting.Action) (bool, runtime.Object, error) { return test.err != nil, nil, test.err })
 		reportServerVersion(logger, client)
 		if n := testutil.CollectAndCount(metrics.APIServerVersion); n != 1 {
 			t.Errorf("%q: %d series, want 1: that of an earlier version must go", test.server, n)

@@ -72,14 +72,17 @@ var _ = Describe("Simulations on the secure port", func() {
 			})
 		}
 
-		one, two, large := objects.Pod("default", "one", "mine", "1", "1Gi"), objects.Pod("default", "two", "mine", "1", "1Gi"), objects.Pod("default", "large", "mine", "64", "1Gi")
-		create(ctx, profile("mine"), objects.Node("n1", "8", "16Gi", nil), objects.Node("n2", "8", "16Gi", nil), one, two, large)
+		one, two, large := objects.Pod("default", "one", "mine", "1", "1Gi"),
+			objects.Pod("default", "two", "mine", "1", "1Gi"), objects.Pod("default", "large", "mine", "64", "1Gi")
+		create(ctx, profile("mine"), objects.Node("n1", "8", "16Gi", nil), objects.Node("n2", "8", "16Gi", nil), one,
+			two, large)
 		o := testcluster.Options()
 		o.Secure.Port, o.Secure.BindAddress = freePort(), "127.0.0.1"
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
-		base := "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) + "/apis/livesched.io/v1alpha1/"
+		base := "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) +
+			"/apis/livesched.io/v1alpha1/"
 		expectBound(ctx, one)
 		expectBound(ctx, two)
 		expectPodScheduled(ctx, large, corev1.ConditionFalse)
@@ -88,7 +91,8 @@ var _ = Describe("Simulations on the secure port", func() {
 		simulation := v1alpha1.Simulation{
 			TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "Simulation"},
 			Spec: v1alpha1.SimulationSpec{
-				Profiles: []v1alpha1.SchedulerProfile{*objects.Profile("mine", binpack)}, Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll},
+				Profiles: []v1alpha1.SchedulerProfile{*objects.Profile("mine", binpack)},
+				Pods:     v1alpha1.PodSelection{Type: v1alpha1.PodsAll},
 			},
 		}
 		var before map[string]string
@@ -106,11 +110,13 @@ var _ = Describe("Simulations on the secure port", func() {
 		Expect(got.Status.New.NodesUsed).To(Equal(int32(1)))
 		Expect(got.Status.New.Unplaced).To(Equal(int32(1)))
 		Expect(got.Status.New.Moved).To(Equal(int32(1)))
-		Expect(got.Status.Profiles).To(HaveExactElements(And(HaveField("SchedulerName", "mine"), HaveField("Pods", int32(3)))))
+		Expect(got.Status.Profiles).
+			To(HaveExactElements(And(HaveField("SchedulerName", "mine"), HaveField("Pods", int32(3)))))
 
 		By("counting pods")
 		like := objects.Pod("default", "more", "mine", "3", "1Gi")
-		capacity := v1alpha1.Capacity{TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "Capacity"}, Spec: v1alpha1.CapacitySpec{Pod: *like}}
+		capacity := v1alpha1.Capacity{TypeMeta: metav1.TypeMeta{APIVersion: "livesched.io/v1alpha1", Kind: "Capacity"},
+			Spec: v1alpha1.CapacitySpec{Pod: *like}}
 		Eventually(func(g Gomega) {
 			before = versions(ctx)
 			answer := postAs(ctx, viewer, base+"namespaces/default/capacities", capacity)
@@ -119,11 +125,13 @@ var _ = Describe("Simulations on the secure port", func() {
 			g.Expect(versions(ctx)).To(Equal(before))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(capacity.Status.Pods).To(Equal(int32(4)))
-		Expect(capacity.Status.Next.Groups).To(HaveExactElements(And(HaveField("Nodes", int32(2)), HaveField("Example", ""))))
+		Expect(capacity.Status.Next.Groups).
+			To(HaveExactElements(And(HaveField("Nodes", int32(2)), HaveField("Example", ""))))
 
 		By("refusing what is invalid or not permitted")
 		broken := simulation
-		broken.Spec.Profiles = []v1alpha1.SchedulerProfile{*objects.Profile("mine", `{"plugins": {"score": {"enabled": [{"name": "Nobody"}]}}}`)}
+		broken.Spec.Profiles = []v1alpha1.SchedulerProfile{
+			*objects.Profile("mine", `{"plugins": {"score": {"enabled": [{"name": "Nobody"}]}}}`)}
 		nodes := simulation
 		nodes.Spec.Nodes.Remove = []string{"n1"}
 		for _, refused := range []struct {
@@ -132,11 +140,15 @@ var _ = Describe("Simulations on the secure port", func() {
 			code        int
 			message     string
 		}{
-			{stranger, "namespaces/default/simulations", simulation, http.StatusForbidden, `cannot create resource "simulations" in API group "livesched.io" in the namespace "default"`},
-			{viewer, "simulations", simulation, http.StatusForbidden, `cannot create resource "simulations" in API group "livesched.io" at the cluster scope`},
-			{viewer, "namespaces/" + namespace + "/simulations", simulation, http.StatusForbidden, `in the namespace "livesched-system"`},
+			{stranger, "namespaces/default/simulations", simulation, http.StatusForbidden,
+				`cannot create resource "simulations" in API group "livesched.io" in the namespace "default"`},
+			{viewer, "simulations", simulation, http.StatusForbidden,
+				`cannot create resource "simulations" in API group "livesched.io" at the cluster scope`},
+			{viewer, "namespaces/" + namespace + "/simulations", simulation, http.StatusForbidden,
+				`in the namespace "livesched-system"`},
 			{viewer, "namespaces/default/simulations", nodes, http.StatusForbidden, "may list nodes"},
-			{viewer, "namespaces/default/simulations", broken, http.StatusUnprocessableEntity, `spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "Nobody"`},
+			{viewer, "namespaces/default/simulations", broken, http.StatusUnprocessableEntity,
+				`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "Nobody"`},
 		} {
 			answer := postAs(ctx, refused.token, base+refused.path, refused.body)
 			var status metav1.Status

@@ -32,9 +32,11 @@ var _ = Describe("Snapshots on the secure port", func() {
 				createUntilEnd(ctx, object)
 			}
 		}
-		createUntilEnd(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "redacted-snapshots"}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{"livesched.io"}, Resources: []string{"snapshots"}, ResourceNames: []string{"redacted"}, Verbs: []string{"get"}},
-		}})
+		createUntilEnd(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "redacted-snapshots"},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"livesched.io"}, Resources: []string{"snapshots"},
+					ResourceNames: []string{"redacted"}, Verbs: []string{"get"}},
+			}})
 		user := func(name, role string, may ...string) (token string) {
 			token = serviceAccount(ctx, name, "", "")
 			if role == "" {
@@ -52,14 +54,18 @@ var _ = Describe("Snapshots on the secure port", func() {
 		limited := user("sees-no-names", "redacted-snapshots", "redacted")
 		stranger := user("sees-no-snapshot", "")
 
-		one, two, large := objects.Pod("default", "secret-one", "mine", "1", "1Gi"), objects.Pod("default", "secret-two", "mine", "1", "1Gi"), objects.Pod("default", "secret-large", "mine", "64", "1Gi")
-		create(ctx, profile("mine"), objects.Node("secret-node-1", "8", "16Gi", nil), objects.Node("secret-node-2", "8", "16Gi", nil), one, two, large)
+		one, two, large := objects.Pod("default", "secret-one", "mine", "1", "1Gi"),
+			objects.Pod("default", "secret-two", "mine", "1", "1Gi"),
+			objects.Pod("default", "secret-large", "mine", "64", "1Gi")
+		create(ctx, profile("mine"), objects.Node("secret-node-1", "8", "16Gi", nil),
+			objects.Node("secret-node-2", "8", "16Gi", nil), one, two, large)
 		o := testcluster.Options()
 		o.Secure.Port, o.Secure.BindAddress = freePort(), "127.0.0.1"
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
-		base := "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) + "/apis/livesched.io/v1alpha1/snapshots/"
+		base := "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) +
+			"/apis/livesched.io/v1alpha1/snapshots/"
 		expectBound(ctx, one)
 		expectBound(ctx, two)
 		expectPodScheduled(ctx, large, corev1.ConditionFalse)
@@ -85,8 +91,10 @@ var _ = Describe("Snapshots on the secure port", func() {
 		}
 		Eventually(func(g Gomega) {
 			snapshot := reproduces(g, debugger, "plain")
-			g.Expect(snapshot.Header.Profiles).To(HaveExactElements(And(HaveField("Name", "mine"), HaveField("Reproducible", true))))
-			g.Expect(snapshot.Nodes).To(ConsistOf(HaveField("Name", "secret-node-1"), HaveField("Name", "secret-node-2")))
+			g.Expect(snapshot.Header.Profiles).
+				To(HaveExactElements(And(HaveField("Name", "mine"), HaveField("Reproducible", true))))
+			g.Expect(snapshot.Nodes).
+				To(ConsistOf(HaveField("Name", "secret-node-1"), HaveField("Name", "secret-node-2")))
 			g.Expect(snapshot.Pending[0].Name).To(Equal("secret-large"))
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(func(g Gomega) {
@@ -97,10 +105,12 @@ var _ = Describe("Snapshots on the secure port", func() {
 		Expect(getAs(ctx, debugger, base+"plain?decisions=0").Code).To(Equal(http.StatusOK))
 
 		By("refusing what is not permitted")
-		for _, refused := range []struct{ token, name string }{{stranger, "redacted"}, {stranger, "plain"}, {limited, "plain"}} {
+		for _, refused := range []struct{ token, name string }{{stranger, "redacted"}, {stranger, "plain"},
+			{limited, "plain"}} {
 			answer := getAs(ctx, refused.token, base+refused.name)
 			Expect(answer.Code).To(Equal(http.StatusForbidden), answer.Body)
-			Expect(answer.Body).To(ContainSubstring(`cannot get resource \"snapshots\" in API group \"livesched.io\" at the cluster scope`))
+			Expect(answer.Body).To(ContainSubstring(`cannot get resource \"snapshots\" in API group \"livesched.io\" ` +
+				`at the cluster scope`))
 		}
 	})
 })

@@ -101,12 +101,14 @@ var _ = Describe("A follower whose watch is late", func() {
 			for _, claim := range []*resourcev1.ResourceClaim{first, second} {
 				Expect(k8s.Delete(ctx, claim)).To(Succeed())
 				// There is no controller that removes the finalizer.
-				Expect(testcluster.Update(ctx, k8s, claim, func(c *resourcev1.ResourceClaim) { c.Finalizers = nil })).To(Succeed())
+				Expect(testcluster.Update(ctx, k8s, claim, func(c *resourcev1.ResourceClaim) { c.Finalizers = nil })).
+					To(Succeed())
 			}
 		})
 		scope := follower.Informers.NewScope()
 		defer scope.Close()
-		Eventually(scope.Resource().V1().ResourceClaims().Lister().List).WithArguments(labels.Everything()).Should(HaveLen(2))
+		Eventually(scope.Resource().V1().ResourceClaims().Lister().List).WithArguments(labels.Everything()).
+			Should(HaveLen(2))
 
 		By("allocating the only device while the follower does not see it")
 		late.set(true)

@@ -74,7 +74,8 @@ var _ = Describe("Replicas that take over from each other under load", func() {
 				continue // such as a request of which only the headers were sent
 			}
 			// The elector's own Events, on the Lease, are of the core group.
-			if ref := request.ObjectRef; ref != nil && ref.Resource != "leases" && (ref.Resource != "events" || ref.APIGroup != "") {
+			if ref := request.ObjectRef; ref != nil && ref.Resource != "leases" &&
+				(ref.Resource != "events" || ref.APIGroup != "") {
 				Expect(request.Verb).To(BeElementOf("get", "list", "watch"), "%+v", request)
 			}
 		}
@@ -101,7 +102,8 @@ func (c *contest) takeOverOften(ctx context.Context, kind string, end func(*comm
 		Expect(c.problems()).To(BeEmpty())
 	}
 	slices.Sort(took)
-	AddReportEntry(fmt.Sprintf("%d takeovers %s: median %v, p99 %v, longest %v to the first binding; %d bindings looked at",
+	AddReportEntry(fmt.Sprintf(
+		"%d takeovers %s: median %v, p99 %v, longest %v to the first binding; %d bindings looked at",
 		n, kind, took[n/2], took[(n*99+99)/100-1], took[n-1], c.looks()))
 }
 
@@ -127,7 +129,8 @@ type contest struct {
 
 func newContest(ctx context.Context) *contest {
 	GinkgoHelper()
-	c := &contest{random: rand.New(rand.NewSource(GinkgoRandomSeed())), users: map[*command]string{}, onNode: map[string]map[types.UID]bool{}}
+	c := &contest{random: rand.New(rand.NewSource(GinkgoRandomSeed())), users: map[*command]string{},
+		onNode: map[string]map[types.UID]bool{}}
 	kube, err := clientset.NewForConfig(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	create(ctx, profile("contest"))
@@ -140,8 +143,10 @@ func newContest(ctx context.Context) *contest {
 		stop()
 		running.Wait()
 	})
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "contest"}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](1), AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Name: "contest"}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: ptr.To("nobody"), LeaseDurationSeconds: ptr.To[int32](1),
+		AcquireTime: ptr.To(metav1.NowMicro()), RenewTime: ptr.To(metav1.NowMicro()),
 	}}
 	create(ctx, lease)
 	pods, err := kube.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
@@ -168,7 +173,8 @@ func newContest(ctx context.Context) *contest {
 }
 
 // follow calls see with each event of a watch until ctx ends.
-func follow(ctx context.Context, running *sync.WaitGroup, from string, open func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
+func follow(ctx context.Context, running *sync.WaitGroup, from string,
+	open func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
 	GinkgoHelper()
 	watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, from, &toolscache.ListWatch{WatchFuncWithContext: open})
 	Expect(err).NotTo(HaveOccurred())
@@ -185,8 +191,10 @@ func (c *contest) start() *command {
 	user := fmt.Sprintf("replica-%d", len(c.users))
 	kubeconfig, err := cluster.KubeconfigAs(user, "system:masters")
 	Expect(err).NotTo(HaveOccurred())
-	replica := livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace=default", "--leader-election-name=contest",
-		"--leader-elect-lease-duration="+contestedLease.String(), "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms")
+	replica := livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace=default",
+		"--leader-election-name=contest",
+		"--leader-elect-lease-duration="+contestedLease.String(), "--leader-elect-renew-deadline=3s",
+		"--leader-elect-retry-period=500ms")
 	c.users[replica] = user
 	return replica
 }
@@ -237,7 +245,9 @@ func (c *contest) seePod(pod *corev1.Pod, deleted bool) {
 		c.bound = time.Now()
 	}
 	if len(on) > podsPerNode {
-		c.found = append(c.found, fmt.Sprintf("%s: pod %s is number %d on node %s, %v after the takeover", time.Now().Format("15:04:05.000"), pod.Name, len(on), node, time.Since(c.taken)))
+		c.found = append(c.found,
+			fmt.Sprintf("%s: pod %s is number %d on node %s, %v after the takeover", time.Now().Format("15:04:05.000"),
+				pod.Name, len(on), node, time.Since(c.taken)))
 	}
 }
 
@@ -291,7 +301,8 @@ func (c *contest) takeOver(ctx context.Context, end func(*command)) (took time.D
 	c.identity = c.holder
 	c.mu.Unlock()
 	c.leader, c.follower = c.follower, c.start()
-	Eventually(get).WithArguments(ctx, "http://"+c.follower.probes+"/readyz").Should(HaveField("Code", http.StatusOK), c.follower.output.String)
+	Eventually(get).WithArguments(ctx, "http://"+c.follower.probes+"/readyz").Should(HaveField("Code", http.StatusOK),
+		c.follower.output.String)
 	return took, led
 }
 

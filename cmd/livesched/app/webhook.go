@@ -54,18 +54,25 @@ type WebhookOptions struct {
 
 func newWebhookOptions() WebhookOptions {
 	return WebhookOptions{
-		BindAddress: ":9443", ServiceName: "livesched-webhook", SecretName: "livesched-webhook-cert", ConfigurationName: "livesched",
+		BindAddress: ":9443", ServiceName: "livesched-webhook", SecretName: "livesched-webhook-cert",
+		ConfigurationName: "livesched",
 	}
 }
 
 func (o *WebhookOptions) addFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the validating webhook for SchedulerProfiles and SchedulingPolicies, on every replica. See config/webhook.")
+	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the validating webhook for SchedulerProfiles and "+
+		"SchedulingPolicies, on every replica. See config/webhook.")
 	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress, "Address of the webhook, as host:port.")
-	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Directory with tls.crt and tls.key, which livesched reads again when they change. Empty means that livesched manages a certificate itself.")
-	fs.StringVar(&o.Namespace, "webhook-namespace", o.Namespace, "Namespace of the webhook's Service and Secret. Empty means the namespace that livesched runs in.")
-	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName, "Name of the Service through which the API server calls the webhook.")
-	fs.StringVar(&o.SecretName, "webhook-secret-name", o.SecretName, "Name of the Secret in which replicas share the certificate.")
-	fs.StringVar(&o.ConfigurationName, "webhook-configuration-name", o.ConfigurationName, "Name of the ValidatingWebhookConfiguration in which livesched sets the certificate authority.")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Directory with tls.crt and tls.key, which livesched "+
+		"reads again when they change. Empty means that livesched manages a certificate itself.")
+	fs.StringVar(&o.Namespace, "webhook-namespace", o.Namespace,
+		"Namespace of the webhook's Service and Secret. Empty means the namespace that livesched runs in.")
+	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName,
+		"Name of the Service through which the API server calls the webhook.")
+	fs.StringVar(&o.SecretName, "webhook-secret-name", o.SecretName,
+		"Name of the Secret in which replicas share the certificate.")
+	fs.StringVar(&o.ConfigurationName, "webhook-configuration-name", o.ConfigurationName,
+		"Name of the ValidatingWebhookConfiguration in which livesched sets the certificate authority.")
 }
 
 func (o *WebhookOptions) validate() (errs []error) {
@@ -82,7 +89,8 @@ func (o *WebhookOptions) validate() (errs []error) {
 		return errs
 	}
 	for _, name := range []struct{ flag, value string }{
-		{"--webhook-service-name", o.ServiceName}, {"--webhook-secret-name", o.SecretName}, {"--webhook-configuration-name", o.ConfigurationName},
+		{"--webhook-service-name", o.ServiceName}, {"--webhook-secret-name", o.SecretName},
+		{"--webhook-configuration-name", o.ConfigurationName},
 	} {
 		if name.value == "" {
 			errs = append(errs, fmt.Errorf("%s: must not be empty", name.flag))
@@ -117,7 +125,8 @@ func (o *WebhookOptions) namespace() (string, error) {
 // addWebhook serves the webhook on every replica. A failure of the webhook does not end the
 // manager: without the webhook, the API server admits every change, and the controller reports
 // errors. It returns the keeper of the certificate, nil if livesched does not manage one.
-func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed resolve.AllowedHosts, o *WebhookOptions) (keeper *servingcert.Keeper, err error) {
+func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed resolve.AllowedHosts,
+	o *WebhookOptions) (keeper *servingcert.Keeper, err error) {
 	if !o.Enabled {
 		return nil, nil
 	}
@@ -132,12 +141,14 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 			return nil, err
 		}
 	}
-	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, AllowedHosts: allowed, Clock: clock.RealClock{}}
+	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered,
+		AllowedHosts: allowed, Clock: clock.RealClock{}}
 	handler := measured(validator.Handler())
 	return keeper, mgr.Add(everywhere(func(ctx context.Context) error {
 		return keepServing(ctx, func(ctx context.Context) error {
 			if keeper != nil {
-				return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate})
+				return admission.Serve(ctx, o.BindAddress, handler,
+					&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate})
 			}
 			return serveWithFiles(ctx, o, handler)
 		})
@@ -163,12 +174,14 @@ func serveWithFiles(ctx context.Context, o *WebhookOptions, handler http.Handler
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		if err := files.Start(watching); err != nil && watching.Err() == nil {
-			log.FromContext(ctx).Error(err, "Failed to watch the webhook's certificate; a new one takes effect after a restart")
+			log.FromContext(ctx).
+				Error(err, "Failed to watch the webhook's certificate; a new one takes effect after a restart")
 		}
 	})
 	defer watcher.Wait()
 	defer cancel()
-	return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.GetCertificate})
+	return admission.Serve(ctx, o.BindAddress, handler,
+		&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.GetCertificate})
 }
 
 // keeper returns the keeper of the certificate.

@@ -52,7 +52,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		user       client.Client // receives warnings
 	)
 	start := func(address string) *command {
-		return livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
+		return livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
+			"--leader-elect-retry-period=100ms",
 			"--webhook", "--webhook-bind-address="+address, "--webhook-namespace="+namespace, securePort(&secure))
 	}
 	// call makes the API server call the webhook at an address.
@@ -72,12 +73,14 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 	}
 
 	BeforeAll(func(ctx context.Context) {
-		objects := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")), manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
+		objects := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")),
+			manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
 		for i, object := range objects {
 			if object.GetObjectKind().GroupVersionKind().Kind == "Service" {
 				// Nothing routes cluster IPs here, but the API server calls a Service of this type
 				// by its name.
-				objects[i] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
+				objects[i] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(),
+					Name: object.GetName()},
 					Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
 			}
 		}
@@ -88,7 +91,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 			}
 		})
 		var err error
-		kubeconfig, err = cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+		kubeconfig, err = cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace,
+			"system:authenticated")
 		Expect(err).NotTo(HaveOccurred())
 		config := rest.CopyConfig(cluster.Config)
 		config.WarningHandlerWithContext = &heard
@@ -111,27 +115,34 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 			first, second := served(ctx, g, addresses[0]), served(ctx, g, addresses[1])
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
 			g.Expect(first.DNSNames).To(ContainElement("livesched-webhook.livesched-system.svc"))
-			g.Expect(served(ctx, g, secure).SerialNumber).To(Equal(first.SerialNumber), "the secure port serves it, too")
+			g.Expect(served(ctx, g, secure).SerialNumber).
+				To(Equal(first.SerialNumber), "the secure port serves it, too")
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	It("rejects an invalid object with all errors, each with its field and the allowed values", func(ctx context.Context) {
-		status := expectRejected(ctx, brokenProfile("refused"))
-		Expect(status.Message).To(And(
-			ContainSubstring(`admission webhook "validate.livesched.io" denied the request: SchedulerProfile.livesched.io "refused" is invalid`),
-			ContainSubstring(`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"`),
-			ContainSubstring(`spec.pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`),
-		))
-		Expect(status.Reason).To(Equal(metav1.StatusReasonInvalid))
-		Expect(status.Details.Causes).To(HaveLen(2))
-		Expect(status.Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
-	})
+	It("rejects an invalid object with all errors, each with its field and the allowed values",
+		func(ctx context.Context) {
+			status := expectRejected(ctx, brokenProfile("refused"))
+			Expect(status.Message).To(And(
+				ContainSubstring(`admission webhook "validate.livesched.io" denied the request: `+
+					`SchedulerProfile.livesched.io "refused" is invalid`),
+				ContainSubstring(
+					`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"`),
+				ContainSubstring(
+					`spec.pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`),
+			))
+			Expect(status.Reason).To(Equal(metav1.StatusReasonInvalid))
+			Expect(status.Details.Causes).To(HaveLen(2))
+			Expect(status.Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
+		})
 
 	It("rejects an invalid object in a dry run", func(ctx context.Context) {
 		// The API server ignores a webhook that does not respond within 5 seconds.
-		Eventually(func() error { return k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll) }).WithContext(ctx).Should(Satisfy(apierrors.IsInvalid))
+		Eventually(func() error { return k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll) }).WithContext(ctx).
+			Should(Satisfy(apierrors.IsInvalid))
 		Expect(k8s.Create(ctx, profile("dry"), client.DryRunAll)).To(Succeed())
-		Expect(apierrors.IsNotFound(k8s.Get(ctx, types.NamespacedName{Name: "dry"}, &v1alpha1.SchedulerProfile{}))).To(BeTrue())
+		Expect(apierrors.IsNotFound(k8s.Get(ctx, types.NamespacedName{Name: "dry"}, &v1alpha1.SchedulerProfile{}))).
+			To(BeTrue())
 	})
 
 	It("warns about inadvisable settings and missing objects", func(ctx context.Context) {
@@ -140,7 +151,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](1)
 		unwise.Spec.PolicyRef.Name = "later"
 		Expect(user.Create(ctx, unwise)).To(Succeed())
-		Expect(heard.all()).To(ContainElement(ContainSubstring(`spec.policyRef.name: SchedulingPolicy "later" does not exist`)))
+		Expect(heard.all()).To(
+			ContainElement(ContainSubstring(`spec.policyRef.name: SchedulingPolicy "later" does not exist`)))
 
 		heard.forget()
 		later := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
@@ -148,7 +160,9 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		Expect(heard.all()).To(BeEmpty())
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
-			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search for nodes ends at 1%"))))
+			g.Expect(unwise.Status.Conditions).
+				To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: "+
+					"spec.percentageOfNodesToScore: the search for nodes ends at 1%"))))
 		}).WithContext(ctx).Should(Succeed())
 
 		// The leader wrote this. The replica that serves the request may not have seen the policy
@@ -158,12 +172,14 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
 			unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](2)
 			g.Expect(user.Update(ctx, unwise, client.DryRunAll)).To(Succeed())
-			g.Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search for nodes ends at 2%")))
+			g.Expect(heard.all()).
+				To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search for nodes ends at 2%")))
 		}).WithContext(ctx).Should(Succeed())
 
 		heard.forget()
 		Expect(user.Delete(ctx, later)).To(Succeed())
-		Expect(heard.all()).To(ConsistOf(ContainSubstring(`SchedulerProfiles build on SchedulingPolicy "later": unwise`)))
+		Expect(heard.all()).To(
+			ConsistOf(ContainSubstring(`SchedulerProfiles build on SchedulingPolicy "later": unwise`)))
 	})
 
 	It("works on the leader and on the other replica", func(ctx context.Context) {
@@ -202,7 +218,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		busy := busyWebhook(ctx)
 		call(ctx, busy.Listener.Addr().String())
 		DeferCleanup(func(ctx context.Context) { call(ctx, addresses[0]) })
-		Eventually(func() error { return k8s.Create(ctx, profile("asked-twice"), client.DryRunAll) }).WithContext(ctx).Should(MatchError(ContainSubstring("the second attempt")))
+		Eventually(func() error { return k8s.Create(ctx, profile("asked-twice"), client.DryRunAll) }).WithContext(ctx).
+			Should(MatchError(ContainSubstring("the second attempt")))
 	})
 
 	It("restores its authority when it is removed from the configuration", func(ctx context.Context) {
@@ -213,7 +230,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 			}
 			return k8s.Update(ctx, configuration)
 		}).WithContext(ctx).Should(Succeed())
-		Eventually(func() []byte { return webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle }).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(func() []byte { return webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle }).
+			WithContext(ctx).ShouldNot(BeEmpty())
 		expectRejected(ctx, brokenProfile("refused-after-that"))
 	})
 
@@ -222,7 +240,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		Eventually(func(g Gomega) { before = served(ctx, g, addresses[0]) }).WithContext(ctx).Should(Succeed())
 		Eventually(func() error {
 			secret := &corev1.Secret{}
-			if err := k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret); err != nil {
+			if err := k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"},
+				secret); err != nil {
 				return err
 			}
 			secret.Data = nil
@@ -236,35 +255,36 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		expectRejected(ctx, brokenProfile("refused-all-the-same"))
 	})
 
-	It("admits everything while no replica responds, and later changes that keep or mend a broken spec", func(ctx context.Context) {
-		Expect(one.terminate()).To(BeNumerically("<", tolerated))
-		Expect(other.terminate()).To(BeNumerically("<", tolerated))
-		// Watches are in the audit log when they have ended.
-		expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "webhook")), began)
-		for _, c := range []*command{one, other} {
-			Expect(c.output.String()).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("forbidden")))
-		}
-		broken := brokenProfile("broken")
-		create(ctx, broken)
+	It("admits everything while no replica responds, and later changes that keep or mend a broken spec",
+		func(ctx context.Context) {
+			Expect(one.terminate()).To(BeNumerically("<", tolerated))
+			Expect(other.terminate()).To(BeNumerically("<", tolerated))
+			// Watches are in the audit log when they have ended.
+			expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "webhook")), began)
+			for _, c := range []*command{one, other} {
+				Expect(c.output.String()).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("forbidden")))
+			}
+			broken := brokenProfile("broken")
+			create(ctx, broken)
 
-		start(addresses[0])
-		expectRejected(ctx, brokenProfile("another"))
-		Eventually(func() error { // livesched writes the status at the same time
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
-			broken.Labels = map[string]string{"team": "batch"}
-			return k8s.Update(ctx, broken)
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
-			broken.Spec.PercentageOfNodesToScore = ptr.To[int32](7)
-			g.Expect(apierrors.IsInvalid(k8s.Update(ctx, broken))).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(func() error {
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
-			broken.Spec.Plugins, broken.Spec.PluginConfig = nil, nil
-			return k8s.Update(ctx, broken)
-		}).WithContext(ctx).Should(Succeed())
-	})
+			start(addresses[0])
+			expectRejected(ctx, brokenProfile("another"))
+			Eventually(func() error { // livesched writes the status at the same time
+				Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+				broken.Labels = map[string]string{"team": "batch"}
+				return k8s.Update(ctx, broken)
+			}).WithContext(ctx).Should(Succeed())
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+				broken.Spec.PercentageOfNodesToScore = ptr.To[int32](7)
+				g.Expect(apierrors.IsInvalid(k8s.Update(ctx, broken))).To(BeTrue())
+			}).WithContext(ctx).Should(Succeed())
+			Eventually(func() error {
+				Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+				broken.Spec.Plugins, broken.Spec.PluginConfig = nil, nil
+				return k8s.Update(ctx, broken)
+			}).WithContext(ctx).Should(Succeed())
+		})
 
 })
 
@@ -281,7 +301,8 @@ var _ = Describe("The validating webhook with --webhook-cert-dir", func() {
 			return block.Bytes
 		}
 		first := write()
-		livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--webhook", "--webhook-bind-address="+address, "--webhook-cert-dir="+dir)
+		livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--webhook", "--webhook-bind-address="+
+			address, "--webhook-cert-dir="+dir)
 		presented := func(g Gomega) []byte {
 			conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -300,7 +321,8 @@ var _ = Describe("The validating webhook with --webhook-cert-dir", func() {
 func busyWebhook(ctx context.Context) *httptest.Server {
 	GinkgoHelper()
 	secret := &corev1.Secret{}
-	Expect(k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret)).To(Succeed())
+	Expect(k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret)).
+		To(Succeed())
 	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	Expect(err).NotTo(HaveOccurred())
 	var asked sync.Map // by the UID of the review
@@ -315,7 +337,8 @@ func busyWebhook(ctx context.Context) *httptest.Server {
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "the second attempt"}}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID,
+			Result: &metav1.Status{Message: "the second attempt"}}
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review)
 	}))
@@ -339,7 +362,8 @@ func peakMemory(c *command) (bytes int) {
 // brokenProfile returns a profile with two errors that the schema does not find.
 func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 	broken := profile(name)
-	broken.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NoSuchPlugin"}}}}
+	broken.Spec.Plugins = &v1alpha1.Plugins{
+		Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NoSuchPlugin"}}}}
 	broken.Spec.PluginConfig = []v1alpha1.PluginConfig{{Name: "InterPodAffinity"}}
 	broken.Spec.PluginConfig[0].Args.Raw = []byte(`{"hardPodAffinityWeight":101}`)
 	return broken
@@ -358,7 +382,8 @@ func expectRejected(ctx context.Context, object *v1alpha1.SchedulerProfile) meta
 		}
 		Expect(err == nil || errors.As(err, &refused)).To(BeTrue(), "%v", err)
 		return err
-	}).WithContext(ctx).WithPolling(100 * time.Millisecond).Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("admission webhook"))))
+	}).WithContext(ctx).WithPolling(100 * time.Millisecond).
+		Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("admission webhook"))))
 	return refused.Status()
 }
 
@@ -394,12 +419,14 @@ func ask(ctx context.Context, address string, p *v1alpha1.SchedulerProfile) *adm
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: "asked", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
-			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Kind: "SchedulerProfile"},
+			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version,
+				Kind: "SchedulerProfile"},
 		},
 	}
 	body, err := json.Marshal(review)
 	Expect(err).NotTo(HaveOccurred())
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+admission.Path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+admission.Path,
+		bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
 	transport := &http.Transport{TLSClientConfig: trusting(ctx, Default)}

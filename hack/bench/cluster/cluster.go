@@ -101,7 +101,8 @@ func start(ctx context.Context, c *Cluster) (_ *Cluster, err error) {
 }
 
 func (c *Cluster) createObjects(ctx context.Context) error {
-	if _, err := c.Client.CoreV1().Services(workload.Namespace).Create(ctx, workload.Service(), metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services(workload.Namespace).
+		Create(ctx, workload.Service(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the service: %w", err)
 	}
 	err := Each(ctx, c.Nodes, func(ctx context.Context, i int) error {

@@ -30,7 +30,8 @@ func onNode(name, node string) *corev1.Pod {
 
 func refused(name string) *corev1.Pod {
 	pod := pending(name)
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: corev1.PodReasonUnschedulable}}
 	return pod
 }
 
@@ -60,7 +61,8 @@ func TestPodsAreCountedOnceHoweverOftenTheyChange(t *testing.T) {
 		t.Errorf("%d known, %d fillers, %d bound, %d refused", known, fillers, bound, refused)
 	}
 	seen := p.Seen()
-	if a, b := seen["a"], seen["b"]; len(seen) != 2 || a.Node != "n1" || a.Bound.IsZero() || a.Refused.IsZero() || a.Created.After(a.Bound) || !b.Bound.IsZero() {
+	if a, b := seen["a"], seen["b"]; len(seen) != 2 || a.Node != "n1" || a.Bound.IsZero() || a.Refused.IsZero() ||
+		a.Created.After(a.Bound) || !b.Bound.IsZero() {
 		t.Errorf("seen %+v", seen)
 	}
 	if name := p.OneWaiting(); name != "b" {
@@ -141,7 +143,8 @@ func TestEachEndsWithTheFirstError(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}
 	calls.Store(0)
-	if err := Each(t.Context(), 100, func(context.Context, int) error { calls.Add(1); return nil }); err != nil || calls.Load() != 100 {
+	if err := Each(t.Context(), 100, func(context.Context, int) error { calls.Add(1); return nil }); err != nil ||
+		calls.Load() != 100 {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}
 	ended, cancel := context.WithCancel(t.Context())

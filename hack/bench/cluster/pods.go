@@ -138,7 +138,8 @@ func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	defer p.mu.Unlock()
 	for !done(p) {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%d pods known, %d bound, %d refused: %w", p.Known, p.Bound, p.Refused, context.Cause(ctx))
+			return fmt.Errorf("%d pods known, %d bound, %d refused: %w", p.Known, p.Bound, p.Refused,
+				context.Cause(ctx))
 		}
 		p.changed.Wait()
 	}

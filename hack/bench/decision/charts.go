@@ -24,7 +24,8 @@ func Charts(r *report.Report) []chart.Chart {
 		rows := r.Rows.Where("nodes", nodes)
 		n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 		c := chart.Chart{
-			File: "decision-" + nodes, Title: fmt.Sprintf("A decision at %s nodes", report.Whole(n)), X: "pods", Y: perPodCPU, LogY: true, Groups: kinds,
+			File: "decision-" + nodes, Title: fmt.Sprintf("A decision at %s nodes", report.Whole(n)), X: "pods",
+			Y: perPodCPU, LogY: true, Groups: kinds,
 		}
 		for _, contender := range rows.Each("contender") {
 			of := rows.Where("contender", contender)
@@ -38,7 +39,8 @@ func Charts(r *report.Report) []chart.Chart {
 	if len(all) < 2 {
 		return all
 	}
-	growth := chart.Chart{File: "decision-growth", Title: "A decision by the number of nodes", X: "nodes", Y: perPodCPU, LogX: true, LogY: true}
+	growth := chart.Chart{File: "decision-growth", Title: "A decision by the number of nodes", X: "nodes", Y: perPodCPU,
+		LogX: true, LogY: true}
 	for _, contender := range []string{decidebench.Livesched, decidebench.KubeScheduler} {
 		for _, kind := range []string{workload.Basic, workload.Spread, workload.Anti} {
 			line := r.Rows.Where("contender", contender).Where("kind", kind).Line(contender+", "+kind, "nodes", CPU)

@@ -47,11 +47,14 @@ func Command() *cobra.Command {
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000, 15000}, "nodes of the clusters")
 	flags.StringSliceVar(&o.kinds, "kinds", kinds, "kinds of pods")
 	flags.StringSliceVar(&o.contenders, "contenders",
-		[]string{decidebench.Livesched, decidebench.KubeScheduler, decidebench.KubeSchedulerAll}, "who decides; there is "+decidebench.Scalar+", too")
+		[]string{decidebench.Livesched, decidebench.KubeScheduler, decidebench.KubeSchedulerAll},
+		"who decides; there is "+decidebench.Scalar+", too")
 	flags.IntVar(&o.pods, "pods", 300, "decisions in each round")
-	flags.IntVar(&o.exact, "exact-pods", 15, "decisions in each round of contenders that run every plugin on every node")
+	flags.IntVar(&o.exact, "exact-pods", 15,
+		"decisions in each round of contenders that run every plugin on every node")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, in which the contenders take turns; medians are printed")
-	flags.IntVar(&o.cold, "cold", 3, "livesched's decisions in each round about the first pod of a new class, each followed by one about the second pod")
+	flags.IntVar(&o.cold, "cold", 3, "livesched's decisions in each round about the first pod of a new class, each "+
+		"followed by one about the second pod")
 	report.AddFlags(cmd)
 	return cmd
 }
@@ -75,7 +78,8 @@ func (o *options) run(ctx context.Context, r *report.Report) error {
 			if err := o.measure(r, workload.Pods{Kind: kind, Nodes: nodes}); err != nil {
 				return fmt.Errorf("%s pods, %d nodes: %w", kind, nodes, err)
 			}
-			fmt.Fprintf(os.Stderr, "%s pods, %d nodes: measured in %v\n", kind, nodes, time.Since(start).Round(time.Second/10))
+			fmt.Fprintf(os.Stderr, "%s pods, %d nodes: measured in %v\n", kind, nodes,
+				time.Since(start).Round(time.Second/10))
 		}
 	}
 	return nil

@@ -24,7 +24,8 @@ func newReport(t *testing.T) *report.Report {
 }
 
 func TestEveryContenderIsMeasuredInEveryRound(t *testing.T) {
-	o := options{nodes: []int{5, 8}, kinds: []string{workload.Basic, workload.Daemon}, contenders: decidebench.Contenders, pods: 4, exact: 2, rounds: 2, cold: 1}
+	o := options{nodes: []int{5, 8}, kinds: []string{workload.Basic, workload.Daemon},
+		contenders: decidebench.Contenders, pods: 4, exact: 2, rounds: 2, cold: 1}
 	if err := o.validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +64,18 @@ func TestATableHasRatiosOfMedians(t *testing.T) {
 	r := newReport(t)
 	for contender, values := range map[string][]map[string]float64{
 		decidebench.Livesched: {
-			{CPU: 10, Wall: 8, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50, Second + Wall: 40},
-			{CPU: 99, Wall: 99, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50, Second + Wall: 40},
-			{CPU: 10, Wall: 8, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50, Second + Wall: 40},
+			{CPU: 10, Wall: 8, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50,
+				Second + Wall: 40},
+			{CPU: 99, Wall: 99, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50,
+				Second + Wall: 40},
+			{CPU: 10, Wall: 8, Bytes: 2048, Allocs: 30, First + CPU: 500, First + Wall: 400, Second + CPU: 50,
+				Second + Wall: 40},
 		},
 		decidebench.KubeScheduler: {{CPU: 1000, Wall: 600, Bytes: 1 << 20, Allocs: 5000}},
 	} {
 		for _, v := range values {
-			if err := r.Add(map[string]string{"kind": "basic", "nodes": "1000", "contender": contender}, v); err != nil {
+			if err := r.Add(map[string]string{"kind": "basic", "nodes": "1000", "contender": contender},
+				v); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,7 +84,8 @@ func TestATableHasRatiosOfMedians(t *testing.T) {
 	if len(tables) != 1 {
 		t.Fatalf("%d tables", len(tables))
 	}
-	want := []string{"basic", "10.0 (8.00)", "500 (400)", "50.0 (40.0)", "1,000 (600)", "100 (75.0)", "", "", "2.00", "1,024", "30", "5,000"}
+	want := []string{"basic", "10.0 (8.00)", "500 (400)", "50.0 (40.0)", "1,000 (600)", "100 (75.0)", "", "", "2.00",
+		"1,024", "30", "5,000"}
 	if got := tables[0].Rows[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -91,7 +97,8 @@ func TestATableHasRatiosOfMedians(t *testing.T) {
 func TestGrowthIsTheLastSizeByTheOneBefore(t *testing.T) {
 	r := newReport(t)
 	for nodes, cpu := range map[string]float64{"5000": 20, "15000": 25} {
-		if err := r.Add(map[string]string{"kind": "basic", "nodes": nodes, "contender": decidebench.Livesched}, map[string]float64{CPU: cpu}); err != nil {
+		if err := r.Add(map[string]string{"kind": "basic", "nodes": nodes, "contender": decidebench.Livesched},
+			map[string]float64{CPU: cpu}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +110,8 @@ func TestGrowthIsTheLastSizeByTheOneBefore(t *testing.T) {
 
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"--kinds", "huge"}, {"--nodes", "0"}, {"--pods", "0"}, {"--rounds", "0"}, {"--contenders", "nobody"}, {"--exact-pods=-1"}, {"extra"},
+		{"--kinds", "huge"}, {"--nodes", "0"}, {"--pods", "0"}, {"--rounds", "0"}, {"--contenders", "nobody"},
+		{"--exact-pods=-1"}, {"extra"},
 	} {
 		cmd := Command()
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true

@@ -146,7 +146,8 @@ func (s *Subject) place(pods []*corev1.Pod) (decidebench.Cost, error) {
 func perPod(prefix string, cost decidebench.Cost, pods int) map[string]float64 {
 	n := float64(pods)
 	return map[string]float64{
-		prefix + CPU: float64(cost.CPU.Nanoseconds()) / n / 1000, prefix + Wall: float64(cost.Wall.Nanoseconds()) / n / 1000,
+		prefix + CPU:   float64(cost.CPU.Nanoseconds()) / n / 1000,
+		prefix + Wall:  float64(cost.Wall.Nanoseconds()) / n / 1000,
 		prefix + Bytes: float64(cost.Bytes) / n, prefix + Allocs: float64(cost.Objects) / n,
 	}
 }

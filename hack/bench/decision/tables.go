@@ -28,15 +28,18 @@ func Tables(r *report.Report) []report.Table {
 func ofNodes(rows report.Rows, nodes string) report.Table {
 	n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 	t := report.Table{
-		Title: fmt.Sprintf("A decision at %s nodes, us of CPU for each pod (in brackets: of time); ratios are kube-scheduler's to livesched's", report.Whole(n)),
+		Title: fmt.Sprintf("A decision at %s nodes, us of CPU for each pod (in brackets: of time); ratios are "+
+			"kube-scheduler's to livesched's", report.Whole(n)),
 		Header: []string{
-			"pods", "livesched", "first of a class", "second", "kube-scheduler", "ratio", "kube-scheduler, every node", "ratio",
+			"pods", "livesched", "first of a class", "second", "kube-scheduler", "ratio", "kube-scheduler, every node",
+			"ratio",
 			"KiB/pod", "kube-scheduler", "allocs/pod", "kube-scheduler",
 		},
 	}
 	for _, kind := range rows.Each("kind") {
 		of := rows.Where("kind", kind)
-		ours, sampled, all := of.Where("contender", decidebench.Livesched), of.Where("contender", decidebench.KubeScheduler), of.Where("contender", decidebench.KubeSchedulerAll)
+		ours, sampled, all := of.Where("contender", decidebench.Livesched),
+			of.Where("contender", decidebench.KubeScheduler), of.Where("contender", decidebench.KubeSchedulerAll)
 		t.Add(kind,
 			times(ours, ""), times(ours, First), times(ours, Second),
 			times(sampled, ""), ratios(sampled, ours), times(all, ""), ratios(all, ours),
@@ -77,7 +80,8 @@ func growth(rows report.Rows) report.Table {
 		for _, size := range sizes {
 			cells = append(cells, report.Number(of.Where("nodes", size).Median(CPU)))
 		}
-		t.Add(append(cells, report.Ratio(of.Where("nodes", last).Median(CPU), of.Where("nodes", before).Median(CPU)))...)
+		t.Add(append(cells, report.Ratio(of.Where("nodes", last).Median(CPU),
+			of.Where("nodes", before).Median(CPU)))...)
 	}
 	return t
 }

@@ -22,10 +22,13 @@ func drawn(t *testing.T, c chart.Chart) string {
 
 func TestBarsAndLinesAreDrawnWithTheirNames(t *testing.T) {
 	for name, c := range map[string]chart.Chart{
-		"bars":             {Groups: []string{"basic", "anti"}, Series: []chart.Series{{Name: "ours", Y: []float64{3, 4}}, {Name: "theirs", Y: []float64{0, 7}}}},
-		"logarithmic bars": {LogY: true, Groups: []string{"basic", "anti"}, Series: []chart.Series{{Name: "ours", Y: []float64{0.3, 4000}}, {Name: "theirs", Y: []float64{0, 7}}}},
+		"bars": {Groups: []string{"basic", "anti"},
+			Series: []chart.Series{{Name: "ours", Y: []float64{3, 4}}, {Name: "theirs", Y: []float64{0, 7}}}},
+		"logarithmic bars": {LogY: true, Groups: []string{"basic", "anti"},
+			Series: []chart.Series{{Name: "ours", Y: []float64{0.3, 4000}}, {Name: "theirs", Y: []float64{0, 7}}}},
 		"lines": {LogX: true, LogY: true, Series: []chart.Series{
-			{Name: "ours", X: []float64{1000, 5000}, Y: []float64{1, 2}}, {Name: "theirs", X: []float64{1000}, Y: []float64{9}, Dashed: true},
+			{Name: "ours", X: []float64{1000, 5000}, Y: []float64{1, 2}},
+			{Name: "theirs", X: []float64{1000}, Y: []float64{9}, Dashed: true},
 		}},
 	} {
 		c.Title, c.X, c.Y = "What it takes", "nodes", "us/pod"

@@ -21,7 +21,8 @@ import (
 // TestNothingIsCutOffOrCovered draws charts with long names, and looks at every horizontal text of
 // the file: it is inside the picture, and covers neither another text nor a bar.
 func TestNothingIsCutOffOrCovered(t *testing.T) {
-	kinds := []string{"basic", "spread", "anti", "affinity", "owned", "mixed", "unique", "unschedulable", "churn", "preemption"}
+	kinds := []string{"basic", "spread", "anti", "affinity", "owned", "mixed", "unique", "unschedulable", "churn",
+		"preemption"}
 	of := func(y float64) []float64 {
 		var all []float64
 		for range kinds {
@@ -30,7 +31,9 @@ func TestNothingIsCutOffOrCovered(t *testing.T) {
 		return all
 	}
 	for name, c := range map[string]chart.Chart{
-		"bars": {Groups: kinds, Series: []chart.Series{{Name: "bind-only", Y: of(2000)}, {Name: "kube-scheduler", Y: of(100)}, {Name: "livesched", Y: of(2600)}}},
+		"bars": {Groups: kinds,
+			Series: []chart.Series{{Name: "bind-only", Y: of(2000)}, {Name: "kube-scheduler", Y: of(100)},
+				{Name: "livesched", Y: of(2600)}}},
 		"logarithmic bars": {LogY: true, Groups: kinds, Series: []chart.Series{
 			{Name: "livesched, first of a class", Y: of(100000)}, {Name: "kube-scheduler-100", Y: of(9)},
 		}},

@@ -12,7 +12,8 @@ import (
 
 // Charts returns one chart: the share of reloads that took at most a given time.
 func Charts(r *report.Report) []chart.Chart {
-	c := chart.Chart{File: "reload", Title: "Reloads while pods wait", X: "ms", Y: "share of the reloads that took at most so long", LogX: true}
+	c := chart.Chart{File: "reload", Title: "Reloads while pods wait", X: "ms",
+		Y: "share of the reloads that took at most so long", LogX: true}
 	for _, value := range []struct{ name, what string }{{decision, "first decision"}, {standstill, "standstill"}} {
 		for _, kind := range r.Rows.Each("pending") {
 			line := chart.Series{Name: value.what + ", " + kind, Dashed: value.name == standstill}

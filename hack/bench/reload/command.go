@@ -43,10 +43,13 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.kind, "kind", workload.Basic, "kind of pods")
 	flags.IntVar(&o.reloads, "reloads", 50, "changes of a profile for each kind of pending pods; 0: none")
 	flags.IntVar(&o.profiles, "profiles", 20, "number of profiles, one of which is changed")
-	flags.DurationVar(&o.length, "length", time.Minute, "time for which pods are scheduled without reloads, and again with a reload every second, in windows that take turns; 0: none")
+	flags.DurationVar(&o.length, "length", time.Minute, "time for which pods are scheduled without reloads, and "+
+		"again with a reload every second, in windows that take turns; 0: none")
 	flags.IntVar(&o.runs, "runs", 1, "repetitions of the measurement with and without reloads")
-	flags.DurationVar(&o.reportedFor, "reported-for", 30*time.Second, "time for which changes are measured until the status reports them, while as many pods as --pods wait or are being bound; 0: none")
-	flags.IntVar(&o.crowd, "crowd", 1000, "number of profiles that are created and changed together while changes of another profile are measured; 0: none")
+	flags.DurationVar(&o.reportedFor, "reported-for", 30*time.Second, "time for which changes are measured until the "+
+		"status reports them, while as many pods as --pods wait or are being bound; 0: none")
+	flags.IntVar(&o.crowd, "crowd", 1000, "number of profiles that are created and changed together while changes of "+
+		"another profile are measured; 0: none")
 	report.AddFlags(cmd)
 	return cmd
 }
@@ -57,7 +60,8 @@ func (o *options) validate() error {
 		report.Positive("runs", o.runs), report.OneOf("kind", []string{o.kind}, workload.Kinds),
 	)
 	if o.reloads < 0 || o.length < 0 || o.reportedFor < 0 || o.crowd < 0 {
-		err = errors.Join(err, fmt.Errorf("--reloads %d --length %v --reported-for %v --crowd %d: none can be below 0", o.reloads, o.length, o.reportedFor, o.crowd))
+		err = errors.Join(err, fmt.Errorf("--reloads %d --length %v --reported-for %v --crowd %d: none can be below 0",
+			o.reloads, o.length, o.reportedFor, o.crowd))
 	}
 	return err
 }

@@ -64,7 +64,8 @@ func (b *bench) loadRun(ctx context.Context) (err error) {
 			labels["load"] = withReloads
 		}
 		fmt.Fprintf(os.Stderr, "%s: %.0f pods/s, %d reloads\n", labels["load"], l.podsPerSecond, l.reloads)
-		if err := b.report.Add(labels, map[string]float64{podsPerSecond: l.podsPerSecond, reloads: float64(l.reloads)}); err != nil {
+		if err := b.report.Add(labels,
+			map[string]float64{podsPerSecond: l.podsPerSecond, reloads: float64(l.reloads)}); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,8 @@ func (b *bench) create(ctx context.Context, waiting int) (created int, err error
 			return created, nil // the time is up
 		}
 		// A batch is always completed, so that the number of created pods is known.
-		err = cluster.Each(context.WithoutCancel(ctx), batch, func(ctx context.Context, i int) error { return b.Create(ctx, b.podOf(created+i)) })
+		err = cluster.Each(context.WithoutCancel(ctx), batch,
+			func(ctx context.Context, i int) error { return b.Create(ctx, b.podOf(created+i)) })
 		if err != nil {
 			return created, err
 		}

@@ -117,7 +117,8 @@ func (p *probe) refuses(pod *corev1.Pod) bool {
 func (p *probe) NodeLocalKey(pod *corev1.Pod) (key string, ok bool) { return "", !p.refuses(pod) }
 
 // PreFilter implements fwk.PreFilterPlugin.
-func (p *probe) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *probe) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if p.refuses(pod) {
 		p.decided()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused by label")

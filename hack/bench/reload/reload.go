@@ -119,7 +119,8 @@ func (b *bench) start(ctx context.Context) error {
 	options := testcluster.Options()
 	options.KubeAPIQPS, options.KubeAPIBurst = cluster.QPS, cluster.QPS
 	options.OutOfTree = b.decisions.register()
-	if b.running, err = testcluster.RunFor(context.WithoutCancel(ctx), logr.Discard(), b.ControlPlane.Config(), options); err != nil {
+	if b.running, err = testcluster.RunFor(context.WithoutCancel(ctx), logr.Discard(), b.ControlPlane.Config(),
+		options); err != nil {
 		return err
 	}
 	return b.until(ctx, "livesched schedules by all profiles", func() bool {
@@ -298,7 +299,8 @@ type gauged struct{ build, swap, standstill *dto.Histogram }
 
 func (g *gauged) read() {
 	for from, to := range map[prometheus.Histogram]**dto.Histogram{
-		metrics.ReloadBuildDuration: &g.build, metrics.ReloadSwapDuration: &g.swap, metrics.ReloadStandstill: &g.standstill,
+		metrics.ReloadBuildDuration: &g.build, metrics.ReloadSwapDuration: &g.swap,
+		metrics.ReloadStandstill: &g.standstill,
 	} {
 		var m dto.Metric
 		if err := from.Write(&m); err != nil {

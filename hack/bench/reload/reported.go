@@ -89,18 +89,21 @@ func (c *crowd) profileNames() (names []string) {
 // that takes, and changes of another profile meanwhile.
 func (b *bench) reportedBeside(ctx context.Context, c *crowd) error {
 	create := func() error {
-		err := cluster.Each(ctx, c.policies, func(ctx context.Context, i int) error { return b.client.Create(ctx, c.policy(i)) })
+		err := cluster.Each(ctx, c.policies,
+			func(ctx context.Context, i int) error { return b.client.Create(ctx, c.policy(i)) })
 		if err != nil {
 			return err
 		}
-		return cluster.Each(ctx, c.profiles, func(ctx context.Context, i int) error { return b.client.Create(ctx, c.profile(i)) })
+		return cluster.Each(ctx, c.profiles,
+			func(ctx context.Context, i int) error { return b.client.Create(ctx, c.profile(i)) })
 	}
 	if err := b.measureCrowd(ctx, c, "created", 1, create); err != nil {
 		return err
 	}
 	change := func() error {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"parallelism":7}}`))
-		return cluster.Each(ctx, c.policies, func(ctx context.Context, i int) error { return b.client.Patch(ctx, c.policy(i), patch) })
+		return cluster.Each(ctx, c.policies,
+			func(ctx context.Context, i int) error { return b.client.Patch(ctx, c.policy(i), patch) })
 	}
 	if err := b.measureCrowd(ctx, c, "changed by their policies", 2, change); err != nil {
 		return err
@@ -110,7 +113,8 @@ func (b *bench) reportedBeside(ctx context.Context, c *crowd) error {
 
 // measureCrowd measures how long it takes until the statuses of a crowd report a change that do
 // makes, and changes of another profile meanwhile.
-func (b *bench) measureCrowd(ctx context.Context, c *crowd, what string, policyGeneration int64, do func() error) error {
+func (b *bench) measureCrowd(ctx context.Context, c *crowd, what string, policyGeneration int64,
+	do func() error) error {
 	beside := fmt.Sprintf("%s are %s", c.name(), what)
 	began := time.Now()
 	var last, written time.Time
@@ -129,21 +133,26 @@ func (b *bench) measureCrowd(ctx context.Context, c *crowd, what string, policyG
 		return err
 	}
 	total := last.Sub(began)
-	fmt.Fprintf(os.Stderr, "%s: written after %v, all programmed after %v; %d changes beside\n", beside, written.Sub(began).Round(time.Millisecond), total.Round(time.Millisecond), changes)
-	return b.report.Add(map[string]string{"while": beside}, map[string]float64{allProgrammed: total.Seconds(), allWritten: written.Sub(began).Seconds()})
+	fmt.Fprintf(os.Stderr, "%s: written after %v, all programmed after %v; %d changes beside\n", beside,
+		written.Sub(began).Round(time.Millisecond), total.Round(time.Millisecond), changes)
+	return b.report.Add(map[string]string{"while": beside},
+		map[string]float64{allProgrammed: total.Seconds(), allWritten: written.Sub(began).Seconds()})
 }
 
 // disperse deletes a crowd and waits until its profiles are gone.
 func (b *bench) disperse(ctx context.Context, c *crowd) error {
-	err := cluster.Each(ctx, c.profiles, func(ctx context.Context, i int) error { return b.client.Delete(ctx, c.profile(i)) })
+	err := cluster.Each(ctx, c.profiles,
+		func(ctx context.Context, i int) error { return b.client.Delete(ctx, c.profile(i)) })
 	if err != nil {
 		return err
 	}
-	err = cluster.Each(ctx, c.policies, func(ctx context.Context, i int) error { return b.client.Delete(ctx, c.policy(i)) })
+	err = cluster.Each(ctx, c.policies,
+		func(ctx context.Context, i int) error { return b.client.Delete(ctx, c.policy(i)) })
 	if err != nil {
 		return err
 	}
-	return b.until(ctx, "the profiles are gone", func() bool { return b.running.Scheduler.Store().Current().Len() == b.profiles })
+	return b.until(ctx, "the profiles are gone",
+		func() bool { return b.running.Scheduler.Store().Current().Len() == b.profiles })
 }
 
 // measureChanges changes the profile until end, and records when each change was swapped in and
@@ -176,7 +185,8 @@ func (b *bench) measureChanges(ctx context.Context, while string, end <-chan tim
 		}
 		changes++
 		err = b.report.Add(map[string]string{"while": while}, map[string]float64{
-			request: milliseconds(returned.Sub(sent)), swappedIn: milliseconds(swapped.Sub(sent)), statusReported: milliseconds(reported.Sub(sent)),
+			request: milliseconds(returned.Sub(sent)), swappedIn: milliseconds(swapped.Sub(sent)),
+			statusReported: milliseconds(reported.Sub(sent)),
 		})
 		if err != nil {
 			return changes, err

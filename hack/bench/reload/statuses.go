@@ -52,7 +52,8 @@ func watchStatuses(ctx context.Context, config *rest.Config, scheme *runtime.Sch
 			s.observe(p)
 		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: observe, UpdateFunc: func(_, object any) { observe(object) }})
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: observe,
+		UpdateFunc: func(_, object any) { observe(object) }})
 	return s, err
 }
 
@@ -78,7 +79,8 @@ func (s *statuses) observe(p *v1alpha1.SchedulerProfile) {
 
 // wait waits until the statuses of some profiles report at least these generations, and returns
 // when the last of them did.
-func (s *statuses) wait(ctx context.Context, names []string, generation, policyGeneration int64) (last time.Time, err error) {
+func (s *statuses) wait(ctx context.Context, names []string,
+	generation, policyGeneration int64) (last time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	for {

@@ -57,7 +57,8 @@ func latencies(r *report.Report, pending []string) report.Table {
 	t := report.Table{
 		Title: fmt.Sprintf("Reloads of one of %s profiles, %s nodes, %s pods; milliseconds, p50 / p99 / most",
 			r.Parameters["profiles"], r.Parameters["nodes"], r.Parameters["pods"]),
-		Header: []string{"pods are", "reloads", "sent to first decision", "of that, the API call", "build", "standstill", "all checked again"},
+		Header: []string{"pods are", "reloads", "sent to first decision", "of that, the API call", "build",
+			"standstill", "all checked again"},
 	}
 	for _, kind := range pending {
 		rows := r.Rows.Where("pending", kind)
@@ -80,9 +81,11 @@ func quantiles(rows report.Rows, value string, shares ...float64) string {
 
 func untilReported(r *report.Report, all []string) report.Table {
 	t := report.Table{
-		Title: fmt.Sprintf("Changes of one of %s profiles until the status reports them, %s nodes; milliseconds, p50 / p95 / p99 / most",
+		Title: fmt.Sprintf("Changes of one of %s profiles until the status reports them, %s nodes; milliseconds, p50 "+
+			"/ p95 / p99 / most",
 			r.Parameters["profiles"], r.Parameters["nodes"]),
-		Header: []string{"while", "changes", "sent to swapped in", "sent to status", "of that, the API call", "all written (s)", "all programmed (s)"},
+		Header: []string{"while", "changes", "sent to swapped in", "sent to status", "of that, the API call",
+			"all written (s)", "all programmed (s)"},
 	}
 	for _, while := range all {
 		rows := r.Rows.Where("while", while)
@@ -97,7 +100,8 @@ func untilReported(r *report.Report, all []string) report.Table {
 
 func underLoad(r *report.Report, loads []string) report.Table {
 	t := report.Table{
-		Title:  fmt.Sprintf("Pods bound while others are created, %s nodes, median of windows of %v in turn", r.Parameters["nodes"], window),
+		Title: fmt.Sprintf("Pods bound while others are created, %s nodes, median of windows of %v in turn",
+			r.Parameters["nodes"], window),
 		Header: []string{"", "pods/s", "of without", "reloads", "windows"},
 	}
 	without := r.Rows.Where("load", withoutReloads).Median(podsPerSecond)
@@ -108,7 +112,8 @@ func underLoad(r *report.Report, loads []string) report.Table {
 			runs = append(runs, report.Whole(rate))
 		}
 		rate := rows.Median(podsPerSecond)
-		t.Add(load, report.Whole(rate), report.Ratio(rate, without), report.Whole(rows.Median(reloads)), strings.Join(runs, ", "))
+		t.Add(load, report.Whole(rate), report.Ratio(rate, without), report.Whole(rows.Median(reloads)),
+			strings.Join(runs, ", "))
 	}
 	return t
 }

@@ -111,7 +111,8 @@ func Read(files ...string) (*Report, error) {
 		case r.Benchmark == "":
 			return nil, fmt.Errorf("%s is not a report: it names no benchmark", file)
 		case len(runs) > 0 && runs[0].Benchmark != r.Benchmark:
-			return nil, fmt.Errorf("%s is of benchmark %s, the files before it are of %s", file, r.Benchmark, runs[0].Benchmark)
+			return nil, fmt.Errorf("%s is of benchmark %s, the files before it are of %s", file, r.Benchmark,
+				runs[0].Benchmark)
 		}
 		runs = append(runs, r)
 	}

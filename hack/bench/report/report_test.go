@@ -60,7 +60,8 @@ func TestQuantiles(t *testing.T) {
 
 func TestNumbersAreWrittenWithThreeDigits(t *testing.T) {
 	for x, want := range map[float64]string{
-		0: "0", 0.004: "0.00", 0.1234: "0.12", 1.236: "1.24", 9.994: "9.99", 9.996: "10.0", 12.34: "12.3", 99.94: "99.9", 99.96: "100",
+		0: "0", 0.004: "0.00", 0.1234: "0.12", 1.236: "1.24", 9.994: "9.99", 9.996: "10.0", 12.34: "12.3",
+		99.94: "99.9", 99.96: "100",
 		123.4: "123", 1234: "1,234", 1234567: "1,234,567", -1234: "-1,234", -0.5: "-0.50", 999999.6: "1,000,000",
 	} {
 		if got := Number(x); got != want {
@@ -98,7 +99,8 @@ func TestWhatIsAddedIsInTheFileAtOnce(t *testing.T) {
 	if !reflect.DeepEqual(got.Rows, want) {
 		t.Errorf("rows %v, want %v", got.Rows, want)
 	}
-	if got.Benchmark != "decision" || got.Parameters["pods"] != "7" || !got.Date.Equal(r.Date) || got.Machine.CPUs == 0 || got.Machine != r.Machine {
+	if got.Benchmark != "decision" || got.Parameters["pods"] != "7" || !got.Date.Equal(r.Date) ||
+		got.Machine.CPUs == 0 || got.Machine != r.Machine {
 		t.Errorf("read back: %+v", got)
 	}
 	left, err := os.ReadDir(filepath.Dir(file))
@@ -178,7 +180,8 @@ func TestTheLatestRunWinsInWhateverOrderFilesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(day, value string) string {
 		file := filepath.Join(dir, day)
-		text := `{"benchmark": "decision", "date": "2026-11-` + day + `T00:00:00Z", "rows": [{"labels": {"kind": "basic"}, "values": {"us/pod": [` + value + `]}}]}`
+		text := `{"benchmark": "decision", "date": "2026-11-` + day +
+			`T00:00:00Z", "rows": [{"labels": {"kind": "basic"}, "values": {"us/pod": [` + value + `]}}]}`
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -221,10 +224,12 @@ func TestBarsAndLinesAreOfMedians(t *testing.T) {
 		{Labels: map[string]string{"kind": "odd", "nodes": "many"}, Values: map[string][]float64{"us": {7}}},
 		{Labels: map[string]string{"kind": "empty", "nodes": "30"}},
 	}
-	if got := rows.Bars("ours", "kind", []string{"anti", "none", "basic"}, "us"); !reflect.DeepEqual(got.Y, []float64{7, 0, 3}) {
+	if got := rows.Bars("ours", "kind", []string{"anti", "none", "basic"}, "us"); !reflect.DeepEqual(got.Y,
+		[]float64{7, 0, 3}) {
 		t.Errorf("bars %v", got)
 	}
-	if got := rows.Line("ours", "nodes", "us"); !reflect.DeepEqual(got.X, []float64{10, 20}) || !reflect.DeepEqual(got.Y, []float64{3, 7}) {
+	if got := rows.Line("ours", "nodes", "us"); !reflect.DeepEqual(got.X, []float64{10, 20}) ||
+		!reflect.DeepEqual(got.Y, []float64{3, 7}) {
 		t.Errorf("line %v", got)
 	}
 }

@@ -17,11 +17,13 @@ func Charts(r *report.Report) []chart.Chart {
 	if len(rows.Each("nodes")) < 2 {
 		return nil
 	}
-	memory := chart.Chart{File: "scale-memory", Title: "Memory, " + r.Parameters["pods-per-node"] + " bound pods a node", X: "nodes", Y: "MiB", LogX: true, LogY: true}
+	memory := chart.Chart{File: "scale-memory", Title: "Memory, " + r.Parameters["pods-per-node"] +
+		" bound pods a node", X: "nodes", Y: "MiB", LogX: true, LogY: true}
 	for _, value := range []string{heapMiB, peakMiB} {
 		memory.Series = append(memory.Series, rows.Where("kind", "").Line(value, "nodes", value))
 	}
-	decisions := chart.Chart{File: "scale-decision", Title: "A warm decision", X: "nodes", Y: "us of CPU for each pod", LogX: true, LogY: true}
+	decisions := chart.Chart{File: "scale-decision", Title: "A warm decision", X: "nodes", Y: "us of CPU for each pod",
+		LogX: true, LogY: true}
 	for _, kind := range rows.Each("kind") {
 		decisions.Series = append(decisions.Series, rows.Where("kind", kind).Line(kind, "nodes", decision.CPU))
 	}

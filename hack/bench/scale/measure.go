@@ -172,7 +172,8 @@ func (m *measurement) decide(kind string) error {
 // change measures updates of nodes: first a heartbeat, then a taint that keeps no pod away.
 func (m *measurement) change() (err error) {
 	if m.values[heartbeat], err = m.update(func(node *corev1.Node) {
-		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastHeartbeatTime: metav1.Now()}}
 	}); err != nil {
 		return err
 	}

@@ -51,11 +51,14 @@ func Command() *cobra.Command {
 	flags.BoolVar(&o.trim, "trim-bound-pods", true, "livesched's --trim-bound-pods")
 	flags.StringVar(&o.bound, "bound", workload.Mixed, "kind of the bound pods")
 	flags.StringSliceVar(&o.kinds, "kinds", []string{
-		workload.Basic, workload.Owned, workload.Spread, workload.Anti, workload.Affinity, workload.Mixed, workload.Unique, workload.Labels,
+		workload.Basic, workload.Owned, workload.Spread, workload.Anti, workload.Affinity, workload.Mixed,
+		workload.Unique, workload.Labels,
 	}, "kinds of pods that are decided about")
-	flags.StringSliceVar(&o.contenders, "contenders", []string{decidebench.Livesched}, fmt.Sprint("contenders, of ", decidebench.Contenders))
+	flags.StringSliceVar(&o.contenders, "contenders", []string{decidebench.Livesched},
+		fmt.Sprint("contenders, of ", decidebench.Contenders))
 	flags.IntVar(&o.decisions, "decisions", 300, "decisions about pods of each kind")
-	flags.IntVar(&o.firsts, "firsts", 1, "livesched's decisions about the first pod of a new class, each followed by one about the second pod")
+	flags.IntVar(&o.firsts, "firsts",
+		1, "livesched's decisions about the first pod of a new class, each followed by one about the second pod")
 	flags.IntVar(&o.changes, "changes", 1000, "number of nodes that report a heartbeat, and of nodes that are changed")
 	report.AddFlags(cmd)
 	return cmd
@@ -63,7 +66,8 @@ func Command() *cobra.Command {
 
 func (o *options) validate() error {
 	return errors.Join(
-		report.Positive("nodes", o.nodes...), report.Positive("pods-per-node", o.podsPerNode), report.Positive("pods-per-series", o.perSeries),
+		report.Positive("nodes", o.nodes...), report.Positive("pods-per-node", o.podsPerNode),
+		report.Positive("pods-per-series", o.perSeries),
 		report.Positive("decisions", o.decisions), report.Positive("changes", o.changes),
 		report.OneOf("bound", []string{o.bound}, workload.Kinds), report.OneOf("kinds", o.kinds, workload.Kinds),
 		report.OneOf("contenders", o.contenders, decidebench.Contenders),

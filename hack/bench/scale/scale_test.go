@@ -20,8 +20,10 @@ import (
 
 func small() *options {
 	return &options{
-		nodes: []int{20, 40}, podsPerNode: 3, perSeries: 10, bound: workload.Mixed, kinds: []string{workload.Basic, workload.Spread},
-		contenders: []string{decidebench.Livesched, decidebench.KubeScheduler}, trim: true, decisions: 3, firsts: 1, changes: 30,
+		nodes: []int{20, 40}, podsPerNode: 3, perSeries: 10, bound: workload.Mixed,
+		kinds:      []string{workload.Basic, workload.Spread},
+		contenders: []string{decidebench.Livesched, decidebench.KubeScheduler}, trim: true, decisions: 3, firsts: 1,
+		changes: 30,
 	}
 }
 
@@ -45,7 +47,8 @@ func TestClustersOfEverySizeAreMeasured(t *testing.T) {
 				t.Fatalf("%s, %s nodes: %v", contender, nodes, whole)
 			}
 			for _, name := range []string{
-				nodeBytes, objectBytes, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis, heartbeat, change, afterChanges, collection,
+				nodeBytes, objectBytes, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis,
+				heartbeat, change, afterChanges, collection,
 			} {
 				if !(whole.Median(name) > 0) {
 					t.Errorf("%s, %s nodes: %s is %v", contender, nodes, name, whole.Median(name))
@@ -75,7 +78,8 @@ func TestClustersOfEverySizeAreMeasured(t *testing.T) {
 }
 
 func TestPodsShareWhatLiveschedsInformersHaveThemShare(t *testing.T) {
-	for contender, shared := range map[string]bool{decidebench.Livesched: true, decidebench.KubeScheduler: false, decidebench.KubeSchedulerAll: false} {
+	for contender, shared := range map[string]bool{decidebench.Livesched: true, decidebench.KubeScheduler: false,
+		decidebench.KubeSchedulerAll: false} {
 		m := &measurement{options: small(), nodes: 4, contender: contender}
 		objects, transform := m.informersOf()
 		if err := errors.Join(m.loadNodes(objects, transform), m.loadPods(objects, transform)); err != nil {
@@ -111,7 +115,8 @@ func TestAFailureNamesTheCluster(t *testing.T) {
 }
 
 func TestWrongFlagsAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"--kinds", "huge"}, {"--bound", "huge"}, {"--nodes", "0"}, {"--pods-per-node", "0"}, {"--contenders", "nobody"}, {"--changes", "0"}} {
+	for _, args := range [][]string{{"--kinds", "huge"}, {"--bound", "huge"}, {"--nodes", "0"},
+		{"--pods-per-node", "0"}, {"--contenders", "nobody"}, {"--changes", "0"}} {
 		cmd := Command()
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		cmd.SetArgs(append(args, "--out", ""))

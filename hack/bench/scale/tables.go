@@ -21,9 +21,11 @@ func Tables(r *report.Report) []report.Table {
 			clusters = append(clusters, of.Where("nodes", nodes))
 		}
 	}
-	whole := report.Table{Title: fmt.Sprintf("Clusters with %s bound pods a node", r.Parameters["pods-per-node"]), Header: header(clusters)}
+	whole := report.Table{Title: fmt.Sprintf("Clusters with %s bound pods a node", r.Parameters["pods-per-node"]),
+		Header: header(clusters)}
 	for _, value := range []string{
-		nodeBytes, objectBytes, cacheBytes, stateMiB, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis,
+		nodeBytes, objectBytes, cacheBytes, stateMiB, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds,
+		firstMillis,
 		heartbeat, change, afterChanges, collection,
 	} {
 		cells := []string{value}
@@ -32,7 +34,8 @@ func Tables(r *report.Report) []report.Table {
 		}
 		whole.Add(cells...)
 	}
-	decisions := report.Table{Title: "Decisions, us of CPU for each pod: warm / first of a class / second", Header: header(clusters)}
+	decisions := report.Table{Title: "Decisions, us of CPU for each pod: warm / first of a class / second",
+		Header: header(clusters)}
 	for _, kind := range r.Rows.Each("kind") {
 		cells := []string{kind}
 		for _, rows := range clusters {
@@ -48,7 +51,8 @@ func header(clusters []report.Rows) []string {
 	for _, rows := range clusters {
 		nodes, _ := strconv.ParseFloat(rows[0].Labels["nodes"], 64) // numbers, because the benchmark wrote them
 		pods, _ := strconv.ParseFloat(rows[0].Labels["pods"], 64)
-		titles = append(titles, fmt.Sprintf("%s: %s nodes, %s pods", rows[0].Labels["contender"], report.Whole(nodes), report.Whole(pods)))
+		titles = append(titles, fmt.Sprintf("%s: %s nodes, %s pods", rows[0].Labels["contender"], report.Whole(nodes),
+			report.Whole(pods)))
 	}
 	return titles
 }

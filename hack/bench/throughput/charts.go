@@ -19,8 +19,10 @@ func Charts(r *report.Report) []chart.Chart {
 		rows := r.Rows.Where("nodes", nodes)
 		kinds := rows.Each("kind")
 		n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
-		rate := chart.Chart{File: "throughput-" + nodes, Title: fmt.Sprintf("End to end, %s nodes", report.Whole(n)), X: "pods", Y: "pods/s", Groups: kinds}
-		cpu := chart.Chart{File: "throughput-cpu-" + nodes, Title: rate.Title + ": the scheduler's CPU", X: "pods", Y: "ms of CPU for each pod", Groups: kinds}
+		rate := chart.Chart{File: "throughput-" + nodes, Title: fmt.Sprintf("End to end, %s nodes", report.Whole(n)),
+			X: "pods", Y: "pods/s", Groups: kinds}
+		cpu := chart.Chart{File: "throughput-cpu-" + nodes, Title: rate.Title + ": the scheduler's CPU", X: "pods",
+			Y: "ms of CPU for each pod", Groups: kinds}
 		for _, contender := range rows.Each("contender") {
 			of := rows.Where("contender", contender)
 			rate.Series = append(rate.Series, of.Bars(contender, "kind", kinds, podsPerSecond))

@@ -126,7 +126,8 @@ func (b *bench) act(ctx context.Context, pod *corev1.Pod, i int) error {
 func (b *bench) refuse(ctx context.Context, pod *corev1.Pod) error {
 	pod = pod.DeepCopy()
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "it fits nowhere",
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "it fits nowhere",
 	})
 	_, err := b.Client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	return err
@@ -161,9 +162,11 @@ profiles: [{schedulerName: %s}]
 		if err != nil {
 			return nil, err
 		}
-		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port), append([]string{
-			"--config=" + file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--authorization-always-allow-paths=/metrics",
-		}, b.gates...)...), nil
+		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port),
+			append([]string{
+				"--config=" + file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+				"--authorization-always-allow-paths=/metrics",
+			}, b.gates...)...), nil
 	}
 }
 
@@ -192,11 +195,13 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 		if err != nil {
 			return nil, err
 		}
-		return b.process("livesched", b.options.livesched, fmt.Sprintf("http://127.0.0.1:%d/metrics", port), append([]string{
-			"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--health-probe-bind-address=0",
-			fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port),
-			fmt.Sprintf("--kube-api-qps=%d", cluster.QPS), fmt.Sprintf("--kube-api-burst=%d", cluster.QPS),
-		}, flags...)...), nil
+		return b.process("livesched", b.options.livesched, fmt.Sprintf("http://127.0.0.1:%d/metrics", port),
+			append([]string{
+				"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--secure-port=0",
+				"--health-probe-bind-address=0",
+				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port),
+				fmt.Sprintf("--kube-api-qps=%d", cluster.QPS), fmt.Sprintf("--kube-api-burst=%d", cluster.QPS),
+			}, flags...)...), nil
 	}
 }
 
@@ -210,7 +215,8 @@ type child struct {
 // process runs a program that serves its metrics at a URL.
 func (b *bench) process(name, path, metrics string, args ...string) launch {
 	return func(fail context.CancelCauseFunc) (running, error) {
-		p, err := process.Start(process.Config{Name: name, Path: path, Args: args, LogFile: filepath.Join(b.dir, name+".log")})
+		p, err := process.Start(process.Config{Name: name, Path: path, Args: args,
+			LogFile: filepath.Join(b.dir, name+".log")})
 		if err != nil {
 			return nil, err
 		}

@@ -91,7 +91,8 @@ func (s scenario) gates() []string {
 }
 
 // scheduleGangs lets the contender schedule one gang after the other.
-func (b *bench) scheduleGangs(ctx context.Context, pods []*corev1.Pod, s scenario, start func() (running, error)) (*outcome, error) {
+func (b *bench) scheduleGangs(ctx context.Context, pods []*corev1.Pod, s scenario,
+	start func() (running, error)) (*outcome, error) {
 	probe := podsOf(workload.Basic, b.Nodes, 1)[0]
 	probe.Name = "probe"
 	if err := b.createBacklog(ctx, []*corev1.Pod{probe}); err != nil {
@@ -154,7 +155,8 @@ func (b *bench) scheduleGangs(ctx context.Context, pods []*corev1.Pod, s scenari
 
 // gangOutcome returns how long it took until all pods of a gang were bound, and the racks that they
 // are in.
-func gangOutcome(gang []*corev1.Pod, seen map[string]cluster.Pod, begun time.Time) (took time.Duration, racks sets.Set[string]) {
+func gangOutcome(gang []*corev1.Pod, seen map[string]cluster.Pod,
+	begun time.Time) (took time.Duration, racks sets.Set[string]) {
 	racks = sets.New[string]()
 	for _, pod := range gang {
 		of := seen[pod.Name]
@@ -195,7 +197,8 @@ func (b *bench) createGang(ctx context.Context, name string, pods int, inRack bo
 			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: cluster.LabelRack}},
 		}
 	}
-	if _, err := b.Client.SchedulingV1alpha2().PodGroups(workload.Namespace).Create(ctx, group, metav1.CreateOptions{}); err != nil {
+	if _, err := b.Client.SchedulingV1alpha2().PodGroups(workload.Namespace).
+		Create(ctx, group, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a PodGroup: %w", err)
 	}
 	return nil
@@ -206,7 +209,8 @@ func (b *bench) createGang(ctx context.Context, name string, pods int, inRack bo
 func (b *bench) deleteGangs(ctx context.Context, n int) error {
 	client := b.Client.SchedulingV1alpha2().PodGroups(workload.Namespace)
 	for i := range n {
-		_, err := client.Patch(ctx, gangName(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := client.Patch(ctx, gangName(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		if err := errors.Join(err, client.Delete(ctx, gangName(i), metav1.DeleteOptions{})); err != nil {
 			return fmt.Errorf("deleting the PodGroups: %w", err)
 		}

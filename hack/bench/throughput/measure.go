@@ -93,7 +93,8 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 }
 
 // withBacklog starts the contender when all pods wait.
-func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario, start func() (running, error)) (o *outcome, err error) {
+func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario,
+	start func() (running, error)) (o *outcome, err error) {
 	if err := b.createBacklog(ctx, pods); err != nil {
 		return nil, err
 	}
@@ -125,10 +126,12 @@ func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func
 }
 
 // besideBacklog creates the pods once the contender has refused all pods of a backlog.
-func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (*outcome, error) {
+func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod,
+	start func() (running, error)) (*outcome, error) {
 	stuck := stuckPods(b.options.backlog, b.options.backlogJobs)
 	return b.afterBacklog(ctx, append(stuck, pods[0]), start, func() error {
-		err := cluster.Each(ctx, len(pods)-1, func(ctx context.Context, i int) error { return b.Create(ctx, pods[i+1]) })
+		err := cluster.Each(ctx, len(pods)-1,
+			func(ctx context.Context, i int) error { return b.Create(ctx, pods[i+1]) })
 		if err != nil {
 			return fmt.Errorf("creating the pods: %w", err)
 		}
@@ -138,7 +141,8 @@ func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod, start fun
 
 // afterBacklog measures work that begins once the contender has bound the last pod of a backlog and
 // refused the others. The result has no pod of the backlog.
-func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start func() (running, error), work func() error) (o *outcome, err error) {
+func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start func() (running, error),
+	work func() error) (o *outcome, err error) {
 	if err := b.createBacklog(ctx, backlog); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,8 @@ func launchAsked(ctx context.Context, b *bench, simulates bool) (launch, error) 
 		return nil, err
 	}
 	// The last of two flags of one name counts.
-	start, err := prepareLivesched(func(int) int32 { return 0 }, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port))(ctx, b)
+	start, err := prepareLivesched(func(int) int32 { return 0 }, "--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", port))(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ type questions struct {
 
 func newQuestions(b *bench, url string, simulates bool) (*questions, error) {
 	cfg := rest.CopyConfig(b.ControlPlane.Config())
-	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.CAFile, cfg.TLSClientConfig.Insecure = nil, "", true // it signs its own
+	// it signs its own
+	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.CAFile, cfg.TLSClientConfig.Insecure = nil, "", true
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -97,10 +99,12 @@ func newQuestions(b *bench, url string, simulates bool) (*questions, error) {
 	text, err := json.Marshal(v1alpha1.Simulation{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
 		Spec: v1alpha1.SimulationSpec{
-			Profiles: []v1alpha1.SchedulerProfile{binpack}, Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: askedPods},
+			Profiles: []v1alpha1.SchedulerProfile{binpack},
+			Pods:     v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: askedPods},
 		},
 	})
-	return &questions{url: url, client: client, pods: b.Pods, simulation: text, simulates: simulates, perSecond: b.options.questions}, err
+	return &questions{url: url, client: client, pods: b.Pods, simulation: text, simulates: simulates,
+		perSecond: b.options.questions}, err
 }
 
 const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 1}]}},
@@ -148,7 +152,8 @@ func (q *questions) window(ctx context.Context, r running, asks bool) error {
 // ask asks the questions.
 func (q *questions) ask(ctx context.Context) {
 	if name := q.pods.OneWaiting(); name != "" {
-		q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+name, nil))
+		q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+
+			name, nil))
 	}
 	if q.simulates {
 		q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))

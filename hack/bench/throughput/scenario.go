@@ -192,7 +192,8 @@ func (b *bench) createPriorityClass(ctx context.Context) error {
 
 // fill fills all nodes with pods of low priority.
 func (b *bench) fill(ctx context.Context) error {
-	err := cluster.Each(ctx, 2*b.Nodes, func(ctx context.Context, i int) error { return b.Create(ctx, workload.Filler(i)) })
+	err := cluster.Each(ctx, 2*b.Nodes,
+		func(ctx context.Context, i int) error { return b.Create(ctx, workload.Filler(i)) })
 	if err != nil {
 		return fmt.Errorf("filling the nodes: %w", err)
 	}
@@ -223,7 +224,8 @@ func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 			if err != nil {
 				return err
 			}
-			err = cluster.Each(ctx, len(batch), func(ctx context.Context, i int) error { return b.Create(ctx, batch[i]) })
+			err = cluster.Each(ctx, len(batch),
+				func(ctx context.Context, i int) error { return b.Create(ctx, batch[i]) })
 			if err != nil {
 				return fmt.Errorf("creating pods: %w", err)
 			}

@@ -41,7 +41,8 @@ func Tables(r *report.Report) []report.Table {
 func ofNodes(r *report.Report, rows report.Rows, nodes string) report.Table {
 	n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 	t := report.Table{
-		Title:  fmt.Sprintf("%s nodes, %s pods, medians of %s runs in turn", report.Whole(n), r.Parameters["pods"], r.Parameters["runs"]),
+		Title: fmt.Sprintf("%s nodes, %s pods, medians of %s runs in turn", report.Whole(n), r.Parameters["pods"],
+			r.Parameters["runs"]),
 		Header: []string{"pods", "", "pods/s", "of bind-only", "x kube-scheduler"},
 	}
 	for _, c := range columns {

@@ -48,11 +48,14 @@ func Command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "nodes of the clusters")
-	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable+", "+besideBacklog+"; or, alone, "+gangs+" and "+gangsInRacks)
+	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+
+		", "+unschedulable+", "+besideBacklog+"; or, alone, "+gangs+" and "+gangsInRacks)
 	flags.StringSliceVar(&o.contenders, "contenders", []string{bindOnly, kubeScheduler, livesched},
 		fmt.Sprint("who binds; there are ", slices.Sorted(maps.Keys(contenders))))
-	flags.IntVar(&o.pods, "pods", 4000, "pods to schedule; a quarter of them for "+preemption+" and "+unschedulable+", where five times as many others come behind")
-	flags.IntVar(&o.backlog, "backlog", 5000, "pods that fit nowhere and wait while those of "+besideBacklog+" are scheduled")
+	flags.IntVar(&o.pods, "pods", 4000, "pods to schedule; a quarter of them for "+preemption+" and "+unschedulable+
+		", where five times as many others come behind")
+	flags.IntVar(&o.backlog, "backlog", 5000, "pods that fit nowhere and wait while those of "+besideBacklog+
+		" are scheduled")
 	flags.IntVar(&o.backlogJobs, "backlog-jobs", 0, "Jobs that these pods are of; 0: each is of a Job of its own")
 	flags.IntVar(&o.gang, "gang", 1000, "pods of a gang")
 	flags.IntVar(&o.questions, "questions", 1, "how often "+asked+" and "+explained+" are asked, each second")
@@ -64,7 +67,8 @@ func Command() *cobra.Command {
 
 func (o *options) validate() error {
 	return errors.Join(
-		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs), report.Positive("questions", o.questions), o.validBacklog(),
+		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs),
+		report.Positive("questions", o.questions), o.validBacklog(),
 		report.OneOf("kinds", o.kinds, slices.Sorted(maps.Keys(scenarios))),
 		report.OneOf("contenders", o.contenders, slices.Sorted(maps.Keys(contenders))),
 		o.enoughPods(), o.enoughRoom(), o.validGangs(),
@@ -148,7 +152,8 @@ func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeSc
 				if err != nil {
 					return fmt.Errorf("%s, run %d of %s: %w", kind, run+1, name, err)
 				}
-				fmt.Fprintf(os.Stderr, "%d nodes, %s, run %d, %s: %.0f pods/s\n", nodes, kind, run+1, name, values[podsPerSecond])
+				fmt.Fprintf(os.Stderr, "%d nodes, %s, run %d, %s: %.0f pods/s\n", nodes, kind, run+1, name,
+					values[podsPerSecond])
 				labels := map[string]string{"nodes": strconv.Itoa(nodes), "kind": kind, "contender": name}
 				if err := r.Add(labels, values); err != nil {
 					return err

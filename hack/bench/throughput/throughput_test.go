@@ -29,7 +29,8 @@ func TestValuesOfARun(t *testing.T) {
 		scheduler: usage{cluster.Usage{CPU: 20 * time.Millisecond, PeakRSS: 64 << 20}, decisions{4, time.Millisecond}},
 		api:       40 * time.Millisecond,
 		measured: map[string]cluster.Pod{
-			"a": {Series: "s", Created: at(-500), Bound: at(100), Node: workload.NodeName(0)}, // created before the scheduler started
+			// created before the scheduler started
+			"a": {Series: "s", Created: at(-500), Bound: at(100), Node: workload.NodeName(0)},
 			"b": {Series: "s", Created: at(150), Bound: at(200), Node: workload.NodeName(3)},
 			"c": {Series: "s", Created: at(0), Bound: at(300), Node: workload.NodeName(0)},
 			"d": {Series: "t", Created: at(-500), Refused: at(600)},
@@ -67,7 +68,8 @@ func TestValuesOfARunWithGangs(t *testing.T) {
 	}
 	want := map[string]float64{
 		podsPerSecond: 5, // four in 0.8 s
-		gangTime:      300, slowestGang: 400, schedulerCPU: 5, apiCPU: 10, schedulerRSS: 64, nodesUsed: 3, fullestNode: 2,
+		gangTime:      300, slowestGang: 400, schedulerCPU: 5, apiCPU: 10, schedulerRSS: 64, nodesUsed: 3,
+		fullestNode: 2,
 	}
 	if got := o.values(scenario{gangs: true}); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -144,7 +146,8 @@ func TestUnschedulablePodsComeBehind(t *testing.T) {
 
 func TestPreemptingPodsAreMoreImportant(t *testing.T) {
 	for _, pod := range scenarios[preemption].pods(10, 40) {
-		if pod.Spec.PriorityClassName != priorityClass || pod.Spec.Containers[0].Resources.Requests.Cpu().Cmp(half) != 0 {
+		if pod.Spec.PriorityClassName != priorityClass || pod.Spec.Containers[0].Resources.Requests.Cpu().
+			Cmp(half) != 0 {
 			t.Errorf("pod %s: %q, %v", pod.Name, pod.Spec.PriorityClassName, pod.Spec.Containers[0].Resources.Requests)
 		}
 	}
@@ -188,10 +191,12 @@ func TestATableHasRatiosOfTheCeilingAndOfKubeScheduler(t *testing.T) {
 	if len(tables) != 1 || len(tables[0].Rows) != 3 || !strings.HasPrefix(tables[0].Title, "5,000 nodes, 100 pods") {
 		t.Fatalf("tables %v", tables)
 	}
-	if got, want := tables[0].Rows[2][:6], []string{"", livesched, "750", "0.75", "3.00", "2.00"}; !reflect.DeepEqual(got, want) {
+	if got, want := tables[0].Rows[2][:6],
+		[]string{"", livesched, "750", "0.75", "3.00", "2.00"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := tables[0].Rows[0][:6], []string{"basic", bindOnly, "1,000", "1.00", "4.00", ""}; !reflect.DeepEqual(got, want) {
+	if got, want := tables[0].Rows[0][:6],
+		[]string{"basic", bindOnly, "1,000", "1.00", "4.00", ""}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if charts := Charts(r); len(charts) != 2 || len(charts[0].Series) != 3 || len(charts[1].Series) != 2 {
@@ -202,9 +207,11 @@ func TestATableHasRatiosOfTheCeilingAndOfKubeScheduler(t *testing.T) {
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--kinds", "huge"}, {"--nodes", "0"}, {"--pods", "3"}, {"--runs", "0"}, {"--contenders", "nobody"},
-		{"--kinds", "gangs"}, {"--kinds", "gangs,basic", "--contenders", "livesched"}, {"--kinds", "gangs", "--contenders", "livesched", "--gang", "0"},
+		{"--kinds", "gangs"}, {"--kinds", "gangs,basic", "--contenders", "livesched"},
+		{"--kinds", "gangs", "--contenders", "livesched", "--gang", "0"},
 		{"--kinds", "gangs-in-racks", "--contenders", "livesched", "--gang", "4001"},
-		{"--kinds", "anti", "--nodes", "10", "--pods", "201"}, {"--kinds", "preemption", "--nodes", "10", "--pods", "81"},
+		{"--kinds", "anti", "--nodes", "10", "--pods", "201"},
+		{"--kinds", "preemption", "--nodes", "10", "--pods", "81"},
 	} {
 		cmd := Command()
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
@@ -232,7 +239,8 @@ scheduler_scheduling_algorithm_duration_seconds_count 4
 
 func TestWindowsTakeTurns(t *testing.T) {
 	sampled := func(ms, pods, cpu int, count uint64, total time.Duration) sample {
-		return sample{at(ms), pods, usage{cluster.Usage{CPU: time.Duration(cpu) * time.Millisecond}, decisions{count, total}}}
+		return sample{at(ms), pods,
+			usage{cluster.Usage{CPU: time.Duration(cpu) * time.Millisecond}, decisions{count, total}}}
 	}
 	var w windows
 	w.add(true, sampled(0, 0, 0, 0, 0), sampled(2000, 90, 70, 90, 900*time.Microsecond))

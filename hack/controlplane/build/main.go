@@ -20,7 +20,8 @@ import (
 
 func main() {
 	scheduler := flag.Bool("scheduler", false, "build kube-scheduler too, which only benchmarks need")
-	kubernetes := flag.String("kubernetes", "", "build etcd, kube-apiserver and kube-controller-manager of this minor version, such as 1.35")
+	kubernetes := flag.String("kubernetes", "",
+		"build etcd, kube-apiserver and kube-controller-manager of this minor version, such as 1.35")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

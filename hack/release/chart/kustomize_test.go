@@ -19,7 +19,8 @@ func kustomize(t *testing.T, dirs ...string) objects {
 	t.Helper()
 	built := objects{}
 	for _, dir := range dirs {
-		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", dir))
+		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+			Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", dir))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,8 @@ func inCommon(all objects) objects {
 		return all
 	}
 	for _, object := range all {
-		object.SetLabels(without(object.GetLabels(), "helm.sh/chart", "app.kubernetes.io/name", "app.kubernetes.io/instance",
+		object.SetLabels(without(object.GetLabels(), "helm.sh/chart", "app.kubernetes.io/name",
+			"app.kubernetes.io/instance",
 			"app.kubernetes.io/version", "app.kubernetes.io/managed-by"))
 		object.SetAnnotations(without(object.GetAnnotations(), "helm.sh/resource-policy"))
 	}
@@ -62,7 +64,8 @@ func TestSameAsKustomize(t *testing.T) {
 		"config/with-webhook": {"webhook: {enabled: true}", []string{"with-webhook"}},
 		"config/tenancy":      {"schedulerNames: {restrict: true}", []string{"default", "tenancy"}},
 		"config/prometheus": {
-			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}", []string{"default", "prometheus"},
+			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
+			[]string{"default", "prometheus"},
 		},
 		"config/extender-secret": {
 			"extenderSecrets: [{namespace: gpus, names: [gpu-extender-tls]}]", []string{"default", "extender-secret"},
@@ -70,10 +73,12 @@ func TestSameAsKustomize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			rendered, built := inCommon(render(t, "image: {tag: latest}\n"+test.values)), inCommon(kustomize(t, test.dirs...))
+			rendered, built := inCommon(render(t, "image: {tag: latest}\n"+test.values)),
+				inCommon(kustomize(t, test.dirs...))
 			g.Expect(slices.Sorted(maps.Keys(rendered))).To(Equal(slices.Sorted(maps.Keys(built))))
 			for key, object := range built {
-				g.Expect(cmp.Diff(object.Object, rendered[key].Object)).To(BeEmpty(), "%s: - is of config/, + is of charts/livesched", key)
+				g.Expect(cmp.Diff(object.Object, rendered[key].Object)).
+					To(BeEmpty(), "%s: - is of config/, + is of charts/livesched", key)
 			}
 		})
 	}
@@ -81,8 +86,11 @@ func TestSameAsKustomize(t *testing.T) {
 
 func TestNamespace(t *testing.T) {
 	g := NewWithT(t)
-	manifest, err := template(t, "elsewhere", "webhook: {enabled: true}\nschedulerNames: {restrict: true}\nnetworkPolicy: {enabled: true}")
+	manifest, err := template(t, "elsewhere",
+		"webhook: {enabled: true}\nschedulerNames: {restrict: true}\nnetworkPolicy: {enabled: true}")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(manifest).NotTo(ContainSubstring(ownNamespace), "everything is in the namespace of the release, and refers to it")
-	g.Expect(manifest).To(ContainSubstring("system:serviceaccount:elsewhere:livesched"), "the admission policy of the webhook")
+	g.Expect(manifest).NotTo(ContainSubstring(ownNamespace),
+		"everything is in the namespace of the release, and refers to it")
+	g.Expect(manifest).To(ContainSubstring("system:serviceaccount:elsewhere:livesched"),
+		"the admission policy of the webhook")
 }

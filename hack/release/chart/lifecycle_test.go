@@ -102,7 +102,8 @@ func previous(t *testing.T) *chart.Chart {
 	old.Templates = templates
 	for name, cut := range map[string][2]string{
 		"files/crd/bases/livesched.io_schedulerprofiles.yaml": {"revisionHistoryLimit:", "formerHistoryLimit:"},
-		"files/rbac/role.yaml":                                {"  - pods\n  verbs:\n  - delete\n", "  - pods\n  verbs:\n"},
+		"files/rbac/role.yaml": {"  - pods\n  verbs:\n  - delete\n",
+			"  - pods\n  verbs:\n"},
 	} {
 		changed := false
 		for _, file := range old.Files {
@@ -145,7 +146,8 @@ func TestLifecycle(t *testing.T) {
 
 	upgrade := action.NewUpgrade(c.helm)
 	upgrade.Namespace = ownNamespace
-	_, err = upgrade.RunWithContext(ctx, "livesched", load(t), values(t, "{replicas: 3, webhook: {enabled: true}, resources: {limits: {memory: 1Gi}}}"))
+	_, err = upgrade.RunWithContext(ctx, "livesched", load(t),
+		values(t, "{replicas: 3, webhook: {enabled: true}, resources: {limits: {memory: 1Gi}}}"))
 	g.Expect(err).NotTo(HaveOccurred())
 	c.expectPods(ctx, g, 3, "966367641")
 	g.Expect(c.mayDeletePods(ctx, g)).To(BeTrue())
@@ -219,7 +221,8 @@ func (c *cluster) expectQuotaNeeded(ctx context.Context, g Gomega) {
 	pod := pods.Items[0].DeepCopy()
 	pod.ObjectMeta = metav1.ObjectMeta{Name: "elsewhere", Namespace: metav1.NamespaceDefault}
 	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount = "default", ""
-	g.Expect(c.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring("insufficient quota to match these scopes")))
+	g.Expect(c.Create(ctx, pod, client.DryRunAll)).
+		To(MatchError(ContainSubstring("insufficient quota to match these scopes")))
 }
 
 func (c *cluster) mayDeletePods(ctx context.Context, g Gomega) bool {
@@ -240,24 +243,29 @@ func (c *cluster) mayDeletePods(ctx context.Context, g Gomega) bool {
 // knowsHistoryLimit tells whether the definition of profiles has the field that previous lacks.
 func (c *cluster) knowsHistoryLimit(ctx context.Context, g Gomega) bool {
 	definition := &unstructured.Unstructured{}
-	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"})
 	g.Expect(c.Get(ctx, types.NamespacedName{Name: "schedulerprofiles.livesched.io"}, definition)).To(Succeed())
 	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	g.Expect(err).NotTo(HaveOccurred())
-	_, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "revisionHistoryLimit")
+	_, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties",
+		"spec", "properties", "revisionHistoryLimit")
 	g.Expect(err).NotTo(HaveOccurred())
 	return found
 }
 
 // writeAsLivesched writes what livesched writes into objects of the chart.
 func (c *cluster) writeAsLivesched(ctx context.Context, g Gomega) {
-	g.Expect(c.Patch(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ownNamespace, Name: "livesched-serving-certs"}},
+	g.Expect(c.Patch(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ownNamespace,
+		Name: "livesched-serving-certs"}},
 		client.RawPatch(types.MergePatchType, []byte(`{"data":{"replica":"certificate"}}`)))).To(Succeed())
-	g.Expect(c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ownNamespace, Name: "livesched-webhook-cert"}},
+	g.Expect(c.Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ownNamespace,
+		Name: "livesched-webhook-cert"}},
 		client.RawPatch(types.MergePatchType, []byte(`{"data":{"tls.crt":"Y2VydA=="}}`)))).To(Succeed())
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	g.Expect(c.Get(ctx, types.NamespacedName{Name: "livesched"}, configuration)).To(Succeed())
-	authority, _, err := certutil.GenerateSelfSignedCertKey("webhook", nil, nil) // the API server verifies that it is one
+	// the API server verifies that it is one
+	authority, _, err := certutil.GenerateSelfSignedCertKey("webhook", nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	configuration.Webhooks[0].ClientConfig.CABundle = authority
 	g.Expect(c.Update(ctx, configuration)).To(Succeed())
@@ -266,9 +274,11 @@ func (c *cluster) writeAsLivesched(ctx context.Context, g Gomega) {
 // expectKept checks that neither the profile nor what livesched wrote has changed.
 func (c *cluster) expectKept(ctx context.Context, g Gomega, before metav1.ObjectMeta) {
 	certificates, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	g.Expect(c.Get(ctx, types.NamespacedName{Namespace: ownNamespace, Name: "livesched-serving-certs"}, certificates)).To(Succeed())
+	g.Expect(c.Get(ctx, types.NamespacedName{Namespace: ownNamespace, Name: "livesched-serving-certs"}, certificates)).
+		To(Succeed())
 	g.Expect(certificates.Data).To(HaveKey("replica"))
-	g.Expect(c.Get(ctx, types.NamespacedName{Namespace: ownNamespace, Name: "livesched-webhook-cert"}, secret)).To(Succeed())
+	g.Expect(c.Get(ctx, types.NamespacedName{Namespace: ownNamespace, Name: "livesched-webhook-cert"}, secret)).
+		To(Succeed())
 	g.Expect(secret.Data).To(HaveKey("tls.crt"))
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	g.Expect(c.Get(ctx, types.NamespacedName{Name: "livesched"}, configuration)).To(Succeed())
@@ -278,7 +288,8 @@ func (c *cluster) expectKept(ctx context.Context, g Gomega, before metav1.Object
 
 func newProfile() *unstructured.Unstructured {
 	profile := &unstructured.Unstructured{}
-	profile.SetGroupVersionKind(schema.GroupVersionKind{Group: "livesched.io", Version: "v1alpha1", Kind: "SchedulerProfile"})
+	profile.SetGroupVersionKind(schema.GroupVersionKind{Group: "livesched.io", Version: "v1alpha1",
+		Kind: "SchedulerProfile"})
 	profile.SetName("binpack")
 	return profile
 }

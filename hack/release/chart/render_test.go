@@ -104,7 +104,8 @@ func decode(t *testing.T, manifest []byte) objects {
 // pod returns the pod template's spec and the container of livesched.
 func (o objects) pod(t *testing.T) (spec, container map[string]any) {
 	t.Helper()
-	spec, _, err := unstructured.NestedMap(o["Deployment "+ownNamespace+"/livesched"].Object, "spec", "template", "spec")
+	spec, _, err := unstructured.NestedMap(o["Deployment "+ownNamespace+"/livesched"].Object, "spec", "template",
+		"spec")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 func TestLint(t *testing.T) {
 	for name, text := range map[string]string{"defaults": "", "everything": everything} {
 		t.Run(name, func(t *testing.T) {
-			for _, message := range lint.AllWithKubeVersion(path(), values(t, text), ownNamespace, kubeVersion).Messages {
+			for _, message := range lint.AllWithKubeVersion(path(), values(t, text), ownNamespace, kubeVersion).
+				Messages {
 				if message.Severity > support.InfoSev {
 					t.Error(message)
 				}

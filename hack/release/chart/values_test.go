@@ -30,7 +30,8 @@ func added(before, after objects) []string {
 func TestToggles(t *testing.T) {
 	const ns = ownNamespace
 	people := []string{
-		"ClusterRole /livesched-debugger", "ClusterRole /livesched-metrics-reader", "ClusterRole /livesched-policy-editor",
+		"ClusterRole /livesched-debugger", "ClusterRole /livesched-metrics-reader",
+		"ClusterRole /livesched-policy-editor",
 		"ClusterRole /livesched-profile-editor", "ClusterRole /livesched-viewer", "Role " + ns + "/livesched-client",
 	}
 	for name, test := range map[string]struct {
@@ -38,16 +39,23 @@ func TestToggles(t *testing.T) {
 		added, removed []string
 	}{
 		"no definitions": {
-			values:  "crds: {install: false}",
-			removed: []string{"CustomResourceDefinition /schedulerprofiles.livesched.io", "CustomResourceDefinition /schedulingpolicies.livesched.io"},
+			values: "crds: {install: false}",
+			removed: []string{"CustomResourceDefinition /schedulerprofiles.livesched.io",
+				"CustomResourceDefinition /schedulingpolicies.livesched.io"},
 		},
 		"no roles for people": {values: "rbac: {userRoles: false}", removed: people},
-		"no budget":           {values: "podDisruptionBudget: {enabled: false}", removed: []string{"PodDisruptionBudget " + ns + "/livesched"}},
-		"no quota":            {values: "resourceQuota: {enabled: false}", removed: []string{"ResourceQuota " + ns + "/livesched-critical-pods"}},
-		"no priority class":   {values: `priorityClassName: ""`, removed: []string{"ResourceQuota " + ns + "/livesched-critical-pods"}},
-		"no flow schemas":     {values: "flowSchemas: {enabled: false}", removed: []string{"FlowSchema /livesched", "FlowSchema /livesched-leader-election"}},
-		"metrics":             {values: "metrics: {service: {enabled: true}}", added: []string{"Service " + ns + "/livesched-metrics"}},
-		"network policy":      {values: "networkPolicy: {enabled: true}", added: []string{"NetworkPolicy " + ns + "/livesched"}},
+		"no budget": {values: "podDisruptionBudget: {enabled: false}",
+			removed: []string{"PodDisruptionBudget " + ns + "/livesched"}},
+		"no quota": {values: "resourceQuota: {enabled: false}",
+			removed: []string{"ResourceQuota " + ns + "/livesched-critical-pods"}},
+		"no priority class": {values: `priorityClassName: ""`,
+			removed: []string{"ResourceQuota " + ns + "/livesched-critical-pods"}},
+		"no flow schemas": {values: "flowSchemas: {enabled: false}",
+			removed: []string{"FlowSchema /livesched", "FlowSchema /livesched-leader-election"}},
+		"metrics": {values: "metrics: {service: {enabled: true}}",
+			added: []string{"Service " + ns + "/livesched-metrics"}},
+		"network policy": {values: "networkPolicy: {enabled: true}",
+			added: []string{"NetworkPolicy " + ns + "/livesched"}},
 		"one issuer of our own": {
 			values: "webhook: {enabled: true, certManager: {enabled: true}}",
 			added: []string{
@@ -56,9 +64,11 @@ func TestToggles(t *testing.T) {
 			},
 		},
 		"another issuer": {
-			values: "webhook: {enabled: true, certManager: {enabled: true, issuerRef: {kind: ClusterIssuer, name: internal}}}",
+			values: "webhook: {enabled: true, certManager: {enabled: true, issuerRef: {kind: ClusterIssuer, name: " +
+				"internal}}}",
 			added: []string{
-				"Certificate " + ns + "/livesched-webhook", "Service " + ns + "/livesched-webhook", "ValidatingWebhookConfiguration /livesched",
+				"Certificate " + ns + "/livesched-webhook", "Service " + ns + "/livesched-webhook",
+				"ValidatingWebhookConfiguration /livesched",
 			},
 		},
 	} {
@@ -86,9 +96,10 @@ func TestToggles(t *testing.T) {
 func TestImage(t *testing.T) {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for values, image := range map[string]string{
-		"image: {repository: r.example/livesched}":                                      "r.example/livesched:latest",
-		"image: {repository: r.example/livesched, tag: v1}":                             "r.example/livesched:v1",
-		"image: {repository: r.example/livesched, tag: v1, digest: \"" + digest + "\"}": "r.example/livesched@" + digest,
+		"image: {repository: r.example/livesched}":          "r.example/livesched:latest",
+		"image: {repository: r.example/livesched, tag: v1}": "r.example/livesched:v1",
+		"image: {repository: r.example/livesched, tag: v1, digest: \"" + digest + "\"}": "r.example/livesched@" +
+			digest,
 	} {
 		_, container := render(t, values).pod(t)
 		NewWithT(t).Expect(container["image"]).To(Equal(image))
@@ -97,17 +108,20 @@ func TestImage(t *testing.T) {
 
 func TestGoMemLimit(t *testing.T) {
 	for limit, want := range map[string]string{
-		"1Gi": "966367641", "1.5Gi": "1449551462", "500M": "450000000", "2000000000": "1800000000", `"2000000000"`: "1800000000", "100Mi": "94371840",
+		"1Gi": "966367641", "1.5Gi": "1449551462", "500M": "450000000", "2000000000": "1800000000",
+		`"2000000000"`: "1800000000", "100Mi": "94371840",
 	} {
 		_, container := render(t, "resources: {limits: {memory: "+limit+"}}").pod(t)
-		NewWithT(t).Expect(container["env"]).To(Equal([]any{map[string]any{"name": "GOMEMLIMIT", "value": want}}), limit)
+		NewWithT(t).Expect(container["env"]).To(Equal([]any{map[string]any{"name": "GOMEMLIMIT", "value": want}}),
+			limit)
 	}
 	t.Run("another percentage", func(t *testing.T) {
 		_, container := render(t, "resources: {limits: {memory: 1000}}\ngoMemLimitPercent: 50").pod(t)
 		NewWithT(t).Expect(container["env"]).To(ContainElement(HaveKeyWithValue("value", "500")))
 	})
 	t.Run("one that is given wins", func(t *testing.T) {
-		_, container := render(t, "resources: {limits: {memory: 1Gi}}\nextraEnv: [{name: GOMEMLIMIT, value: 700MiB}]").pod(t)
+		_, container := render(t, "resources: {limits: {memory: 1Gi}}\nextraEnv: [{name: GOMEMLIMIT, value: 700MiB}]").
+			pod(t)
 		NewWithT(t).Expect(container["env"]).To(Equal([]any{map[string]any{"name": "GOMEMLIMIT", "value": "700MiB"}}))
 	})
 	t.Run("without a limit there is none", func(t *testing.T) {
@@ -151,9 +165,12 @@ func TestPodValues(t *testing.T) {
 	spec, container := all.pod(t)
 	g.Expect(spec["imagePullSecrets"]).To(HaveLen(1))
 	g.Expect(spec["topologySpreadConstraints"]).To(HaveExactElements(
-		And(HaveKeyWithValue("labelSelector", HaveKeyWithValue("matchLabels", HaveKey("a"))), Not(HaveKey("matchLabelKeys"))),
-		And(HaveKeyWithValue("labelSelector", HaveKeyWithValue("matchLabels", HaveKey("app.kubernetes.io/name"))), HaveKey("matchLabelKeys"))))
-	g.Expect(container["args"]).To(ContainElements("--webhook-cert-dir=/var/run/livesched/webhook", "--max-concurrent-binds=128", "-v=2"))
+		And(HaveKeyWithValue("labelSelector", HaveKeyWithValue("matchLabels", HaveKey("a"))),
+			Not(HaveKey("matchLabelKeys"))),
+		And(HaveKeyWithValue("labelSelector", HaveKeyWithValue("matchLabels", HaveKey("app.kubernetes.io/name"))),
+			HaveKey("matchLabelKeys"))))
+	g.Expect(container["args"]).
+		To(ContainElements("--webhook-cert-dir=/var/run/livesched/webhook", "--max-concurrent-binds=128", "-v=2"))
 	g.Expect(container["env"]).To(HaveLen(1))
 	g.Expect(container["volumeMounts"]).To(HaveLen(2))
 	g.Expect(spec["volumes"]).To(HaveLen(2))
@@ -167,9 +184,11 @@ func TestPodValues(t *testing.T) {
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
 		g.Expect(all[kind+" "+ownNamespace+"/livesched"].GetLabels()).To(HaveKeyWithValue("release", "prometheus"))
 	}
-	g.Expect(all["ValidatingWebhookConfiguration /livesched"].GetAnnotations()).To(HaveKeyWithValue("cert-manager.io/inject-ca-from", ownNamespace+"/livesched-webhook"))
-	g.Expect(all["NetworkPolicy "+ownNamespace+"/livesched"].Object["spec"]).To(HaveKeyWithValue("ingress", HaveExactElements(
-		HaveKey("from"), Not(HaveKey("from")), HaveKey("from"))))
+	g.Expect(all["ValidatingWebhookConfiguration /livesched"].GetAnnotations()).
+		To(HaveKeyWithValue("cert-manager.io/inject-ca-from", ownNamespace+"/livesched-webhook"))
+	g.Expect(all["NetworkPolicy "+ownNamespace+"/livesched"].Object["spec"]).
+		To(HaveKeyWithValue("ingress", HaveExactElements(
+			HaveKey("from"), Not(HaveKey("from")), HaveKey("from"))))
 }
 
 // The chart sets only flags that livesched has. Tests of the command compare that page with it.

@@ -74,7 +74,8 @@ func TestPanelsHaveTheirTextsAndPlaces(t *testing.T) {
 		titles := map[string]bool{}
 		for i, p := range d.panels {
 			if titles[p.title] || !strings.HasSuffix(p.description, ".") || p.unit == "" {
-				t.Errorf("%s, %s: the title is used twice, the description is no sentence, or the unit is missing", d.file, p.title)
+				t.Errorf("%s, %s: the title is used twice, the description is no sentence, or the unit is missing",
+					d.file, p.title)
 			}
 			titles[p.title] = true
 			if place := p.encode(i)["gridPos"].(object); place["x"].(int)+place["w"].(int) > gridColumns {
@@ -86,7 +87,8 @@ func TestPanelsHaveTheirTextsAndPlaces(t *testing.T) {
 
 // chosen is an expression with what Grafana puts in place of its variables.
 func chosen(expression string) string {
-	return strings.NewReplacer("$__rate_interval", "5m", "$namespace", "livesched-system", "$profile", "mine|extended").Replace(expression)
+	return strings.NewReplacer("$__rate_interval", "5m", "$namespace", "livesched-system", "$profile", "mine|extended").
+		Replace(expression)
 }
 
 // legendProblems are the labels of a legend that the result of its query does not have. All queries
@@ -106,7 +108,8 @@ func legendProblems(t *testing.T, q query) (problems []string) {
 	})
 	for _, match := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(q.legend, -1) {
 		if !slices.Contains(labels, match[1]) {
-			problems = append(problems, "the legend has the label "+match[1]+", and the result has "+strings.Join(labels, ", "))
+			problems = append(problems, "the legend has the label "+match[1]+", and the result has "+
+				strings.Join(labels, ", "))
 		}
 	}
 	for _, label := range labels {

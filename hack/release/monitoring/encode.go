@@ -55,7 +55,8 @@ func (d dashboard) encode() ([]byte, error) {
 		"panels":     panels,
 		"templating": object{"list": variables()},
 		"links": []object{{
-			"title": "livesched", "type": "dashboards", "tags": []string{"livesched"}, "asDropdown": false, "includeVars": true, "keepTime": true,
+			"title": "livesched", "type": "dashboards", "tags": []string{"livesched"}, "asDropdown": false,
+			"includeVars": true, "keepTime": true,
 		}},
 	})
 	return content.Bytes(), err
@@ -64,7 +65,8 @@ func (d dashboard) encode() ([]byte, error) {
 func (p panel) encode(i int) object {
 	var targets []object
 	for t, q := range p.queries {
-		targets = append(targets, object{"refId": string(rune('A' + t)), "datasource": datasource, "expr": q.expr, "legendFormat": q.legend})
+		targets = append(targets,
+			object{"refId": string(rune('A' + t)), "datasource": datasource, "expr": q.expr, "legendFormat": q.legend})
 	}
 	custom := object{"lineWidth": 1, "fillOpacity": 0, "showPoints": "never"}
 	if p.stacked {
@@ -73,8 +75,10 @@ func (p panel) encode(i int) object {
 	}
 	perRow := gridColumns / panelWidth
 	return object{
-		"id": i + 1, "type": "timeseries", "title": p.title, "description": p.description, "datasource": datasource, "targets": targets,
-		"gridPos":     object{"x": i % perRow * panelWidth, "y": i / perRow * panelHeight, "w": panelWidth, "h": panelHeight},
+		"id": i + 1, "type": "timeseries", "title": p.title, "description": p.description, "datasource": datasource,
+		"targets": targets,
+		"gridPos": object{"x": i % perRow * panelWidth, "y": i / perRow * panelHeight, "w": panelWidth,
+			"h": panelHeight},
 		"fieldConfig": object{"defaults": object{"unit": p.unit, "min": 0, "custom": custom}, "overrides": []object{}},
 		"options": object{
 			"legend":  object{"displayMode": "list", "placement": "bottom", "showLegend": true},
@@ -87,8 +91,10 @@ func (p panel) encode(i int) object {
 func variables() []object {
 	return []object{
 		{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
-		variable("namespace", "Namespace of livesched", `label_values(livesched_profiles{job="livesched"}, namespace)`, false),
-		variable("profile", "Profile", `label_values(livesched_pending_pods{job="livesched", namespace="$namespace"}, profile)`, true),
+		variable("namespace", "Namespace of livesched", `label_values(livesched_profiles{job="livesched"}, namespace)`,
+			false),
+		variable("profile", "Profile",
+			`label_values(livesched_pending_pods{job="livesched", namespace="$namespace"}, profile)`, true),
 	}
 }
 

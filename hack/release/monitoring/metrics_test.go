@@ -145,11 +145,12 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 func TestWrongMetricsAndLabelsAreFound(t *testing.T) {
 	served := served{"c_total": {"result": {"error", "success"}, "profile": nil}, "d_seconds": {"profile": nil}}
 	for expression, want := range map[string]string{
-		`rate(c_total{job="x",result="error"}[5m])`:                "",
-		`sum by (namespace, profile) (c_total{job="x"})`:           "",
-		`sum by (le, profile) (d_seconds_bucket{job="x"})`:         "",
-		`c_total{job="x",result="failure"}`:                        `result="failure" matches none of [error success]`,
-		`c_total{job="x",result=~"fail.*|none"}`:                   `result=~"fail.*|none" matches none of [error success]`,
+		`rate(c_total{job="x",result="error"}[5m])`:        "",
+		`sum by (namespace, profile) (c_total{job="x"})`:   "",
+		`sum by (le, profile) (d_seconds_bucket{job="x"})`: "",
+		`c_total{job="x",result="failure"}`:                `result="failure" matches none of [error success]`,
+		`c_total{job="x",result=~"fail.*|none"}`: `result=~"fail.*|none" matches none of [error ` +
+			`success]`,
 		`c_total{job="x",kind="a"}`:                                "c_total has no label kind",
 		`c_total`:                                                  "c_total without the job",
 		`sum(e_total{job="x"})`:                                    "no metric e_total",

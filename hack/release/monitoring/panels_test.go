@@ -108,7 +108,8 @@ func readScrapes(t *testing.T) storage.Queryable {
 			parser.Labels(&metric)
 			_, _, value := parser.Series()
 			target := labels.NewBuilder(metric)
-			target.Set("job", "livesched").Set("namespace", "livesched-system").Set("pod", "livesched-0").Set("instance", "10.0.0.1:10259")
+			target.Set("job", "livesched").Set("namespace", "livesched-system").Set("pod", "livesched-0").
+				Set("instance", "10.0.0.1:10259")
 			key := target.Labels().String()
 			metrics[key] = target.Labels()
 			samples[key] = append(samples[key], sample{time: int64(i) * step.Milliseconds(), value: value})

@@ -91,7 +91,8 @@ func firing(t *testing.T, rule rulefmt.Rule, series []string, end time.Duration)
 		for first > 0 && one.Floats[first].T-one.Floats[first-1].T == step.Milliseconds() {
 			first--
 		}
-		if active := time.Duration(one.Floats[last].T-one.Floats[first].T) * time.Millisecond; active >= time.Duration(rule.For) {
+		if active := time.Duration(one.Floats[last].T-one.Floats[first].T) * time.Millisecond; active >=
+			time.Duration(rule.For) {
 			alerts = append(alerts, promql.Sample{T: one.Floats[last].T, F: one.Floats[last].F, Metric: one.Metric})
 		}
 	}

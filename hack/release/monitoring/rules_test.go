@@ -25,7 +25,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		if severity := rule.Labels["severity"]; !slices.Contains([]string{"critical", "warning"}, severity) {
 			t.Errorf("%s: severity %q", alert, severity)
 		}
-		if summary := rule.Annotations["summary"]; summary == "" || utf8.RuneCountInString(summary) > 60 || strings.HasSuffix(summary, ".") {
+		if summary := rule.Annotations["summary"]; summary == "" || utf8.RuneCountInString(summary) > 60 ||
+			strings.HasSuffix(summary, ".") {
 			t.Errorf("%s: the summary is missing, too long for a title or ends with a full stop: %q", alert, summary)
 		}
 		if description := rule.Annotations["description"]; !strings.HasSuffix(description, ".") {
@@ -45,7 +46,8 @@ func TestEachAlertHasARunbook(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		for _, want := range []string{"# " + alert + "\n", "\n## Meaning\n", "\n## Impact\n", "\n## Look\n", "\n## Mend\n"} {
+		for _, want := range []string{"# " + alert + "\n", "\n## Meaning\n", "\n## Impact\n", "\n## Look\n",
+			"\n## Mend\n"} {
 			if !strings.Contains(string(content), want) {
 				t.Errorf("%s.md lacks %q", alert, strings.TrimSpace(want))
 			}

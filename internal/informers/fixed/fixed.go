@@ -56,7 +56,8 @@ type cache struct {
 	informers map[schema.GroupVersionKind]*informer
 }
 
-func (c *cache) GetInformer(_ context.Context, object client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+func (c *cache) GetInformer(_ context.Context, object client.Object,
+	_ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	return c.informerOf(object)
 }
 
@@ -71,7 +72,8 @@ func (c *cache) informerOf(object client.Object) (*informer, error) {
 	defer c.mu.Unlock()
 	if c.informers[kind] == nil {
 		byNamespace := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
-		c.informers[kind] = &informer{toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, object, 0, byNamespace)}
+		c.informers[kind] = &informer{toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, object, 0,
+			byNamespace)}
 	}
 	return c.informers[kind], nil
 }
@@ -85,7 +87,8 @@ type informer struct{ toolscache.SharedIndexInformer }
 func (*informer) HasSynced() bool                          { return true }
 func (*informer) HasSyncedChecker() toolscache.DoneChecker { return unchanged }
 
-func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandler(
+	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	r := registration(make(chan struct{}))
 	objects := i.GetStore().List()
 	go func() {
@@ -97,11 +100,13 @@ func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (too
 	return r, nil
 }
 
-func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
+	_ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 
-func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandler(handler)
 }
 

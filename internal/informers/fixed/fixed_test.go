@@ -35,7 +35,8 @@ func named(namespace, name string) metav1.ObjectMeta {
 func newScope(t *testing.T) (*informers.Source, *informers.Scope) {
 	t.Helper()
 	source, err := fixed.NewSource([]client.Object{
-		&corev1.Pod{ObjectMeta: named("ml", "train")}, &corev1.Pod{ObjectMeta: named("web", "shop")}, &corev1.Node{ObjectMeta: named("", "n1")},
+		&corev1.Pod{ObjectMeta: named("ml", "train")}, &corev1.Pod{ObjectMeta: named("web", "shop")},
+		&corev1.Node{ObjectMeta: named("", "n1")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,8 @@ func expect(t *testing.T, what string, want, got []string) {
 
 func TestListersHaveTheObjectsOfTheirKind(t *testing.T) {
 	source, scope := newScope(t)
-	pods, nodes, claims := scope.Core().V1().Pods().Lister(), scope.Core().V1().Nodes().Lister(), scope.Core().V1().PersistentVolumeClaims().Lister()
+	pods, nodes, claims := scope.Core().V1().Pods().Lister(), scope.Core().V1().Nodes().Lister(),
+		scope.Core().V1().PersistentVolumeClaims().Lister()
 	waitForSync(t, scope)
 
 	all, err := pods.List(labels.Everything())
@@ -110,16 +112,17 @@ func TestAHandlerGetsTheObjectsBeforeItHasSynced(t *testing.T) {
 	_, scope := newScope(t)
 	var mu sync.Mutex
 	var added []string
-	registration, err := scope.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(object any, isInInitialList bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			if !isInInitialList {
-				t.Error("the object counts as new")
-			}
-			added = append(added, object.(*corev1.Pod).Name)
-		},
-	})
+	registration, err := scope.Core().V1().Pods().Informer().
+		AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc: func(object any, isInInitialList bool) {
+				mu.Lock()
+				defer mu.Unlock()
+				if !isInInitialList {
+					t.Error("the object counts as new")
+				}
+				added = append(added, object.(*corev1.Pod).Name)
+			},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +139,8 @@ func TestAHandlerGetsTheObjectsBeforeItHasSynced(t *testing.T) {
 
 func TestKindsThatAreNotOfClientGoAreMissing(t *testing.T) {
 	_, scope := newScope(t)
-	if _, err := scope.Dynamic(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}); err != nil {
+	if _, err := scope.Dynamic(schema.GroupVersionResource{Group: "example.com", Version: "v1",
+		Resource: "widgets"}); err != nil {
 		t.Fatal(err)
 	}
 	waitForSync(t, scope)

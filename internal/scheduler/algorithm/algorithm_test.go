@@ -33,7 +33,8 @@ func TestScheduleChoosesTheBestNode(t *testing.T) {
 
 func TestScheduleDoesNotScoreTheOnlyNode(t *testing.T) {
 	snapshot := cluster(t, 3)
-	p := profileOf(snapshot, &fake{name: "a", filter: onlyOn("n1"), preScore: func() *fwk.Status { return refuse("not reached") }})
+	p := profileOf(snapshot, &fake{name: "a", filter: onlyOn("n1"),
+		preScore: func() *fwk.Status { return refuse("not reached") }})
 	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
 	if want := (Result{SuggestedHost: "n1", EvaluatedNodes: 3, FeasibleNodes: 1, TiedNodes: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -100,9 +101,11 @@ func TestScheduleExplainsFailure(t *testing.T) {
 		absent  fwk.Code
 	}{
 		{
-			name:    "node by node",
-			a:       &fake{filter: onlyOn("n0", "n1")},
-			b:       &fake{filter: func(context.Context, string) *fwk.Status { return fwk.NewStatus(fwk.Pending, "too busy", "too hot") }},
+			name: "node by node",
+			a:    &fake{filter: onlyOn("n0", "n1")},
+			b: &fake{filter: func(context.Context, string) *fwk.Status {
+				return fwk.NewStatus(fwk.Pending, "too busy", "too hot")
+			}},
 			message: "0/4 nodes are available: 2 not this one, 2 too busy, 2 too hot.",
 			plugins: []string{"a", "b"}, pending: []string{"b"}, absent: fwk.UnschedulableAndUnresolvable,
 		}, {
@@ -236,7 +239,8 @@ func TestNominatedNode(t *testing.T) {
 				return onlyOn("n0", "n1")(nil, node)
 			}})
 			got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(test.node))
-			if want := (Result{SuggestedHost: got.SuggestedHost, EvaluatedNodes: 4, FeasibleNodes: 2, TiedNodes: 2}); got != want {
+			if want := (Result{SuggestedHost: got.SuggestedHost, EvaluatedNodes: 4, FeasibleNodes: 2,
+				TiedNodes: 2}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})

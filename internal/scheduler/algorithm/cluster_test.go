@@ -117,7 +117,8 @@ func (g *generator) taints() []corev1.Taint {
 		corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
 	} {
 		if g.rarely(8) {
-			taints = append(taints, corev1.Taint{Key: pick(g, []string{"gpu", "team"}), Value: pick(g, apps), Effect: effect})
+			taints = append(taints,
+				corev1.Taint{Key: pick(g, []string{"gpu", "team"}), Value: pick(g, apps), Effect: effect})
 		}
 	}
 	return taints
@@ -169,16 +170,19 @@ func (g *generator) container(i int) corev1.Container {
 	c := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: pick(g, images)}
 	c.Resources.Requests = corev1.ResourceList{}
 	if g.chance(70) {
-		c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+g.IntN(20))), resource.DecimalSI)
+		c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+g.IntN(20))),
+			resource.DecimalSI)
 	}
 	if g.chance(60) {
-		c.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(64*(1+g.IntN(16)))<<20, resource.BinarySI)
+		c.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(64*(1+g.IntN(16)))<<20,
+			resource.BinarySI)
 	}
 	if g.rarely(5) {
 		c.Resources.Requests["example.com/gpu"] = *resource.NewQuantity(1, resource.DecimalSI)
 	}
 	if g.chance(8) {
-		c.Ports = []corev1.ContainerPort{{HostPort: int32(8000 + g.IntN(3)), ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
+		c.Ports = []corev1.ContainerPort{{HostPort: int32(8000 + g.IntN(3)), ContainerPort: 80,
+			Protocol: corev1.ProtocolTCP}}
 	}
 	return c
 }
@@ -217,8 +221,9 @@ func (g *generator) nodeAffinity(pod *corev1.Pod, nodes []*corev1.Node) {
 	}
 	if g.chance(15) {
 		affinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{
-			Weight:     int32(1 + g.IntN(100)),
-			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{g.nodeRequirement()}},
+			Weight: int32(1 + g.IntN(100)),
+			Preference: corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{g.nodeRequirement()}},
 		}}
 	}
 	pod.Spec.Affinity.NodeAffinity = affinity
@@ -229,9 +234,11 @@ func (g *generator) nodeRequirement() corev1.NodeSelectorRequirement {
 	case 0:
 		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpExists}
 	case 1:
-		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpNotIn, Values: []string{pick(g, disks)}}
+		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpNotIn,
+			Values: []string{pick(g, disks)}}
 	default:
-		return corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-0", "zone-1"}}
+		return corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"zone-0", "zone-1"}}
 	}
 }
 
@@ -291,7 +298,8 @@ func (g *generator) spread(pod *corev1.Pod) {
 		}
 		constraint := corev1.TopologySpreadConstraint{
 			MaxSkew: int32(1 + g.IntN(3)), TopologyKey: key, LabelSelector: g.selector(),
-			WhenUnsatisfiable: pick(g, []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}),
+			WhenUnsatisfiable: pick(g,
+				[]corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway}),
 		}
 		if constraint.WhenUnsatisfiable == corev1.DoNotSchedule && g.chance(20) {
 			constraint.MinDomains = ptr.To(int32(1 + g.IntN(4)))

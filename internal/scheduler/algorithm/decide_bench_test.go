@@ -30,7 +30,8 @@ func BenchmarkDecide(b *testing.B) {
 		for _, kind := range append(slices.Clone(workload.Kinds), workload.Claims) {
 			for _, contender := range decidebench.Contenders {
 				b.Run(fmt.Sprintf("%s/%d/%s", kind, nodes, contender), func(b *testing.B) {
-					measureDecisions(b, workload.Pods{Kind: kind, Nodes: nodes}, contender, decidebench.Profiles{Number: 1})
+					measureDecisions(b, workload.Pods{Kind: kind, Nodes: nodes}, contender,
+						decidebench.Profiles{Number: 1})
 				})
 			}
 		}
@@ -41,7 +42,8 @@ func BenchmarkDecide(b *testing.B) {
 // about pods of one class: the share of decisions on the fast path, and the heap with the cluster
 // and all profiles. Three pods of each profile are placed before the measurement.
 func BenchmarkDecideProfiles(b *testing.B) {
-	for _, profiles := range []decidebench.Profiles{{Number: 1}, {Number: 200}, {Number: 1000}, {Number: 1000, Unlike: true}} {
+	for _, profiles := range []decidebench.Profiles{{Number: 1}, {Number: 200}, {Number: 1000},
+		{Number: 1000, Unlike: true}} {
 		for _, nodes := range []int{1000, 5000} {
 			for _, kind := range []string{workload.Basic, workload.Owned, workload.Anti} {
 				alike := "alike"

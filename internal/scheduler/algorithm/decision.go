@@ -71,7 +71,8 @@ func (d *Decision) IsBest(node string) bool {
 	case d.fit != fastpath.Fit{}:
 		return slices.Contains(d.fit.Names(), node)
 	}
-	return slices.ContainsFunc(d.scores, func(n fwk.NodePluginScores) bool { return n.Name == node && n.TotalScore == d.Total })
+	return slices.ContainsFunc(d.scores,
+		func(n fwk.NodePluginScores) bool { return n.Name == node && n.TotalScore == d.Total })
 }
 
 // Highest returns the n nodes with the highest totals, without changing scores: the node called

@@ -64,7 +64,8 @@ func checkTop(w *world, where string, got Decision, want Evaluation) {
 	for i := range want.Scores {
 		node := &want.Scores[i]
 		if best := got.FeasibleNodes == 1 || node.TotalScore == want.Total; got.IsBest(node.Name) != best {
-			w.t.Fatalf("%s: %s with %d is best: %v; the best nodes have %d", where, node.Name, node.TotalScore, !best, want.Total)
+			w.t.Fatalf("%s: %s with %d is best: %v; the best nodes have %d", where, node.Name, node.TotalScore, !best,
+				want.Total)
 		}
 	}
 	top, err := got.Top(w.ctx, n)
@@ -109,14 +110,16 @@ func TestTopHasTheScoresOfTheScalarPathAndChangesNothing(t *testing.T) {
 func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 	snapshot := cluster(t, 3)
 	s := New(Config{Snapshot: snapshot})
-	placed, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	placed, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}),
+		schedframework.NewCycleState(), makePod(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if top, err := placed.Top(t.Context(), 2); err != nil || len(top) != 2 {
 		t.Errorf("the best nodes are %v, %v", top, err)
 	}
-	unfit, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod(""))
+	unfit, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}),
+		schedframework.NewCycleState(), makePod(""))
 	if err == nil {
 		t.Fatal("the pod fits")
 	}
@@ -130,7 +133,9 @@ func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 func TestTopKeepsFewScores(t *testing.T) {
 	snapshot := cluster(t, 10)
 	s := New(Config{Snapshot: snapshot})
-	decision, err := s.Decide(t.Context(), profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(), makePod(""))
+	decision, err := s.Decide(t.Context(),
+		profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), schedframework.NewCycleState(),
+		makePod(""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ var variants = map[string]setup{
 	"one worker":          {percentage: 100, parallelism: 1},
 	"other weights and strategy": {percentage: 100, parallelism: 4, change: func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.Score.Enabled = []schedconfig.Plugin{
-			{Name: "NodeResourcesFit", Weight: 7}, {Name: "InterPodAffinity", Weight: 1}, {Name: "ImageLocality", Weight: 20},
+			{Name: "NodeResourcesFit", Weight: 7}, {Name: "InterPodAffinity", Weight: 1},
+			{Name: "ImageLocality", Weight: 20},
 		}
 		p.Plugins.Score.Disabled = []schedconfig.Plugin{{Name: "TaintToleration"}}
 		p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: "NodeUnschedulable"}}
@@ -40,9 +41,10 @@ var variants = map[string]setup{
 	}},
 	// Here the first node that fits is chosen. Of the nodes that PreFilter names, kube-scheduler
 	// takes any first.
-	"no scoring": {percentage: 100, parallelism: 1, noNodeNames: true, change: func(p *schedconfig.KubeSchedulerProfile) {
-		p.Plugins.Score.Disabled = []schedconfig.Plugin{{Name: "*"}}
-	}},
+	"no scoring": {percentage: 100, parallelism: 1, noNodeNames: true,
+		change: func(p *schedconfig.KubeSchedulerProfile) {
+			p.Plugins.Score.Disabled = []schedconfig.Plugin{{Name: "*"}}
+		}},
 	"no filters": {percentage: 100, parallelism: 16, change: func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: "*"}}
 		p.Plugins.PreFilter.Disabled = []schedconfig.Plugin{{Name: "*"}}
@@ -178,7 +180,8 @@ func (o *oracle) compare(where string, pod *corev1.Pod, seen outcomes) string {
 	seen["scored"]++
 	best := o.compareScores(where, pod)
 	if !slices.Contains(best, got.SuggestedHost) || !slices.Contains(best, want.SuggestedHost) {
-		o.t.Fatalf("%s: kube-scheduler chose %s, we %s, the best are %v", where, want.SuggestedHost, got.SuggestedHost, best)
+		o.t.Fatalf("%s: kube-scheduler chose %s, we %s, the best are %v", where, want.SuggestedHost,
+			got.SuggestedHost, best)
 	}
 	if len(best) > 1 {
 		seen["ties"]++
@@ -215,7 +218,8 @@ func (o *oracle) compareErrors(where string, wantErr, gotErr error, seen outcome
 func (o *oracle) compareReasons(where string, want, got *schedframework.FitError, seen outcomes) {
 	o.t.Helper()
 	if got.Diagnosis.NodeToStatus.Len() != want.Diagnosis.NodeToStatus.Len() {
-		o.t.Fatalf("%s: kube-scheduler refused %d nodes, we %d", where, want.Diagnosis.NodeToStatus.Len(), got.Diagnosis.NodeToStatus.Len())
+		o.t.Fatalf("%s: kube-scheduler refused %d nodes, we %d", where, want.Diagnosis.NodeToStatus.Len(),
+			got.Diagnosis.NodeToStatus.Len())
 	}
 	want.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, theirs *fwk.Status) {
 		ours := got.Diagnosis.NodeToStatus.Get(node)
@@ -280,7 +284,8 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 // sameScores reports whether two nodes have equal scores. It takes a hundredth of the time that
 // cmp.Equal takes.
 func sameScores(a, b fwk.NodePluginScores) bool {
-	return a.Name == b.Name && a.TotalScore == b.TotalScore && a.Randomizer == b.Randomizer && slices.Equal(a.Scores, b.Scores)
+	return a.Name == b.Name && a.TotalScore == b.TotalScore && a.Randomizer == b.Randomizer &&
+		slices.Equal(a.Scores, b.Scores)
 }
 
 // addExtenderScores repeats on kube-scheduler's scores what kube-scheduler does in a function that

@@ -63,8 +63,8 @@ func (s *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Exten
 }
 
 // addExtenderScores calls the extenders that prioritize, all at the same time, and adds their
-// weighted scores to the scores of the plugins. If an extender fails, the pod is scheduled without its
-// scores.
+// weighted scores to the scores of the plugins. If an extender fails, the pod is scheduled without
+// its scores.
 func (s *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
 	answers := make([]map[string]int64, len(s.Extenders))
 	var wg sync.WaitGroup
@@ -78,8 +78,9 @@ func (s *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeI
 			defer goroutines.Dec()
 			answer, err := s.prioritizeByExtender(ctx, extender, nodes)
 			if err != nil {
-				klog.FromContext(ctx).V(5).Info("Failed to run extender's priority function. No score given by this extender.",
-					"error", err, "pod", klog.KObj(s.pod), "extender", extender.Name())
+				klog.FromContext(ctx).V(5).
+					Info("Failed to run extender's priority function. No score given by this extender.",
+						"error", err, "pod", klog.KObj(s.pod), "extender", extender.Name())
 				return
 			}
 			answers[i] = answer

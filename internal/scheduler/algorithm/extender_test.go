@@ -38,7 +38,8 @@ func TestExtenders(t *testing.T) {
 		}
 	}
 	run := func(t *testing.T, extenders ...fwk.Extender) (Result, error) {
-		p := profileOf(snapshot, &fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
+		p := profileOf(snapshot,
+			&fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
 		p.Extenders = extenders
 		return schedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
 	}
@@ -46,7 +47,8 @@ func TestExtenders(t *testing.T) {
 		got, err := run(t,
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n0", refuse("no"))}},
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}})
-		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 3, FeasibleNodes: 1, TiedNodes: 1}); err != nil || got != want {
+		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 3, FeasibleNodes: 1, TiedNodes: 1}); err != nil ||
+			got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 	})
@@ -105,17 +107,20 @@ func TestExtenders(t *testing.T) {
 			"error": tf.ErrorPrioritizerExtender,
 			"panic": func(*corev1.Pod, []fwk.NodeInfo) (*fwk.NodeScoreList, error) { panic("boom") },
 		} {
-			got, err := run(t, &tf.FakeExtender{Weight: 9, Prioritizers: []tf.PriorityConfig{{Function: function, Weight: 1}}})
+			got, err := run(t,
+				&tf.FakeExtender{Weight: 9, Prioritizers: []tf.PriorityConfig{{Function: function, Weight: 1}}})
 			if err != nil || got.SuggestedHost != "n0" {
 				t.Errorf("%s: got %+v, %v", name, got, err)
 			}
 		}
 	})
 	t.Run("are called for the nominated node, too", func(t *testing.T) {
-		p := profileOf(snapshot, &fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
+		p := profileOf(snapshot,
+			&fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
 		p.Extenders = []fwk.Extender{&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}}}
 		got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod("n1"))
-		if want := (Result{SuggestedHost: "n0", EvaluatedNodes: 3, FeasibleNodes: 2, Total: 30, TiedNodes: 1}); got != want {
+		if want := (Result{SuggestedHost: "n0", EvaluatedNodes: 3, FeasibleNodes: 2, Total: 30, TiedNodes: 1}); got !=
+			want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})

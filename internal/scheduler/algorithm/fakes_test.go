@@ -31,7 +31,8 @@ type fake struct {
 
 func (f *fake) Name() string { return f.name }
 
-func (f *fake) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (f *fake) PreFilter(context.Context, fwk.CycleState, *corev1.Pod,
+	[]fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if f.preFilter == nil {
 		return nil, nil
 	}

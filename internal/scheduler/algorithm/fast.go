@@ -32,8 +32,9 @@ func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
 		if placement, ok := fit.Take(ctx, d.draw(fit.Len(), fit.NumPods)); ok {
 			d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 			return Decision{fit: fit, Result: Result{
-				SuggestedHost: placement.NodeName, EvaluatedNodes: placement.Evaluated, FeasibleNodes: placement.Feasible,
-				Class: placement.Class, Total: placement.Total, TiedNodes: placement.Tied,
+				SuggestedHost: placement.NodeName, EvaluatedNodes: placement.Evaluated,
+				FeasibleNodes: placement.Feasible,
+				Class:         placement.Class, Total: placement.Total, TiedNodes: placement.Tied,
 			}}, nil
 		}
 	}
@@ -85,7 +86,8 @@ func (d *Decider) attemptFast(ctx context.Context, r request) fastpath.Attempt {
 		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()),
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
-		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes", attempt.Examined())
+		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes",
+			attempt.Examined())
 	}
 	return attempt
 }
@@ -104,7 +106,8 @@ func (d *Decider) explain(ctx context.Context, r request, unfit fastpath.Unfit) 
 		return nil
 	}
 	// PostFilter plugins use the state that PreFilter leaves, as Filter plugins do.
-	if allowed, status, _ := r.Framework.RunPreFilterPlugins(ctx, r.state, r.pod); !status.IsSuccess() || !allowed.AllNodes() {
+	if allowed, status, _ := r.Framework.RunPreFilterPlugins(ctx, r.state, r.pod); !status.IsSuccess() ||
+		!allowed.AllNodes() {
 		return nil
 	}
 	known := unfit.Explain(ctx, r.state)

@@ -81,7 +81,8 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	}
 	gap := func(a *alike, happens func()) {
 		before := a.snapshot.Log().End()
-		a.must(cache.New().UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot)) // the snapshot is used with another cache in between
+		// the snapshot is used with another cache in between
+		a.must(cache.New().UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
 		happens()
 		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
 		if _, ok := a.snapshot.Log().Since(before); ok {
@@ -161,7 +162,8 @@ func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 			if kind == "hard" {
 				pod.Spec.Affinity = nil
 				pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-					MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+					MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
 				}}
 			}
 			expect := func(want int) {
@@ -210,7 +212,8 @@ func TestClassesThatShareATwinPart(t *testing.T) {
 	service := func(name string, selector map[string]string) {
 		a.versions++
 		a.must(a.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Add(&corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: fmt.Sprint(a.versions)}, Spec: corev1.ServiceSpec{Selector: selector},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: fmt.Sprint(a.versions)},
+			Spec:       corev1.ServiceSpec{Selector: selector},
 		}))
 	}
 	version := func(version string) *corev1.Pod {

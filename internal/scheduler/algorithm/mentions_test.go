@@ -51,7 +51,8 @@ func (w *world) askMore(pod *corev1.Pod) {
 	}
 	if affinity := pod.Spec.Affinity.PodAffinity; affinity != nil {
 		for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			selectors = append(selectors, affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm.LabelSelector)
+			selectors = append(selectors,
+				affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm.LabelSelector)
 		}
 	}
 	if affinity := pod.Spec.Affinity.PodAntiAffinity; affinity != nil {
@@ -90,8 +91,9 @@ func (w *world) changeController() {
 	}
 	w.versions++
 	w.must(w.handle.SharedInformerFactory().Apps().V1().ReplicaSets().Informer().GetIndexer().Update(&appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pick(w.generator, namespaces), Name: app, ResourceVersion: strconv.Itoa(w.versions)},
-		Spec:       appsv1.ReplicaSetSpec{Selector: selector},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pick(w.generator, namespaces), Name: app,
+			ResourceVersion: strconv.Itoa(w.versions)},
+		Spec: appsv1.ReplicaSetSpec{Selector: selector},
 	}))
 }
 
@@ -108,23 +110,28 @@ func (w *world) noteClass(pod, like *corev1.Pod) {
 func TestLabelsBecomeRelevant(t *testing.T) {
 	rev := func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }
 	owned := func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "owner", Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web",
+			UID: "owner", Controller: ptr.To(true)}}
 	}
 	asks := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "rev": "x"}}
 	avoids := func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-			{TopologyKey: hostname, LabelSelector: asks},
-		}}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+					{TopologyKey: hostname, LabelSelector: asks},
+				}}}
 	}
 	seeks := func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-			{TopologyKey: hostname, LabelSelector: asks},
-		}}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: hostname, LabelSelector: asks},
+			}}}
 	}
 	spread := func(selector *metav1.LabelSelector, keys ...string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
 			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-				{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector, MatchLabelKeys: keys},
+				{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+					MatchLabelKeys: keys},
 			}
 		}
 	}
@@ -236,7 +243,8 @@ func (s *labelScene) look(pod *corev1.Pod) outcome {
 			for i := range p.PluginConfig {
 				if args, ok := p.PluginConfig[i].Args.(*schedconfig.PodTopologySpreadArgs); ok && s.hard {
 					args.DefaultingType = schedconfig.ListDefaulting
-					args.DefaultConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
+					args.DefaultConstraints = []corev1.TopologySpreadConstraint{
+						{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
 				}
 			}
 		})

@@ -19,7 +19,8 @@ func avoiding(selector *metav1.LabelSelector, keys ...string) func(*corev1.Pod) 
 	return func(pod *corev1.Pod) {
 		anti := &corev1.PodAntiAffinity{}
 		for _, key := range keys {
-			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution,
+			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				anti.RequiredDuringSchedulingIgnoredDuringExecution,
 				corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: selector})
 		}
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: anti}
@@ -54,7 +55,8 @@ func TestAPodWithManyTopologyKeysTakesTheScalarPath(t *testing.T) {
 	s.decide("", s.pod(zones))
 	before := s.snapshot.Topo(zone)
 	for i := range 10 {
-		if reason := s.look(s.pod(avoiding(web, keysOf(fmt.Sprint("key-", i), 100)...))).reason; reason != fastpath.Topology {
+		if reason := s.look(s.pod(avoiding(web, keysOf(fmt.Sprint("key-", i), 100)...))).
+			reason; reason != fastpath.Topology {
 			t.Fatalf("the reason is %q", reason)
 		}
 	}
@@ -81,7 +83,8 @@ func TestTermsOfRunningPodsWhoseKeysNoNodeHasCostNothing(t *testing.T) {
 	// The terms have an effect once nodes have their keys. The paths are compared.
 	s.label("y", "rack-7")
 	if got := s.look(s.pod()); got.reason != fastpath.None || got.Feasible != 2 {
-		t.Errorf("%d nodes fit once one has the key of a term that keeps the pod off, want 2 (%s)", got.Feasible, got.reason)
+		t.Errorf("%d nodes fit once one has the key of a term that keeps the pod off, want 2 (%s)", got.Feasible,
+			got.reason)
 	}
 	s.label("n", "rack-7")
 	s.label("z", "another")

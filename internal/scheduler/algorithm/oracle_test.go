@@ -224,7 +224,8 @@ func (o *oracle) upstreamDecision(pod *corev1.Pod) (scheduler.ScheduleResult, er
 	info, err := schedframework.NewPodInfo(pod)
 	o.must(err)
 	o.upstreamSaw.nodes = nil
-	return o.upstream.SchedulePod(o.ctx, o.framework, schedframework.NewCycleState(), &schedframework.QueuedPodInfo{PodInfo: info})
+	return o.upstream.SchedulePod(o.ctx, o.framework, schedframework.NewCycleState(),
+		&schedframework.QueuedPodInfo{PodInfo: info})
 }
 
 // ourDecision returns livesched's decision.

@@ -100,7 +100,8 @@ func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, rep
 	for node := range n {
 		hash := fnv.New64()
 		for _, other := range n.NominatedPodsForNode(node) {
-			if other.GetPod().UID != pod.UID && ptr.Deref(other.GetPod().Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
+			if other.GetPod().UID != pod.UID &&
+				ptr.Deref(other.GetPod().Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
 				_, _ = fmt.Fprintf(hash, "%p ", other.GetPod())
 				nodes[node] = hash.Sum64()
 				repelling = repelling || len(other.GetRequiredAntiAffinityTerms()) > 0
@@ -118,7 +119,8 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 		p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}}
 		p.Plugins.PreFilter.Disabled = []schedconfig.Plugin{{Name: "NodeAffinity"}}
 		p.Plugins.PreScore.Enabled = append(p.Plugins.PreScore.Enabled, schedconfig.Plugin{Name: "Parity"})
-		p.Plugins.Filter.Enabled = append(p.Plugins.Filter.Enabled, schedconfig.Plugin{Name: "Parity"}, schedconfig.Plugin{Name: nodelabel.Name})
+		p.Plugins.Filter.Enabled = append(p.Plugins.Filter.Enabled, schedconfig.Plugin{Name: "Parity"},
+			schedconfig.Plugin{Name: nodelabel.Name})
 		p.Plugins.Score.Enabled = append(p.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Parity", Weight: 3},
 			schedconfig.Plugin{Name: nodelabel.Name}, schedconfig.Plugin{Name: nodepreferavoidpods.Name, Weight: 10})
 		p.PluginConfig = append(p.PluginConfig, schedconfig.PluginConfig{Name: nodelabel.Name, Args: &runtime.Unknown{
@@ -129,12 +131,16 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 			switch args := p.PluginConfig[i].Args.(type) {
 			case *schedconfig.NodeAffinityArgs:
 				args.AddedAffinity = &corev1.NodeAffinity{
-					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-						{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gone", Operator: corev1.NodeSelectorOpDoesNotExist}}},
-					}},
-					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 30, Preference: corev1.NodeSelectorTerm{
-						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}},
-					}}},
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+						NodeSelectorTerms: []corev1.NodeSelectorTerm{
+							{MatchExpressions: []corev1.NodeSelectorRequirement{
+								{Key: "gone", Operator: corev1.NodeSelectorOpDoesNotExist}}},
+						}},
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+						{Weight: 30, Preference: corev1.NodeSelectorTerm{
+							MatchExpressions: []corev1.NodeSelectorRequirement{
+								{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}},
+						}}},
 				}
 			case *schedconfig.PodTopologySpreadArgs:
 				args.DefaultingType = schedconfig.ListDefaulting
@@ -161,7 +167,8 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 	func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled,
 			schedconfig.Plugin{Name: "Whim", Weight: 2}, schedconfig.Plugin{Name: selectorspread.Name, Weight: 1},
-			schedconfig.Plugin{Name: noderesources.MostAllocatedName, Weight: 1}, schedconfig.Plugin{Name: noderesources.LimitsName, Weight: 1})
+			schedconfig.Plugin{Name: noderesources.MostAllocatedName, Weight: 1},
+			schedconfig.Plugin{Name: noderesources.LimitsName, Weight: 1})
 	},
 }
 
@@ -204,7 +211,8 @@ func (parity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
 
 func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
-	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}, parallelism: 2}
+	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(),
+		snapshot: cache.NewSnapshot(), seen: outcomes{}, parallelism: 2}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Engine: fastpath.New(w.snapshot, maxBytes)})
 	return w
@@ -243,13 +251,17 @@ func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 		switch args := p.PluginConfig[i].Args.(type) {
 		case *schedconfig.NodeResourcesFitArgs:
 			args.ScoringStrategy = &schedconfig.ScoringStrategy{
-				Type:      pick(w.generator, []schedconfig.ScoringStrategyType{schedconfig.LeastAllocated, schedconfig.MostAllocated, schedconfig.RequestedToCapacityRatio}),
+				Type: pick(w.generator,
+					[]schedconfig.ScoringStrategyType{schedconfig.LeastAllocated, schedconfig.MostAllocated,
+						schedconfig.RequestedToCapacityRatio}),
 				Resources: draw(20),
 			}
 			if args.ScoringStrategy.Type == schedconfig.RequestedToCapacityRatio {
-				args.ScoringStrategy.RequestedToCapacityRatio = &schedconfig.RequestedToCapacityRatioParam{Shape: []schedconfig.UtilizationShapePoint{
-					{Utilization: int32(w.IntN(50)), Score: int32(w.IntN(11))}, {Utilization: int32(50 + w.IntN(51)), Score: int32(w.IntN(11))},
-				}}
+				args.ScoringStrategy.RequestedToCapacityRatio = &schedconfig.RequestedToCapacityRatioParam{
+					Shape: []schedconfig.UtilizationShapePoint{
+						{Utilization: int32(w.IntN(50)), Score: int32(w.IntN(11))},
+						{Utilization: int32(50 + w.IntN(51)), Score: int32(w.IntN(11))},
+					}}
 			}
 			if w.chance(30) {
 				args.IgnoredResources = []string{gpu}
@@ -259,7 +271,8 @@ func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 		case *schedconfig.PodTopologySpreadArgs:
 			if w.chance(50) { // which also reject pods that name their node
 				args.DefaultingType = schedconfig.ListDefaulting
-				args.DefaultConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}}
+				args.DefaultConstraints = []corev1.TopologySpreadConstraint{
+					{MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}}
 			}
 		}
 	}
@@ -278,9 +291,13 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	change(&profile)
 	registry := frameworkplugins.NewInTreeRegistry()
 	w.must(registry.Merge(framework.Registry{
-		nodelabel.Name: nodelabel.New, nodepreferavoidpods.Name: nodepreferavoidpods.New, selectorspread.Name: selectorspread.New,
-		noderesources.MostAllocatedName: noderesources.NewMostAllocated, noderesources.LimitsName: noderesources.NewLimits,
-		"Whim":   func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return whim{}, nil },
+		nodelabel.Name: nodelabel.New, nodepreferavoidpods.Name: nodepreferavoidpods.New,
+		selectorspread.Name:             selectorspread.New,
+		noderesources.MostAllocatedName: noderesources.NewMostAllocated,
+		noderesources.LimitsName:        noderesources.NewLimits,
+		"Whim": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+			return whim{}, nil
+		},
 		"Parity": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return parity{}, nil },
 	}))
 	args := map[string]runtime.Object{}
@@ -302,7 +319,8 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		Parallelizer: framework.NewParallelizer(w.parallelism), Nominator: w.handle.nominated,
 	})}
 	planned := fastpath.PlanConfig{
-		Framework: p.Framework, Snapshot: w.snapshot, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+		Framework: p.Framework, Snapshot: w.snapshot,
+		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	}
 	if !w.noTrackers {
 		planned.Informers = w.handle.SharedInformerFactory()
@@ -337,7 +355,8 @@ func (w *world) addNode() {
 	if w.even {
 		node.Labels[hostname], node.Labels[zone] = node.Name, fmt.Sprintf("zone-%d", w.nodesMade%3)
 		node.Status.Allocatable = corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("20"),
+			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"),
+			corev1.ResourcePods: resource.MustParse("20"),
 		}
 	}
 	if w.bare {
@@ -459,7 +478,8 @@ func (w *world) template() *corev1.Pod {
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}
 	}
 	if w.chance(15) {
-		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(w.IntN(100)), resource.DecimalSI)}
+		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(w.IntN(100)),
+			resource.DecimalSI)}
 	}
 	if w.chance(15) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -472,11 +492,13 @@ func (w *world) template() *corev1.Pod {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	}
 	if w.chance(20) { // as DaemonSets make them
-		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w.generator, w.nodes).Name}},
-			}}},
-		}}
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+						Values: []string{pick(w.generator, w.nodes).Name}},
+				}}},
+			}}
 	}
 	w.own(pod)
 	w.askMore(pod)
@@ -490,7 +512,8 @@ func (w *world) template() *corev1.Pod {
 		pod.Namespace = namespaces[0]
 	}
 	if w.chance(20) {
-		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(1 + w.IntN(6)))}
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(fmt.Sprint(1 + w.IntN(6)))}
 	}
 	if w.chance(5) {
 		pod.Spec.Containers = []corev1.Container{{Name: "besteffort", Image: pick(w.generator, images)}}
@@ -512,9 +535,10 @@ func (w *world) another() *corev1.Pod {
 	}
 	w.labelMore(pod)
 	// Every pod gets these from its service account, under a name of its own.
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{
-		Projected: &corev1.ProjectedVolumeSource{},
-	}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes,
+		corev1.Volume{Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{},
+		}})
 	w.addVolumes(pod)
 	return pod
 }
@@ -722,7 +746,9 @@ func (w *world) expectReserved(where string, p Params, fast, scalar fwk.CycleSta
 	}
 	gotReserved, gotPreFlight := reserve(fast)
 	if wantReserved, wantPreFlight := reserve(scalar); gotReserved != wantReserved || gotPreFlight != wantPreFlight {
-		w.t.Fatalf("%s: reserving %s gives %s and %s by the state of the fast path, %s and %s by that of the scalar path", where, node,
+		w.t.Fatalf(
+			"%s: reserving %s gives %s and %s by the state of the fast path, %s and %s by that of the scalar path",
+			where, node,
 			gotReserved, gotPreFlight, wantReserved, wantPreFlight)
 	}
 	if gotPreFlight == fwk.Success {
@@ -785,7 +811,8 @@ func TestFastPathMatchesScalarPath(t *testing.T) {
 		t.Errorf("only %d decisions were made beside nominated pods", total["beside nominated pods"])
 	}
 	if total["of a class with other labels"] < worlds*steps/20 {
-		t.Errorf("only %d decisions were about pods of a class with other labels", total["of a class with other labels"])
+		t.Errorf("only %d decisions were about pods of a class with other labels",
+			total["of a class with other labels"])
 	}
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])

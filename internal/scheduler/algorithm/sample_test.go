@@ -40,15 +40,19 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 		}
 	}
 	t.Run("one is enough if nothing scores", func(t *testing.T) {
-		filterOnly := framework.New(framework.Config{Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{&fake{name: "a"}}}})
+		filterOnly := framework.New(
+			framework.Config{Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{&fake{name: "a"}}}})
 		for _, test := range []struct {
 			name     string
 			extender *tf.FakeExtender
 			want     int
 		}{
 			{"an extender without filter and score", &tf.FakeExtender{}, 1},
-			{"an extender may still reject nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
-			{"an extender scores", &tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}}, 50},
+			{"an extender may still reject nodes",
+				&tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
+			{"an extender scores",
+				&tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}},
+				50},
 		} {
 			p := Params{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}
 			if got := p.numFeasibleNodesToFind(50); got != test.want {
@@ -106,10 +110,12 @@ func TestAReproducibleSearchFindsTheSameNodes(t *testing.T) {
 	snapshot := cluster(t, 300)
 	decide := func() (hosts []string) {
 		s := New(Config{Snapshot: snapshot, Reproducible: true, IntN: func(int) int { return 0 }})
-		pl := &fake{name: "a", filter: func(context.Context, string) *fwk.Status { runtime.Gosched(); return nil }, score: func(string) int64 { return 1 }}
+		pl := &fake{name: "a", filter: func(context.Context, string) *fwk.Status { runtime.Gosched(); return nil },
+			score: func(string) int64 { return 1 }}
 		p := Params{PercentageOfNodesToScore: 40, Framework: framework.New(framework.Config{
 			ProfileName: "test", Snapshot: snapshot, Parallelizer: framework.NewParallelizer(16),
-			Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{pl}, Score: []fwk.ScorePlugin{pl}, ScoreWeights: map[string]int64{"a": 1}},
+			Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{pl}, Score: []fwk.ScorePlugin{pl},
+				ScoreWeights: map[string]int64{"a": 1}},
 		})}
 		for range 5 {
 			result := mustSchedule(t, s, p, makePod(""))

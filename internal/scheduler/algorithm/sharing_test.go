@@ -46,7 +46,8 @@ func (w *world) classOf(p Params, pod *corev1.Pod) cache.ClassID {
 // calls returns how often a profile's TaintToleration has filtered a node.
 func (w *world) calls(of Params) int {
 	w.t.Helper()
-	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues("TaintToleration", schedmetrics.Filter, of.Framework.ProfileName())
+	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues("TaintToleration", schedmetrics.Filter,
+		of.Framework.ProfileName())
 	n, err := testutil.GetCounterMetricValue(counter)
 	w.must(err)
 	return int(n)
@@ -62,7 +63,8 @@ func TestProfilesThatDecideAlikeShareRows(t *testing.T) {
 			p.Plugins.PostFilter.Disabled = []schedconfig.Plugin{{Name: "DefaultPreemption"}}
 		}, true},
 		"other weights": {func(p *schedconfig.KubeSchedulerProfile) {
-			p.Plugins.Score.Enabled = append(p.Plugins.Score.Enabled, schedconfig.Plugin{Name: "TaintToleration", Weight: 7})
+			p.Plugins.Score.Enabled = append(p.Plugins.Score.Enabled,
+				schedconfig.Plugin{Name: "TaintToleration", Weight: 7})
 		}, false},
 		"other arguments": {func(p *schedconfig.KubeSchedulerProfile) {
 			for i := range p.PluginConfig {

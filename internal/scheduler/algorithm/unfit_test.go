@@ -62,8 +62,10 @@ func (a *alike) refused(like *corev1.Pod) refusal {
 // bigPod returns a pod that requests more than a node has.
 func bigPod() *corev1.Pod {
 	pod := podOf("basic", 0)
-	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = workload.Node(0).Status.Allocatable[corev1.ResourceCPU]
-	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = workload.Node(0).Status.Allocatable[corev1.ResourceMemory]
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = workload.Node(0).
+		Status.Allocatable[corev1.ResourceCPU]
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = workload.Node(0).
+		Status.Allocatable[corev1.ResourceMemory]
 	pod.Spec.Overhead = pod.Spec.Containers[0].Resources.Requests
 	return pod
 }
@@ -78,7 +80,8 @@ func TestUnschedulableClassIsRejectedFromTheCacheUntilAChange(t *testing.T) {
 		t.Errorf("the same statuses have the versions %d and %d", first.version(), second.version())
 	}
 	first.Diagnosis.PostFilterMsg, second.Diagnosis.PostFilterMsg = "preemption: in vain", "preemption: in vain"
-	if got, want := second.err.Error(), first.err.Error(); got != want || second.FitError.Error() != want || second.NumAllNodes != 2 {
+	if got, want := second.err.Error(), first.err.Error(); got != want || second.FitError.Error() != want ||
+		second.NumAllNodes != 2 {
 		t.Errorf("the first pod was told %q, the second %q", want, got)
 	}
 	if _, err := second.state.Read("PreFilterNodeResourcesFit"); err != nil {
@@ -103,7 +106,8 @@ func TestUnschedulableClassIsCheckedAgainOnChangedNodesOnly(t *testing.T) {
 	first := w.refused(fullPod())
 	w.place(w.another(podOf("basic", 1)), workload.NodeName(2), cache.Class{})
 	if second := w.refused(fullPod()); second.version() != first.version() || first.version() == 0 {
-		t.Error("the version is another one though all codes are what they were: what preemption made of them is of no use any more")
+		t.Error("the version is another one though all codes are what they were: what preemption made of them is of " +
+			"no use any more")
 	}
 	tainted := w.nodes[1].DeepCopy()
 	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
@@ -115,7 +119,8 @@ func TestUnschedulableClassIsCheckedAgainOnChangedNodesOnly(t *testing.T) {
 	if n := testutil.ToFloat64(asked) - before; n != 0 {
 		t.Errorf("all nodes were asked about %v times", n)
 	}
-	const want = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu, 3 Insufficient memory."
+	const want = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu, 3 Insufficient " +
+		"memory."
 	if got := third.err.Error(); got != want || third.FitError.Error() != want {
 		t.Errorf("the pod is told %q, want %q", got, want)
 	}
@@ -161,9 +166,10 @@ func TestRejectionsThatDependOnOtherNodesAreNotCached(t *testing.T) {
 		}
 		pod := x.DeepCopy()
 		for _, key := range []string{zone, "rack"} {
-			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
-			})
+			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints,
+				corev1.TopologySpreadConstraint{
+					MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+				})
 		}
 		w.place(w.another(x), workload.NodeName(2), cache.Class{}) // in the zone of the last node
 		expect(w, pod, last, "node(s) didn't match pod topology spread constraints")
@@ -174,9 +180,11 @@ func TestRejectionsThatDependOnOtherNodesAreNotCached(t *testing.T) {
 	t.Run("a pod that it wants to keep away from, beside one that keeps it away", func(t *testing.T) {
 		w, last := crowded(t)
 		away := func(key string) *corev1.Affinity {
-			return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-				{LabelSelector: selector, TopologyKey: key},
-			}}}
+			return &corev1.Affinity{
+				PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+						{LabelSelector: selector, TopologyKey: key},
+					}}}
 		}
 		guard := podOf("basic", 1)
 		guard.Labels, guard.Spec.Affinity = map[string]string{"app": "guard"}, away(hostname)
@@ -202,7 +210,8 @@ func TestChangedNamespacesInvalidateRejections(t *testing.T) {
 	}
 	term := func(app string, namespaces *metav1.LabelSelector) corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, NamespaceSelector: namespaces, TopologyKey: hostname,
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			NamespaceSelector: namespaces, TopologyKey: hostname,
 		}
 	}
 	// The pod must be near a friend of the front, but not near a foe.
@@ -211,7 +220,8 @@ func TestChangedNamespacesInvalidateRejections(t *testing.T) {
 		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			term("friend", &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}),
 		}},
-		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term("foe", nil)}},
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term("foe", nil)}},
 	}
 	tier(nil)
 	resident("friends", "friend", 0)
@@ -226,7 +236,8 @@ func TestChangedNamespacesInvalidateRejections(t *testing.T) {
 	}
 	expect("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
 	tier(map[string]string{"tier": "front"})
-	expect("0/2 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't match pod anti-affinity rules.")
+	expect("0/2 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't match pod " +
+		"anti-affinity rules.")
 }
 
 func TestRejectionsByLaterNominatedPodsAreNotCached(t *testing.T) {
@@ -312,8 +323,10 @@ func TestPreemptionKnowsPodsThatDependOnTheNodeOnly(t *testing.T) {
 		{MaxSkew: 9, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector},
 	}
 	terms := []corev1.PodAffinityTerm{{LabelSelector: selector, TopologyKey: zone}}
-	away.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
-	near.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	away.Spec.Affinity = &corev1.Affinity{
+		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	near.Spec.Affinity = &corev1.Affinity{
+		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 
 	class := classOf(x)
 	if class == 0 || classOf(x) != class || classOf(bigPod()) == class {
@@ -370,11 +383,13 @@ func TestPodsThatNameTheirNodeRespectItsNominatedPods(t *testing.T) {
 		if pod.Spec.Affinity == nil {
 			pod.Spec.Affinity = &corev1.Affinity{}
 		}
-		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{workload.NodeName(node)}},
-			}}},
-		}}
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+						Values: []string{workload.NodeName(node)}},
+				}}},
+			}}
 		if reason := w.decide(kind, w.profile, pod); reason != want {
 			t.Errorf("%s on node %d: %q, want %q", kind, node, reason, want)
 		}
@@ -438,7 +453,8 @@ func (w *world) large() *corev1.Pod {
 	pod := w.template()
 	pod.Spec.NodeName, pod.Annotations = "", nil
 	if requests := pod.Spec.Containers[0].Resources.Requests; requests != nil {
-		requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(pick(w.generator, []int{3, 100, 100})), resource.DecimalSI)
+		requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(pick(w.generator, []int{3, 100, 100})),
+			resource.DecimalSI)
 	}
 	return pod
 }

@@ -46,7 +46,8 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	}
 	if difference := d.compare(ctx, attempt, scalar, err); difference != nil {
 		metrics.FastPathDifferences.Inc()
-		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(r.pod),
+		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod",
+			klog.KObj(r.pod),
 			"fast", placement.NodeName, "scalar", decision.SuggestedHost)
 	}
 	if unfit, ok := attempt.Unfit(); ok {
@@ -88,11 +89,13 @@ func compareFit(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) er
 		case !ok:
 			return fmt.Errorf("node %q fits on the scalar path only", name)
 		case scalar.scores != nil && scalar.scores[i].TotalScore != total:
-			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total, scalar.scores[i].TotalScore)
+			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total,
+				scalar.scores[i].TotalScore)
 		}
 	}
 	if got, want := sets.New(fit.Names()...), scalar.bestNames(); fit.Len() != len(want) || !got.Equal(want) {
-		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
+		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got),
+			sets.List(want))
 	}
 	return compareTop(ctx, fit, scalar)
 }
@@ -177,7 +180,8 @@ func compareStatuses(known, want *schedframework.NodeToStatus) (err error) {
 		return fmt.Errorf("%d nodes have a status on the fast path, %d on the scalar path", known.Len(), want.Len())
 	}
 	want.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		if got := known.Get(name); got.Code() != status.Code() || got.Plugin() != status.Plugin() || got.Message() != status.Message() {
+		if got := known.Get(name); got.Code() != status.Code() || got.Plugin() != status.Plugin() ||
+			got.Message() != status.Message() {
 			err = fmt.Errorf("node %q refuses with %v on the fast path, with %v on the scalar path", name, got, status)
 		}
 	})

@@ -70,13 +70,17 @@ func (w *world) addStorage() {
 	storage := w.handle.SharedInformerFactory().Storage().V1()
 	classes := w.indexer(storage.StorageClasses().Informer())
 	for _, class := range []storagev1.StorageClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: string(zonal)}, Provisioner: csiDriver, VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate)},
-		{ObjectMeta: metav1.ObjectMeta{Name: string(found)}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
+		{ObjectMeta: metav1.ObjectMeta{Name: string(zonal)}, Provisioner: csiDriver,
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate)},
+		{ObjectMeta: metav1.ObjectMeta{Name: string(found)}, Provisioner: "kubernetes.io/no-provisioner",
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
 		{
-			ObjectMeta: metav1.ObjectMeta{Name: string(provisioned)}, Provisioner: csiDriver, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
-			AllowedTopologies: []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-				{Key: zone, Values: []string{"zone-0", "zone-1", "zone-2"}},
-			}}},
+			ObjectMeta: metav1.ObjectMeta{Name: string(provisioned)}, Provisioner: csiDriver,
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			AllowedTopologies: []corev1.TopologySelectorTerm{
+				{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+					{Key: zone, Values: []string{"zone-0", "zone-1", "zone-2"}},
+				}}},
 		},
 	} {
 		w.put(classes, &class)
@@ -105,8 +109,10 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: string(of),
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity((1+w.Int64N(20))<<30, resource.BinarySI)},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: csiDriver, VolumeHandle: name}},
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: *resource.NewQuantity((1+w.Int64N(20))<<30, resource.BinarySI)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: csiDriver, VolumeHandle: name}},
 		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeAvailable},
 	}
@@ -114,13 +120,15 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 		volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespaces[0], Name: claim, UID: types.UID(claim)}
 		volume.Status.Phase = corev1.VolumeBound
 	}
-	requirement := corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("zone-%d", w.IntN(3))}}
+	requirement := corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn,
+		Values: []string{fmt.Sprintf("zone-%d", w.IntN(3))}}
 	switch of {
 	case labelled:
 		volume.Labels = map[string]string{zone: requirement.Values[0]}
 	case local, found:
 		if w.chance(30) {
-			volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/" + name}}
+			volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+				Local: &corev1.LocalVolumeSource{Path: "/" + name}}
 		}
 		requirement.Key, requirement.Values = hostname, []string{pick(w.generator, w.nodes).Name}
 		if of == found && w.chance(50) {
@@ -128,9 +136,10 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 		}
 	}
 	if of != labelled {
-		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-			{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}},
-		}}}
+		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}},
+			}}}
 	}
 	w.put(w.volumeIndexer(), volume)
 	return name
@@ -141,7 +150,8 @@ func (w *world) addClaim(name string, of volumeKind) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: name, UID: types.UID(name)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: ptr.To(string(of)),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: ptr.To(string(of)),
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: *resource.NewQuantity((1+w.Int64N(8))<<30, resource.BinarySI),
 			}},
@@ -169,7 +179,8 @@ func (w *world) addVolumes(pod *corev1.Pod) {
 	if of == "" {
 		return
 	}
-	source := corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: fmt.Sprintf("disk-%d", w.IntN(3))}}
+	source := corev1.VolumeSource{
+		AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: fmt.Sprintf("disk-%d", w.IntN(3))}}
 	if of != disk {
 		name := "claim-" + pod.Name
 		if of == shared {
@@ -220,7 +231,8 @@ func (whim) of(names ...string) uint32 {
 }
 
 // PreFilter names nodes for some pods, skips others, and rejects a few.
-func (p whim) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p whim) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	switch n := p.of(pod.Name) % 20; {
 	case n < 3:
 		names := sets.New("node-gone")

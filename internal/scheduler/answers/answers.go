@@ -105,6 +105,7 @@ func (a *Answers) objects(ctx context.Context) (resolve.Input, error) {
 		return resolve.Input{}, fmt.Errorf("listing SchedulerProfiles and SchedulingPolicies: %w", err)
 	}
 	return resolve.Input{
-		Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: a.AllowedHosts, Registered: a.Registered,
+		Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: a.AllowedHosts,
+		Registered: a.Registered,
 	}, nil
 }

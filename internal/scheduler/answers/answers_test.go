@@ -17,7 +17,8 @@ import (
 )
 
 func TestQuestionsWithoutAnAnswer(t *testing.T) {
-	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if err := pods.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestQuestionsWithoutAnAnswer(t *testing.T) {
 	if _, err := follower.Queues(); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("the queues of a replica that does not lead: %v", err)
 	}
-	if _, _, err := follower.Decisions(t.Context(), &apiserving.DecisionQuery{Limit: 1}); !apierrors.IsServiceUnavailable(err) {
+	if _, _, err := follower.Decisions(t.Context(),
+		&apiserving.DecisionQuery{Limit: 1}); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("decisions that are not recorded: %v", err)
 	}
 }

@@ -16,12 +16,14 @@ import (
 )
 
 // Decisions implements apiserving.Answers.
-func (a *Answers) Decisions(ctx context.Context, q *apiserving.DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
+func (a *Answers) Decisions(ctx context.Context,
+	q *apiserving.DecisionQuery) (_ []v1alpha1.Decision, latest int64, err error) {
 	if a.Log == nil {
 		return nil, 0, apierrors.NewServiceUnavailable("decisions are not recorded: --decision-log-size is 0")
 	}
 	filter := decisionlog.Filter{
-		Namespace: q.Namespace, Pod: q.Pod, Group: q.PodGroup, Profile: q.Profile, Node: q.Node, After: decisionlog.Number(q.After),
+		Namespace: q.Namespace, Pod: q.Pod, Group: q.PodGroup, Profile: q.Profile, Node: q.Node,
+		After: decisionlog.Number(q.After),
 	}
 	filter.Result, _ = decisionlog.ResultOf(string(q.Result)) // "" selects all
 	c := collector{query: q, last: map[string]int{}, decisions: []v1alpha1.Decision{}}
@@ -67,7 +69,8 @@ func (c *collector) add(d *decisionlog.Decision) bool {
 
 // repeats reports whether two decisions about the same pod are alike for those who read many.
 func repeats(a, b *v1alpha1.Decision) bool {
-	return a.Result == b.Result && a.Node == b.Node && a.Domain == b.Domain && a.Profile == b.Profile && a.Revision == b.Revision &&
+	return a.Result == b.Result && a.Node == b.Node && a.Domain == b.Domain && a.Profile == b.Profile &&
+		a.Revision == b.Revision &&
 		(a.Message == b.Message || withoutNumbers(a.Message) == withoutNumbers(b.Message))
 }
 
@@ -85,8 +88,9 @@ func withoutNumbers(text string) string {
 // decisionOf describes a decision.
 func decisionOf(d *decisionlog.Decision) v1alpha1.Decision {
 	return v1alpha1.Decision{
-		Number: int64(d.Number), Time: metav1.NewMicroTime(d.Time), Namespace: d.Namespace, Pod: d.Name, PodUID: d.Pod, PodGroup: d.Group,
-		Attempt: int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
+		Number: int64(d.Number), Time: metav1.NewMicroTime(d.Time), Namespace: d.Namespace, Pod: d.Name, PodUID: d.Pod,
+		PodGroup: d.Group,
+		Attempt:  int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
 		Result: v1alpha1.DecisionResult(d.Result.String()), Message: d.Message, Node: d.Node, Domain: d.Domain.String(),
 		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Total: d.Total, Tied: int32(d.Tied),
 	}

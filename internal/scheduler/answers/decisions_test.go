@@ -43,19 +43,24 @@ func TestLatestDecisions(t *testing.T) {
 		want  []string
 	}{
 		"all": {apiserving.DecisionQuery{Limit: 100}, []string{
-			"8 ns/a Bound n1", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.", "6 ns/ Unschedulable pod group ns/g: 4 pods",
-			"5 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.", "4 ns/ Unschedulable pod group ns/g: 3 pods",
+			"8 ns/a Bound n1", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.",
+			"6 ns/ Unschedulable pod group ns/g: 4 pods",
+			"5 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints.",
+			"4 ns/ Unschedulable pod group ns/g: 3 pods",
 			"3 ns/a Unschedulable 0/3 nodes are available: 3 Insufficient cpu.", "2 ns/b Bound n1",
 			"1 ns/a Unschedulable 0/2 nodes are available: 2 Insufficient cpu.",
 		}},
 		"the last ones": {apiserving.DecisionQuery{Limit: 1}, []string{"8 ns/a Bound n1"}},
 		"collapsed": {apiserving.DecisionQuery{Limit: 100, Collapse: true}, []string{
-			"8 ns/a Bound n1 x1 from 7s", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x2 from 4s",
-			"6 ns/ Unschedulable pod group ns/g: 4 pods x2 from 3s", "3 ns/a Unschedulable 0/3 nodes are available: 3 Insufficient cpu. x2 from 0s",
+			"8 ns/a Bound n1 x1 from 7s",
+			"7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x2 from 4s",
+			"6 ns/ Unschedulable pod group ns/g: 4 pods x2 from 3s",
+			"3 ns/a Unschedulable 0/3 nodes are available: 3 Insufficient cpu. x2 from 0s",
 			"2 ns/b Bound n1 x1 from 1s",
 		}},
 		"collapsed, as long as there is room": {apiserving.DecisionQuery{Limit: 2, Collapse: true}, []string{
-			"8 ns/a Bound n1 x1 from 7s", "7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x1 from 6s",
+			"8 ns/a Bound n1 x1 from 7s",
+			"7 ns/a Unschedulable 0/3 nodes are available: 3 node(s) had taints. x1 from 6s",
 		}},
 		"selected": {apiserving.DecisionQuery{Limit: 100, Collapse: true, PodGroup: "g"}, []string{
 			"6 ns/ Unschedulable pod group ns/g: 4 pods x2 from 3s",

@@ -63,7 +63,8 @@ func (a *Answers) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*fork.Group, 
 	if err != nil {
 		return nil, err
 	}
-	g := explain.GroupOf(a.Groups, wait.Key, pod.Spec.SchedulerName, pods, func(p *corev1.Pod) bool { return a.Queue.Ready(p.UID) })
+	g := explain.GroupOf(a.Groups, wait.Key, pod.Spec.SchedulerName, pods,
+		func(p *corev1.Pod) bool { return a.Queue.Ready(p.UID) })
 	if g != nil {
 		g.Needed = wait.Needed
 	}

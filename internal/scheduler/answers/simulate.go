@@ -18,7 +18,8 @@ import (
 )
 
 // Simulate implements apiserving.Answers, in the goroutine of the caller.
-func (a *Answers) Simulate(ctx context.Context, in *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error) {
+func (a *Answers) Simulate(ctx context.Context, in *v1alpha1.Simulation,
+	hideNodes bool) (*v1alpha1.SimulationStatus, error) {
 	r, err := simulate.Parse(in)
 	if err != nil {
 		return nil, asStatus("Simulation", err)
@@ -80,7 +81,8 @@ func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (m
 	if err != nil {
 		return nil, err
 	}
-	before, after := resolve.Objects(current), resolve.Objects(current.With(spec.Profiles, spec.Policies, a.Clock.Now()))
+	before, after := resolve.Objects(current),
+		resolve.Objects(current.With(spec.Profiles, spec.Policies, a.Clock.Now()))
 	for i := range spec.Profiles {
 		if err := rejected("SchedulerProfile", spec.Profiles[i].Name, after.ProfileResults); err != nil {
 			return nil, err

@@ -17,7 +17,8 @@ import (
 // Snapshot implements apiserving.Answers.
 func (a *Answers) Snapshot(ctx context.Context, decisions int) (func(context.Context, io.Writer, bool) error, error) {
 	in, err := collect.Input(klog.FromContext(ctx), collect.Source{
-		Cache: a.Cache, Nominator: a.Queue.Nominator(), Informers: a.Informers, Decisions: a.Log, Profiles: a.Profiles.Current(),
+		Cache: a.Cache, Nominator: a.Queue.Nominator(), Informers: a.Informers, Decisions: a.Log,
+		Profiles: a.Profiles.Current(),
 	}, decisions)
 	if err != nil {
 		return nil, err

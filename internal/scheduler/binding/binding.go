@@ -110,7 +110,8 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	case became != boundHere:
 		return status, became
 	case !status.IsSuccess():
-		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(c.Pod.Pod), "node", c.NodeName, "reason", status.Message())
+		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(c.Pod.Pod),
+			"node", c.NodeName, "reason", status.Message())
 	}
 	b.bound(ctx, c)
 	return nil, boundHere
@@ -143,7 +144,8 @@ func (b *Binder) awaitGroup(ctx context.Context, c *Cycle) *fwk.Status {
 	if c.Barrier == nil {
 		return nil
 	}
-	return b.cancellable(ctx, c, func(ctx context.Context) *fwk.Status { return fwk.AsStatus(c.Barrier.pass(ctx, c.Pod.Pod)) })
+	return b.cancellable(ctx, c,
+		func(ctx context.Context) *fwk.Status { return fwk.AsStatus(c.Barrier.pass(ctx, c.Pod.Pod)) })
 }
 
 // cancellable calls a function, during which a preemptor may cancel the pod: then the context of
@@ -182,7 +184,8 @@ func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	if status.IsSuccess() || c.Framework.WillWaitOnPermit(ctx, pod) {
 		if err := podstatus.SetNominatedNode(ctx, b.Client, pod, c.NodeName); err != nil {
 			// The placement is valid without the announcement.
-			klog.FromContext(ctx).Error(err, "Writing the nominated node failed", "pod", klog.KObj(pod), "node", c.NodeName)
+			klog.FromContext(ctx).Error(err, "Writing the nominated node failed", "pod", klog.KObj(pod), "node",
+				c.NodeName)
 		}
 	}
 	return status
@@ -227,7 +230,8 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The API server has confirmed the pod in the meantime, on this or another node: it takes
 		// up resources.
-		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node", c.NodeName)
+		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node",
+			c.NodeName)
 		b.fail(ctx, c, status, became)
 		return
 	}
@@ -241,14 +245,16 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	// The removal of the refused pod must not wake that pod itself: move the others only after it
 	// is back in the queue, and leave it out.
 	b.fail(ctx, c, status, became)
-	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
+	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil,
+		func(other *corev1.Pod) bool { return other.UID != pod.UID })
 	b.Queue.ReservationEnded(logger, pod)
 }
 
 // fail passes the pod to Failures, unless it is lost: then nothing is left to schedule.
 func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	if became == lost {
-		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason", status.Message())
+		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason",
+			status.Message())
 		return
 	}
 	b.Failures.Handle(ctx, failure.Attempt{

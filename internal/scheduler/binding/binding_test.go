@@ -31,7 +31,8 @@ func TestAPodThatIsBound(t *testing.T) {
 		f := newFixture(t)
 		f.second.flight = nothingToDo
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "first binds, assumed",
+			"first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 		if f.PodsInPreBind.Get("pod") != nil {
 			t.Error("the pod is left in PreBind")
@@ -55,7 +56,8 @@ func TestAPodThatIsBound(t *testing.T) {
 			return nil
 		}
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced, in flight, assumed", "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
+		f.expectLog("announced, in flight, assumed", "first binds, assumed", "first has heard, assumed",
+			"second has heard, assumed")
 		if n := f.waiting.Len(); n != 0 {
 			t.Errorf("%d pods still wait", n)
 		}
@@ -83,8 +85,10 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = broken
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed", "first binds, assumed",
-			"second unreserves, assumed", "first unreserves, assumed", `failed: running Bind plugin "first": out of order`)
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
+			"first binds, assumed",
+			"second unreserves, assumed", "first unreserves, assumed",
+			`failed: running Bind plugin "first": out of order`)
 		f.expectEvent("")
 	})
 
@@ -92,7 +96,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = nothingToDo
 		f.Run(f.ctx, f.cycle)
-		if f.failure == nil || f.failure.IsRejected() || f.failure.Message() != "no Bind plugin of the profile took the pod" {
+		if f.failure == nil || f.failure.IsRejected() ||
+			f.failure.Message() != "no Bind plugin of the profile took the pod" {
 			t.Errorf("it failed with %v", f.failure)
 		}
 	})
@@ -102,7 +107,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.first.preBind = func(context.Context) *fwk.Status { return broken }
 		f.Run(f.ctx, f.cycle)
 		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed",
-			"second unreserves, assumed", "first unreserves, assumed", `failed: running PreBind plugin "first": out of order`)
+			"second unreserves, assumed", "first unreserves, assumed",
+			`failed: running PreBind plugin "first": out of order`)
 		if f.PodsInPreBind.Get("pod") != nil {
 			t.Error("the pod is left in PreBind")
 		}
@@ -124,7 +130,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 			return fwk.AsStatus(ctx.Err())
 		}
 		f.Run(f.ctx, f.cycle)
-		if f.failure == nil || !f.failure.IsError() || f.failure.Message() != `running PreBind plugin "first": preempted by a test` {
+		if f.failure == nil || !f.failure.IsError() ||
+			f.failure.Message() != `running PreBind plugin "first": preempted by a test` {
 			t.Errorf("it failed with %v", f.failure)
 		}
 	})
@@ -144,7 +151,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.cycle.Barrier = NewBarrier(BarrierConfig{
-				Needed: 2, Pods: 3, Exists: func(*corev1.Pod) bool { return true }, OnBreak: func(error) { t.Error("the barrier breaks") },
+				Needed: 2, Pods: 3, Exists: func(*corev1.Pod) bool { return true },
+				OnBreak: func(error) { t.Error("the barrier breaks") },
 			})
 			go func() {
 				synctest.Wait()
@@ -165,7 +173,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.first.flight = broken
 		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("second unreserves, in flight, assumed", "first unreserves, in flight, assumed", `failed: running PreBindPreFlight "first": out of order, in flight`)
+		f.expectLog("second unreserves, in flight, assumed", "first unreserves, in flight, assumed",
+			`failed: running PreBindPreFlight "first": out of order, in flight`)
 		if n := f.waiting.Len(); n != 0 {
 			t.Errorf("%d pods still wait", n)
 		}
@@ -201,7 +210,8 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 
 	t.Run("but is on its node is bound: only the response was lost", func(t *testing.T) {
 		f := run(t, func(*corev1.Pod) {})
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed", "first binds, assumed",
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
+			"first binds, assumed",
 			"first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
@@ -339,9 +349,11 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		f := refused(t)
 		f.Run(f.ctx, f.cycle)
 		const message = "0/1 nodes are available: 1 not today."
-		f.expectLog("announced n1, in flight, assumed", "second unreserves, in flight, assumed", "first unreserves, in flight, assumed", "failed: "+message+", in flight")
+		f.expectLog("announced n1, in flight, assumed", "second unreserves, in flight, assumed",
+			"first unreserves, in flight, assumed", "failed: "+message+", in flight")
 		var fitError *schedframework.FitError
-		if !f.failure.IsRejected() || !errors.As(f.failure.AsError(), &fitError) || !fitError.Diagnosis.UnschedulablePlugins.Has(rejector) {
+		if !f.failure.IsRejected() || !errors.As(f.failure.AsError(), &fitError) ||
+			!fitError.Diagnosis.UnschedulablePlugins.Has(rejector) {
 			t.Errorf("it failed with %v", f.failure)
 		}
 	})
@@ -367,7 +379,8 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(f.ctx)
 		cancel(errors.New("the process ends"))
 		f.Run(ctx, f.cycle)
-		if f.failure == nil || f.failure.IsRejected() || f.failure.Message() != "waiting on permit for pod: the process ends" {
+		if f.failure == nil || f.failure.IsRejected() ||
+			f.failure.Message() != "waiting on permit for pod: the process ends" {
 			t.Errorf("it failed with %v", f.failure)
 		}
 	})

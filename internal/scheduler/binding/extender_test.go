@@ -28,7 +28,8 @@ func (b *extenderBinder) IsInterested(p *corev1.Pod) bool { return !b.uninterest
 func (b *extenderBinder) IsIgnorable() bool               { return b.ignorable }
 
 func (b *extenderBinder) Bind(binding *corev1.Binding) error {
-	b.f.note("%s binds %s/%s of %s to %s %s", b.name, binding.Namespace, binding.Name, binding.UID, binding.Target.Kind, binding.Target.Name)
+	b.f.note("%s binds %s/%s of %s to %s %s", b.name, binding.Namespace, binding.Name, binding.UID, binding.Target.Kind,
+		binding.Target.Name)
 	return b.err
 }
 
@@ -54,7 +55,9 @@ func TestAPodThatAnExtenderBinds(t *testing.T) {
 	}
 
 	t.Run("is not bound by a plugin", func(t *testing.T) {
-		f := run(t, &extenderBinder{name: "no binder"}, &extenderBinder{name: "uninterested", binds: true, uninterested: true}, &extenderBinder{name: "the extender", binds: true}, &extenderBinder{name: "too late", binds: true})
+		f := run(t, &extenderBinder{name: "no binder"},
+			&extenderBinder{name: "uninterested", binds: true, uninterested: true},
+			&extenderBinder{name: "the extender", binds: true}, &extenderBinder{name: "too late", binds: true})
 		f.expectLog(bound, "first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})

@@ -60,7 +60,8 @@ func (p *plugin) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string)
 	p.f.note("%s unreserves", p.name)
 }
 
-func (p *plugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *plugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod,
+	string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, p.flight
 }
 

@@ -246,7 +246,8 @@ func TestALargeGroupDoesNotStopTheLoop(t *testing.T) {
 		}}
 		const pods = 40
 		barrier := NewBarrier(BarrierConfig{
-			Needed: pods, Pods: pods, Exists: func(*corev1.Pod) bool { return true }, OnOpen: func() {}, OnBreak: func(error) {},
+			Needed: pods, Pods: pods, Exists: func(*corev1.Pod) bool { return true }, OnOpen: func() {},
+			OnBreak: func(error) {},
 		})
 		var running sync.WaitGroup
 		for i := range pods {

@@ -67,7 +67,9 @@ func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (now *corev1.Pod, er
 			return true, nil
 		}
 		if failures++; failures == readBackoff.Steps {
-			klog.FromContext(ctx).Error(err, "The pod may be bound and keeps its room, but cannot be read; trying again", "pod", klog.KObj(pod))
+			klog.FromContext(ctx).
+				Error(err, "The pod may be bound and keeps its room, but cannot be read; trying again", "pod",
+					klog.KObj(pod))
 		}
 		return false, nil
 	})

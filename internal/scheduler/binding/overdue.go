@@ -51,10 +51,12 @@ func (b *Binder) assignInTime(ctx context.Context, c *Cycle, leave func()) *fwk.
 func (c *Cycle) reportOverdue(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
-	logger.Error(nil, "A Bind plugin or an extender does not return; the pod keeps its room on the node, and other pods are bound",
+	logger.Error(nil,
+		"A Bind plugin or an extender does not return; the pod keeps its room on the node, and other pods are bound",
 		"pod", klog.KObj(pod), "node", c.NodeName, "after", overdueAfter)
 	c.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Binding",
-		"binding to node %s has not ended after %v: a Bind plugin or an extender does not return", c.NodeName, overdueAfter)
+		"binding to node %s has not ended after %v: a Bind plugin or an extender does not return", c.NodeName,
+		overdueAfter)
 }
 
 // runBindPlugins runs the Bind plugins with a context that ends after bindTimeout.

@@ -31,7 +31,8 @@ func TestABindingThatTakesTooLongFails(t *testing.T) {
 		if took := time.Since(began); took != bindTimeout {
 			t.Errorf("it took %v", took)
 		}
-		if f.failure == nil || !strings.HasPrefix(f.failure.Message(), "not bound within 1m0s: ") || !f.failure.IsError() {
+		if f.failure == nil || !strings.HasPrefix(f.failure.Message(), "not bound within 1m0s: ") ||
+			!f.failure.IsError() {
 			t.Errorf("it failed with %v", f.failure)
 		}
 		if n := f.Cache.Size().Pods; n != 1 { // the fixture's own pod
@@ -78,7 +79,8 @@ func TestABindingThatDoesNotReturnHoldsUpNoOtherPod(t *testing.T) {
 		synctest.Wait()
 		expectBindCalls(t, 0, 0)
 		expectOverdue(t, 1)
-		f.expectEvent("Warning FailedScheduling binding to node n1 has not ended after 1m5s: a Bind plugin or an extender does not return")
+		f.expectEvent("Warning FailedScheduling binding to node n1 has not ended after 1m5s: a Bind plugin or an " +
+			"extender does not return")
 		if n := f.Cache.Size().Pods; n != 3 { // the fixture's own pod, too
 			t.Errorf("%d pods have room; the one that hangs may still become bound", n)
 		}

@@ -34,7 +34,8 @@ func observe(c *Cycle) {
 	schedmetrics.PodScheduled(c.Framework.ProfileName(), schedmetrics.SinceInSeconds(c.Start))
 	schedmetrics.PodSchedulingAttempts.Observe(float64(c.Pod.Attempts))
 	if first := c.Pod.InitialAttemptTimestamp; first != nil {
-		schedmetrics.PodSchedulingSLIDuration.WithLabelValues(attempts(c.Pod.Attempts)).Observe(schedmetrics.SinceInSeconds(*first))
+		schedmetrics.PodSchedulingSLIDuration.WithLabelValues(attempts(c.Pod.Attempts)).
+			Observe(schedmetrics.SinceInSeconds(*first))
 	}
 	if c.Pod.WasFlushedFromUnschedulable {
 		schedmetrics.PodScheduledAfterFlush.Inc()

@@ -22,9 +22,11 @@ func TestRefused(t *testing.T) {
 		plugins []string
 		pending []string
 	}{
-		{"a rejection becomes the error of an unschedulable pod", fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin("P"),
+		{"a rejection becomes the error of an unschedulable pod",
+			fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin("P"),
 			fwk.Unschedulable, "0/1 nodes are available: 1 no.", []string{"P"}, nil},
-		{"an unresolvable rejection keeps its code", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never").WithPlugin("P"),
+		{"an unresolvable rejection keeps its code", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never").
+			WithPlugin("P"),
 			fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 never.", []string{"P"}, nil},
 		{"a pending plugin makes the pod pending", fwk.NewStatus(fwk.Pending, "soon").WithPlugin("P"),
 			fwk.Pending, "0/1 nodes are available: 1 soon.", nil, []string{"P"}},
@@ -42,8 +44,10 @@ func TestRefused(t *testing.T) {
 				}
 				return
 			}
-			if !fitError.Diagnosis.UnschedulablePlugins.HasAll(test.plugins...) || !fitError.Diagnosis.PendingPlugins.HasAll(test.pending...) {
-				t.Errorf("unschedulable by %v, pending by %v", fitError.Diagnosis.UnschedulablePlugins, fitError.Diagnosis.PendingPlugins)
+			if !fitError.Diagnosis.UnschedulablePlugins.HasAll(test.plugins...) ||
+				!fitError.Diagnosis.PendingPlugins.HasAll(test.pending...) {
+				t.Errorf("unschedulable by %v, pending by %v", fitError.Diagnosis.UnschedulablePlugins,
+					fitError.Diagnosis.PendingPlugins)
 			}
 		})
 	}

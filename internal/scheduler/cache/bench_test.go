@@ -108,7 +108,8 @@ func eachContender(b *testing.B, run func(b *testing.B, c contender, nodes int, 
 				make func(b *testing.B) contender
 			}{
 				{"kube-scheduler", func(b *testing.B) contender {
-					return &theirContender{TB: b, cache: upstream.New(b.Context(), nil, false), snapshot: upstream.NewEmptySnapshot()}
+					return &theirContender{TB: b, cache: upstream.New(b.Context(), nil, false),
+						snapshot: upstream.NewEmptySnapshot()}
 				}},
 				{"livesched", func(b *testing.B) contender {
 					return &ourContender{TB: b, cache: New(), snapshot: NewSnapshot(), queued: infoOf(template)}

@@ -28,7 +28,8 @@ func TestBitset(t *testing.T) {
 				delete(twin, slot)
 			}
 			if set.Len() != len(twin) || set.Has(slot) != in {
-				t.Fatalf("after setting %d to %v: Len is %d of %d, Has is %v", slot, in, set.Len(), len(twin), set.Has(slot))
+				t.Fatalf("after setting %d to %v: Len is %d of %d, Has is %v", slot, in, set.Len(), len(twin),
+					set.Has(slot))
 			}
 		}
 		if got, want := slices.Collect(set.All()), slices.Sorted(maps.Keys(twin)); !slices.Equal(got, want) {

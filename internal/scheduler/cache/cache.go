@@ -181,8 +181,8 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 // object, with the pods on it, assumed ones included. s must not be read during the call.
 //
 // The first snapshot passed in becomes the fed one. From then on a refresh costs
-// only the changes since the last one, its slots and NodeInfo pointers are stable, and its change log
-// continues. Any other snapshot is filled from scratch each time, at the cost of all nodes and
+// only the changes since the last one, its slots and NodeInfo pointers are stable, and its change
+// log continues. Any other snapshot is filled from scratch each time, at the cost of all nodes and
 // pods, which leaves a gap in its change log. A scheduler has one snapshot.
 //
 // An error means that s did not match the cache. It has been repaired before UpdateSnapshot

@@ -36,7 +36,8 @@ func (c *Cache) checkLocked(s *Snapshot) error {
 		}
 	}
 	if shown != len(s.slots) || pods != len(c.pods) || assumed != c.assumed {
-		return fmt.Errorf("%d nodes of %d, %d pods of %d, and %d assumed pods of %d", shown, len(s.slots), pods, len(c.pods), assumed, c.assumed)
+		return fmt.Errorf("%d nodes of %d, %d pods of %d, and %d assumed pods of %d", shown, len(s.slots), pods,
+			len(c.pods), assumed, c.assumed)
 	}
 	return nil
 }
@@ -58,10 +59,12 @@ func (s *Snapshot) checkNode(n *node, slot Slot) error {
 			}
 		}
 	}
-	if info.Node() != n.obj || len(info.Pods) != len(n.pods) || info.Requested.MilliCPU != cpu || info.Requested.Memory != memory ||
+	if info.Node() != n.obj || len(info.Pods) != len(n.pods) || info.Requested.MilliCPU != cpu ||
+		info.Requested.Memory != memory ||
 		len(info.PodsWithAffinity) != affinity || len(info.PodsWithRequiredAntiAffinity) != antiAffinity ||
 		s.withAffinity.Has(slot) != (affinity > 0) || s.withRequiredAntiAffinity.Has(slot) != (antiAffinity > 0) {
-		return fmt.Errorf("got %+v, want %d pods, %d with affinity and %d with required anti-affinity, and requests of %dm and %d bytes",
+		return fmt.Errorf("got %+v, want %d pods, %d with affinity and %d with required anti-affinity, and requests "+
+			"of %dm and %d bytes",
 			info, len(n.pods), affinity, antiAffinity, cpu, memory)
 	}
 	return nil

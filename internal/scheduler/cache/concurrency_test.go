@@ -35,21 +35,26 @@ func newFramework(t *testing.T, snapshot *Snapshot) schedframework.Framework {
 	profile := defaults.Profiles[0]
 	profile.Plugins = &schedconfig.Plugins{}
 	for _, name := range []string{
-		names.PrioritySort, names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit, names.VolumeRestrictions,
-		names.PodTopologySpread, names.InterPodAffinity, names.NodeResourcesBalancedAllocation, names.ImageLocality, names.DefaultBinder,
+		names.PrioritySort, names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
+		names.VolumeRestrictions,
+		names.PodTopologySpread, names.InterPodAffinity, names.NodeResourcesBalancedAllocation, names.ImageLocality,
+		names.DefaultBinder,
 	} {
-		profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled, schedconfig.Plugin{Name: name, Weight: 1})
+		profile.Plugins.MultiPoint.Enabled = append(profile.Plugins.MultiPoint.Enabled,
+			schedconfig.Plugin{Name: name, Weight: 1})
 	}
 	client := fake.NewClientset(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}},
 		&corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"},
-			Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}},
 		},
 	)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	framework, err := frameworkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
-		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(snapshot))
+		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +68,8 @@ func newFramework(t *testing.T, snapshot *Snapshot) schedframework.Framework {
 // goroutines. The race detector finds conflicting accesses; the final contents of the cache show
 // whether anything was lost.
 func TestConcurrency(t *testing.T) {
-	c := &cluster{T: t, Cache: New(), snapshot: NewSnapshot(), bound: make(chan *corev1.Pod, 1000), stop: make(chan struct{})}
+	c := &cluster{T: t, Cache: New(), snapshot: NewSnapshot(), bound: make(chan *corev1.Pod, 1000),
+		stop: make(chan struct{})}
 	for i := range 30 {
 		c.AddNode(quiet, c.node(rand.New(rand.NewPCG(0, 0)), i))
 	}
@@ -89,7 +95,8 @@ func TestConcurrency(t *testing.T) {
 		t.Errorf("the snapshot is not what one made now is:\n%s", diff)
 	}
 	if c.Size().Pods != len(c.reported) || len(c.Dump().AssumedPods) != 0 {
-		t.Errorf("%d pods, %d of them assumed, are in the cache; want the %d that were reported", c.Size().Pods, len(c.Dump().AssumedPods), len(c.reported))
+		t.Errorf("%d pods, %d of them assumed, are in the cache; want the %d that were reported", c.Size().Pods,
+			len(c.Dump().AssumedPods), len(c.reported))
 	}
 	if c.placed == 0 {
 		t.Error("no pod was placed")
@@ -110,7 +117,8 @@ type cluster struct {
 }
 
 func (c *cluster) node(random *rand.Rand, i int) *corev1.Node {
-	return newNode(fmt.Sprintf("n%d", i), fmt.Sprintf("z%d", random.IntN(3)), withImages([]string{"i", "j"}[:random.IntN(3)]...), func(n *corev1.Node) {
+	return newNode(fmt.Sprintf("n%d", i), fmt.Sprintf("z%d",
+		random.IntN(3)), withImages([]string{"i", "j"}[:random.IntN(3)]...), func(n *corev1.Node) {
 		if random.IntN(10) == 0 {
 			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
 		}

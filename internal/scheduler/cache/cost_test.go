@@ -136,20 +136,21 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24, func(t *testing.T, c *Cache, s *Snapshot) func() {
-			pod := newPod("p", "n1", withRequiredAntiAffinity)
-			info := infoOf(pod)
-			return func() {
-				err := c.AssumePod(quiet, info)
-				update(t, c, s)
-				look(t, s)
-				if err != nil || c.ForgetPod(quiet, pod) != nil {
-					t.Fatal(err)
+		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24,
+			func(t *testing.T, c *Cache, s *Snapshot) func() {
+				pod := newPod("p", "n1", withRequiredAntiAffinity)
+				info := infoOf(pod)
+				return func() {
+					err := c.AssumePod(quiet, info)
+					update(t, c, s)
+					look(t, s)
+					if err != nil || c.ForgetPod(quiet, pod) != nil {
+						t.Fatal(err)
+					}
+					update(t, c, s)
+					look(t, s)
 				}
-				update(t, c, s)
-				look(t, s)
-			}
-		}},
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var allocated []float64
@@ -170,7 +171,8 @@ func TestNothingIsRetained(t *testing.T) {
 	// Operations that occur without end: pods in all states, nodes, labels, images, claims.
 	churn := func(c *Cache, s *Snapshot, from, to int) {
 		for i := from; i < to; i++ {
-			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity, claiming(fmt.Sprintf("c%d", i)), labelled(fmt.Sprint(i)), listening(int32(1+i%60000)))
+			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity,
+				claiming(fmt.Sprintf("c%d", i)), labelled(fmt.Sprint(i)), listening(int32(1+i%60000)))
 			if err := c.AssumePod(quiet, infoOf(pod)); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +188,8 @@ func TestNothingIsRetained(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i%50 == 1 {
-				node := newNode(fmt.Sprintf("new-%d", i), fmt.Sprintf("z-%d", i), withImages(fmt.Sprintf("image-%d", i)))
+				node := newNode(fmt.Sprintf("new-%d", i), fmt.Sprintf("z-%d", i),
+					withImages(fmt.Sprintf("image-%d", i)))
 				c.AddNode(quiet, node)
 				update(t, c, s)
 				look(t, s)
@@ -224,16 +227,19 @@ func TestNothingIsRetained(t *testing.T) {
 	if after > before+growth {
 		t.Errorf("the heap has grown from %d KiB to %d KiB over %d pods", before>>10, after>>10, pods*9/10)
 	}
-	if c.Size().Pods != 100 || c.Size().Nodes != 100 || s.Slots() > 102 || len(s.slots) != 100 || len(s.pvcs) != 0 || len(s.priorities) > 1 || len(s.images.summaries) != 4 || len(c.order.zones) != 3 || len(s.tree.zones) != 3 {
+	if c.Size().Pods != 100 || c.Size().Nodes != 100 || s.Slots() > 102 || len(s.slots) != 100 || len(s.pvcs) != 0 ||
+		len(s.priorities) > 1 || len(s.images.summaries) != 4 || len(c.order.zones) != 3 || len(s.tree.zones) != 3 {
 		t.Errorf("left over: %d pods, %d nodes, %d slots, %d node names, %d claims, %d images, %d and %d zones",
-			c.Size().Pods, c.Size().Nodes, s.Slots(), len(s.slots), len(s.pvcs), len(s.images.summaries), len(c.order.zones), len(s.tree.zones))
+			c.Size().Pods, c.Size().Nodes, s.Slots(), len(s.slots), len(s.pvcs), len(s.images.summaries),
+			len(c.order.zones), len(s.tree.zones))
 	}
 	for key, topology := range s.topologies {
 		if topology.Bound() > 102 {
 			t.Errorf("topology %s has numbers for %d domains", key, topology.Bound())
 		}
 	}
-	if x := s.Signatures(); int(x.Bound()) > 2*len(x.numbers)+spareSignatures || len(x.numbers) != 1 || len(x.withTerms) > int(x.Bound()) {
+	if x := s.Signatures(); int(x.Bound()) > 2*len(x.numbers)+spareSignatures || len(x.numbers) != 1 ||
+		len(x.withTerms) > int(x.Bound()) {
 		t.Errorf("there are %d signatures with numbers below %d", len(x.numbers), x.Bound())
 	}
 	runtime.KeepAlive(c)

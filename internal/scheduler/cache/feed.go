@@ -110,7 +110,8 @@ func (f *feed) flush(logger klog.Logger) error {
 			continue
 		}
 		if err := f.snapshot.apply(logger, d); err != nil {
-			errs = append(errs, fmt.Errorf("snapshot of node %q was not consistent and has been rebuilt: %w", d.node.name, err))
+			errs = append(errs,
+				fmt.Errorf("snapshot of node %q was not consistent and has been rebuilt: %w", d.node.name, err))
 			f.markStale(d.node)
 		}
 	}

@@ -22,9 +22,10 @@ import (
 func TestSameRequestInputs(t *testing.T) {
 	for name, enabled := range map[string]bool{"with": true, "without": false} {
 		t.Run(name+" resizing of pod-level resources", func(t *testing.T) {
-			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-				features.InPlacePodVerticalScaling: true, features.InPlacePodLevelResourcesVerticalScaling: enabled,
-			})
+			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate,
+				featuregatetesting.FeatureOverrides{
+					features.InPlacePodVerticalScaling: true, features.InPlacePodLevelResourcesVerticalScaling: enabled,
+				})
 			testSameRequestInputs(t)
 		})
 	}
@@ -46,7 +47,8 @@ func testSameRequestInputs(t *testing.T) {
 		requestedByA := (&schedframework.PodInfo{Pod: a}).CalculateResource()
 		requestedByB := (&schedframework.PodInfo{Pod: b}).CalculateResource()
 		if !sameResources(requestedByA, requestedByB) {
-			t.Fatalf("taken for the same:\n%v\n%v\nbut request %v and %v", a, b, requestedByA.Resource, requestedByB.Resource)
+			t.Fatalf("taken for the same:\n%v\n%v\nbut request %v and %v", a, b, requestedByA.Resource,
+				requestedByB.Resource)
 		}
 	}
 	if same < 1000 || differ < 1000 {
@@ -90,7 +92,8 @@ func randomRequests(random *rand.Rand) *corev1.Pod {
 		}
 	}
 	if random.IntN(4) == 0 {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+		pod.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
 	}
 	return pod
 }

@@ -36,7 +36,8 @@ func TestForkAndOriginalGoTheirOwnWays(t *testing.T) {
 		t.Run(fmt.Sprintf("random operations, seed %d.%d", seed, run), func(t *testing.T) {
 			newTest := func(c *Cache, w *twin, stream uint64) *twinTest {
 				return &twinTest{
-					versions: map[uint64]string{}, T: t, random: rand.New(rand.NewPCG(seed, stream)), cache: c, snapshot: NewSnapshot(), twin: w,
+					versions: map[uint64]string{}, T: t, random: rand.New(rand.NewPCG(seed, stream)), cache: c,
+					snapshot: NewSnapshot(), twin: w,
 					quietly: true, shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(),
 					domains: map[string]map[int]string{}, hits: map[string]int{},
 				}

@@ -50,7 +50,8 @@ func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 
 func running(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodRunning
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	p.Status.Conditions = append(p.Status.Conditions,
+		corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 }
 
 // reported adds the status that the kubelet reports once it has started the containers: their
@@ -58,13 +59,15 @@ func running(p *corev1.Pod) {
 func reported(p *corev1.Pod) {
 	running(p)
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "c", Resources: p.Spec.Containers[0].Resources.DeepCopy(), AllocatedResources: p.Spec.Containers[0].Resources.Requests.DeepCopy(),
+		Name: "c", Resources: p.Spec.Containers[0].Resources.DeepCopy(),
+		AllocatedResources: p.Spec.Containers[0].Resources.Requests.DeepCopy(),
 	}}
 }
 
 func listening(port int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: port, ContainerPort: port, Protocol: corev1.ProtocolTCP}}
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{HostPort: port, ContainerPort: port, Protocol: corev1.ProtocolTCP}}
 	}
 }
 
@@ -83,12 +86,14 @@ func prioritized(priority int32) func(*corev1.Pod) {
 }
 
 func affinityTerm() corev1.PodAffinityTerm {
-	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
+	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
 }
 
 func withAffinity(p *corev1.Pod) {
 	p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
-		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: affinityTerm()}},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+			{Weight: 1, PodAffinityTerm: affinityTerm()}},
 	}}
 }
 
@@ -101,9 +106,11 @@ func withRequiredAntiAffinity(p *corev1.Pod) {
 // newNode returns a node of 8 CPUs in a zone, changed by edits.
 func newNode(name, zone string, edits ...func(*corev1.Node)) *corev1.Node {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name), Labels: map[string]string{corev1.LabelHostname: name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name),
+			Labels: map[string]string{corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110"),
+			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"),
+			corev1.ResourcePods: resource.MustParse("110"),
 		}},
 	}
 	if zone != "" {
@@ -131,7 +138,8 @@ func withImages(names ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Images = nil
 		for _, name := range names {
-			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{name, name + "@sha256"}, SizeBytes: int64(len(name)) << 20})
+			n.Status.Images = append(n.Status.Images,
+				corev1.ContainerImage{Names: []string{name, name + "@sha256"}, SizeBytes: int64(len(name)) << 20})
 		}
 	}
 }
@@ -296,5 +304,6 @@ func diffNodeInfos(want, got fwk.NodeInfo) string {
 
 // String returns the name of the kind, for differences between logs.
 func (k ChangeKind) String() string {
-	return [...]string{PodAdded: "PodAdded", PodRemoved: "PodRemoved", NodeObject: "NodeObject", NodeAdded: "NodeAdded", NodeRemoved: "NodeRemoved"}[k]
+	return [...]string{PodAdded: "PodAdded", PodRemoved: "PodRemoved", NodeObject: "NodeObject", NodeAdded: "NodeAdded",
+		NodeRemoved: "NodeRemoved"}[k]
 }

@@ -41,11 +41,13 @@ func TestMetrics(t *testing.T) {
 	}()
 	expect := func(nodes, pods, assumed int) {
 		t.Helper()
-		want := fmt.Sprintf("# HELP scheduler_cache_size [ALPHA] Number of nodes, pods, and assumed (bound) pods in the scheduler cache.\n"+
+		want := fmt.Sprintf("# HELP scheduler_cache_size [ALPHA] Number of nodes, pods, and assumed (bound) pods in "+
+			"the scheduler cache.\n"+
 			"# TYPE scheduler_cache_size gauge\nscheduler_cache_size{type=\"assumed_pods\"} %d\n"+
 			"scheduler_cache_size{type=\"nodes\"} %d\nscheduler_cache_size{type=\"pods\"} %d\n", assumed, nodes, pods)
 		NewWithT(t).Eventually(func() error {
-			return testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want), "scheduler_cache_size")
+			return testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want),
+				"scheduler_cache_size")
 		}).Should(Succeed())
 	}
 	expect(3, 3, 1)

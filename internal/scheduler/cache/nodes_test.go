@@ -54,7 +54,8 @@ func TestNodesAndTheirPods(t *testing.T) {
 		if _, err := f.snapshot.Get("a"); err == nil {
 			t.Error("the snapshot shows a placeholder")
 		}
-		if placeholder := f.Dump().Nodes["a"]; placeholder == nil || placeholder.Node() != nil || len(placeholder.Pods) != 2 {
+		if placeholder := f.Dump().Nodes["a"]; placeholder == nil || placeholder.Node() != nil ||
+			len(placeholder.Pods) != 2 {
 			t.Errorf("the placeholder: got %v", placeholder)
 		}
 		f.must(f.UpdatePod(quiet, pod, objects.Edited(pod, terminating)))
@@ -143,22 +144,31 @@ func TestNodeUpdates(t *testing.T) {
 		{"resource version and managed fields", func(n *corev1.Node) {
 			n.ResourceVersion, n.ManagedFields = "2", []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 		}, false},
-		{"attached volumes", func(n *corev1.Node) { n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "v"}} }, false},
+		{"attached volumes", func(n *corev1.Node) { n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "v"}} },
+			false},
 		{"volumes in use", func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{"v"} }, false},
 		{"equal quantities written differently", func(n *corev1.Node) {
 			n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("8000m")
 		}, false},
 		{"labels", func(n *corev1.Node) { n.Labels["k"] = "v" }, true},
 		{"annotations", func(n *corev1.Node) { n.Annotations = map[string]string{"k": "v"} }, true},
-		{"taints", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}} }, true},
+		{"taints", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+		}, true},
 		{"unschedulable", func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
-		{"allocatable", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("4") }, true},
-		{"a new resource", func(n *corev1.Node) { n.Status.Allocatable["example.com/gpu"] = resource.MustParse("4") }, true},
+		{"allocatable", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("4") },
+			true},
+		{"a new resource", func(n *corev1.Node) { n.Status.Allocatable["example.com/gpu"] = resource.MustParse("4") },
+			true},
 		{"capacity", func(n *corev1.Node) { n.Status.Capacity = n.Status.Allocatable.DeepCopy() }, true},
 		{"images", withImages("i", "j"), true},
 		{"image size", func(n *corev1.Node) { n.Status.Images[0].SizeBytes++ }, true},
-		{"declared features", func(n *corev1.Node) { n.Status.DeclaredFeatures = []string{"GuaranteedQoSPodCPUResize"} }, true},
-		{"runtime handlers", func(n *corev1.Node) { n.Status.RuntimeHandlers = []corev1.NodeRuntimeHandler{{Name: "gvisor"}} }, true},
+		{"declared features", func(n *corev1.Node) {
+			n.Status.DeclaredFeatures = []string{"GuaranteedQoSPodCPUResize"}
+		}, true},
+		{"runtime handlers", func(n *corev1.Node) {
+			n.Status.RuntimeHandlers = []corev1.NodeRuntimeHandler{{Name: "gvisor"}}
+		}, true},
 		{"kubelet version", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v2" }, true},
 		{"terminating", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{} }, true},
 		{"UID", func(n *corev1.Node) { n.UID = "other" }, true},

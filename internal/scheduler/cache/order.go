@@ -39,7 +39,8 @@ func (t *nodeTree) zone(seq uint64) (int, bool) {
 }
 
 func (z *treeZone) node(place uint64) (int, bool) {
-	return slices.BinarySearchFunc(z.nodes, place, func(n treeNode, place uint64) int { return cmp.Compare(n.place, place) })
+	return slices.BinarySearchFunc(z.nodes, place,
+		func(n treeNode, place uint64) int { return cmp.Compare(n.place, place) })
 }
 
 // put adds or moves a slot, and reports whether the order changed.

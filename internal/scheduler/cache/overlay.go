@@ -92,7 +92,8 @@ func (o *Overlay) Hide(pods ...*corev1.Pod) error {
 		if index < 0 {
 			continue
 		}
-		t := tried{slot: slot, info: on[index].(*schedframework.PodInfo), class: o.cache.classOf(pod), hidden: true, index: index}
+		t := tried{slot: slot, info: on[index].(*schedframework.PodInfo), class: o.cache.classOf(pod), hidden: true,
+			index: index}
 		s.beginRefresh()
 		if err := s.takePod(o.logger, slot, t.info.Pod, t.class); err != nil {
 			return err

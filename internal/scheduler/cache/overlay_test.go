@@ -111,8 +111,10 @@ func TestOnlyTheSnapshotShowsAnOverlay(t *testing.T) {
 	before := f.Changes()
 	f.must(o.Hide(victim))
 	f.must(o.Place(infoOf(newPod("member", "n")), Class{}))
-	if got := names(f.snapshot); !slices.Equal(got, []string{"binding", "member"}) || f.snapshot.Changes() != before || f.snapshot.Placed() != 1 {
-		t.Errorf("the overlay has %v, %d changes more, %d pods placed", got, f.snapshot.Changes()-before, f.snapshot.Placed())
+	if got := names(f.snapshot); !slices.Equal(got, []string{"binding", "member"}) || f.snapshot.Changes() != before ||
+		f.snapshot.Placed() != 1 {
+		t.Errorf("the overlay has %v, %d changes more, %d pods placed", got, f.snapshot.Changes()-before,
+			f.snapshot.Placed())
 	}
 	fork, copied := f.Fork(), NewSnapshot()
 	f.must(fork.UpdateSnapshot(quiet, copied))
@@ -123,7 +125,8 @@ func TestOnlyTheSnapshotShowsAnOverlay(t *testing.T) {
 		t.Errorf("the cache has the size %+v", size)
 	}
 	f.must(o.Close())
-	if got := names(f.snapshot); !slices.Equal(got, []string{"binding", "victim"}) || f.snapshot.Changes() != before || f.Changes() != before {
+	if got := names(f.snapshot); !slices.Equal(got, []string{"binding", "victim"}) || f.snapshot.Changes() != before ||
+		f.Changes() != before {
 		t.Errorf("after the overlay there are %v, and %d changes instead of %d", got, f.snapshot.Changes(), before)
 	}
 }

@@ -17,9 +17,9 @@ import (
 const minSweep = 1024
 
 // podInfoCache remembers the PodInfo of one pod of each template in the cache, so that the next pod
-// of the template shares its parsed terms and its resources: informers make the pods of an owner share
-// containers and affinity, by which the template is found. Pods that share nothing are parsed one by
-// one.
+// of the template shares its parsed terms and its resources: informers make the pods of an owner
+// share containers and affinity, by which the template is found. Pods that share nothing are parsed
+// one by one.
 //
 // It keeps no pod in memory. Informer handlers use it with and without Cache.mu. mu guards it, and
 // is the last lock in the order.
@@ -29,7 +29,8 @@ type podInfoCache struct {
 	sweepAt int
 }
 
-// templateKey identifies the template of pods by the memory that they share; find compares the rest.
+// templateKey identifies the template of pods by the memory that they share; find compares the
+// rest.
 type templateKey struct {
 	namespace string // to which terms without namespaces refer
 	container *corev1.Container
@@ -47,8 +48,8 @@ func templateOf(pod *corev1.Pod) (templateKey, bool) {
 	return templateKey{pod.Namespace, &pod.Spec.Containers[0], pod.Spec.Affinity}, true
 }
 
-// find returns a PodInfo for pod with the terms and resources of a known pod of its template, nil if
-// there is none.
+// find returns a PodInfo for pod with the terms and resources of a known pod of its template, nil
+// if there is none.
 func (c *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 	key, ok := templateOf(pod)
 	if !ok {

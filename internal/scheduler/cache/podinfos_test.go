@@ -22,7 +22,8 @@ import (
 // owner.
 func sharing(pod *corev1.Pod, uid string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	other := newPod(uid, pod.Spec.NodeName)
-	other.Spec.Containers, other.Spec.InitContainers, other.Spec.Affinity = pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Affinity
+	other.Spec.Containers, other.Spec.InitContainers, other.Spec.Affinity = pod.Spec.Containers,
+		pod.Spec.InitContainers, pod.Spec.Affinity
 	for _, edit := range edits {
 		edit(other)
 	}
@@ -30,9 +31,12 @@ func sharing(pod *corev1.Pod, uid string, edits ...func(*corev1.Pod)) *corev1.Po
 }
 
 func keepingAway(p *corev1.Pod) {
-	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-		{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
-	}}}
+	p.Spec.Affinity = &corev1.Affinity{
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+			}}}
 }
 
 // terms returns the address of the terms in a PodInfo.
@@ -52,12 +56,16 @@ func TestEqualPodsAreParsedOnce(t *testing.T) {
 		"one that was given more": {sharing(first, "second", reported, func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].Resources.Requests = requests("3", "64Mi").Requests
 		}), false},
-		"one of another namespace":    {sharing(first, "second", func(p *corev1.Pod) { p.Namespace = "other" }), false},
-		"one with other containers":   {newPod("second", "a", keepingAway), false},
-		"one with another affinity":   {sharing(first, "second", keepingAway), false},
-		"one that has overhead":       {sharing(first, "second", func(p *corev1.Pod) { p.Spec.Overhead = requests("1", "1Mi").Requests }), false},
-		"one without any container":   {sharing(first, "second", func(p *corev1.Pod) { p.Spec.Containers = nil }), false},
-		"one that has init container": {sharing(first, "second", func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "i"}} }), false},
+		"one of another namespace":  {sharing(first, "second", func(p *corev1.Pod) { p.Namespace = "other" }), false},
+		"one with other containers": {newPod("second", "a", keepingAway), false},
+		"one with another affinity": {sharing(first, "second", keepingAway), false},
+		"one that has overhead": {
+			sharing(first, "second", func(p *corev1.Pod) { p.Spec.Overhead = requests("1", "1Mi").Requests }), false},
+		"one without any container": {sharing(first, "second", func(p *corev1.Pod) { p.Spec.Containers = nil }),
+			false},
+		"one that has init container": {
+			sharing(first, "second", func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "i"}} }),
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := New()
@@ -82,7 +90,8 @@ func expectSameInfo(t *testing.T, got *schedframework.PodInfo) {
 		t.Errorf("%s: terms %v, want %v", got.Pod.Name, got.RequiredAntiAffinityTerms, want.RequiredAntiAffinityTerms)
 	}
 	if !sameResources(want.CalculateResource(), got.CalculateResource()) {
-		t.Errorf("%s: resources %v, want %v", got.Pod.Name, got.CalculateResource().Resource, want.CalculateResource().Resource)
+		t.Errorf("%s: resources %v, want %v", got.Pod.Name, got.CalculateResource().Resource,
+			want.CalculateResource().Resource)
 	}
 }
 

@@ -59,8 +59,10 @@ func assumedInfo(pod *corev1.Pod, info fwk.PodInfo, class Class) *schedframework
 	if class.Like != nil {
 		assumed = *class.Like
 	} else {
-		assumed.RequiredAffinityTerms, assumed.RequiredAntiAffinityTerms = info.GetRequiredAffinityTerms(), info.GetRequiredAntiAffinityTerms()
-		assumed.PreferredAffinityTerms, assumed.PreferredAntiAffinityTerms = info.GetPreferredAffinityTerms(), info.GetPreferredAntiAffinityTerms()
+		assumed.RequiredAffinityTerms, assumed.RequiredAntiAffinityTerms = info.GetRequiredAffinityTerms(),
+			info.GetRequiredAntiAffinityTerms()
+		assumed.PreferredAffinityTerms, assumed.PreferredAntiAffinityTerms = info.GetPreferredAffinityTerms(),
+			info.GetPreferredAntiAffinityTerms()
 	}
 	assumed.Pod = pod
 	// A PodInfo computes its resources on first use. That must happen before it is shared.
@@ -98,7 +100,8 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	case !ok:
 		return nil
 	case state.node.name != pod.Spec.NodeName:
-		return podError(ErrNotAssumed, pod, fmt.Sprintf("it is on node %q, not on %q", state.node.name, pod.Spec.NodeName))
+		return podError(ErrNotAssumed, pod,
+			fmt.Sprintf("it is on node %q, not on %q", state.node.name, pod.Spec.NodeName))
 	case !state.assumed:
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
@@ -143,14 +146,16 @@ func (c *Cache) setPod(logger klog.Logger, pod *corev1.Pod) error {
 }
 
 // storePod stores next, the PodInfo of pod. next and like were computed from known.
-func (c *Cache) storePod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo, like likeness) {
+func (c *Cache) storePod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo,
+	like likeness) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.pods[pod.UID]; now.info != known.info {
 		known = now // assumed, forgotten or updated in between
 		next, like = c.nextPodInfo(logger, known.info, pod)
 	}
-	if known.info == nil || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
+	if known.info == nil || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass &&
+		!known.assumed {
 		c.changes++
 	}
 	switch {
@@ -178,13 +183,15 @@ func classIf(like likeness, class ClassID) ClassID {
 }
 
 // nextPodInfo returns the PodInfo of pod, and how much pod is like old to plugins.
-func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (*schedframework.PodInfo, likeness) {
+func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo,
+	pod *corev1.Pod) (*schedframework.PodInfo, likeness) {
 	if old == nil {
 		return c.newPodInfo(logger, pod), unlike
 	}
 	like := likenessOf(old.Pod, pod)
 	if like == unlike ||
-		!podfields.SameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
+		!podfields.SameRequestInputs(old.Pod, pod) &&
+			!sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
 		return c.newPodInfo(logger, pod), unlike
 	}
 	// All objects that a pod has in its life share one copy of terms and resources.
@@ -193,8 +200,8 @@ func (c *Cache) nextPodInfo(logger klog.Logger, old *schedframework.PodInfo, pod
 	return &copied, like
 }
 
-// newPodInfo parses a pod, unless a pod of its template is known. It leaves out terms that cannot be
-// parsed, as kube-scheduler does: older API servers admitted terms that are invalid today.
+// newPodInfo parses a pod, unless a pod of its template is known. It leaves out terms that cannot
+// be parsed, as kube-scheduler does: older API servers admitted terms that are invalid today.
 func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
 	if info := c.podInfos.find(pod); info != nil {
 		return info

@@ -173,11 +173,13 @@ func TestConfirmation(t *testing.T) {
 	t.Run("confirming a pod by its trimmed object is no change", func(t *testing.T) {
 		for _, kind := range workload.Kinds {
 			waits := workload.Run(workload.Pods{Kind: kind, Nodes: 1}.Pod(0), 0, "a")
-			waits.Spec.Volumes = append(waits.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-			}})
+			waits.Spec.Volumes = append(waits.Spec.Volumes,
+				corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+				}})
 			kept := waits.DeepCopy()
-			if _, err := interning.NewTransform(true)(kept); err != nil || len(kept.Spec.Volumes) == len(waits.Spec.Volumes) {
+			if _, err := interning.NewTransform(true)(kept); err != nil ||
+				len(kept.Spec.Volumes) == len(waits.Spec.Volumes) {
 				t.Fatalf("%v; the pod has lost no volume", err)
 			}
 			waits.Status = corev1.PodStatus{}
@@ -278,9 +280,11 @@ func TestConfirmation(t *testing.T) {
 			"zone and region": {func(p *corev1.Pod) {
 				p.Labels = map[string]string{corev1.LabelTopologyZone: "z", corev1.LabelTopologyRegion: "r"}
 			}, " class7"},
-			"another zone than it had": {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "other"} }, " class7"},
-			"another label as well":    {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "z", "app": "x"} }, ""},
-			"another label":            {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelHostname: "a"} }, ""},
+			"another zone than it had": {
+				func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "other"} }, " class7"},
+			"another label as well": {
+				func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "z", "app": "x"} }, ""},
+			"another label": {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelHostname: "a"} }, ""},
 			"and asks for more": {func(p *corev1.Pod) {
 				p.Labels = map[string]string{corev1.LabelTopologyZone: "z"}
 				requesting("200m")(p)
@@ -328,7 +332,8 @@ func TestPodUpdates(t *testing.T) {
 		{"terminating", terminating, true},
 		{"requests", requesting("200m"), true},
 		{"overhead", func(p *corev1.Pod) { p.Spec.Overhead = resources }, true},
-		{"pod-level requests", func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources} }, true},
+		{"pod-level requests",
+			func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: resources} }, true},
 		{"more resources in use than asked for", func(p *corev1.Pod) {
 			reported(p)
 			p.Status.ContainerStatuses[0].Resources.Requests = resources
@@ -341,7 +346,8 @@ func TestPodUpdates(t *testing.T) {
 			reported(p)
 			p.Status.ContainerStatuses[0].Resources.Requests = requests("10m", "1Mi").Requests
 			p.Status.ContainerStatuses[0].AllocatedResources = nil
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible})
 		}, true},
 		{"a report on a container that is not in the spec", func(p *corev1.Pod) {
 			reported(p)
@@ -349,7 +355,9 @@ func TestPodUpdates(t *testing.T) {
 			p.Status.ContainerStatuses[0].Resources.Requests = resources
 		}, false},
 		{"a sidecar", func(p *corev1.Pod) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Resources: requests("1", "1Mi")}}
+			p.Spec.InitContainers = []corev1.Container{
+				{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
+					Resources: requests("1", "1Mi")}}
 		}, true},
 		{"an init container that needs less than the others", func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: requests("1m", "1Mi")}}

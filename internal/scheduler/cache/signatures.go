@@ -247,7 +247,8 @@ func (s *Signatures) number(info fwk.PodInfo) SignatureID {
 	id := SignatureID(len(s.all))
 	pod := info.GetPod()
 	own := Signature{
-		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(s.key.Bytes()),
+		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info),
+		key: string(s.key.Bytes()),
 	}
 	s.all = append(s.all, own)
 	s.numbers[own.key] = id
@@ -323,8 +324,10 @@ func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
 		return nil
 	}
 	return &schedframework.PodInfo{
-		RequiredAffinityTerms: pod.GetRequiredAffinityTerms(), RequiredAntiAffinityTerms: pod.GetRequiredAntiAffinityTerms(),
-		PreferredAffinityTerms: pod.GetPreferredAffinityTerms(), PreferredAntiAffinityTerms: pod.GetPreferredAntiAffinityTerms(),
+		RequiredAffinityTerms:      pod.GetRequiredAffinityTerms(),
+		RequiredAntiAffinityTerms:  pod.GetRequiredAntiAffinityTerms(),
+		PreferredAffinityTerms:     pod.GetPreferredAffinityTerms(),
+		PreferredAntiAffinityTerms: pod.GetPreferredAntiAffinityTerms(),
 	}
 }
 

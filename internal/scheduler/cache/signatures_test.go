@@ -60,7 +60,8 @@ func (tt *twinTest) checkSignatures() {
 				tt.Errorf("pod %s has signature %d, which is %s; %d is %s", pod.Name, id, words[id], known, text)
 			}
 			ids[text], words[id] = id, text
-			if of.Gone() || of.Namespace != pod.Namespace || !maps.Equal(of.Labels, pod.Labels) || of.Terminating != (pod.DeletionTimestamp != nil) ||
+			if of.Gone() || of.Namespace != pod.Namespace || !maps.Equal(of.Labels, pod.Labels) ||
+				of.Terminating != (pod.DeletionTimestamp != nil) ||
 				!reflect.DeepEqual(of.Terms, termsOf(infoOf(pod))) || of.Terms != nil && of.Terms.Pod != nil {
 				tt.Errorf("pod %s has signature %+v", pod.Name, of)
 			}
@@ -113,17 +114,20 @@ func TestPodsWithTheSameEffectOnOthersShareASignature(t *testing.T) {
 			p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Weight = 2
 		}},
 		"a selector of all": {false, func(p *corev1.Pod) {
-			p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm.LabelSelector = &metav1.LabelSelector{}
+			term := &p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0]
+			term.PodAffinityTerm.LabelSelector = &metav1.LabelSelector{}
 		}},
 		"affinity that is anti-affinity": {false, func(p *corev1.Pod) {
 			terms := p.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: terms}}
+			p.Spec.Affinity = &corev1.Affinity{
+				PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: terms}}
 		}},
 	} {
 		f := newFixture(t, newNode("n", ""))
 		f.snapshot.Signatures()
 		f.must(f.AddPod(quiet, base()))
-		f.must(f.AddPod(quiet, objects.Edited(base(), test.edit, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" })))
+		f.must(f.AddPod(quiet,
+			objects.Edited(base(), test.edit, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" })))
 		f.refresh()
 		on := f.snapshot.Signatures().On(0)
 		if len(on) != 2 || (on[0] == on[1]) != test.same {
@@ -146,7 +150,8 @@ func TestSignaturesOfAClass(t *testing.T) {
 		return on[len(on)-1]
 	}
 	a, b := place("a", 7, labelled("a")), place("b", 7, labelled("b"))
-	if a == b || place("a2", 7, labelled("a")) != a || place("b2", 7+recentClasses, labelled("b")) != b || place("b3", 7, labelled("b")) != b {
+	if a == b || place("a2", 7, labelled("a")) != a || place("b2", 7+recentClasses, labelled("b")) != b ||
+		place("b3", 7, labelled("b")) != b {
 		t.Errorf("signatures %v", x.On(0))
 	}
 	if place("c", 7, labelled("b"), terminating) == b || len(x.numbers) != 3 {
@@ -180,7 +185,8 @@ func BenchmarkSignatures(b *testing.B) {
 				c.AddNode(quiet, newNode(fmt.Sprint(i), ""))
 			}
 			for i := range pods {
-				if err := c.AddPod(quiet, newPod(fmt.Sprintf("pod-%d", i), fmt.Sprint(i%nodes), labelled(labels(i)))); err != nil {
+				if err := c.AddPod(quiet,
+					newPod(fmt.Sprintf("pod-%d", i), fmt.Sprint(i%nodes), labelled(labels(i)))); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -157,7 +157,8 @@ type noPodGroups struct{}
 
 // Get returns an error: the group is not known.
 func (noPodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
-	return nil, fmt.Errorf("pod group %s/%s is not known: livesched offers plugins no states of pod groups", namespace, podGroupName)
+	return nil, fmt.Errorf("pod group %s/%s is not known: livesched offers plugins no states of pod groups", namespace,
+		podGroupName)
 }
 
 // List returns the nodes, one of each zone in turn.

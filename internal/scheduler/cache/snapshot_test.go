@@ -47,7 +47,8 @@ func TestSetsOfNodes(t *testing.T) {
 			for slot := range set.All() {
 				names = append(names, f.snapshot.Info(slot).Node().Name)
 			}
-			if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(*want))) || set.Len() != len(*want) {
+			if slices.Sort(names); !slices.Equal(names, slices.Sorted(slices.Values(*want))) ||
+				set.Len() != len(*want) {
 				t.Errorf("set of slots: got %v, want %v", names, *want)
 			}
 		}
@@ -262,9 +263,11 @@ func diffSnapshots(want, got *Snapshot) string {
 	}
 	compare("order", listed(want.List()), listed(got.List()))
 	compare("nodes with affinity", listed(want.HavePodsWithAffinityList()), listed(got.HavePodsWithAffinityList()))
-	compare("nodes with required anti-affinity", listed(want.HavePodsWithRequiredAntiAffinityList()), listed(got.HavePodsWithRequiredAntiAffinityList()))
+	compare("nodes with required anti-affinity", listed(want.HavePodsWithRequiredAntiAffinityList()),
+		listed(got.HavePodsWithRequiredAntiAffinityList()))
 	compare("set with affinity", names(want, want.WithAffinity()), names(got, got.WithAffinity()))
-	compare("set with required anti-affinity", names(want, want.withRequiredAntiAffinity), names(got, got.withRequiredAntiAffinity))
+	compare("set with required anti-affinity", names(want, want.withRequiredAntiAffinity),
+		names(got, got.withRequiredAntiAffinity))
 	compare("claims", want.pvcs, got.pvcs)
 	compare("priorities", want.priorities, got.priorities)
 	for name, slot := range want.slots {

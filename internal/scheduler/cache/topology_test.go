@@ -18,10 +18,12 @@ func TestTopology(t *testing.T) {
 		f := newFixture(t, newNode("a", "x"), newNode("b", "y"), newNode("c", "x"), newNode("d", ""))
 		topology := f.snapshot.Topo(zone)
 		domains := topology.Domains()
-		if domains[0] != domains[2] || domains[0] == domains[1] || domains[0] < 0 || domains[1] < 0 || domains[3] != -1 {
+		if domains[0] != domains[2] || domains[0] == domains[1] || domains[0] < 0 || domains[1] < 0 ||
+			domains[3] != -1 {
 			t.Errorf("domains by slot: %v", domains)
 		}
-		if topology.Unique() || len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 || topology.Value(domains[1]) != "y" {
+		if topology.Unique() || len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 ||
+			topology.Value(domains[1]) != "y" {
 			t.Errorf("got %+v", topology)
 		}
 		if !f.snapshot.Topo(corev1.LabelHostname).Unique() {
@@ -47,7 +49,8 @@ func TestTopology(t *testing.T) {
 		f.AddNode(quiet, newNode("c", "y"))
 		f.AddNode(quiet, newNode("d", "y"))
 		f.refresh()
-		if domains := topology.Domains(); len(domains) != f.snapshot.Slots() || domains[0] != domains[2] || domains[0] == domains[1] {
+		if domains := topology.Domains(); len(domains) != f.snapshot.Slots() || domains[0] != domains[2] ||
+			domains[0] == domains[1] {
 			t.Errorf("after nodes came: domains by slot %v", domains)
 		}
 		if f.snapshot.Topo(zone) != topology {
@@ -63,7 +66,8 @@ func TestTopology(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t, a, newNode("b", "x"))
-				zones, hosts := slices.Clone(f.snapshot.Topo(zone).Domains()), slices.Clone(f.snapshot.Topo(corev1.LabelHostname).Domains())
+				zones, hosts := slices.Clone(f.snapshot.Topo(zone).Domains()),
+					slices.Clone(f.snapshot.Topo(corev1.LabelHostname).Domains())
 				f.UpdateNode(quiet, a, editedNode(a, change))
 				f.expectLog("NodeObject a")
 				if now := f.snapshot.Topo(zone).Domains(); now[0] == zones[0] || now[1] != zones[1] {
@@ -87,7 +91,8 @@ func TestTopology(t *testing.T) {
 			f.refresh()
 		}
 		if topology.Bound() > 1 || len(topology.ids) != 0 || f.snapshot.Slots() > 1 {
-			t.Errorf("after 1000 nodes came and went: %d domain numbers, %d values, %d slots", topology.Bound(), len(topology.ids), f.snapshot.Slots())
+			t.Errorf("after 1000 nodes came and went: %d domain numbers, %d values, %d slots", topology.Bound(),
+				len(topology.ids), f.snapshot.Slots())
 		}
 	})
 
@@ -114,7 +119,8 @@ func TestTopology(t *testing.T) {
 func TestLabelKeysOfNodes(t *testing.T) {
 	a := newNode("a", "x")
 	f := newFixture(t, a)
-	if epoch := f.snapshot.LabelsEpoch(); !f.snapshot.HasLabel(corev1.LabelTopologyZone) || f.snapshot.HasLabel("rack") || f.snapshot.LabelsEpoch() != epoch {
+	if epoch := f.snapshot.LabelsEpoch(); !f.snapshot.HasLabel(corev1.LabelTopologyZone) ||
+		f.snapshot.HasLabel("rack") || f.snapshot.LabelsEpoch() != epoch {
 		t.Fatal("the keys of the first nodes are wrong, or reading them changed the epoch")
 	}
 	expect := func(what string, changed bool, act func()) {

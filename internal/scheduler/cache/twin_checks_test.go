@@ -153,13 +153,15 @@ func (tt *twinTest) checkLists() {
 			tt.Errorf("set of nodes with required anti-affinity is wrong about %s", name)
 		}
 	}
-	if tt.snapshot.WithAffinity().Len() != len(affinity) || tt.snapshot.withRequiredAntiAffinity.Len() != len(antiAffinity) {
+	if tt.snapshot.WithAffinity().Len() != len(affinity) ||
+		tt.snapshot.withRequiredAntiAffinity.Len() != len(antiAffinity) {
 		tt.Error("a set of nodes has dead slots")
 	}
 	for what, lists := range map[string][2][]string{
-		"List":                                 {order, nodeNames(tt.T, tt.snapshot.List)},
-		"HavePodsWithAffinityList":             {affinity, nodeNames(tt.T, tt.snapshot.HavePodsWithAffinityList)},
-		"HavePodsWithRequiredAntiAffinityList": {antiAffinity, nodeNames(tt.T, tt.snapshot.HavePodsWithRequiredAntiAffinityList)},
+		"List":                     {order, nodeNames(tt.T, tt.snapshot.List)},
+		"HavePodsWithAffinityList": {affinity, nodeNames(tt.T, tt.snapshot.HavePodsWithAffinityList)},
+		"HavePodsWithRequiredAntiAffinityList": {antiAffinity,
+			nodeNames(tt.T, tt.snapshot.HavePodsWithRequiredAntiAffinityList)},
 	} {
 		if !slices.Equal(lists[0], lists[1]) {
 			tt.Errorf("%s: got %v, want %v", what, lists[1], lists[0])
@@ -345,13 +347,16 @@ func lastingView(info *schedframework.NodeInfo) string {
 	pods := []string{}
 	for _, p := range info.Pods {
 		pod := p.GetPod()
-		pods = append(pods, fmt.Sprint(pod.UID, pod.Labels, pod.DeletionTimestamp != nil, pod.Spec.NodeName, *p.CalculateResource().Resource.(*schedframework.Resource)))
+		pods = append(pods, fmt.Sprint(pod.UID, pod.Labels, pod.DeletionTimestamp != nil, pod.Spec.NodeName,
+			*p.CalculateResource().Resource.(*schedframework.Resource)))
 	}
 	slices.Sort(pods)
 	images := imageCounts(info)
 	for name := range images {
 		images[name] = 0 // the counts have their own epoch
 	}
-	return fmt.Sprint(node.Name, node.Labels, node.Spec.Taints, images, *info.Requested, *info.NonZeroRequested, *info.Allocatable,
-		info.UsedPorts, info.PVCRefCounts, len(info.PodsWithAffinity), len(info.PodsWithRequiredAntiAffinity), info.Generation, pods)
+	return fmt.Sprint(node.Name, node.Labels, node.Spec.Taints, images, *info.Requested, *info.NonZeroRequested,
+		*info.Allocatable,
+		info.UsedPorts, info.PVCRefCounts, len(info.PodsWithAffinity), len(info.PodsWithRequiredAntiAffinity),
+		info.Generation, pods)
 }

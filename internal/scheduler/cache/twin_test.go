@@ -132,7 +132,8 @@ func (w *twin) size() Size {
 func (w *twin) images(name string) map[string]int {
 	counts := map[string]int{}
 	has := func(obj *corev1.Node, image string) bool {
-		return slices.ContainsFunc(obj.Status.Images, func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
+		return slices.ContainsFunc(obj.Status.Images,
+			func(i corev1.ContainerImage) bool { return slices.Contains(i.Names, image) })
 	}
 	for _, image := range w.nodes[name].obj.Status.Images {
 		for _, n := range image.Names {
@@ -182,8 +183,10 @@ func TestTwin(t *testing.T) {
 		t.Run(fmt.Sprintf("random operations, seed %d.%d", seed, run), func(t *testing.T) {
 			tt := &twinTest{
 				versions: map[uint64]string{},
-				T:        t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(), twin: newTwin(), quietly: true,
-				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(), domains: map[string]map[int]string{}, hits: hits,
+				T:        t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(),
+				twin: newTwin(), quietly: true,
+				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(),
+				domains: map[string]map[int]string{}, hits: hits,
 			}
 			if run%3 == 1 {
 				tt.cache.feed.limit = 5 // so that nodes are often built anew
@@ -200,7 +203,9 @@ func TestTwin(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "hidden", "committed", "rolled back", "signatures numbered anew"} {
+	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal",
+		"silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off",
+		"lagging reader kept up", "hidden", "committed", "rolled back", "signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}
@@ -241,8 +246,10 @@ func (tt *twinTest) anyPod(want func(*twinPod) bool) *twinPod {
 
 func (tt *twinTest) step() {
 	ops := []func(){
-		tt.stepNode, tt.stepNode, tt.stepRemoveNode, tt.stepHeartbeat, tt.stepAssume, tt.stepAssume, tt.stepAssume, tt.stepForget,
-		tt.stepConfirm, tt.stepConfirm, tt.stepAdd, tt.stepAdd, tt.stepUpdate, tt.stepUpdate, tt.stepStatus, tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove,
+		tt.stepNode, tt.stepNode, tt.stepRemoveNode, tt.stepHeartbeat, tt.stepAssume, tt.stepAssume, tt.stepAssume,
+		tt.stepForget,
+		tt.stepConfirm, tt.stepConfirm, tt.stepAdd, tt.stepAdd, tt.stepUpdate, tt.stepUpdate, tt.stepStatus,
+		tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove,
 	}
 	if !tt.trying && tt.random.IntN(3) == 0 {
 		ops = append(ops, tt.overlay)
@@ -306,9 +313,11 @@ func (tt *twinTest) stepRemoveNode() {
 // freshPod makes a new pod.
 func (tt *twinTest) freshPod() *corev1.Pod {
 	tt.uids++
-	pod := newPod(fmt.Sprintf("p%d", tt.uids), tt.nodeName(), labelled(tt.pick("a", "b")), requesting(tt.pick("0", "100m", "1")))
+	pod := newPod(fmt.Sprintf("p%d", tt.uids), tt.nodeName(), labelled(tt.pick("a", "b")),
+		requesting(tt.pick("0", "100m", "1")))
 	for _, edit := range []func(*corev1.Pod){
-		listening(int32(80 + tt.random.IntN(3))), claiming(tt.pick("c1", "c2", "c3")), withAffinity, withRequiredAntiAffinity, reported,
+		listening(int32(80 + tt.random.IntN(3))), claiming(tt.pick("c1", "c2", "c3")), withAffinity,
+		withRequiredAntiAffinity, reported,
 		prioritized(tt.random.Int32N(3)),
 	} {
 		if tt.random.IntN(4) == 0 {
@@ -376,7 +385,8 @@ func (tt *twinTest) update(what string, edits ...func(*corev1.Pod)) {
 func (tt *twinTest) stepUpdate() {
 	tt.quietly = false
 	tt.update("change", []func(*corev1.Pod){
-		labelled(tt.pick("a", "b")), terminating, requesting(tt.pick("100m", "2")), listening(int32(80 + tt.random.IntN(3))),
+		labelled(tt.pick("a", "b")), terminating, requesting(tt.pick("100m", "2")),
+		listening(int32(80 + tt.random.IntN(3))),
 	}[tt.random.IntN(4)])
 }
 

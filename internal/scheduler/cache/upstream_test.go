@@ -87,7 +87,8 @@ func (u *upstreamTest) somePod(assumed bool) *corev1.Pod {
 func (u *upstreamTest) nodeName() string { return fmt.Sprintf("n%d", u.random.IntN(10)) }
 
 func (u *upstreamTest) makeNode() *corev1.Node {
-	return newNode(u.nodeName(), []string{"", "x", "y", "z"}[u.random.IntN(4)], withImages([]string{"i", "ii", "iii"}[:u.random.IntN(4)]...), func(n *corev1.Node) {
+	return newNode(u.nodeName(), []string{"", "x", "y",
+		"z"}[u.random.IntN(4)], withImages([]string{"i", "ii", "iii"}[:u.random.IntN(4)]...), func(n *corev1.Node) {
 		if u.random.IntN(2) == 0 {
 			n.Labels[corev1.LabelTopologyRegion] = "r"
 		}
@@ -153,7 +154,8 @@ func (u *upstreamTest) step() {
 			u.both("confirm "+pod.Name, u.ours.AddPod(quiet, confirmed), u.theirs.AddPod(quiet, confirmed))
 			u.pods[string(pod.UID)] = confirmed
 			delete(u.assumed, string(pod.UID))
-			u.both("forget confirmed "+pod.Name, u.ours.ForgetPod(quiet, confirmed), u.theirs.ForgetPod(quiet, confirmed))
+			u.both("forget confirmed "+pod.Name, u.ours.ForgetPod(quiet, confirmed),
+				u.theirs.ForgetPod(quiet, confirmed))
 		}
 	case 9:
 		pod := u.makePod()
@@ -196,10 +198,12 @@ func (u *upstreamTest) compare() {
 	if got, want := nodeNames(u.T, u.oursSnapshot.List), nodeNames(u.T, fresh.List); !slices.Equal(got, want) {
 		u.Errorf("List: ours %v, theirs %v", got, want)
 	}
-	if got, want := nodeNames(u.T, u.oursSnapshot.HavePodsWithAffinityList), nodeNames(u.T, fresh.HavePodsWithAffinityList); !slices.Equal(got, want) {
+	if got, want := nodeNames(u.T, u.oursSnapshot.HavePodsWithAffinityList),
+		nodeNames(u.T, fresh.HavePodsWithAffinityList); !slices.Equal(got, want) {
 		u.Errorf("HavePodsWithAffinityList: ours %v, theirs %v", got, want)
 	}
-	if got, want := nodeNames(u.T, u.oursSnapshot.HavePodsWithRequiredAntiAffinityList), nodeNames(u.T, fresh.HavePodsWithRequiredAntiAffinityList); !slices.Equal(got, want) {
+	if got, want := nodeNames(u.T, u.oursSnapshot.HavePodsWithRequiredAntiAffinityList),
+		nodeNames(u.T, fresh.HavePodsWithRequiredAntiAffinityList); !slices.Equal(got, want) {
 		u.Errorf("HavePodsWithRequiredAntiAffinityList: ours %v, theirs %v", got, want)
 	}
 	for _, claim := range []string{"ns/c1", "ns/c2", "ns/c3"} {
@@ -237,7 +241,8 @@ func (u *upstreamTest) compareCaches() {
 		u.Fatal(err)
 	}
 	if u.ours.Size().Pods != theirPods || u.ours.Size().Nodes != u.theirs.NodeCount() {
-		u.Errorf("pods and nodes: ours %d, %d, theirs %d, %d", u.ours.Size().Pods, u.ours.Size().Nodes, theirPods, u.theirs.NodeCount())
+		u.Errorf("pods and nodes: ours %d, %d, theirs %d, %d", u.ours.Size().Pods, u.ours.Size().Nodes, theirPods,
+			u.theirs.NodeCount())
 	}
 	for _, pod := range u.pods {
 		ours, errOurs := u.ours.GetPod(pod)

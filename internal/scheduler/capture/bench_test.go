@@ -50,22 +50,27 @@ func largeInput(tb testing.TB, nodes, pods, decisions int) *Input {
 		in.Pods = append(in.Pods, pod)
 	}
 	for i := range pods / 25 {
-		meta := metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("group-%d", i), UID: types.UID(fmt.Sprintf("00000000-0000-4000-9000-%012d", i))}
+		meta := metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("group-%d", i),
+			UID: types.UID(fmt.Sprintf("00000000-0000-4000-9000-%012d", i))}
 		if i%2 == 0 {
 			meta.Annotations = map[string]string{podgroup.AnnotationRequired: "example.com/rack"}
-			in.Objects = append(in.Objects, pluginsPodGroup(tb, &podgroup.Object{ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 25}}))
+			in.Objects = append(in.Objects,
+				pluginsPodGroup(tb, &podgroup.Object{ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 25}}))
 			continue
 		}
 		group := &schedulingv1alpha2.PodGroup{ObjectMeta: meta}
 		group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 25}
-		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "example.com/rack"}}}
+		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "example.com/rack"}}}
 		in.Objects = append(in.Objects, group)
 	}
 	for i := range decisions {
 		pod := in.Pods[pods-decisions+i]
 		in.Decisions = append(in.Decisions, decisionlog.Decision{
-			Number: decisionlog.Number(i + 1), Pod: pod.UID, Time: time.Unix(1700000000, int64(i)), Attempt: 1, Profile: "mine", Revision: "pdh8zspwhj",
-			Changes: uint64(i), Nodes: nodes, Evaluated: nodes, Feasible: nodes, Node: pod.Spec.NodeName, Total: 500, Tied: 7, Result: decisionlog.Bound,
+			Number: decisionlog.Number(i + 1), Pod: pod.UID, Time: time.Unix(1700000000, int64(i)), Attempt: 1,
+			Profile: "mine", Revision: "pdh8zspwhj",
+			Changes: uint64(i), Nodes: nodes, Evaluated: nodes, Feasible: nodes, Node: pod.Spec.NodeName, Total: 500,
+			Tied: 7, Result: decisionlog.Bound,
 			Domain: podgroup.Domain{{Key: "example.com/rack", Value: fmt.Sprintf("rack-%d", i/25%100)}},
 		})
 	}

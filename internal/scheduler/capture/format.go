@@ -74,8 +74,8 @@ type Header struct {
 	// FastPath is the flag --fast-path, and FeatureGates are those that differ from their defaults.
 	FastPath     string          `json:"fastPath,omitempty"`
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
-	// ResourceVersions are the resource versions of the informers, by kind. PodGroups are there with their API
-	// group, such as PodGroup.scheduling.k8s.io, if the API server serves them.
+	// ResourceVersions are the resource versions of the informers, by kind. PodGroups are there
+	// with their API group, such as PodGroup.scheduling.k8s.io, if the API server serves them.
 	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
 
 	// Profiles are the profiles that run.

@@ -30,7 +30,8 @@ func (h *Header) Served(kind schema.GroupVersionKind) bool {
 func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup {
 	out := &schedulingv1alpha2.PodGroup{ObjectMeta: unlabelled(&in.ObjectMeta)}
 	out.Spec = schedulingv1alpha2.PodGroupSpec{
-		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints, ResourceClaims: in.Spec.ResourceClaims,
+		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints,
+		ResourceClaims: in.Spec.ResourceClaims,
 		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority,
 	}
 	out.Status.ResourceClaimStatuses = in.Status.ResourceClaimStatuses
@@ -47,7 +48,8 @@ func trimUnstructured(in *unstructured.Unstructured) *podgroup.Object {
 	if err != nil {
 		return nil
 	}
-	out.ObjectMeta = unlabelled(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
+	out.ObjectMeta = unlabelled(&out.ObjectMeta, podgroup.AnnotationRequired, podgroup.AnnotationPreferred,
+		podgroup.AnnotationDisruptionMode)
 	return out
 }
 

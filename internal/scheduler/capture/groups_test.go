@@ -35,7 +35,8 @@ func pluginsPodGroup(t testing.TB, group *podgroup.Object) *unstructured.Unstruc
 // groupsOfBothAPIs returns a cluster with a PodGroup of each API, a pod of each, and a node.
 func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 	t.Helper()
-	meta := metav1.ObjectMeta{Namespace: "ml", Name: "train", Labels: map[string]string{"owner": "anna"}, Annotations: annotations}
+	meta := metav1.ObjectMeta{Namespace: "ml", Name: "train", Labels: map[string]string{"owner": "anna"},
+		Annotations: annotations}
 	meta.Annotations["notes"] = "private"
 	of := func(name string, change func(*corev1.Pod)) *corev1.Pod {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name)}}
@@ -43,8 +44,11 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 		return pod
 	}
 	return &Input{
-		Header: Header{Time: time.Unix(1700000000, 0), ResourceVersions: map[string]string{VersionKey(podgroup.Kind): "7"}},
-		Nodes:  []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"example.com/rack": "r1", "block": "b1"}}}},
+		Header: Header{Time: time.Unix(1700000000, 0),
+			ResourceVersions: map[string]string{VersionKey(podgroup.Kind): "7"}},
+		Nodes: []*corev1.Node{
+			{ObjectMeta: metav1.ObjectMeta{Name: "n",
+				Labels: map[string]string{"example.com/rack": "r1", "block": "b1"}}}},
 		Pending: []*corev1.Pod{
 			of("one", func(pod *corev1.Pod) { pod.Labels = map[string]string{podgroup.Label: "train"} }),
 			of("two", func(pod *corev1.Pod) {
@@ -53,12 +57,16 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 		},
 		Objects: []any{
 			pluginsPodGroup(t, &podgroup.Object{
-				ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 5, ScheduleTimeoutSeconds: ptr.To(int32(60))}, Status: podgroup.ObjectStatus{Succeeded: 2},
+				ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 5, ScheduleTimeoutSeconds: ptr.To(int32(60))},
+				Status: podgroup.ObjectStatus{Succeeded: 2},
 			}),
 			&schedulingv1alpha2.PodGroup{ObjectMeta: meta, Spec: schedulingv1alpha2.PodGroupSpec{
-				SchedulingPolicy:      schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}},
-				SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "block"}}},
-				DisruptionMode:        ptr.To(schedulingv1alpha2.DisruptionModePodGroup), Priority: ptr.To(int32(9)), PriorityClassName: "important",
+				SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
+					Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}},
+				SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{
+					Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "block"}}},
+				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup), Priority: ptr.To(int32(9)),
+				PriorityClassName: "important",
 			}},
 		},
 	}
@@ -72,9 +80,11 @@ func readGroups(t testing.TB, in *Input, redacted bool) (*Snapshot, [2]podgroup.
 	if err != nil || len(snapshot.PodGroups) != 1 || len(snapshot.Objects) != 1 {
 		t.Fatalf("got %+v, %v", snapshot, err)
 	}
-	groups := [2]podgroup.Group{snapshot.PodGroups[0].Group(), podgroup.FromPodGroup(snapshot.Objects[0].(*schedulingv1alpha2.PodGroup))}
+	groups := [2]podgroup.Group{snapshot.PodGroups[0].Group(),
+		podgroup.FromPodGroup(snapshot.Objects[0].(*schedulingv1alpha2.PodGroup))}
 	for i, pod := range snapshot.Pending {
-		if key := podgroup.KeyOf(pod); key != groups[i].Key || (key.Name == "train") == redacted || (key.Namespace == "ml") == redacted {
+		if key := podgroup.KeyOf(pod); key != groups[i].Key || (key.Name == "train") == redacted ||
+			(key.Namespace == "ml") == redacted {
 			t.Errorf("redacted=%v: the pod names the group %v, want %v", redacted, key, groups[i].Key)
 		}
 	}
@@ -83,7 +93,9 @@ func readGroups(t testing.TB, in *Input, redacted bool) (*Snapshot, [2]podgroup.
 
 func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 	annotations := map[string]string{
-		podgroup.AnnotationRequired: "block", podgroup.AnnotationPreferred: "example.com/rack, topology.kubernetes.io/zone", podgroup.AnnotationDisruptionMode: "PodGroup",
+		podgroup.AnnotationRequired:       "block",
+		podgroup.AnnotationPreferred:      "example.com/rack, topology.kubernetes.io/zone",
+		podgroup.AnnotationDisruptionMode: "PodGroup",
 	}
 	for _, redacted := range []bool{false, true} {
 		in := groupsOfBothAPIs(t, annotations)
@@ -105,7 +117,8 @@ func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 				Key: got[0].Key, MinMember: 5, Succeeded: 2, Begun: true, Timeout: time.Minute, EvictedWhole: true,
 				Topology: podgroup.Topology{Required: block, Preferred: []string{rack, corev1.LabelTopologyZone}},
 			},
-			{Key: got[1].Key, MinMember: 3, Priority: ptr.To(int32(9)), EvictedWhole: true, Topology: podgroup.Topology{Required: block}},
+			{Key: got[1].Key, MinMember: 3, Priority: ptr.To(int32(9)), EvictedWhole: true,
+				Topology: podgroup.Topology{Required: block}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("redacted=%v (-want +got):\n%s", redacted, diff)
@@ -125,8 +138,10 @@ func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 // TestAPodGroupThatIsRefusedIsRefusedInASnapshot redacts annotations that are not valid.
 func TestAPodGroupThatIsRefusedIsRefusedInASnapshot(t *testing.T) {
 	for _, annotations := range []map[string]string{
-		{podgroup.AnnotationRequired: "not a key"}, {podgroup.AnnotationRequired: "a,b"}, {podgroup.AnnotationPreferred: "a,,b"},
-		{podgroup.AnnotationPreferred: "a/b/c"}, {podgroup.AnnotationPreferred: "a,b,c,d,e"}, {podgroup.AnnotationPreferred: " "},
+		{podgroup.AnnotationRequired: "not a key"}, {podgroup.AnnotationRequired: "a,b"},
+		{podgroup.AnnotationPreferred: "a,,b"},
+		{podgroup.AnnotationPreferred: "a/b/c"}, {podgroup.AnnotationPreferred: "a,b,c,d,e"},
+		{podgroup.AnnotationPreferred: " "},
 		{podgroup.AnnotationDisruptionMode: "Group"},
 	} {
 		for _, redacted := range []bool{false, true} {

@@ -78,7 +78,8 @@ func (f *numberFinder) addSelector(selector *corev1.NodeSelector) {
 
 func (f *numberFinder) addTerm(term *corev1.NodeSelectorTerm) {
 	for i := range term.MatchExpressions {
-		if e := &term.MatchExpressions[i]; e.Operator == corev1.NodeSelectorOpGt || e.Operator == corev1.NodeSelectorOpLt {
+		if e := &term.MatchExpressions[i]; e.Operator == corev1.NodeSelectorOpGt ||
+			e.Operator == corev1.NodeSelectorOpLt {
 			f.keys.Insert(e.Key)
 			for _, value := range e.Values {
 				f.add(value)

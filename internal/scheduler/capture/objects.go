@@ -25,9 +25,11 @@ func Kinds() []schema.GroupVersionKind {
 		schema.GroupVersion
 		kinds []string
 	}{
-		{corev1.SchemeGroupVersion, []string{"Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"}},
+		{corev1.SchemeGroupVersion,
+			[]string{"Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"}},
 		{appsv1.SchemeGroupVersion, []string{"ReplicaSet", "StatefulSet"}},
-		{storagev1.SchemeGroupVersion, []string{"StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"}},
+		{storagev1.SchemeGroupVersion,
+			[]string{"StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"}},
 		{resourcev1.SchemeGroupVersion, []string{"ResourceClaim", "ResourceSlice", "DeviceClass"}},
 	} {
 		for _, kind := range group.kinds {
@@ -52,13 +54,17 @@ func recordOf(object any) (r Record, ok bool) {
 	case *corev1.Namespace:
 		r.Namespace = &corev1.Namespace{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta)}
 	case *corev1.Service:
-		r.Service = &corev1.Service{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
+		r.Service = &corev1.Service{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta),
+			Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
 	case *corev1.ReplicationController:
-		r.ReplicationController = &corev1.ReplicationController{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+		r.ReplicationController = &corev1.ReplicationController{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta),
+			Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
 	case *appsv1.ReplicaSet:
-		r.ReplicaSet = &appsv1.ReplicaSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+		r.ReplicaSet = &appsv1.ReplicaSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta),
+			Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 	case *appsv1.StatefulSet:
-		r.StatefulSet = &appsv1.StatefulSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
+		r.StatefulSet = &appsv1.StatefulSet{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta),
+			Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
 	case *corev1.PersistentVolume:
 		r.PersistentVolume = trimVolumeObject(o)
 	case *corev1.PersistentVolumeClaim:
@@ -85,7 +91,8 @@ func storageRecordOf(object any) (r Record, ok bool) {
 	switch o := object.(type) {
 	case *storagev1.StorageClass:
 		r.StorageClass = &storagev1.StorageClass{
-			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Provisioner: o.Provisioner, VolumeBindingMode: o.VolumeBindingMode, AllowedTopologies: o.AllowedTopologies,
+			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Provisioner: o.Provisioner,
+			VolumeBindingMode: o.VolumeBindingMode, AllowedTopologies: o.AllowedTopologies,
 		}
 	case *storagev1.CSINode:
 		r.CSINode = &storagev1.CSINode{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta, migratedPlugins)}
@@ -99,14 +106,16 @@ func storageRecordOf(object any) (r Record, ok bool) {
 		r.CSIDriver.Spec.TokenRequests = nil
 	case *storagev1.CSIStorageCapacity:
 		r.CSIStorageCapacity = &storagev1.CSIStorageCapacity{
-			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), NodeTopology: o.NodeTopology, StorageClassName: o.StorageClassName,
-			Capacity: o.Capacity, MaximumVolumeSize: o.MaximumVolumeSize,
+			ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), NodeTopology: o.NodeTopology,
+			StorageClassName: o.StorageClassName,
+			Capacity:         o.Capacity, MaximumVolumeSize: o.MaximumVolumeSize,
 		}
 	case *storagev1.VolumeAttachment:
-		r.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName,
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName},
-		}}
+		r.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta),
+			Spec: storagev1.VolumeAttachmentSpec{
+				Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName,
+				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName},
+			}}
 	default:
 		return r, false
 	}
@@ -114,26 +123,31 @@ func storageRecordOf(object any) (r Record, ok bool) {
 }
 
 func trimVolumeObject(in *corev1.PersistentVolume) *corev1.PersistentVolume {
-	out := &corev1.PersistentVolume{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass, boundByControl), Spec: corev1.PersistentVolumeSpec{
+	out := &corev1.PersistentVolume{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass,
+		boundByControl), Spec: corev1.PersistentVolumeSpec{
 		Capacity: in.Spec.Capacity, AccessModes: in.Spec.AccessModes, StorageClassName: in.Spec.StorageClassName,
 		NodeAffinity: in.Spec.NodeAffinity, VolumeMode: in.Spec.VolumeMode,
 	}}
 	if claim := in.Spec.ClaimRef; claim != nil {
-		out.Spec.ClaimRef = &corev1.ObjectReference{Kind: claim.Kind, Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		out.Spec.ClaimRef = &corev1.ObjectReference{Kind: claim.Kind, Namespace: claim.Namespace, Name: claim.Name,
+			UID: claim.UID}
 	}
 	source, kept := &in.Spec.PersistentVolumeSource, &out.Spec.PersistentVolumeSource
 	if csi := source.CSI; csi != nil {
 		kept.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
 	}
-	kept.AWSElasticBlockStore, kept.GCEPersistentDisk, kept.AzureDisk = source.AWSElasticBlockStore, source.GCEPersistentDisk, source.AzureDisk
+	kept.AWSElasticBlockStore, kept.GCEPersistentDisk, kept.AzureDisk = source.AWSElasticBlockStore,
+		source.GCEPersistentDisk, source.AzureDisk
 	out.Status.Phase = in.Status.Phase
 	return out
 }
 
 func trimClaim(in *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-	out := &corev1.PersistentVolumeClaim{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass, selectedNode, bindCompleted, boundByControl)}
+	out := &corev1.PersistentVolumeClaim{ObjectMeta: podfields.KeepMeta(&in.ObjectMeta, betaStorageClass, selectedNode,
+		bindCompleted, boundByControl)}
 	out.Spec = corev1.PersistentVolumeClaimSpec{
-		AccessModes: in.Spec.AccessModes, Selector: in.Spec.Selector, Resources: in.Spec.Resources, VolumeName: in.Spec.VolumeName,
+		AccessModes: in.Spec.AccessModes, Selector: in.Spec.Selector, Resources: in.Spec.Resources,
+		VolumeName:       in.Spec.VolumeName,
 		StorageClassName: in.Spec.StorageClassName, VolumeMode: in.Spec.VolumeMode,
 	}
 	out.Status.Phase = in.Status.Phase
@@ -153,8 +167,8 @@ func trimResourceClaim(in *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
 	return out
 }
 
-// unlabelled is podfields.KeepMeta without labels and owners, which no decision reads of objects that
-// select no pods.
+// unlabelled is podfields.KeepMeta without labels and owners, which no decision reads of objects
+// that select no pods.
 func unlabelled(in *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := podfields.KeepMeta(in, annotations...)
 	out.Labels, out.OwnerReferences = nil, nil

@@ -44,10 +44,12 @@ func ReadWithNames(from io.Reader, limits Limits, names map[string]string) (*Sna
 // snapshot must not be redacted. The error is an error of to, or the cause of ctx.
 func Redact(ctx context.Context, to io.Writer, snapshot *Snapshot) (names map[string]string, err error) {
 	if snapshot.Header.Redacted {
-		return nil, errors.New("the snapshot is redacted already, and the names that its pseudonyms stand for are unknown")
+		return nil,
+			errors.New("the snapshot is redacted already, and the names that its pseudonyms stand for are unknown")
 	}
 	in := &Input{
-		Header: snapshot.Header, Profiles: snapshot.Profiles, Policies: snapshot.Policies, Nodes: snapshot.Nodes, Pods: snapshot.Pods,
+		Header: snapshot.Header, Profiles: snapshot.Profiles, Policies: snapshot.Policies, Nodes: snapshot.Nodes,
+		Pods:    snapshot.Pods,
 		Pending: snapshot.Pending, Nominations: snapshot.Nominations,
 	}
 	for _, object := range snapshot.Objects {

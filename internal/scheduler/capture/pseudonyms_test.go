@@ -25,13 +25,16 @@ func TestPseudonymsAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !redacted.Header.Redacted || len(redacted.Pods) != len(plain.Pods) || len(redacted.Decisions) != len(plain.Decisions) ||
+	if !redacted.Header.Redacted || len(redacted.Pods) != len(plain.Pods) ||
+		len(redacted.Decisions) != len(plain.Decisions) ||
 		len(redacted.PodGroups) != len(plain.PodGroups) || len(redacted.Profiles) != len(plain.Profiles) {
-		t.Errorf("%+v, %d pods, %d decisions, %d PodGroups, %d profiles", redacted.Header, len(redacted.Pods), len(redacted.Decisions), len(redacted.PodGroups), len(redacted.Profiles))
+		t.Errorf("%+v, %d pods, %d decisions, %d PodGroups, %d profiles", redacted.Header, len(redacted.Pods),
+			len(redacted.Decisions), len(redacted.PodGroups), len(redacted.Profiles))
 	}
 	for i, pod := range redacted.Pods {
 		was := plain.Pods[i]
-		if pod.Name == was.Name || names[pod.Name] != was.Name || names[pod.Namespace] != was.Namespace || names[pod.Spec.NodeName] != was.Spec.NodeName {
+		if pod.Name == was.Name || names[pod.Name] != was.Name || names[pod.Namespace] != was.Namespace ||
+			names[pod.Spec.NodeName] != was.Spec.NodeName {
 			t.Errorf("%s/%s on %s was %s/%s", pod.Namespace, pod.Name, pod.Spec.NodeName, was.Namespace, was.Name)
 		}
 	}
@@ -40,7 +43,8 @@ func TestPseudonymsAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, pod := range named.Pods {
-		if was := plain.Pods[i]; pod.Name != was.Name || pod.Namespace != was.Namespace || pod.Spec.NodeName != was.Spec.NodeName {
+		if was := plain.Pods[i]; pod.Name != was.Name || pod.Namespace != was.Namespace ||
+			pod.Spec.NodeName != was.Spec.NodeName {
 			t.Errorf("%s/%s on %s was %s/%s", pod.Namespace, pod.Name, pod.Spec.NodeName, was.Namespace, was.Name)
 		}
 	}

@@ -52,7 +52,8 @@ type Snapshot struct {
 
 var (
 	// errIncomplete is the error of a file that ends too early.
-	errIncomplete = errors.New("the snapshot is not complete: its end is missing, as if a download or a copy was cut off")
+	errIncomplete = errors.New(
+		"the snapshot is not complete: its end is missing, as if a download or a copy was cut off")
 	errNoSnapshot = errors.New("the file is not a snapshot")
 	errNoName     = errors.New("an object has no name")
 )
@@ -157,7 +158,9 @@ func (r *reader) line(text []byte) error {
 	case r.records > 0 && record.Header != nil:
 		return errors.New("the header must be the first record, and no other")
 	case record.Header != nil && (record.Header.Format < 1 || record.Header.Format > Format):
-		return fmt.Errorf("the file has format %d, and this version reads formats up to %d: use kubectl livesched of version %s", record.Header.Format, Format, record.Header.Livesched)
+		return fmt.Errorf(
+			"the file has format %d, and this version reads formats up to %d: use kubectl livesched of version %s",
+			record.Header.Format, Format, record.Header.Livesched)
 	}
 	found, err := record.only()
 	if err != nil {
@@ -244,7 +247,8 @@ func (r *reader) addPod(pod *corev1.Pod) error {
 }
 
 func (r *reader) addDecision(d *Decision) error {
-	if last := len(r.out.Decisions); last > 0 && (d.Number <= r.out.Decisions[last-1].Number || d.Changes < r.out.Decisions[last-1].Changes) {
+	if last := len(r.out.Decisions); last > 0 &&
+		(d.Number <= r.out.Decisions[last-1].Number || d.Changes < r.out.Decisions[last-1].Changes) {
 		return fmt.Errorf("decision %d is not in order", d.Number)
 	}
 	r.out.Decisions = append(r.out.Decisions, *d)

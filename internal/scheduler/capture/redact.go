@@ -134,7 +134,8 @@ func (r *redactor) correct(in, out reflect.Value) {
 		o.Type, o.IntVal = in.Interface().(intstr.IntOrString).Type, in.Interface().(intstr.IntOrString).IntVal
 	case *Header:
 		h := in.Interface().(Header)
-		o.Livesched, o.Kubernetes, o.FastPath, o.FeatureGates, o.ResourceVersions = h.Livesched, h.Kubernetes, h.FastPath, h.FeatureGates, h.ResourceVersions
+		o.Livesched, o.Kubernetes, o.FastPath, o.FeatureGates, o.ResourceVersions = h.Livesched, h.Kubernetes,
+			h.FastPath, h.FeatureGates, h.ResourceVersions
 	}
 }
 

@@ -104,7 +104,8 @@ func (m *markers) filler(seed uint64) *randfill.Filler {
 			if m.Annotations == nil { // of an object deep in another one
 				return
 			}
-			m.Annotations[corev1.PreferAvoidPodsAnnotationKey] = `{"preferAvoidPods": [{"podSignature": {"podController": {"uid": "` + next() + `"}}}]}`
+			m.Annotations[corev1.PreferAvoidPodsAnnotationKey] = `{"preferAvoidPods": [{"podSignature": ` +
+				`{"podController": {"uid": "` + next() + `"}}}]}`
 			m.Annotations[corev1.MirrorPodAnnotationKey] = next()
 			m.Annotations[migratedPlugins] = "kubernetes.io/aws-ebs," + next()
 			m.Annotations[podgroup.AnnotationRequired] = next()
@@ -123,15 +124,19 @@ func fullOfMarkers(t testing.TB, seed uint64) *Input {
 	in.Profiles, in.Policies = make([]v1alpha1.SchedulerProfile, 1), make([]v1alpha1.SchedulingPolicy, 1)
 	in.Nominations, in.Decisions = make([]Nomination, 1), make([]decisionlog.Decision, 1)
 	in.Objects = []any{
-		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{},
-		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
+		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{},
+		&appsv1.StatefulSet{},
+		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+		&storagev1.CSIDriver{},
+		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &resourcev1.ResourceClaim{},
+		&resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
 		&schedulingv1alpha2.PodGroup{},
 	}
 	group := &podgroup.Object{}
 	in.Header.Profiles = make([]Profile, 1)
 	for _, object := range append([]any{
-		in.Nodes[0], in.Pods[0], in.Pending[0], &in.Profiles[0], &in.Policies[0], &in.Nominations[0], &in.Decisions[0], &in.Header.Profiles[0], group,
+		in.Nodes[0], in.Pods[0], in.Pending[0], &in.Profiles[0], &in.Policies[0], &in.Nominations[0], &in.Decisions[0],
+		&in.Header.Profiles[0], group,
 	}, in.Objects...) {
 		m.fill(filler, object)
 	}
@@ -190,19 +195,22 @@ func TestWhatNobodyNeedsIsInNoSnapshot(t *testing.T) {
 		c := &pod.Spec.Containers[i]
 		c.Command, c.Args = []string{secret}, []string{secret}
 		c.Env = []corev1.EnvVar{{Name: secret, Value: secret}}
-		c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
+		c.EnvFrom = []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: secret}}}}
 		c.WorkingDir = secret
 	}
 	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secret}}
 	pod.Spec.ServiceAccountName, pod.Spec.Hostname = secret, secret
-	pod.Spec.Volumes = []corev1.Volume{{Name: secret, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: secret, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}}}}
 	pod.Annotations = map[string]string{secret: secret, corev1.MirrorPodAnnotationKey: secret}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: secret}}
 	pod.Status.Message, pod.Status.PodIP = secret, secret
 	in.Nodes[0].Annotations, in.Nodes[0].Spec.ProviderID = map[string]string{secret: secret}, secret
 	in.Nodes[0].Status.Addresses = []corev1.NodeAddress{{Address: secret}}
 	in.Nodes[0].Status.NodeInfo.MachineID = secret
-	in.Objects = append(in.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: secret}})
+	in.Objects = append(in.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: secret}})
 	text := plainText(t, in, false)
 	if at := strings.Index(text, secret); at >= 0 {
 		t.Errorf("the snapshot has ...%s", text[max(0, at-200):min(len(text), at+60)])
@@ -212,7 +220,8 @@ func TestWhatNobodyNeedsIsInNoSnapshot(t *testing.T) {
 func TestPseudonyms(t *testing.T) {
 	n := newNames(sets.New("17"))
 	for _, kept := range []string{
-		"", "NoSchedule", "kubernetes.io/hostname", "topology.kubernetes.io/zone", "cpu", "hugepages-2Mi", "17", "default-scheduler", "NodeResourcesFit",
+		"", "NoSchedule", "kubernetes.io/hostname", "topology.kubernetes.io/zone", "cpu", "hugepages-2Mi", "17",
+		"default-scheduler", "NodeResourcesFit",
 	} {
 		if got := n.of(kept); got != kept {
 			t.Errorf("%q became %q", kept, got)
@@ -220,7 +229,8 @@ func TestPseudonyms(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, hidden := range []string{
-		"a", "b", "18", "hugepages-mine", "example.com/a", "a/b", "example.com", "node-role.kubernetes.io/mine", "kubernetes.io/mine", "/", "a/", "/a", "Ü",
+		"a", "b", "18", "hugepages-mine", "example.com/a", "a/b", "example.com", "node-role.kubernetes.io/mine",
+		"kubernetes.io/mine", "/", "a/", "/a", "Ü",
 	} {
 		got := n.of(hidden)
 		if got != n.of(hidden) || seen[got] != "" {
@@ -237,7 +247,8 @@ func TestPseudonyms(t *testing.T) {
 	if n.of("a") == newNames(nil).of("a") {
 		t.Error("two snapshots have the same pseudonyms")
 	}
-	if n.ofPodImage("registry/app") != n.ofImage("registry/app:latest") || n.ofPodImage("registry:5000/app:1") != n.ofImage("registry:5000/app:1") ||
+	if n.ofPodImage("registry/app") != n.ofImage("registry/app:latest") ||
+		n.ofPodImage("registry:5000/app:1") != n.ofImage("registry:5000/app:1") ||
 		n.ofPodImage("registry:5000/app") != n.ofImage("registry:5000/app:latest") {
 		t.Error("an image in a pod is not the one on a node")
 	}
@@ -258,18 +269,24 @@ func TestWordsHaveThePlugins(t *testing.T) {
 
 func TestNumbersThatAreComparedStay(t *testing.T) {
 	pod := &corev1.Pod{}
-	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-		Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: "cores", Operator: corev1.NodeSelectorOpGt, Values: []string{"8"}}, {Key: "phone", Operator: corev1.NodeSelectorOpIn, Values: []string{"555"}},
-		}},
-	}}}}
+	pod.Spec.Affinity = &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "cores", Operator: corev1.NodeSelectorOpGt, Values: []string{"8"}},
+					{Key: "phone", Operator: corev1.NodeSelectorOpIn, Values: []string{"555"}},
+				}},
+			}}}}
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: "level", Operator: corev1.TolerationOpLt, Value: "3"}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"cores": "16", "phone": "556", "level": "x"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"cores": "16", "phone": "556",
+		"level": "x"}}}
 	node.Spec.Taints = []corev1.Taint{{Key: "level", Value: "2"}, {Key: "other", Value: "9"}}
 	volume := &corev1.PersistentVolume{}
-	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpLt, Values: []string{"4"}}},
-	}}}}
+	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+		Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpLt,
+				Values: []string{"4"}}},
+		}}}}
 	got := findNumbers(&Input{Nodes: []*corev1.Node{node}, Pending: []*corev1.Pod{pod}, Objects: []any{volume}})
 	if want := sets.New("8", "16", "3", "2", "4"); !got.Equal(want) {
 		t.Errorf("got %v, want %v", sets.List(got), sets.List(want))
@@ -280,11 +297,14 @@ func TestNumbersThatAreComparedStay(t *testing.T) {
 func TestImagesOfVolumesAreThoseOfNodes(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}}
 	pod.Spec.NodeName = "n"
-	pod.Spec.Volumes = []corev1.Volume{{Name: "model", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "registry/model"}}}}
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "model", VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: "registry/model"}}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	node.Status.Images = []corev1.ContainerImage{{Names: []string{"registry/model:latest"}, SizeBytes: 1 << 30}}
 	for _, redacted := range []bool{false, true} {
-		got, err := Read(compressed(t, plainText(t, &Input{Nodes: []*corev1.Node{node}, Pods: []*corev1.Pod{pod}}, redacted)), DefaultLimits)
+		got, err := Read(compressed(t,
+			plainText(t, &Input{Nodes: []*corev1.Node{node}, Pods: []*corev1.Pod{pod}}, redacted)), DefaultLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +312,8 @@ func TestImagesOfVolumesAreThoseOfNodes(t *testing.T) {
 			t.Fatalf("redacted: %t; the pod has no volume", redacted)
 		}
 		image, onNode := got.Pods[0].Spec.Volumes[0].Image.Reference, got.Nodes[0].Status.Images[0].Names[0]
-		if strings.TrimSuffix(onNode, ":latest") != strings.TrimSuffix(image, ":latest") || redacted == strings.Contains(image, "model") {
+		if strings.TrimSuffix(onNode, ":latest") != strings.TrimSuffix(image, ":latest") ||
+			redacted == strings.Contains(image, "model") {
 			t.Errorf("redacted: %t; the pod mounts %q, and the node has %q", redacted, image, onNode)
 		}
 	}

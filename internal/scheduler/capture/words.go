@@ -24,10 +24,13 @@ import (
 var words = sync.OnceValue(func() sets.Set[string] {
 	all := resolve.BuiltIn().Insert(strings.Fields(vocabulary)...)
 	all.Insert(resolve.LegacyNames()...)
-	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred, podgroup.AnnotationDisruptionMode)
+	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred,
+		podgroup.AnnotationDisruptionMode)
 	for _, args := range []any{
-		configv1.DefaultPreemptionArgs{}, configv1.DynamicResourcesArgs{}, configv1.InterPodAffinityArgs{}, configv1.NodeAffinityArgs{},
-		configv1.NodeResourcesBalancedAllocationArgs{}, configv1.NodeResourcesFitArgs{}, configv1.PodTopologySpreadArgs{}, configv1.VolumeBindingArgs{},
+		configv1.DefaultPreemptionArgs{}, configv1.DynamicResourcesArgs{}, configv1.InterPodAffinityArgs{},
+		configv1.NodeAffinityArgs{},
+		configv1.NodeResourcesBalancedAllocationArgs{}, configv1.NodeResourcesFitArgs{},
+		configv1.PodTopologySpreadArgs{}, configv1.VolumeBindingArgs{},
 		nodelabel.Args{}, serviceaffinity.Args{}, noderesources.Args{},
 	} {
 		addFields(all, reflect.TypeOf(args))
@@ -69,8 +72,8 @@ Shared Dedicated Managed None ReadOnly ReadWrite
 Persistent Ephemeral File ReadWriteOnceWithFSType
 
 v1 apps/v1 batch/v1 kubescheduler.config.k8s.io/v1
-Pod Node Namespace Service ReplicationController ReplicaSet StatefulSet DaemonSet Deployment Job CronJob PersistentVolumeClaim
-PodGroup
+Pod Node Namespace Service ReplicationController ReplicaSet StatefulSet DaemonSet Deployment Job CronJob
+PersistentVolumeClaim PodGroup
 DefaultPreemptionArgs DynamicResourcesArgs InterPodAffinityArgs NodeAffinityArgs NodeResourcesBalancedAllocationArgs
 NodeResourcesFitArgs PodTopologySpreadArgs VolumeBindingArgs
 LeastAllocated MostAllocated RequestedToCapacityRatio List System
@@ -98,10 +101,10 @@ kubernetes.io/config.mirror scheduler.alpha.kubernetes.io/preferAvoidPods
 volume.beta.kubernetes.io/storage-class volume.kubernetes.io/selected-node pv.kubernetes.io/bind-completed
 pv.kubernetes.io/bound-by-controller storage.alpha.kubernetes.io/migrated-plugins
 
-kubernetes.io/no-provisioner kubernetes.io/aws-ebs kubernetes.io/gce-pd kubernetes.io/azure-disk kubernetes.io/azure-file
-kubernetes.io/cinder kubernetes.io/vsphere-volume kubernetes.io/portworx-volume
-ebs.csi.aws.com pd.csi.storage.gke.io disk.csi.azure.com file.csi.azure.com cinder.csi.openstack.org csi.vsphere.vmware.com
-pxd.portworx.com
+kubernetes.io/no-provisioner kubernetes.io/aws-ebs kubernetes.io/gce-pd kubernetes.io/azure-disk
+kubernetes.io/azure-file kubernetes.io/cinder kubernetes.io/vsphere-volume kubernetes.io/portworx-volume
+ebs.csi.aws.com pd.csi.storage.gke.io disk.csi.azure.com file.csi.azure.com cinder.csi.openstack.org
+csi.vsphere.vmware.com pxd.portworx.com
 
 ExtendWebSocketsToKubelet InPlacePodVerticalScalingInitContainers InPlacePodLevelResourcesVerticalScaling
 ContainerRestartRules RestartAllContainersOnContainerExits UserNamespacesHostNetworkSupport

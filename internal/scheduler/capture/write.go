@@ -38,7 +38,8 @@ type Input struct {
 }
 
 // SetObjects sets the objects of profiles and policies, and what they resolve to.
-func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *resolve.Resolution) {
+func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy,
+	resolution *resolve.Resolution) {
 	in.Profiles, in.Policies = profiles, policies
 	for i := range in.Header.Profiles {
 		running := &in.Header.Profiles[i]
@@ -114,11 +115,13 @@ func (w *writer) input(ctx context.Context, in *Input) {
 	}
 	w.write(ctx, Record{Header: &header})
 	for i := range in.Profiles {
-		w.write(ctx, Record{Profile: &v1alpha1.SchedulerProfile{ObjectMeta: unlabelled(&in.Profiles[i].ObjectMeta), Spec: in.Profiles[i].Spec}})
+		w.write(ctx, Record{Profile: &v1alpha1.SchedulerProfile{ObjectMeta: unlabelled(&in.Profiles[i].ObjectMeta),
+			Spec: in.Profiles[i].Spec}})
 	}
 	for i := range in.Policies {
 		// It has extenders, but no passwords: these are in Secrets.
-		w.write(ctx, Record{Policy: &v1alpha1.SchedulingPolicy{ObjectMeta: unlabelled(&in.Policies[i].ObjectMeta), Spec: in.Policies[i].Spec}})
+		w.write(ctx, Record{Policy: &v1alpha1.SchedulingPolicy{ObjectMeta: unlabelled(&in.Policies[i].ObjectMeta),
+			Spec: in.Policies[i].Spec}})
 	}
 	for _, node := range in.Nodes {
 		w.write(ctx, Record{Node: podfields.KeepNode(node)})
@@ -161,8 +164,10 @@ func deviceResources(in *Input) (names []string) {
 
 func decisionOf(d *decisionlog.Decision) *Decision {
 	out := &Decision{
-		Number: uint64(d.Number), Pod: d.Pod, Time: d.Time, Attempt: d.Attempt, Profile: d.Profile, Revision: d.Revision,
-		Changes: d.Changes, Placed: d.Placed, Nominated: d.Nominated, InDomain: len(d.Domain) > 0, Nodes: d.Nodes, Evaluated: d.Evaluated, Feasible: d.Feasible,
+		Number: uint64(d.Number), Pod: d.Pod, Time: d.Time, Attempt: d.Attempt, Profile: d.Profile,
+		Revision: d.Revision,
+		Changes:  d.Changes, Placed: d.Placed, Nominated: d.Nominated, InDomain: len(d.Domain) > 0, Nodes: d.Nodes,
+		Evaluated: d.Evaluated, Feasible: d.Feasible,
 		Node: d.Node, Total: d.Total, Tied: d.Tied, Result: d.Result.String(),
 	}
 	for _, label := range d.Domain {

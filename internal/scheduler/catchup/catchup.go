@@ -150,7 +150,9 @@ func (w *waiting) run(ctx context.Context) error {
 	if err := w.awaitAll(ctx, pods, missing); err != nil {
 		return err
 	}
-	claims := &resource{name: "resource claims", objects: w.Metadata.Resource(resourcev1.SchemeGroupVersion.WithResource("resourceclaims")), has: w.Claims.HasClaim}
+	claims := &resource{name: "resource claims",
+		objects: w.Metadata.Resource(resourcev1.SchemeGroupVersion.WithResource("resourceclaims")),
+		has:     w.Claims.HasClaim}
 	claims.isGone = claims.isDeleted
 	if missing, err = w.missing(ctx, claims); err != nil {
 		return err

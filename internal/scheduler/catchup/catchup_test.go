@@ -70,15 +70,18 @@ func inFixture(t *testing.T, test func(f *fixture)) {
 			}
 			return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		})
-		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, nil) // which the test fills
-		f.Config = Config{Client: f.client, Metadata: f.names, Informer: informer, Pods: corev1listers.NewPodLister(informer.GetIndexer()), Cache: cache.New(), Claims: f}
+		// which the test fills
+		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, nil)
+		f.Config = Config{Client: f.client, Metadata: f.names, Informer: informer,
+			Pods: corev1listers.NewPodLister(informer.GetIndexer()), Cache: cache.New(), Claims: f}
 		test(f)
 	})
 }
 
 // bound returns a bound pod.
 func bound(name string) *corev1.Pod {
-	return objects.Stored(metav1.NamespaceDefault, name, func(p *corev1.Pod) { p.ResourceVersion, p.Spec.NodeName = "50", "n" })
+	return objects.Stored(metav1.NamespaceDefault, name,
+		func(p *corev1.Pod) { p.ResourceVersion, p.Spec.NodeName = "50", "n" })
 }
 
 // serve makes the API server have bound pods.
@@ -93,13 +96,15 @@ func (f *fixture) serve(pods ...*corev1.Pod) {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta,
 		}})
 	}
-	f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
+	f.names.PrependReactor("list", "pods",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
 }
 
 // serveClaims lets metadata of the served claims be read.
 func (f *fixture) serveClaims() {
 	claim := func(name, version any) *metav1.PartialObjectMetadata {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name.(string), UID: types.UID(name.(string)), ResourceVersion: version.(string)}}
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name.(string),
+			UID: types.UID(name.(string)), ResourceVersion: version.(string)}}
 	}
 	f.names.PrependReactor("list", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 		list := &metav1.List{}
@@ -239,7 +244,8 @@ func TestItDoesNotWaitForAPodThatIsGone(t *testing.T) {
 		f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			list := &metav1.List{}
 			for _, pod := range []*corev1.Pod{bound("gone"), bound("again"), bound("finished")} {
-				list.Items = append(list.Items, runtime.RawExtension{Object: &metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta}})
+				list.Items = append(list.Items,
+					runtime.RawExtension{Object: &metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta}})
 			}
 			return true, list, nil
 		})
@@ -282,11 +288,13 @@ func TestItDoesNotWaitForAClaimThatIsGone(t *testing.T) {
 
 func TestItDoesNotWaitForClaimsThatTheAPIServerDoesNotServe(t *testing.T) {
 	for _, refusal := range []error{
-		apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), ""), apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "", errors.New("no")),
+		apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), ""),
+		apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "", errors.New("no")),
 	} {
 		inFixture(t, func(f *fixture) {
 			f.inform(version)
-			f.names.PrependReactor("list", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+			f.names.PrependReactor("list", "resourceclaims",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
 			f.start()
 			f.expect(true, poll)
 		})

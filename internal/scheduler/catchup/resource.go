@@ -59,7 +59,9 @@ func (w *waiting) missing(ctx context.Context, r *resource) (missing []*metav1.O
 		for i := range page.Items {
 			// Only what is missing is kept, and of it no more than the wait needs.
 			if item := &page.Items[i].ObjectMeta; !r.has(item) {
-				missing = append(missing, &metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID, ResourceVersion: item.ResourceVersion})
+				missing = append(missing,
+					&metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID,
+						ResourceVersion: item.ResourceVersion})
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {

@@ -106,7 +106,8 @@ func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, err
 	return cluster, nil
 }
 
-func list[L, T runtime.Object](ctx context.Context, page func(context.Context, metav1.ListOptions) (L, error), fieldSelector string, each func(T)) error {
+func list[L, T runtime.Object](ctx context.Context, page func(context.Context, metav1.ListOptions) (L, error),
+	fieldSelector string, each func(T)) error {
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return page(ctx, o) })
 	p.PageSize, p.PageBufferSize = pageSize, 1
 	return p.EachListItem(ctx, metav1.ListOptions{FieldSelector: fieldSelector}, func(object runtime.Object) error {

@@ -71,7 +71,8 @@ type Difference struct {
 // object. It changes neither. If the two were not read at the same moment, some differences are due
 // to that.
 func Compare(cluster *Cluster, state *State) []Difference {
-	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{}, queued: map[types.UID]queue.Place{}}
+	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{},
+		queued: map[types.UID]queue.Place{}}
 	c.collect()
 	c.nodes()
 	c.pods()
@@ -155,7 +156,8 @@ func (c *comparison) nodes() {
 		part("unschedulable", want.Unschedulable, have.Unschedulable)
 		if !equality.Semantic.DeepEqual(want.Allocatable, have.Allocatable) {
 			c.differ(NodeDiffers, name, "", "allocatable: the API server has %s, the cache %s",
-				format(schedframework.NewResource(want.Allocatable)), format(schedframework.NewResource(have.Allocatable)))
+				format(schedframework.NewResource(want.Allocatable)),
+				format(schedframework.NewResource(have.Allocatable)))
 		}
 	}
 	for name, info := range c.state.Cache.Nodes {
@@ -172,15 +174,18 @@ func (c *comparison) pods() {
 		switch {
 		case want.NodeName == "" && !cached:
 		case want.NodeName == "" && !have.assumed:
-			c.podDiffers(PodRedundant, want.String(), uid, []string{have.node}, "the cache has it on node %s, for the API server it is on none", have.node)
+			c.podDiffers(PodRedundant, want.String(), uid, []string{have.node},
+				"the cache has it on node %s, for the API server it is on none", have.node)
 		case want.NodeName == "":
 		case !cached:
-			c.podDiffers(PodMissing, want.String(), uid, []string{want.NodeName}, "the API server has it on node %s, the cache on none", want.NodeName)
+			c.podDiffers(PodMissing, want.String(), uid, []string{want.NodeName},
+				"the API server has it on node %s, the cache on none", want.NodeName)
 		case have.node != want.NodeName:
 			c.podDiffers(PodMisplaced, want.String(), uid, []string{have.node, want.NodeName},
 				"the API server has it on node %s, the cache on %s", want.NodeName, have.node)
 		case have.assumed:
-			c.differ(PodUnconfirmed, want.String(), uid, "it is bound to node %s, and still assumed there", want.NodeName)
+			c.differ(PodUnconfirmed, want.String(), uid, "it is bound to node %s, and still assumed there",
+				want.NodeName)
 		}
 		if cached && !sameResource(want.Requests, have.requests) {
 			c.podDiffers(PodRequests, want.String(), uid, []string{have.node},
@@ -193,7 +198,8 @@ func (c *comparison) pods() {
 			if have.assumed {
 				how = "assumes"
 			}
-			c.podDiffers(PodRedundant, have.pod.String(), uid, []string{have.node}, "the cache %s it on node %s, the API server does not have it", how, have.node)
+			c.podDiffers(PodRedundant, have.pod.String(), uid, []string{have.node},
+				"the cache %s it on node %s, the API server does not have it", how, have.node)
 		}
 	}
 }
@@ -220,7 +226,8 @@ func (c *comparison) requests() {
 			want = &schedframework.Resource{}
 		}
 		if !c.reported.Has(name) && !sameResource(want, info.Requested) {
-			c.differ(NodeRequests, name, "", "its pods ask for %s, the cache has counted %s", format(want), format(info.Requested))
+			c.differ(NodeRequests, name, "", "its pods ask for %s, the cache has counted %s", format(want),
+				format(info.Requested))
 		}
 	}
 }
@@ -234,7 +241,8 @@ func (c *comparison) pendingPods() {
 		_, queued := c.queued[uid]
 		_, cached := c.placed[uid]
 		if !queued && !cached {
-			c.differ(QueueMissing, pod.String(), uid, "it has no node and asks for scheduler %q, but is neither queued nor under way", pod.SchedulerName)
+			c.differ(QueueMissing, pod.String(), uid,
+				"it has no node and asks for scheduler %q, but is neither queued nor under way", pod.SchedulerName)
 		}
 	}
 	for i := range c.state.Queue {
@@ -242,11 +250,14 @@ func (c *comparison) pendingPods() {
 		object := Pod{Namespace: s.Pod.Namespace, Name: s.Pod.Name}.String()
 		switch pod, ok := c.cluster.Pods[s.Pod.UID]; {
 		case !ok:
-			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server does not have it", s.Place)
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server does not have it",
+				s.Place)
 		case pod.NodeName != "":
-			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server has it on node %s", s.Place, pod.NodeName)
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server has it on node %s",
+				s.Place, pod.NodeName)
 		case s.Place != queue.InFlight && c.placed[s.Pod.UID].assumed:
-			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue and assumed on node %s", s.Place, c.placed[s.Pod.UID].node)
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue and assumed on node %s", s.Place,
+				c.placed[s.Pod.UID].node)
 		}
 	}
 }
@@ -260,20 +271,25 @@ func (c *comparison) nominations() {
 		object := Pod{Namespace: n.Pod.Namespace, Name: n.Pod.Name}.String()
 		switch pod, ok := c.cluster.Pods[n.Pod.UID]; {
 		case !ok:
-			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server does not have it", n.Node)
+			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server does not have it",
+				n.Node)
 		case pod.NodeName != "":
-			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server has it on node %s", n.Node, pod.NodeName)
+			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server has it on node %s",
+				n.Node, pod.NodeName)
 		case pod.NominatedNodeName != n.Node:
-			c.differ(NominationDiffers, object, n.Pod.UID, "it is promised node %s, its status names %s", n.Node, cmp.Or(pod.NominatedNodeName, "none"))
+			c.differ(NominationDiffers, object, n.Pod.UID, "it is promised node %s, its status names %s", n.Node,
+				cmp.Or(pod.NominatedNodeName, "none"))
 		}
 	}
 	for uid, place := range c.queued {
 		pod, ok := c.cluster.Pods[uid]
-		if !ok || pod.Deleting || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" || c.placed[uid].assumed {
+		if !ok || pod.Deleting || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" ||
+			c.placed[uid].assumed {
 			continue
 		}
 		if _, nominated := known[uid]; !nominated {
-			c.differ(NominationDiffers, pod.String(), uid, "its status names node %s, nothing is held free for it", pod.NominatedNodeName)
+			c.differ(NominationDiffers, pod.String(), uid, "its status names node %s, nothing is held free for it",
+				pod.NominatedNodeName)
 		}
 	}
 }

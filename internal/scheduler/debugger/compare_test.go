@@ -62,7 +62,8 @@ func TestCompareFindsEachDifference(t *testing.T) {
 				w.nodes["n1"] = newNode("n1")
 				w.nodes["n1"].Labels["zone"] = "z"
 			},
-			want: nodeDiffers(NodeDiffers, "n1", "labels: the API server has map[name:n1 zone:z], the cache map[name:n1]"),
+			want: nodeDiffers(NodeDiffers, "n1",
+				"labels: the API server has map[name:n1 zone:z], the cache map[name:n1]"),
 		},
 		"taints": {
 			change: func(w *world) {
@@ -83,7 +84,8 @@ func TestCompareFindsEachDifference(t *testing.T) {
 				w.nodes["n1"] = newNode("n1")
 				w.nodes["n1"].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("3500m")
 			},
-			want: nodeDiffers(NodeDiffers, "n1", "allocatable: the API server has cpu=3500m memory=8Gi, the cache cpu=4 memory=8Gi"),
+			want: nodeDiffers(NodeDiffers, "n1",
+				"allocatable: the API server has cpu=3500m memory=8Gi, the cache cpu=4 memory=8Gi"),
 		},
 
 		"a bound pod that the cache lacks": {
@@ -100,7 +102,8 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		},
 		"an assumed pod that is gone": {
 			change: func(w *world) { delete(w.pods, "assumed") },
-			want:   podDiffers(PodRedundant, "assumed", "the cache assumes it on node n2, the API server does not have it"),
+			want: podDiffers(PodRedundant, "assumed",
+				"the cache assumes it on node n2, the API server does not have it"),
 		},
 		"a pod that counts as bound and is not": {
 			change: func(w *world) { w.change("bound", on("")) },
@@ -120,16 +123,19 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		},
 		"a pod that was resized": {
 			change: func(w *world) { w.change("bound", requesting(corev1.ResourceCPU, "1500m")) },
-			want:   podDiffers(PodRequests, "bound", "it asks for cpu=1500m memory=1Gi, the cache counts it for cpu=100m memory=1Gi"),
+			want: podDiffers(PodRequests, "bound",
+				"it asks for cpu=1500m memory=1Gi, the cache counts it for cpu=100m memory=1Gi"),
 		},
 		"a pod with a resource that the cache does not know of": {
 			change: func(w *world) { w.change("bound", requesting("example.com/thing", "2")) },
-			want:   podDiffers(PodRequests, "bound", "it asks for cpu=100m memory=1Gi example.com/thing=2, the cache counts it for cpu=100m memory=1Gi"),
+			want: podDiffers(PodRequests, "bound",
+				"it asks for cpu=100m memory=1Gi example.com/thing=2, the cache counts it for cpu=100m memory=1Gi"),
 		},
 
 		"a pod without a profile": {
 			change: func(w *world) { w.exists(newPod("lost", "")) },
-			want:   podDiffers(QueueMissing, "lost", `it has no node and asks for scheduler "served", but is neither queued nor under way`),
+			want: podDiffers(QueueMissing, "lost",
+				`it has no node and asks for scheduler "served", but is neither queued nor under way`),
 		},
 		"a queued pod that is gone": {
 			change: func(w *world) { delete(w.pods, "waiting") },
@@ -137,14 +143,16 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		},
 		"a pod in flight that is gone": {
 			change: func(w *world) { delete(w.pods, "flying") },
-			want:   podDiffers(QueueRedundant, "flying", "it is InFlight in the queue, the API server does not have it"),
+			want: podDiffers(QueueRedundant, "flying",
+				"it is InFlight in the queue, the API server does not have it"),
 		},
 		"a queued pod that was bound": {
 			change: func(w *world) {
 				w.change("failed", on("n1"))
 				w.must(w.cache.AddPod(quiet, w.pods["failed"]))
 			},
-			want: podDiffers(QueueRedundant, "failed", "it is ErrorBackoff in the queue, the API server has it on node n1"),
+			want: podDiffers(QueueRedundant, "failed",
+				"it is ErrorBackoff in the queue, the API server has it on node n1"),
 		},
 		"a pod that is queued while it is assumed": {
 			change: func(w *world) { w.queue.Add(quiet, w.pods["assumed"]) },
@@ -193,14 +201,16 @@ func TestCompareFindsDamageInTheCache(t *testing.T) {
 	w := newWorld(t)
 	state := w.state()
 	state.Cache.Nodes["n1"].Requested.MilliCPU += 50
-	want := []Difference{{Kind: NodeRequests, Object: "n1", Detail: "its pods ask for cpu=200m memory=2Gi, the cache has counted cpu=250m memory=2Gi"}}
+	want := []Difference{{Kind: NodeRequests, Object: "n1",
+		Detail: "its pods ask for cpu=200m memory=2Gi, the cache has counted cpu=250m memory=2Gi"}}
 	if diff := cmp.Diff(want, Compare(w.cluster(), state)); diff != "" {
 		t.Errorf("a wrong sum (-want +got):\n%s", diff)
 	}
 
 	state = w.state()
 	state.Cache.Nodes["n2"].AddPodInfo(&schedframework.PodInfo{Pod: newPod("bound", "n2")})
-	want = []Difference{{Kind: PodMisplaced, Object: "ns/bound", UID: "bound", Detail: "the cache has it on two nodes, n1 and n2"}}
+	want = []Difference{{Kind: PodMisplaced, Object: "ns/bound", UID: "bound",
+		Detail: "the cache has it on two nodes, n1 and n2"}}
 	if diff := cmp.Diff(want, Compare(w.cluster(), state)); diff != "" {
 		t.Errorf("a pod on two nodes (-want +got):\n%s", diff)
 	}
@@ -213,8 +223,10 @@ func TestDifferencesAreSortedAndReadable(t *testing.T) {
 	w.nodes["n3"] = newNode("n3")
 	want := []Difference{
 		{Kind: NodeMissing, Object: "n3", Detail: "the API server has the node, the cache has not"},
-		{Kind: QueueRedundant, Object: "ns/flying", UID: "flying", Detail: "it is InFlight in the queue, the API server does not have it"},
-		{Kind: QueueRedundant, Object: "ns/waiting", UID: "waiting", Detail: "it is Active in the queue, the API server does not have it"},
+		{Kind: QueueRedundant, Object: "ns/flying", UID: "flying",
+			Detail: "it is InFlight in the queue, the API server does not have it"},
+		{Kind: QueueRedundant, Object: "ns/waiting", UID: "waiting",
+			Detail: "it is Active in the queue, the API server does not have it"},
 	}
 	if diff := cmp.Diff(want, Compare(w.cluster(), w.state())); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)

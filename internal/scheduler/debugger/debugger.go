@@ -32,7 +32,8 @@ const (
 )
 
 // errQueueLocked is the error of a queue that cannot be read.
-var errQueueLocked = fmt.Errorf("the scheduling queue has been locked for %v: a plugin hangs in PreEnqueue, in a queueing hint or in the queue sort", queueTimeout)
+var errQueueLocked = fmt.Errorf("the scheduling queue has been locked for %v: a plugin hangs in PreEnqueue, in a "+
+	"queueing hint or in the queue sort", queueTimeout)
 
 // Debugger reads the state of the scheduler. All fields but Clock are required. Its methods may be
 // called at any time, one after the other, once cache and queue have been filled.
@@ -74,7 +75,8 @@ func (d *Debugger) Report(ctx context.Context) {
 // on the other that exist now and two seconds later: others come from informers that lag behind.
 // Without any, it returns immediately.
 func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout, fmt.Errorf("the comparison did not end within %v", compareTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout,
+		fmt.Errorf("the comparison did not end within %v", compareTimeout))
 	defer cancel()
 	before, err := d.compareOnce(ctx)
 	if err != nil || len(before) == 0 {

@@ -45,7 +45,8 @@ type debugged struct {
 func newDebugged(t *testing.T) *debugged {
 	t.Helper()
 	w := newWorld(t)
-	d := &debugged{t: t, WithT: NewWithT(t), world: w, clock: &pausingClock{FakeClock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}}
+	d := &debugged{t: t, WithT: NewWithT(t), world: w,
+		clock: &pausingClock{FakeClock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}}
 	client := fake.NewClientset()
 	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		d.lists.Add(1)
@@ -73,10 +74,12 @@ func newDebugged(t *testing.T) *debugged {
 	}
 	d.Leading.Store(true)
 	instance := &profile.Instance{
-		Config: &resolve.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{}, Built: d.clock.Now(),
+		Config: &resolve.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{},
+		Built: d.clock.Now(),
 	}
 	// The world's queue already has its settings and pods.
-	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), queue.New(queue.Config{}))
+	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""),
+		queue.New(queue.Config{}))
 	return d
 }
 
@@ -147,7 +150,9 @@ func TestDifferenceIsReportedOnlyIfItLasts(t *testing.T) {
 	var r result
 	d.Eventually(results).Should(Receive(&r))
 	d.Expect(r.err).NotTo(HaveOccurred())
-	d.Expect(r.found).To(Equal([]Difference{{Kind: NodeMissing, Object: "lost", Detail: "the API server has the node, the cache has not"}}))
+	d.Expect(r.found).
+		To(Equal([]Difference{
+			{Kind: NodeMissing, Object: "lost", Detail: "the API server has the node, the cache has not"}}))
 	d.Expect(d.lists.Load()).To(Equal(int32(2)))
 }
 
@@ -170,15 +175,17 @@ func TestCompareNamesTheKindThatCouldNotBeListed(t *testing.T) {
 	for _, resource := range []string{"nodes", "pods"} {
 		d := newDebugged(t)
 		forbidden := errors.New("you must not")
-		d.Client.(*fake.Clientset).PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, forbidden
-		})
+		d.Client.(*fake.Clientset).
+			PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, forbidden
+			})
 		_, err := d.Compare(t.Context())
 		d.Expect(err).To(MatchError(forbidden))
 		d.Expect(err).To(MatchError("listing " + resource + ": you must not"))
 		d.Report(d.logged(t.Context()))
 		d.Expect(d.lines("Dump")).To(HaveLen(1), "the dump does not need the API server")
-		d.Expect(d.lines("Comparing the cache with the API server failed")).To(HaveExactElements(ContainSubstring("you must not")))
+		d.Expect(d.lines("Comparing the cache with the API server failed")).
+			To(HaveExactElements(ContainSubstring("you must not")))
 	}
 }
 
@@ -189,24 +196,32 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 	defer d.WaitingPods.Reject(waiting.UID)
 	d.Report(d.logged(t.Context()))
 
-	d.Expect(d.lines("Dump")).To(Equal([]string{`"leading"=true "nodes"=2 "pods"=3 "assumed"=1 "active"=2 "backoff"=0 "errorBackoff"=1 ` +
-		`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=1 "waitingOnPermit"=1`}))
-	d.Expect(d.lines("Profile")).To(Equal([]string{`"schedulerName"="served" "revision"="abc" "built"="2026-01-01T00:00:00Z"`}))
-	d.Expect(d.lines("Pod waiting on Permit")).To(Equal([]string{`"pod"={"name"="permitted" "namespace"="ns"} "uid"="permitted" "node"="n1" "plugins"=["P"]`}))
+	d.Expect(d.lines("Dump")).
+		To(Equal([]string{`"leading"=true "nodes"=2 "pods"=3 "assumed"=1 "active"=2 "backoff"=0 "errorBackoff"=1 ` +
+			`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=1 "waitingOnPermit"=1`}))
+	d.Expect(d.lines("Profile")).
+		To(Equal([]string{`"schedulerName"="served" "revision"="abc" "built"="2026-01-01T00:00:00Z"`}))
+	d.Expect(d.lines("Pod waiting on Permit")).
+		To(Equal([]string{`"pod"={"name"="permitted" "namespace"="ns"} "uid"="permitted" "node"="n1" "plugins"=["P"]`}))
 	d.Expect(d.lines("Node")).To(Equal([]string{
-		`"node"="n1" "known"=true "requested"="cpu=200m memory=2Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=2 "room"=110`,
+		`"node"="n1" "known"=true "requested"="cpu=200m memory=2Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=2 ` +
+			`"room"=110`,
 		`"node"="n1" "has"="ns/bound ns/another"`,
-		`"node"="n2" "known"=true "requested"="cpu=100m memory=1Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=1 "room"=110`,
+		`"node"="n2" "known"=true "requested"="cpu=100m memory=1Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=1 ` +
+			`"room"=110`,
 		`"node"="n2" "has"="ns/assumed*"`,
 	}))
 	d.Expect(d.lines("Queued pod")).To(HaveExactElements(
 		And(ContainSubstring(`"name"="waiting"`), ContainSubstring(`"place"="Active" "attempts"=0 "since"="`)),
 		ContainSubstring(`"name"="nominated"`),
-		And(ContainSubstring(`"name"="failed"`), ContainSubstring(`"place"="ErrorBackoff" "attempts"=1 "since"="`), ContainSubstring(`"backoffEnd"="`)),
-		And(ContainSubstring(`"name"="gated"`), ContainSubstring(`"unschedulablePlugins"="Gate" "gatingPlugin"="Gate"`)),
+		And(ContainSubstring(`"name"="failed"`), ContainSubstring(`"place"="ErrorBackoff" "attempts"=1 "since"="`),
+			ContainSubstring(`"backoffEnd"="`)),
+		And(ContainSubstring(`"name"="gated"`),
+			ContainSubstring(`"unschedulablePlugins"="Gate" "gatingPlugin"="Gate"`)),
 		Equal(`"pod"={"name"="flying" "namespace"="ns"} "uid"="flying" "schedulerName"="served" "place"="InFlight"`),
 	))
-	d.Expect(d.lines("Nominated pod")).To(Equal([]string{`"pod"={"name"="nominated" "namespace"="ns"} "uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`}))
+	d.Expect(d.lines("Nominated pod")).To(Equal([]string{`"pod"={"name"="nominated" "namespace"="ns"} ` +
+		`"uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`}))
 	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue match the API server"))
 }
 
@@ -222,7 +237,8 @@ func TestReportHasTheDifferences(t *testing.T) {
 	d.clock.Step(settle)
 	d.Eventually(reported).Should(BeClosed())
 	d.Expect(d.lines("The API server has something else")).To(Equal([]string{
-		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not have it" "uid"="bound"`,
+		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not ` +
+			`have it" "uid"="bound"`,
 	}))
 	d.Expect(d.lines("Cache and queue differ from the API server")).To(Equal([]string{`"differences"=1`}))
 }
@@ -263,8 +279,9 @@ func TestReportIsWrittenWithoutAStuckQueue(t *testing.T) {
 	d.clock.Step(queueTimeout)
 	d.Eventually(reported).Should(BeClosed())
 	d.Expect(d.lines("Node")).To(HaveLen(4))
-	d.Expect(d.lines("The queue is missing from the dump, and the cache is not compared with the API server")).To(HaveExactElements(
-		ContainSubstring("has been locked for 10s: a plugin hangs")))
+	d.Expect(d.lines("The queue is missing from the dump, and the cache is not compared with the API server")).
+		To(HaveExactElements(
+			ContainSubstring("has been locked for 10s: a plugin hangs")))
 	d.Expect(d.lists.Load()).To(BeZero())
 	close(d.world.gate.proceed)
 	d.Eventually(stuck).Should(BeClosed())

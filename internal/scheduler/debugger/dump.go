@@ -63,7 +63,8 @@ func (d *Debugger) dumpSummary(logger klog.Logger, state *State) {
 	for i := range state.Queue {
 		places[state.Queue[i].Place]++
 	}
-	logger.Info("Dump", "leading", d.Leading.Load(), "nodes", len(state.Cache.Nodes), "pods", pods, "assumed", len(state.Cache.AssumedPods),
+	logger.Info("Dump", "leading", d.Leading.Load(), "nodes", len(state.Cache.Nodes), "pods", pods, "assumed",
+		len(state.Cache.AssumedPods),
 		"active", places[queue.Active], "backoff", places[queue.Backoff], "errorBackoff", places[queue.ErrorBackoff],
 		"unschedulable", places[queue.Unschedulable], "gated", places[queue.Gated], "inFlight", places[queue.InFlight],
 		"nominated", len(state.Nominations), "waitingOnPermit", d.WaitingPods.Len())
@@ -92,7 +93,8 @@ func dumpNodes(logger klog.Logger, state *State) {
 	defer l.end()
 	for _, name := range slices.Sorted(maps.Keys(state.Cache.Nodes)) {
 		info := state.Cache.Nodes[name]
-		l.write("node", name, "known", info.Node() != nil, "requested", format(info.Requested), "allocatable", format(info.Allocatable),
+		l.write("node", name, "known", info.Node() != nil, "requested", format(info.Requested), "allocatable",
+			format(info.Allocatable),
 			"pods", len(info.Pods), "room", info.Allocatable.AllowedPodNumber)
 		for pods := range slices.Chunk(info.Pods, maxPodsPerLine) {
 			l.write("node", name, "has", podsOf(state, pods))
@@ -121,7 +123,8 @@ func dumpQueue(logger klog.Logger, state *State) {
 	defer l.end()
 	for i := range state.Queue {
 		s := &state.Queue[i]
-		fields := []any{"pod", klog.KObj(s.Pod), "uid", s.Pod.UID, "schedulerName", s.Pod.Spec.SchedulerName, "place", s.Place.String()}
+		fields := []any{"pod", klog.KObj(s.Pod), "uid", s.Pod.UID, "schedulerName", s.Pod.Spec.SchedulerName, "place",
+			s.Place.String()}
 		if s.Place != queue.InFlight { // the other fields belong to its cycle
 			fields = append(fields, "attempts", s.Attempts, "since", stamp(s.Timestamp))
 		}
@@ -140,7 +143,8 @@ func dumpNominations(logger klog.Logger, state *State) {
 	l := lines{logger: logger, what: "Nominated pod"}
 	defer l.end()
 	for _, n := range state.Nominations {
-		l.write("pod", klog.KObj(n.Pod), "uid", n.Pod.UID, "node", n.Node, "requests", format(requestsOf(&schedframework.PodInfo{Pod: n.Pod})))
+		l.write("pod", klog.KObj(n.Pod), "uid", n.Pod.UID, "node", n.Node, "requests",
+			format(requestsOf(&schedframework.PodInfo{Pod: n.Pod})))
 	}
 }
 

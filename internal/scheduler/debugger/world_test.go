@@ -38,7 +38,8 @@ const served = "served"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(), queue: queue.New(queue.Config{}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
+	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(),
+		queue: queue.New(queue.Config{}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
 	t.Cleanup(w.queue.Close)
 	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},
@@ -119,7 +120,8 @@ func (w *world) cluster() *Cluster {
 }
 
 func (w *world) state() *State {
-	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(), Served: sets.New(served)}
+	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(),
+		Served: sets.New(served)}
 }
 
 // gate gates pods with scheduling gates. For a pod with the gate "hang", it hangs until it may
@@ -145,7 +147,8 @@ func newNode(name string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
+			corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+			corev1.ResourcePods: resource.MustParse("110"),
 		}},
 	}
 }

@@ -34,7 +34,8 @@ const (
 	Failed
 )
 
-var results = [...]string{Binding: "Binding", Bound: "Bound", BindFailed: "BindFailed", Unschedulable: "Unschedulable", Failed: "Failed"}
+var results = [...]string{Binding: "Binding", Bound: "Bound", BindFailed: "BindFailed", Unschedulable: "Unschedulable",
+	Failed: "Failed"}
 
 // String returns the name of the constant.
 func (r Result) String() string {

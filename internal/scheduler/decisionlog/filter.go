@@ -7,8 +7,8 @@ import "context"
 
 // Filter selects decisions. A field that is not set selects all.
 type Filter struct {
-	// Namespace is the namespace of the pods. Pod is the name of a pod. Group is the name of a group
-	// of pods: it selects the decisions about its pods, and about the group as a whole.
+	// Namespace is the namespace of the pods. Pod is the name of a pod. Group is the name of a
+	// group of pods: it selects the decisions about its pods, and about the group as a whole.
 	Namespace, Pod, Group string
 	Profile, Node         string
 	Result                Result
@@ -62,5 +62,6 @@ func (l *Log) selects(f *Filter, n Number) bool {
 	e := l.at(n)
 	matches := func(want string, of handle) bool { return want == "" || want == l.names.get(of) }
 	return (f.Result == 0 || f.Result == e.result) && (f.Pod == "" || f.Pod == l.podName(n)) &&
-		matches(f.Namespace, e.namespace) && matches(f.Group, e.group) && matches(f.Profile, e.profile) && matches(f.Node, e.node)
+		matches(f.Namespace, e.namespace) && matches(f.Group, e.group) && matches(f.Profile, e.profile) &&
+		matches(f.Node, e.node)
 }

@@ -179,8 +179,10 @@ func (l *Log) head(pod key) *Number { return &l.heads[pod.hash()%uint64(len(l.he
 func (l *Log) decision(n Number) Decision {
 	e := l.at(n)
 	return Decision{
-		Number: n, Pod: e.pod.uid(), Namespace: l.names.get(e.namespace), Name: l.podName(n), Group: l.names.get(e.group), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Changes: e.changes, Placed: int(e.placed),
-		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
+		Number: n, Pod: e.pod.uid(), Namespace: l.names.get(e.namespace), Name: l.podName(n),
+		Group: l.names.get(e.group), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Changes: e.changes,
+		Placed: int(e.placed),
+		Node:   l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
 		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Domain: l.domain(e), Top: l.top(n),
 		Message: l.messages.get(e.message),

@@ -46,9 +46,11 @@ func newRandom(t testing.TB, pods int) *random {
 func (r *random) decision() Decision {
 	i := r.IntN(len(r.pods))
 	d := Decision{
-		Pod: r.pods[i], Namespace: fmt.Sprintf("namespace-%d", i%3), Name: fmt.Sprintf("pod-%d", i), Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
+		Pod: r.pods[i], Namespace: fmt.Sprintf("namespace-%d", i%3), Name: fmt.Sprintf("pod-%d", i),
+		Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
-		Changes: r.Uint64(), Placed: r.IntN(100), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
+		Changes: r.Uint64(), Placed: r.IntN(100), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100),
+		Result:    Unschedulable,
 		Nominated: r.IntN(2) == 0,
 	}
 	switch r.IntN(10) {
@@ -58,7 +60,8 @@ func (r *random) decision() Decision {
 		d.Group, d.Pod, d.Name = fmt.Sprintf("group-%d", r.IntN(4)), "", ""
 	}
 	for i := range r.IntN(podgroup.MaxKeys + 1) {
-		d.Domain = append(d.Domain, podgroup.DomainLabel{Key: fmt.Sprintf("key-%d", i), Value: fmt.Sprintf("value-%d", r.IntN(4))})
+		d.Domain = append(d.Domain,
+			podgroup.DomainLabel{Key: fmt.Sprintf("key-%d", i), Value: fmt.Sprintf("value-%d", r.IntN(4))})
 	}
 	if r.IntN(3) > 0 {
 		d.Node, d.Total, d.Tied, d.Result = fmt.Sprintf("node-%d", r.IntN(20)), r.Int64N(1000), 1+r.IntN(10), Binding
@@ -153,7 +156,8 @@ func checkSelected(t *testing.T, r *random, log *Log, kept []Decision) {
 	t.Helper()
 	example, f := r.decision(), Filter{}
 	for field, value := range map[*string]string{
-		&f.Namespace: example.Namespace, &f.Pod: example.Name, &f.Group: example.Group, &f.Profile: example.Profile, &f.Node: example.Node,
+		&f.Namespace: example.Namespace, &f.Pod: example.Name, &f.Group: example.Group, &f.Profile: example.Profile,
+		&f.Node: example.Node,
 	} {
 		if r.IntN(5) == 0 {
 			*field = value
@@ -167,8 +171,10 @@ func checkSelected(t *testing.T, r *random, log *Log, kept []Decision) {
 	}
 	var want, got []Decision
 	for _, d := range slices.Backward(kept) {
-		if (f.Namespace == "" || f.Namespace == d.Namespace) && (f.Pod == "" || f.Pod == d.Name) && (f.Group == "" || f.Group == d.Group) &&
-			(f.Profile == "" || f.Profile == d.Profile) && (f.Node == "" || f.Node == d.Node) && (f.Result == 0 || f.Result == d.Result) && d.Number > f.After {
+		if (f.Namespace == "" || f.Namespace == d.Namespace) && (f.Pod == "" || f.Pod == d.Name) &&
+			(f.Group == "" || f.Group == d.Group) &&
+			(f.Profile == "" || f.Profile == d.Profile) && (f.Node == "" || f.Node == d.Node) &&
+			(f.Result == 0 || f.Result == d.Result) && d.Number > f.After {
 			want = append(want, d)
 		}
 	}
@@ -224,7 +230,8 @@ func TestUIDsAreKept(t *testing.T) {
 
 func TestUIDsOfOtherForms(t *testing.T) {
 	log := New(10)
-	for _, uid := range []types.UID{"", "uid-1", "0123456789ABCDEF0123456789ABCDEF0123", "00000000-0000-0000-0000-00000000000g", "------------------------------------"} {
+	for _, uid := range []types.UID{"", "uid-1", "0123456789ABCDEF0123456789ABCDEF0123",
+		"00000000-0000-0000-0000-00000000000g", "------------------------------------"} {
 		n := log.Append(&Decision{Pod: uid, Node: "node"})
 		if d, ok := log.OfPod(uid); !ok || d.Number != n {
 			t.Errorf("the decision for %q was not found", uid)
@@ -253,7 +260,8 @@ func TestMessagesAreBounded(t *testing.T) {
 			t.Fatal("a message was forgotten before an older one")
 		}
 	}
-	if want := size * MessageBytesPerDecision / maxMessage; with != want || log.messages.bytes > size*MessageBytesPerDecision {
+	if want := size * MessageBytesPerDecision / maxMessage; with != want ||
+		log.messages.bytes > size*MessageBytesPerDecision {
 		t.Errorf("%d messages of %d bytes are kept, want %d", with, log.messages.bytes, want)
 	}
 	oldest := log.Last(size)[0].Number
@@ -280,7 +288,8 @@ func TestSelectEndsWithItsContext(t *testing.T) {
 	log.Append(&Decision{Pod: "a"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := log.Select(ctx, &Filter{}, func(*Decision) bool { t.Error("a decision"); return true }); !errors.Is(err, context.Canceled) {
+	if err := log.Select(ctx, &Filter{}, func(*Decision) bool { t.Error("a decision"); return true }); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -293,7 +302,8 @@ func TestALogThatIsOff(t *testing.T) {
 	log.Finish(1, Bound)
 	log.Explain(1, "why")
 	log.ExplainFrom(1, "why")
-	if err := log.Select(t.Context(), &Filter{}, func(*Decision) bool { return true }); err != nil || log.Newest() != 0 {
+	if err := log.Select(t.Context(), &Filter{}, func(*Decision) bool { return true }); err != nil ||
+		log.Newest() != 0 {
 		t.Errorf("%v, %d decisions", err, log.Newest())
 	}
 	if _, ok := log.OfPod("a"); ok || log.Last(1) != nil {

@@ -46,7 +46,8 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	}
 	resources := scope.Resource().V1()
 	m.classes = resources.DeviceClasses().Informer()
-	m.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	m.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim",
+		"", nil)
 	options := tracker.Options{
 		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
 		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
@@ -75,7 +76,8 @@ func (m *Managers) HasClaim(claim *metav1.ObjectMeta) bool {
 	if err != nil {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(stored.(*resourcev1.ResourceClaim).ResourceVersion, claim.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(stored.(*resourcev1.ResourceClaim).ResourceVersion,
+		claim.ResourceVersion)
 	if err != nil || order < 0 {
 		return false
 	}

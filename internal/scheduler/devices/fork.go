@@ -26,7 +26,8 @@ func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) (*Managers,
 	}
 	resources := scope.Resource().V1()
 	f.slices, f.classes = m.slices, resources.DeviceClasses().Informer()
-	f.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	f.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim",
+		"", nil)
 	f.DRA = dynamicresources.NewDRAManager(ctx, f.claims, f.slices, scope)
 	if classes, ok := f.DRA.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok && classes != nil {
 		if _, err := f.classes.AddEventHandler(classes); err != nil {

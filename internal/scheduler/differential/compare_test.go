@@ -70,7 +70,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 // nomination.
 func (c *contest) awaitsVictims(got decision) bool {
 	return got.Err != nil && got.Nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
-		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.Err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
+		c.theirs.preemption.potential > 0 &&
+		strings.HasSuffix(got.Err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
 }
 
 func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {
@@ -137,7 +138,8 @@ func (c *contest) compareScores(pod *corev1.Pod, want, got decision) (best []str
 }
 
 func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
-	return slices.SortedFunc(slices.Values(nodes), func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+	return slices.SortedFunc(slices.Values(nodes),
+		func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 }
 
 // compareFailures expects the same explanation from both sides: word for word for the user, and
@@ -190,7 +192,8 @@ func (c *contest) comparePreemption(want, got decision) {
 		c.compareFutile(theirs)
 		return
 	}
-	c.equal("potential nodes and wanted candidates", []int32{theirs.potential, theirs.wanted}, []int32{mine.potential, mine.wanted})
+	c.equal("potential nodes and wanted candidates", []int32{theirs.potential, theirs.wanted},
+		[]int32{mine.potential, mine.wanted})
 	if theirs.potential == 0 {
 		return
 	}
@@ -313,7 +316,8 @@ func (c *contest) equal(what string, want, got any) {
 	if reflect.DeepEqual(want, got) {
 		return // the usual case, a hundred times faster
 	}
-	if diff := cmp.Diff(want, got, statuses, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(fwk.NodePluginScores{}, "Randomizer")); diff != "" {
+	if diff := cmp.Diff(want, got, statuses, cmpopts.EquateEmpty(),
+		cmpopts.IgnoreFields(fwk.NodePluginScores{}, "Randomizer")); diff != "" {
 		c.fatalf("%s (-kube-scheduler +livesched):\n%s", what, diff)
 	}
 }

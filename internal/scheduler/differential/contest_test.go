@@ -86,8 +86,10 @@ func newContest(t testing.TB, seed uint64) *contest {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 	c := &contest{
-		t: t, ctx: ctx, cancel: cancel, seed: seed, at: "building", generator: newGenerator(seed), objects: sidebyside.NewObjects(), count: counts{"cases": 1},
-		nodes: map[string]*corev1.Node{}, placed: map[types.UID]*corev1.Pod{}, assumed: map[types.UID]*assumption{}, queued: map[types.UID]*corev1.Pod{},
+		t: t, ctx: ctx, cancel: cancel, seed: seed, at: "building", generator: newGenerator(seed),
+		objects: sidebyside.NewObjects(), count: counts{"cases": 1},
+		nodes: map[string]*corev1.Node{}, placed: map[types.UID]*corev1.Pod{}, assumed: map[types.UID]*assumption{},
+		queued: map[types.UID]*corev1.Pod{},
 	}
 	configuration, offset := c.configuration(), c.Int32N(1000)
 	c.ordered = configuration.Parallelism == 1
@@ -268,7 +270,8 @@ func (c *contest) updatePod(pod *corev1.Pod) {
 	old := c.placed[pod.UID]
 	c.placed[pod.UID] = pod
 	c.must(c.objects.Put(pod))
-	c.mustBoth(c.theirs.Scheduler.Cache.UpdatePod(logr.Discard(), old, pod), c.ours.Cache.UpdatePod(logr.Discard(), old, pod))
+	c.mustBoth(c.theirs.Scheduler.Cache.UpdatePod(logr.Discard(), old, pod),
+		c.ours.Cache.UpdatePod(logr.Discard(), old, pod))
 }
 
 func (c *contest) removePod(pod *corev1.Pod) {

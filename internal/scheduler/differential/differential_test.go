@@ -90,7 +90,8 @@ func TestLiveschedMatchesKubeScheduler(t *testing.T) {
 		return
 	}
 	for _, kind := range []string{
-		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations", "events",
+		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations",
+		"events",
 	} {
 		if total[kind] < int(cases)/10 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
@@ -137,7 +138,8 @@ func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
 	ctx := klog.NewContext(t.Context(), logr.Discard())
 	spread := func(constraints *configv1.PodTopologySpreadArgs) *sidebyside.Configuration {
 		return &sidebyside.Configuration{Parallelism: 1, Profile: configv1.KubeSchedulerProfile{
-			SchedulerName: ptr.To(schedulerName), PluginConfig: []configv1.PluginConfig{args("PodTopologySpread", constraints)},
+			SchedulerName: ptr.To(schedulerName),
+			PluginConfig:  []configv1.PluginConfig{args("PodTopologySpread", constraints)},
 		}}
 	}
 	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: schedulerName}}
@@ -146,8 +148,10 @@ func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
 		configuration *sidebyside.Configuration
 		signed        bool
 	}{
-		{"the default profile", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.SystemDefaulting}), false},
-		{"no default constraints", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.ListDefaulting}), true},
+		{"the default profile", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.SystemDefaulting}),
+			false},
+		{"no default constraints", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.ListDefaulting}),
+			true},
 	} {
 		u, err := newUpstream(ctx, sidebyside.NewObjects(), test.configuration, 0)
 		if err != nil {

@@ -106,10 +106,12 @@ func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 	case 2: // a resize that the kubelet has not carried out yet, or has
 		container := &pod.Spec.Containers[0]
 		before := container.Resources.Requests.DeepCopy()
-		container.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+c.IntN(40))), resource.DecimalSI)
+		container.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+c.IntN(40))),
+			resource.DecimalSI)
 		if c.chance(50) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: container.Name, AllocatedResources: before, Resources: &corev1.ResourceRequirements{Requests: before},
+				Name: container.Name, AllocatedResources: before,
+				Resources: &corev1.ResourceRequirements{Requests: before},
 			}}
 		}
 	default:
@@ -171,7 +173,8 @@ func (c *contest) sharesPort(pod *corev1.Pod) bool {
 	}
 	shares := func(other *corev1.Pod) bool {
 		return other.UID != pod.UID && other.Spec.NodeName == pod.Spec.NodeName &&
-			slices.ContainsFunc(schedutil.GetHostPorts(other), func(port corev1.ContainerPort) bool { return used[port.HostPort] })
+			slices.ContainsFunc(schedutil.GetHostPorts(other),
+				func(port corev1.ContainerPort) bool { return used[port.HostPort] })
 	}
 	for _, other := range c.placed {
 		if shares(other) {

@@ -47,7 +47,8 @@ func TestExplanationsHoldForKubeScheduler(t *testing.T) {
 	})
 	t.Logf("%s", total)
 	for _, kind := range []string{
-		"verdict NeverFits", "verdict FitsWhenFreed", "verdict WaitingForTurn", "suggested Free", "suggested AddNode", "suggested RelaxNodeAffinity",
+		"verdict NeverFits", "verdict FitsWhenFreed", "verdict WaitingForTurn", "suggested Free", "suggested AddNode",
+		"suggested RelaxNodeAffinity",
 		"suggested RelaxPodAffinity", "suggested RemoveTaint", "suggested Tolerate",
 	} {
 		if cases >= explainCases && !t.Failed() && total[kind] == 0 {

@@ -51,8 +51,10 @@ func TestExplanationsSayWhatPluginsRefuse(t *testing.T) {
 	})
 	t.Logf("%s", total)
 	for _, kind := range []v1alpha1.RefusalReason{
-		v1alpha1.ReasonInsufficientResource, v1alpha1.ReasonUntoleratedTaint, v1alpha1.ReasonCordoned, v1alpha1.ReasonNodeAffinityMismatch,
-		v1alpha1.ReasonHostPortInUse, v1alpha1.ReasonTopologySpread, v1alpha1.ReasonPodAffinityNotSatisfied, v1alpha1.ReasonPodAntiAffinity,
+		v1alpha1.ReasonInsufficientResource, v1alpha1.ReasonUntoleratedTaint, v1alpha1.ReasonCordoned,
+		v1alpha1.ReasonNodeAffinityMismatch,
+		v1alpha1.ReasonHostPortInUse, v1alpha1.ReasonTopologySpread, v1alpha1.ReasonPodAffinityNotSatisfied,
+		v1alpha1.ReasonPodAntiAffinity,
 		v1alpha1.ReasonAntiAffinityOfOtherPods, v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonVolumeOnOtherNode,
 	} {
 		if cases >= wordsCases && !t.Failed() && total[string(kind)] == 0 {
@@ -113,7 +115,8 @@ func (c *contest) compareWords(pod *corev1.Pod, want map[string]map[string]*fwk.
 	fits, grouped, only := 0, partial, 0
 	left := map[string]int{}
 	for name, statuses := range want {
-		plugins := slices.DeleteFunc(slices.Sorted(maps.Keys(statuses)), func(plugin string) bool { return own[plugin] })
+		plugins := slices.DeleteFunc(slices.Sorted(maps.Keys(statuses)),
+			func(plugin string) bool { return own[plugin] })
 		switch {
 		case len(statuses) == 0:
 			fits++
@@ -136,7 +139,8 @@ func (c *contest) compareWords(pod *corev1.Pod, want map[string]map[string]*fwk.
 
 // comparePodRefusals expects the refusals of the pod itself to be those before any node, and those
 // of all nodes that are about its claims. It returns their plugins.
-func (c *contest) comparePodRefusals(x explain.Explanation, want map[string]map[string]*fwk.Status, ofPod map[string]bool) map[string]bool {
+func (c *contest) comparePodRefusals(x explain.Explanation, want map[string]map[string]*fwk.Status,
+	ofPod map[string]bool) map[string]bool {
 	c.t.Helper()
 	own := map[string]bool{}
 	for _, refusal := range x.Pending.PodRefusals {
@@ -196,15 +200,19 @@ func (c *contest) checkDetail(pod *corev1.Pod, node fwk.NodeInfo, refusal v1alph
 				c.equal("names "+taint.ToString(), false, strings.Contains(refusal.Detail+",", taint.ToString()+","))
 			}
 		}
-		c.equal("names a taint", true, slices.ContainsFunc(node.Node().Spec.Taints, func(t corev1.Taint) bool { return strings.Contains(refusal.Detail, t.ToString()) }))
+		c.equal("names a taint", true,
+			slices.ContainsFunc(node.Node().Spec.Taints,
+				func(t corev1.Taint) bool { return strings.Contains(refusal.Detail, t.ToString()) }))
 	case v1alpha1.ReasonInsufficientResource:
 		c.checkShortage(pod, node, refusal.ShortBy)
 	case v1alpha1.ReasonNodeAffinityMismatch:
-		c.equal("a detail of "+refusal.Plugin, refusal.Plugin == "NodeAffinity" && !strings.Contains(refusal.Messages[0], "enforced"), refusal.Detail != "")
+		c.equal("a detail of "+refusal.Plugin, refusal.Plugin == "NodeAffinity" &&
+			!strings.Contains(refusal.Messages[0], "enforced"), refusal.Detail != "")
 	case v1alpha1.ReasonHostPortInUse, v1alpha1.ReasonPodAntiAffinity, v1alpha1.ReasonAntiAffinityOfOtherPods:
 		c.equal("a detail of "+refusal.Plugin, true, refusal.Detail != "")
 	case v1alpha1.ReasonTopologySpread, v1alpha1.ReasonTopologyLabelMissing:
-		own := slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule })
+		own := slices.ContainsFunc(pod.Spec.TopologySpreadConstraints,
+			func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule })
 		c.equal("a detail of "+refusal.Plugin, own, refusal.Detail != "")
 	}
 }

@@ -50,7 +50,8 @@ func TestForkDecidesAsTheScheduler(t *testing.T) {
 		}
 	})
 	t.Logf("%s", total)
-	for _, kind := range []string{"forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals", "forkPreempted", "forkVictims"} {
+	for _, kind := range []string{"forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals",
+		"forkPreempted", "forkVictims"} {
 		if cases >= forkCases && !t.Failed() && total[kind] == 0 {
 			t.Errorf("the cases show nothing of the kind %q", kind)
 		}
@@ -115,7 +116,8 @@ func (c *contest) compareFork(pod *corev1.Pod, d fork.Decision, err error, got d
 		return
 	}
 	c.count["forkPlaced"]++
-	c.equal("evaluated and feasible nodes of the fork", []int{got.Evaluated, got.Feasible}, []int{d.EvaluatedNodes, d.FeasibleNodes})
+	c.equal("evaluated and feasible nodes of the fork", []int{got.Evaluated, got.Feasible},
+		[]int{d.EvaluatedNodes, d.FeasibleNodes})
 	if len(got.fit) == 0 {
 		c.equal("choice of the fork", got.Host, d.SuggestedHost)
 		return
@@ -132,8 +134,8 @@ func (c *contest) compareFork(pod *corev1.Pod, d fork.Decision, err error, got d
 	}
 }
 
-// compareRefusals compares all refusals of a fork with the refusals of each plugin of livesched, which is
-// run on its own.
+// compareRefusals compares all refusals of a fork with the refusals of each plugin of livesched,
+// which is run on its own.
 func (c *contest) compareRefusals(k *fork.Fork, pod *corev1.Pod) {
 	c.t.Helper()
 	refusals, err := k.Refusals(c.ctx, c.instance(k), pod)
@@ -187,7 +189,8 @@ func (c *contest) refusalsOf(plugin string, pod *corev1.Pod, by map[string]map[s
 		if !ofPod {
 			refusal = part.RunFilterPluginsWithNominatedPods(c.ctx, state, pod, node)
 			if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
-				refusal = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin %v", plugin))
+				refusal = fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+					fmt.Sprintf("node(s) didn't satisfy plugin %v", plugin))
 			}
 		}
 		if !refusal.IsSuccess() {
@@ -217,7 +220,8 @@ func (c *contest) compareAssumed(k *fork.Fork, d fork.Decision, err error) {
 }
 
 func sortedScores(d fork.Decision) []fwk.NodePluginScores {
-	return slices.SortedFunc(slices.Values(d.Scores), func(a, b fwk.NodePluginScores) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(d.Scores),
+		func(a, b fwk.NodePluginScores) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // disturb changes a fork.

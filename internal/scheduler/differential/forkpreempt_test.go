@@ -94,7 +94,8 @@ func (c *contest) comparePreempted(preempted *fork.Preempted, got decision) {
 		c.fatalf("the fork preempts pods on %s, where livesched finds none", preempted.Node)
 	}
 	if node == preempted.Node {
-		running := slices.DeleteFunc(slices.Clone(victims), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		running := slices.DeleteFunc(slices.Clone(victims),
+			func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		c.equal("number of victims", len(running), len(preempted.Victims))
 		return
 	}

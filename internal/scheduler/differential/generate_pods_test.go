@@ -34,7 +34,8 @@ func (g *generator) placement(pod *corev1.Pod, nodes []*corev1.Node) {
 		affinity.RequiredDuringSchedulingIgnoredDuringExecution = g.namedNodes(nodes)
 	}
 	for range g.IntN(10) / 7 {
-		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution,
+		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution,
 			corev1.PreferredSchedulingTerm{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()})
 	}
 	pod.Spec.Affinity.NodeAffinity = affinity
@@ -49,7 +50,8 @@ func (g *generator) namedNodes(nodes []*corev1.Node) *corev1.NodeSelector {
 	selector := &corev1.NodeSelector{}
 	for _, name := range wanted {
 		selector.NodeSelectorTerms = append(selector.NodeSelectorTerms, corev1.NodeSelectorTerm{
-			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
+			MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}}},
 		})
 	}
 	return selector
@@ -68,23 +70,29 @@ func (g *generator) nodeRequirement() corev1.NodeSelectorRequirement {
 	case 0:
 		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpExists}
 	case 1:
-		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpNotIn, Values: []string{pick(g, disks)}}
+		return corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpNotIn,
+			Values: []string{pick(g, disks)}}
 	case 2:
-		return corev1.NodeSelectorRequirement{Key: "cores", Operator: oneOf(g, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt), Values: []string{fmt.Sprint(g.IntN(64))}}
+		return corev1.NodeSelectorRequirement{Key: "cores",
+			Operator: oneOf(g, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt),
+			Values:   []string{fmt.Sprint(g.IntN(64))}}
 	case 3:
 		return corev1.NodeSelectorRequirement{Key: region, Operator: corev1.NodeSelectorOpDoesNotExist}
 	default:
-		return corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{"zone-0", fmt.Sprintf("zone-%d", g.IntN(g.zones))}}
+		return corev1.NodeSelectorRequirement{Key: zone, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"zone-0", fmt.Sprintf("zone-%d", g.IntN(g.zones))}}
 	}
 }
 
 func (g *generator) toleration() corev1.Toleration {
-	t := corev1.Toleration{Key: oneOf(g, "gpu", "team", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists}
+	t := corev1.Toleration{Key: oneOf(g, "gpu", "team", corev1.TaintNodeUnschedulable),
+		Operator: corev1.TolerationOpExists}
 	if g.chance(50) {
 		t.Operator, t.Value = corev1.TolerationOpEqual, pick(g, apps)
 	}
 	if g.chance(50) {
-		t.Effect = oneOf(g, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+		t.Effect = oneOf(g, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+			corev1.TaintEffectNoExecute)
 	}
 	return t
 }
@@ -93,16 +101,20 @@ func (g *generator) podAffinity(pod *corev1.Pod) {
 	affinity, anti := &corev1.PodAffinity{}, &corev1.PodAntiAffinity{}
 	for range 2 {
 		if g.rarely(8) {
-			affinity.RequiredDuringSchedulingIgnoredDuringExecution = append(affinity.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm())
+			affinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				affinity.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm())
 		}
 		if g.rarely(10) {
-			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(anti.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm())
+			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				anti.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm())
 		}
 		if g.chance(10) {
-			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution, g.weightedTerm())
+			affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(
+				affinity.PreferredDuringSchedulingIgnoredDuringExecution, g.weightedTerm())
 		}
 		if g.chance(10) {
-			anti.PreferredDuringSchedulingIgnoredDuringExecution = append(anti.PreferredDuringSchedulingIgnoredDuringExecution, g.weightedTerm())
+			anti.PreferredDuringSchedulingIgnoredDuringExecution = append(
+				anti.PreferredDuringSchedulingIgnoredDuringExecution, g.weightedTerm())
 		}
 	}
 	pod.Spec.Affinity.PodAffinity, pod.Spec.Affinity.PodAntiAffinity = affinity, anti
@@ -113,7 +125,8 @@ func (g *generator) weightedTerm() corev1.WeightedPodAffinityTerm {
 }
 
 func (g *generator) podTerm() corev1.PodAffinityTerm {
-	term := corev1.PodAffinityTerm{LabelSelector: g.selector(), TopologyKey: oneOf(g, zone, zone, hostname, "disk", region)}
+	term := corev1.PodAffinityTerm{LabelSelector: g.selector(),
+		TopologyKey: oneOf(g, zone, zone, hostname, "disk", region)}
 	switch {
 	case g.chance(20):
 		term.Namespaces = []string{pick(g, namespaces), pick(g, namespaces)}
@@ -126,11 +139,13 @@ func (g *generator) podTerm() corev1.PodAffinityTerm {
 	if g.chance(10) {
 		term.MatchLabelKeys = []string{"version"}
 		term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: "version", Operator: metav1.LabelSelectorOpIn, Values: []string{pick(g, versions)}})
+			metav1.LabelSelectorRequirement{Key: "version", Operator: metav1.LabelSelectorOpIn,
+				Values: []string{pick(g, versions)}})
 	} else if g.chance(10) {
 		term.MismatchLabelKeys = []string{"version"}
 		term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions,
-			metav1.LabelSelectorRequirement{Key: "version", Operator: metav1.LabelSelectorOpNotIn, Values: []string{pick(g, versions)}})
+			metav1.LabelSelectorRequirement{Key: "version", Operator: metav1.LabelSelectorOpNotIn,
+				Values: []string{pick(g, versions)}})
 	}
 	return term
 }
@@ -157,10 +172,12 @@ func (g *generator) spread(pod *corev1.Pod) {
 			constraint.MinDomains = ptr.To(int32(1 + g.IntN(5)))
 		}
 		if g.chance(30) {
-			constraint.NodeTaintsPolicy = ptr.To(oneOf(g, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
+			constraint.NodeTaintsPolicy = ptr.To(oneOf(g, corev1.NodeInclusionPolicyHonor,
+				corev1.NodeInclusionPolicyIgnore))
 		}
 		if g.chance(30) {
-			constraint.NodeAffinityPolicy = ptr.To(oneOf(g, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore))
+			constraint.NodeAffinityPolicy = ptr.To(oneOf(g, corev1.NodeInclusionPolicyHonor,
+				corev1.NodeInclusionPolicyIgnore))
 		}
 		if g.chance(25) {
 			constraint.MatchLabelKeys = []string{"version"}

@@ -40,16 +40,18 @@ func (g *generator) configuration() *sidebyside.Configuration {
 	}
 	if g.chance(25) {
 		p.PluginConfig = append(p.PluginConfig, args("DefaultPreemption", &configv1.DefaultPreemptionArgs{
-			MinCandidateNodesPercentage: ptr.To(int32(g.IntN(101))), MinCandidateNodesAbsolute: ptr.To(int32(1 + g.IntN(8))),
+			MinCandidateNodesPercentage: ptr.To(int32(g.IntN(101))),
+			MinCandidateNodesAbsolute:   ptr.To(int32(1 + g.IntN(8))),
 		}))
 	}
 	if g.chance(50) {
 		p.PluginConfig = append(p.PluginConfig, args("NodeResourcesFit", g.fit()))
 	}
 	if g.chance(20) {
-		p.PluginConfig = append(p.PluginConfig, args("NodeResourcesBalancedAllocation", &configv1.NodeResourcesBalancedAllocationArgs{
-			Resources: []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: gpu, Weight: 1}},
-		}))
+		p.PluginConfig = append(p.PluginConfig,
+			args("NodeResourcesBalancedAllocation", &configv1.NodeResourcesBalancedAllocationArgs{
+				Resources: []configv1.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: gpu, Weight: 1}},
+			}))
 	}
 	if g.chance(35) {
 		p.PluginConfig = append(p.PluginConfig, args("InterPodAffinity", &configv1.InterPodAffinityArgs{
@@ -127,15 +129,20 @@ func leaveOut(set *configv1.PluginSet, name string) {
 }
 
 func (g *generator) fit() *configv1.NodeResourcesFitArgs {
-	resources := []configv1.ResourceSpec{{Name: "cpu", Weight: int64(1 + g.IntN(5))}, {Name: "memory", Weight: int64(1 + g.IntN(5))}}
+	resources := []configv1.ResourceSpec{{Name: "cpu", Weight: int64(1 + g.IntN(5))},
+		{Name: "memory", Weight: int64(1 + g.IntN(5))}}
 	if g.chance(40) {
 		resources = append(resources, configv1.ResourceSpec{Name: gpu, Weight: int64(1 + g.IntN(9))})
 	}
-	strategy := &configv1.ScoringStrategy{Type: oneOf(g, configv1.LeastAllocated, configv1.MostAllocated, configv1.RequestedToCapacityRatio), Resources: resources}
+	strategy := &configv1.ScoringStrategy{Type: oneOf(g, configv1.LeastAllocated, configv1.MostAllocated,
+		configv1.RequestedToCapacityRatio), Resources: resources}
 	if strategy.Type == configv1.RequestedToCapacityRatio {
-		strategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{Shape: []configv1.UtilizationShapePoint{
-			{Utilization: 0, Score: int32(g.IntN(11))}, {Utilization: int32(10 + g.IntN(80)), Score: int32(g.IntN(11))}, {Utilization: 100, Score: int32(g.IntN(11))},
-		}}
+		strategy.RequestedToCapacityRatio = &configv1.RequestedToCapacityRatioParam{
+			Shape: []configv1.UtilizationShapePoint{
+				{Utilization: 0, Score: int32(g.IntN(11))},
+				{Utilization: int32(10 + g.IntN(80)), Score: int32(g.IntN(11))},
+				{Utilization: 100, Score: int32(g.IntN(11))},
+			}}
 	}
 	fit := &configv1.NodeResourcesFitArgs{ScoringStrategy: strategy}
 	if g.chance(30) {
@@ -151,7 +158,8 @@ func (g *generator) defaultConstraints() *configv1.PodTopologySpreadArgs {
 	for _, key := range []string{zone, hostname} {
 		if g.chance(60) {
 			spread.DefaultConstraints = append(spread.DefaultConstraints, corev1.TopologySpreadConstraint{
-				MaxSkew: int32(1 + g.IntN(4)), TopologyKey: key, WhenUnsatisfiable: oneOf(g, corev1.ScheduleAnyway, corev1.DoNotSchedule),
+				MaxSkew: int32(1 + g.IntN(4)), TopologyKey: key,
+				WhenUnsatisfiable: oneOf(g, corev1.ScheduleAnyway, corev1.DoNotSchedule),
 			})
 		}
 	}
@@ -161,11 +169,14 @@ func (g *generator) defaultConstraints() *configv1.PodTopologySpreadArgs {
 func (g *generator) addedAffinity() *configv1.NodeAffinityArgs {
 	added := &corev1.NodeAffinity{}
 	if g.chance(50) {
-		added.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"zone-1"}}},
-		}}}
+		added.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpNotIn,
+					Values: []string{"zone-1"}}},
+			}}}
 	}
-	added.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()}}
+	added.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{
+		{Weight: int32(1 + g.IntN(100)), Preference: g.nodeTerm()}}
 	return &configv1.NodeAffinityArgs{AddedAffinity: added}
 }
 

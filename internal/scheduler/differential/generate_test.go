@@ -33,8 +33,9 @@ var (
 	apps       = []string{"web", "db", "cache", "batch"}
 	versions   = []string{"1", "2"}
 	disks      = []string{"ssd", "hdd"}
-	images     = []string{"registry.example.com/a:1", "registry.example.com/b:1", "registry.example.com/c:1", "registry.example.com/d"}
-	features   = []string{"UserNamespacesHostNetworkSupport", "RestartAllContainersOnContainerExits"}
+	images     = []string{"registry.example.com/a:1", "registry.example.com/b:1", "registry.example.com/c:1",
+		"registry.example.com/d"}
+	features = []string{"UserNamespacesHostNetworkSupport", "RestartAllContainersOnContainerExits"}
 
 	// start is the earliest start time of the cluster's pods.
 	start = time.Date(2026, 1, 17, 0, 0, 0, 0, time.UTC)
@@ -85,7 +86,8 @@ func (g *generator) surroundings() []runtime.Object {
 	var out []runtime.Object
 	for i, name := range namespaces {
 		out = append(out, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{"tier": []string{"front", "back"}[i%2], corev1.LabelMetadataName: name},
+			Name: name, Labels: map[string]string{"tier": []string{"front", "back"}[i%2],
+				corev1.LabelMetadataName: name},
 		}})
 	}
 	for _, namespace := range namespaces {
@@ -106,7 +108,9 @@ func (g *generator) surroundings() []runtime.Object {
 				}})
 			}
 			if g.chance(15) {
-				out = append(out, &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: match}})
+				out = append(out,
+					&corev1.ReplicationController{ObjectMeta: meta,
+						Spec: corev1.ReplicationControllerSpec{Selector: match}})
 			}
 			if g.chance(35) {
 				out = append(out, g.budget(namespace, app))
@@ -120,7 +124,8 @@ func (g *generator) budget(namespace, app string) *policyv1.PodDisruptionBudget 
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: g.name(app)},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		},
 		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: int32(g.IntN(3))},
 	}
@@ -129,9 +134,11 @@ func (g *generator) budget(namespace, app string) *policyv1.PodDisruptionBudget 
 		budget.Spec.Selector = nil
 	case 1:
 		// An empty selector would differ: livesched takes it as policy/v1 describes it.
-		budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
+		budget.Spec.Selector = &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}
 	case 2:
-		budget.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}}}
+		budget.Spec.Selector = &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Nonsense"}}}
 	case 3:
 		budget.Status.DisruptedPods = map[string]metav1.Time{}
 		for range 5 {
@@ -180,15 +187,19 @@ func (g *generator) label(node *corev1.Node) {
 func (g *generator) taint(node *corev1.Node) {
 	node.Spec.Taints, node.Spec.Unschedulable = nil, g.rarely(6)
 	if node.Spec.Unschedulable && g.chance(70) {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute} {
 		if g.rarely(9) {
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: oneOf(g, "gpu", "team"), Value: pick(g, apps), Effect: effect})
+			node.Spec.Taints = append(node.Spec.Taints,
+				corev1.Taint{Key: oneOf(g, "gpu", "team"), Value: pick(g, apps), Effect: effect})
 		}
 	}
 	if g.chance(12) {
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: oneOf(g, "gpu", "team"), Value: pick(g, apps), Effect: corev1.TaintEffectPreferNoSchedule})
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: oneOf(g, "gpu", "team"), Value: pick(g, apps),
+				Effect: corev1.TaintEffectPreferNoSchedule})
 	}
 }
 
@@ -203,7 +214,8 @@ func (g *generator) allocate(node *corev1.Node) {
 		node.Status.Allocatable[gpu] = *resource.NewQuantity(int64(1+g.IntN(4)), resource.DecimalSI)
 	}
 	if g.chance(15) {
-		node.Status.Allocatable[corev1.ResourceHugePagesPrefix+"2Mi"] = *resource.NewQuantity(int64(1+g.IntN(8))<<21, resource.BinarySI)
+		node.Status.Allocatable[corev1.ResourceHugePagesPrefix+"2Mi"] = *resource.NewQuantity(int64(1+g.IntN(8))<<21,
+			resource.BinarySI)
 	}
 	node.Status.Capacity = node.Status.Allocatable.DeepCopy()
 }
@@ -216,7 +228,8 @@ func (g *generator) pull(node *corev1.Node) {
 			if i == 3 {
 				names = []string{image + ":latest"} // what a tagless image is normalised to
 			}
-			node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: names, SizeBytes: int64(i+1) * 300 << 20})
+			node.Status.Images = append(node.Status.Images,
+				corev1.ContainerImage{Names: names, SizeBytes: int64(i+1) * 300 << 20})
 		}
 	}
 }
@@ -236,7 +249,9 @@ func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 		Spec: corev1.PodSpec{SchedulerName: schedulerName, Affinity: &corev1.Affinity{}},
 	}
 	// No two pods started at the same time, so that preemption can order them.
-	pod.Status.StartTime = ptr.To(metav1.NewTime(start.Add(time.Duration(g.IntN(100000))*time.Second + time.Duration(g.podsMade)*time.Millisecond)))
+	pod.Status.StartTime = ptr.To(
+		metav1.NewTime(start.Add(time.Duration(g.IntN(100000))*time.Second +
+			time.Duration(g.podsMade)*time.Millisecond)))
 	if g.chance(4) {
 		pod.Labels = nil
 	}
@@ -248,7 +263,8 @@ func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 	}
 	if g.chance(40) && pod.Labels != nil {
 		pod.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: oneOf(g, "ReplicaSet", "StatefulSet"), Name: pod.Labels["app"], Controller: ptr.To(true),
+			APIVersion: "apps/v1", Kind: oneOf(g, "ReplicaSet", "StatefulSet"), Name: pod.Labels["app"],
+			Controller: ptr.To(true),
 		}}
 	}
 	g.containers(pod)
@@ -284,7 +300,8 @@ func (g *generator) containers(pod *corev1.Pod) {
 		spec.HostNetwork, spec.HostUsers = true, ptr.To(g.chance(50))
 	}
 	if g.rarely(4) {
-		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{
+			{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
 	}
 	if g.chance(5) {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "image", VolumeSource: corev1.VolumeSource{
@@ -297,13 +314,16 @@ func (g *generator) container(i int) corev1.Container {
 	c := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: pick(g, images)}
 	c.Resources.Requests = corev1.ResourceList{}
 	if g.chance(75) {
-		c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+g.IntN(24))), resource.DecimalSI)
+		c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+g.IntN(24))),
+			resource.DecimalSI)
 	}
 	if g.chance(65) {
-		c.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(64*(1+g.IntN(20)))<<20, resource.BinarySI)
+		c.Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(64*(1+g.IntN(20)))<<20,
+			resource.BinarySI)
 	}
 	if g.chance(10) {
-		c.Resources.Requests[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(1+g.IntN(9))<<30, resource.BinarySI)
+		c.Resources.Requests[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(1+g.IntN(9))<<30,
+			resource.BinarySI)
 	}
 	if g.rarely(8) {
 		c.Resources.Requests[gpu] = *resource.NewQuantity(int64(1+g.IntN(2)), resource.DecimalSI)
@@ -314,7 +334,8 @@ func (g *generator) container(i int) corev1.Container {
 	if g.chance(10) {
 		c.Ports = []corev1.ContainerPort{{
 			HostPort: int32(8000 + g.IntN(3)), ContainerPort: 80,
-			Protocol: oneOf(g, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP), HostIP: oneOf(g, "", "", "10.0.0.1", "0.0.0.0"),
+			Protocol: oneOf(g, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP),
+			HostIP:   oneOf(g, "", "", "10.0.0.1", "0.0.0.0"),
 		}}
 	}
 	return c

@@ -27,14 +27,18 @@ const (
 func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 	mode := func(m storagev1.VolumeBindingMode) *storagev1.VolumeBindingMode { return &m }
 	classes := []*storagev1.StorageClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: classNow}, Provisioner: driver, VolumeBindingMode: mode(storagev1.VolumeBindingImmediate)},
-		{ObjectMeta: metav1.ObjectMeta{Name: classLocal}, Provisioner: volume.NotSupportedProvisioner, VolumeBindingMode: mode(storagev1.VolumeBindingWaitForFirstConsumer)},
-		{ObjectMeta: metav1.ObjectMeta{Name: classDynamic}, Provisioner: driver, VolumeBindingMode: mode(storagev1.VolumeBindingWaitForFirstConsumer)},
+		{ObjectMeta: metav1.ObjectMeta{Name: classNow}, Provisioner: driver,
+			VolumeBindingMode: mode(storagev1.VolumeBindingImmediate)},
+		{ObjectMeta: metav1.ObjectMeta{Name: classLocal}, Provisioner: volume.NotSupportedProvisioner,
+			VolumeBindingMode: mode(storagev1.VolumeBindingWaitForFirstConsumer)},
+		{ObjectMeta: metav1.ObjectMeta{Name: classDynamic}, Provisioner: driver,
+			VolumeBindingMode: mode(storagev1.VolumeBindingWaitForFirstConsumer)},
 	}
 	if g.chance(40) {
-		classes[2].AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-			{Key: zone, Values: []string{"zone-0", "zone-1"}},
-		}}}
+		classes[2].AllowedTopologies = []corev1.TopologySelectorTerm{
+			{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+				{Key: zone, Values: []string{"zone-0", "zone-1"}},
+			}}}
 	}
 	out := []runtime.Object{
 		classes[0], classes[1], classes[2],
@@ -47,8 +51,9 @@ func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 			out = append(out, &storagev1.CSIStorageCapacity{
 				ObjectMeta:       metav1.ObjectMeta{Namespace: namespaces[0], Name: g.name("capacity")},
 				StorageClassName: classDynamic,
-				NodeTopology:     &metav1.LabelSelector{MatchLabels: map[string]string{zone: fmt.Sprintf("zone-%d", i)}},
-				Capacity:         resource.NewQuantity(int64(g.IntN(12))<<30, resource.BinarySI),
+				NodeTopology: &metav1.LabelSelector{
+					MatchLabels: map[string]string{zone: fmt.Sprintf("zone-%d", i)}},
+				Capacity: resource.NewQuantity(int64(g.IntN(12))<<30, resource.BinarySI),
 			})
 		}
 	}
@@ -66,7 +71,8 @@ func (g *generator) nodeStorage(node *corev1.Node) []runtime.Object {
 		if g.chance(70) {
 			csi.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(g.IntN(4)))}
 		}
-		out = append(out, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{csi}}})
+		out = append(out, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.Name},
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{csi}}})
 	}
 	if g.chance(40) {
 		pv := g.volume(classLocal)
@@ -77,9 +83,10 @@ func (g *generator) nodeStorage(node *corev1.Node) []runtime.Object {
 	if g.chance(15) {
 		out = append(out, &storagev1.VolumeAttachment{
 			ObjectMeta: metav1.ObjectMeta{Name: g.name("attachment")},
-			Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node.Name, Source: storagev1.VolumeAttachmentSource{
-				PersistentVolumeName: ptr.To(fmt.Sprintf("volume-%d", g.IntN(50))),
-			}},
+			Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node.Name,
+				Source: storagev1.VolumeAttachmentSource{
+					PersistentVolumeName: ptr.To(fmt.Sprintf("volume-%d", g.IntN(50))),
+				}},
 		})
 	}
 	return out
@@ -91,7 +98,8 @@ func (g *generator) volume(class string) *corev1.PersistentVolume {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1"},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(1+g.IntN(8))<<30, resource.BinarySI)},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(1+g.IntN(8))<<30,
+				resource.BinarySI)},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name},
 			},
@@ -102,7 +110,8 @@ func (g *generator) volume(class string) *corev1.PersistentVolume {
 
 func onNodes(key string, values ...string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: values}},
 	}}}}
 }
 
@@ -123,14 +132,16 @@ func (g *generator) claims(pod *corev1.Pod, shared []*corev1.PersistentVolumeCla
 		}
 		if claim.Namespace == pod.Namespace || g.chance(20) { // otherwise, there is no such claim
 			out = append(out, objects...)
-			g.mount(pod, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}})
+			g.mount(pod, corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}})
 		}
 	}
 	return out
 }
 
 func (g *generator) mount(pod *corev1.Pod, source corev1.VolumeSource) {
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", len(pod.Spec.Volumes)), VolumeSource: source})
+	pod.Spec.Volumes = append(pod.Spec.Volumes,
+		corev1.Volume{Name: fmt.Sprintf("v%d", len(pod.Spec.Volumes)), VolumeSource: source})
 }
 
 // inline gives the pod a disk that other pods use, too.
@@ -138,9 +149,11 @@ func (g *generator) inline(pod *corev1.Pod) {
 	disk := fmt.Sprintf("disk-%d", g.IntN(3))
 	switch g.IntN(3) {
 	case 0:
-		g.mount(pod, corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: disk, ReadOnly: g.chance(40)}})
+		g.mount(pod, corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: disk,
+			ReadOnly: g.chance(40)}})
 	case 1:
-		g.mount(pod, corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: disk}})
+		g.mount(pod, corev1.VolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: disk}})
 	default:
 		g.mount(pod, corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{IQN: disk, ReadOnly: g.chance(40)}})
 	}

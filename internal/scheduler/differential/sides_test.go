@@ -21,10 +21,12 @@ type ours struct {
 	preemption *witness // nil: the profile has none
 }
 
-func newOurs(ctx context.Context, objects sidebyside.Objects, c *sidebyside.Configuration, offset int32) (*ours, error) {
+func newOurs(ctx context.Context, objects sidebyside.Objects, c *sidebyside.Configuration,
+	offset int32) (*ours, error) {
 	o := &ours{spy: &spy{}}
 	var err error
-	if o.Livesched, err = sidebyside.NewLivesched(ctx, objects, c, sidebyside.ScalarPath, o.spy.registry()); err != nil {
+	if o.Livesched, err = sidebyside.NewLivesched(ctx, objects, c, sidebyside.ScalarPath,
+		o.spy.registry()); err != nil {
 		return nil, err
 	}
 	for _, pl := range o.Profile.Framework.Plugins().PostFilter {
@@ -47,7 +49,8 @@ type upstream struct {
 	preemption *witness // nil: the profile has none
 }
 
-func newUpstream(ctx context.Context, objects sidebyside.Objects, c *sidebyside.Configuration, offset int32) (*upstream, error) {
+func newUpstream(ctx context.Context, objects sidebyside.Objects, c *sidebyside.Configuration,
+	offset int32) (*upstream, error) {
 	u := &upstream{spy: &spy{}}
 	var err error
 	if u.KubeScheduler, err = sidebyside.NewKubeScheduler(ctx, objects, c, u.spy.registry()); err != nil {

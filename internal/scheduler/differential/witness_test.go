@@ -35,7 +35,10 @@ func (s *spy) PreScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodes
 }
 
 func (s *spy) registry() framework.Registry {
-	return framework.Registry{spyName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return s, nil }}
+	return framework.Registry{spyName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return s,
+			nil
+	}}
 }
 
 // witness wraps the plugin of a preemption evaluator. It fixes the node at which dry runs begin,
@@ -108,7 +111,8 @@ func (w *witness) GetOffsetAndNumCandidates(nodes int32) (offset, candidates int
 }
 
 func (w *witness) SelectVictimsOnNode(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
+	budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
 	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
 	name := node.Node().Name
@@ -132,9 +136,11 @@ type rehearsal struct {
 }
 
 func (w *witness) rehearse(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, fitError *schedframework.FitError, budgets []*policyv1.PodDisruptionBudget,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, fitError *schedframework.FitError,
+	budgets []*policyv1.PodDisruptionBudget,
 ) (r rehearsal, err error) {
-	potential, err := fitError.Diagnosis.NodeToStatus.NodesForStatusCode(w.evaluator.Handler.SnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+	potential, err := fitError.Diagnosis.NodeToStatus.NodesForStatusCode(w.evaluator.Handler.SnapshotSharedLister().
+		NodeInfos(), fwk.Unschedulable)
 	if err != nil {
 		return r, err
 	}

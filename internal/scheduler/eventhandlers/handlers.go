@@ -73,10 +73,12 @@ func eventLogger() klog.Logger { return klog.Background().WithName("events") }
 
 // handlerOf returns an event handler for objects of one type. A deleted object is stale if the
 // informer missed the deletion, and has only the last version before it.
-func handlerOf[T any](added func(T), updated func(oldObj, newObj T), deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
+func handlerOf[T any](added func(T), updated func(oldObj, newObj T),
+	deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
 	as := func(obj any) (t T, ok bool) {
 		if t, ok = obj.(T); !ok {
-			utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
+			utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type",
+				"type", fmt.Sprintf("%T", obj))
 		}
 		return t, ok
 	}

@@ -49,7 +49,8 @@ func TestHandlerOf(t *testing.T) {
 	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "node", Obj: node})
 	handler.OnDelete(nil)
 
-	want := []event{{"added", "pod", false}, {"updated", "pod", false}, {"deleted", "pod", false}, {"deleted", "pod", true}}
+	want := []event{{"added", "pod", false}, {"updated", "pod", false}, {"deleted", "pod", false},
+		{"deleted", "pod", true}}
 	if len(got) != len(want) {
 		t.Fatalf("got %v, want %v", got, want)
 	}
@@ -63,8 +64,10 @@ func TestHandlerOf(t *testing.T) {
 func listening(t *testing.T) *handlers {
 	t.Helper()
 	schedmetrics.Register()
-	s := &handlers{cache: cache.New(), queue: queue.New(queue.Config{}), waiting: framework.NewWaitingPods(), preBinding: framework.NewPodsInPreBind()}
-	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
+	s := &handlers{cache: cache.New(), queue: queue.New(queue.Config{}), waiting: framework.NewWaitingPods(),
+		preBinding: framework.NewPodsInPreBind()}
+	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}},
+		sets.New("mine"))
 	return s
 }
 
@@ -164,7 +167,8 @@ func TestPodEvents(t *testing.T) {
 	t.Run("the update of an assumed pod counts if the pod is rejected later", func(t *testing.T) {
 		s := listening(t)
 		hint := queue.HintMap{{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}: {{Plugin: "Rejector"}}}
-		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
+		s.queue.Reconfigure(logr.Discard(),
+			&queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
 		pod, newer := podAt("a", "1", ""), podAt("a", "2", "")
 		newer.Labels = map[string]string{"now": "yes"}
 		s.podAdded(pod)
@@ -186,7 +190,8 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	for name, stale := range map[string]bool{"a pod that waits on Permit is rejected when it is deleted": false, "also when the informer missed that": true} {
+	for name, stale := range map[string]bool{"a pod that waits on Permit is rejected when it is deleted": false,
+		"also when the informer missed that": true} {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)
 			pod := podAt("a", "1", "")
@@ -202,23 +207,25 @@ func TestPodEvents(t *testing.T) {
 		})
 	}
 
-	t.Run("a pod of a group is cancelled at the barrier when it is deleted, and others in PreBind are not", func(t *testing.T) {
-		s := listening(t)
-		member, single := podAt("a", "1", ""), podAt("b", "1", "")
-		objects.MemberOf("g")(member)
-		for _, pod := range []*corev1.Pod{member, single} {
-			s.assume(t, pod, "n1")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			s.preBinding.Add(pod.UID, cancel)
-			s.podDeleted(pod, false)
-			if err := context.Cause(ctx); (err != nil) != (pod == member) || err != nil && err.Error() != "the pod was deleted" {
-				t.Errorf("the context of %s ended with %v", pod.UID, err)
+	t.Run("a pod of a group is cancelled at the barrier when it is deleted, and others in PreBind are not",
+		func(t *testing.T) {
+			s := listening(t)
+			member, single := podAt("a", "1", ""), podAt("b", "1", "")
+			objects.MemberOf("g")(member)
+			for _, pod := range []*corev1.Pod{member, single} {
+				s.assume(t, pod, "n1")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				s.preBinding.Add(pod.UID, cancel)
+				s.podDeleted(pod, false)
+				if err := context.Cause(ctx); (err != nil) != (pod == member) || err != nil &&
+					err.Error() != "the pod was deleted" {
+					t.Errorf("the context of %s ended with %v", pod.UID, err)
+				}
 			}
-		}
-		if n := s.cache.Size().Pods; n != 0 {
-			t.Errorf("%d pods are counted: its plugins may not return", n)
-		}
-	})
+			if n := s.cache.Size().Pods; n != 0 {
+				t.Errorf("%d pods are counted: its plugins may not return", n)
+			}
+		})
 
 	t.Run("a stale object does not keep a pod counted that was bound since", func(t *testing.T) {
 		s := listening(t)
@@ -256,20 +263,29 @@ func TestEndsOfNominations(t *testing.T) {
 		happens func(s *handlers)
 		wakes   bool
 	}{
-		"a nominated pod is deleted":                      {func(s *handlers) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
-		"it is nominated for another node":                {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
-		"it is no longer nominated":                       {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
-		"it is bound to another node":                     {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
-		"it is bound to the node":                         {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
-		"it is nominated now":                             {func(s *handlers) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
-		"another field of it changes":                     {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
-		"a pod that was not nominated is deleted":         {func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
+		"a nominated pod is deleted": {
+			func(s *handlers) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
+		"it is nominated for another node": {
+			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
+		"it is no longer nominated": {
+			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
+		"it is bound to another node": {
+			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
+		"it is bound to the node": {
+			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
+		"it is nominated now": {
+			func(s *handlers) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
+		"another field of it changes": {
+			func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
+		"a pod that was not nominated is deleted": {
+			func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
 		"a nominated pod of another scheduler is deleted": {func(s *handlers) { s.podDeleted(others, false) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)
 			hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
-			s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
+			s.queue.Reconfigure(logr.Discard(),
+				&queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
 			for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {
 				pod := podAt(uid, "1", "")
 				pod.Name, pod.Spec.Priority = string(uid), &priority
@@ -282,7 +298,8 @@ func TestEndsOfNominations(t *testing.T) {
 			}
 			c.happens(s)
 			p := s.places("low", "equal", "high")
-			if woken := p[0] != queue.Unschedulable; woken != c.wakes || (p[1] != queue.Unschedulable) != c.wakes || p[2] != queue.Unschedulable {
+			if woken := p[0] != queue.Unschedulable; woken != c.wakes || (p[1] != queue.Unschedulable) != c.wakes ||
+				p[2] != queue.Unschedulable {
 				t.Errorf("pods of lower, equal and higher priority are %v", p)
 			}
 		})

@@ -47,7 +47,8 @@ func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queu
 func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 	objs, err := p.indexer.ByIndex(pendingIndex, schedulerName)
 	if err != nil {
-		utilruntime.HandleErrorWithLogger(logger, err, "Looking up the pods that wait for a profile failed", "schedulerName", schedulerName)
+		utilruntime.HandleErrorWithLogger(logger, err, "Looking up the pods that wait for a profile failed",
+			"schedulerName", schedulerName)
 		return
 	}
 	for _, pod := range oldestFirst(objs) {

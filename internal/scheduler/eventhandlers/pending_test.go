@@ -22,7 +22,8 @@ func TestPodsOfANewProfileAreQueuedByAge(t *testing.T) {
 	byName := toolscache.Indexers{pendingIndex: func(obj any) ([]string, error) {
 		return []string{obj.(*corev1.Pod).Spec.SchedulerName}, nil
 	}}
-	p := &Pending{indexer: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, byName), cache: h.cache, queue: h.queue}
+	p := &Pending{indexer: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, byName), cache: h.cache,
+		queue: h.queue}
 	created := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	const count = 50
 	for i := range count {

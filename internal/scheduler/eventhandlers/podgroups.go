@@ -34,10 +34,12 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.
 		informer toolscache.SharedIndexInformer
 		handler  toolscache.ResourceEventHandler
 	}{
-		podgroup.SchedulerPlugins: {custom, handlerOf(h.read, func(_, newGroup *unstructured.Unstructured) { h.read(newGroup) },
-			func(gone *unstructured.Unstructured, _ bool) {
-				h.deleted(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(), Name: gone.GetName()})
-			})},
+		podgroup.SchedulerPlugins: {custom,
+			handlerOf(h.read, func(_, newGroup *unstructured.Unstructured) { h.read(newGroup) },
+				func(gone *unstructured.Unstructured, _ bool) {
+					h.deleted(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(),
+						Name: gone.GetName()})
+				})},
 		podgroup.Kubernetes: {native, handlerOf(
 			func(group *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(group)) },
 			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },

@@ -121,7 +121,8 @@ func (h *handlers) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	h.queue.Update(logger, oldPod, newPod)
 	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
-	if nominated := oldPod.Status.NominatedNodeName; nominated != "" && (deleted || nominated != newPod.Status.NominatedNodeName) {
+	if nominated := oldPod.Status.NominatedNodeName; nominated != "" &&
+		(deleted || nominated != newPod.Status.NominatedNodeName) {
 		h.queue.NominationEnded(logger, oldPod)
 	}
 }
@@ -165,7 +166,8 @@ func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 func isAssumed(c *cache.Cache, pod *corev1.Pod) bool {
 	assumed, err := c.IsAssumedPod(pod)
 	if err != nil {
-		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Looking up whether a pod is assumed failed", "pod", klog.KObj(pod))
+		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Looking up whether a pod is assumed failed", "pod",
+			klog.KObj(pod))
 		return false
 	}
 	return assumed

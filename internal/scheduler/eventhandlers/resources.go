@@ -72,7 +72,8 @@ func informerFor(scope *informers.Scope, resource fwk.EventResource) (toolscache
 		return get(scope), nil
 	}
 	if strings.Count(string(resource), ".") < 2 {
-		return nil, errors.New(`not a resource that the scheduler knows; custom resources are named <plural>.<version>.<group>, as in "foos.v1.example.com"`)
+		return nil, errors.New(`not a resource that the scheduler knows; custom resources are named ` +
+			`<plural>.<version>.<group>, as in "foos.v1.example.com"`)
 	}
 	gvr, _ := schema.ParseResourceArg(string(resource))
 	return scope.Dynamic(*gvr)

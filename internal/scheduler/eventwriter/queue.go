@@ -174,7 +174,8 @@ func (q *queue) nextLocked() *event {
 	if first == nil {
 		return nil
 	}
-	if wait := !q.idle && !q.flushing && q.deferred.Len() < highWater; wait && now.Sub(first.Value.(*event).pendingSince) < maxDelay {
+	if wait := !q.idle && !q.flushing && q.deferred.Len() < highWater; wait &&
+		now.Sub(first.Value.(*event).pendingSince) < maxDelay {
 		return nil
 	}
 	if q.deferred.Len() == 1 {

@@ -31,7 +31,8 @@ var _ events.EventRecorderLogger = recorder{}
 // they do nothing.
 func (w *Writer) NewRecorder(schedulerName string) events.EventRecorderLogger {
 	host, _ := os.Hostname() // empty if it is unknown, as in client-go's recorders
-	return recorder{queue: w.queue, reporter: reporter{schedulerName, schedulerName + "-" + host}, logger: klog.Background()}
+	return recorder{queue: w.queue, reporter: reporter{schedulerName, schedulerName + "-" + host},
+		logger: klog.Background()}
 }
 
 // WithLogger returns a recorder that logs its errors with logger.
@@ -45,7 +46,8 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 	now := time.Now()
 	about, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
-		r.logger.Error(err, "Could not record an Event: it does not regard an API object", "eventType", eventType, "reason", reason, "note", fmt.Sprintf(note, args...))
+		r.logger.Error(err, "Could not record an Event: it does not regard an API object", "eventType", eventType,
+			"reason", reason, "note", fmt.Sprintf(note, args...))
 		return
 	}
 	if !util.ValidateEventType(eventType) {
@@ -53,7 +55,8 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 		return
 	}
 	e := &event{first: now, last: now, count: 1, occurrence: occurrence{
-		reporter: r.reporter, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...), regarding: *about,
+		reporter: r.reporter, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...),
+		regarding: *about,
 	}}
 	if related != nil {
 		if ref, err := reference.GetReference(scheme.Scheme, related); err == nil {

@@ -30,5 +30,6 @@ func (a apiSink) Create(ctx context.Context, event *eventsv1.Event) error {
 }
 
 func (a apiSink) Patch(ctx context.Context, namespace, name string, patch []byte) error {
-	return a.client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).Do(ctx).Error()
+	return a.client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).
+		Do(ctx).Error()
 }

@@ -130,7 +130,8 @@ func (w *Writer) runWorker(ctx context.Context) {
 		case err == nil:
 			w.queue.done(t, true)
 		case ctx.Err() == nil && retriable(err) && t.tries+1 < maxTries:
-			klog.FromContext(ctx).V(2).Info("Could not write an Event; retrying", "err", err, "regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "reason", t.reason)
+			klog.FromContext(ctx).V(2).Info("Could not write an Event; retrying", "err", err, "regarding",
+				klog.KRef(t.regarding.Namespace, t.regarding.Name), "reason", t.reason)
 			w.queue.retry(t, pauseAfter(t.tries))
 		default:
 			w.giveUp(ctx, t, err)
@@ -144,7 +145,8 @@ func (w *Writer) giveUp(ctx context.Context, t task, err error) {
 	if ctx.Err() != nil {
 		return // Close reports it
 	}
-	logger := klog.FromContext(ctx).WithValues("regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "kind", t.regarding.Kind, "reason", t.reason, "note", t.note)
+	logger := klog.FromContext(ctx).WithValues("regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "kind",
+		t.regarding.Kind, "reason", t.reason, "note", t.note)
 	if apierrors.IsAlreadyExists(err) {
 		logger.V(5).Info("The Event exists already", "err", err)
 		return

@@ -63,10 +63,12 @@ func TestEventsMatchClientGo(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid-n1"}}
 	for name, say := range map[string]func(events.EventRecorder){
 		"a pod that is bound": func(r events.EventRecorder) {
-			r.Eventf(pod("a"), nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v", "ns", "a", "n1")
+			r.Eventf(pod("a"), nil, corev1.EventTypeNormal, "Scheduled", "Binding", "Successfully assigned %v/%v to %v",
+				"ns", "a", "n1")
 		},
 		"a pod that is not": func(r events.EventRecorder) {
-			r.Eventf(pod("a"), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "0/1 nodes are available")
+			r.Eventf(pod("a"), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+				"0/1 nodes are available")
 		},
 		"a victim and its preemptor": func(r events.EventRecorder) {
 			r.Eventf(pod("victim"), pod("a"), corev1.EventTypeNormal, "Preempted", "Preempting", "by pod %v", "a")
@@ -90,7 +92,8 @@ func TestEventsMatchClientGo(t *testing.T) {
 				t.Fatalf("there are %d Events", len(sink.events))
 			}
 			for _, got := range sink.events {
-				if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.MicroTime{}), cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Name")); diff != "" {
+				if diff := cmp.Diff(want, got, cmpopts.IgnoreTypes(metav1.MicroTime{}),
+					cmpopts.IgnoreFields(metav1.ObjectMeta{}, "Name")); diff != "" {
 					t.Errorf("(-client-go +ours):\n%s", diff)
 				}
 				if got.EventTime.IsZero() || got.Name == "" {
@@ -157,7 +160,8 @@ func TestRepeatedEvents(t *testing.T) {
 			f.fails("a", "too big")
 			f.fails("a", "too small")
 			f.fails("b", "too big")
-			f.NewRecorder("yours").Eventf(pod("a"), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "too big")
+			f.NewRecorder("yours").Eventf(pod("a"), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+				"too big")
 			f.end()
 			f.expectCounts(map[string]int{"too big": 3, "too small": 1})
 			if n := len(f.sink.events); n != 4 {

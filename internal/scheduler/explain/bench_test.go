@@ -30,7 +30,8 @@ func BenchmarkExplain(b *testing.B) {
 			}
 		})
 		for j := range 10 {
-			c.run(pod(fmt.Sprintf("p%d-%d", i, j), "950m", "1Gi", func(p *corev1.Pod) { p.Labels = map[string]string{"app": "a"} }), name)
+			c.run(pod(fmt.Sprintf("p%d-%d", i, j), "950m", "1Gi",
+				func(p *corev1.Pod) { p.Labels = map[string]string{"app": "a"} }), name)
 		}
 	}
 	for i := range 10000 {
@@ -42,10 +43,12 @@ func BenchmarkExplain(b *testing.B) {
 		"SpreadAndAntiAffinity": func(p *corev1.Pod) {
 			p.Labels = selector.MatchLabels
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+				MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: selector,
 			}}
 			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: selector}},
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+					{TopologyKey: corev1.LabelHostname, LabelSelector: selector}},
 			}}
 		},
 	} {
@@ -55,7 +58,8 @@ func BenchmarkExplain(b *testing.B) {
 				k, err := c.Forker.Fork(b.Context())
 				c.must(err)
 				_, _ = c.Queue.Wait("pending-1")
-				x, err := explain.Explain(b.Context(), k, explain.Pending{Pod: pod("explained", "2", "1Gi", change), Now: time.Now()})
+				x, err := explain.Explain(b.Context(), k,
+					explain.Pending{Pod: pod("explained", "2", "1Gi", change), Now: time.Now()})
 				c.must(err)
 				if x.Feasible > 0 || len(x.Pending.Groups) == 0 {
 					b.Fatalf("got %+v", x.PodExplanation)

@@ -55,9 +55,12 @@ func (b Bound) chosen() string {
 	case d.Feasible == 1:
 		return fmt.Sprintf("Of %d nodes, the pod fitted only this one, which was not scored.", d.Nodes)
 	case d.Tied > 1:
-		return fmt.Sprintf("The pod fitted on %d of %d nodes. %d of them shared the highest total, %d, and this one was drawn.", d.Feasible, d.Nodes, d.Tied, d.Total)
+		return fmt.Sprintf(
+			"The pod fitted on %d of %d nodes. %d of them shared the highest total, %d, and this one was drawn.",
+			d.Feasible, d.Nodes, d.Tied, d.Total)
 	}
-	return fmt.Sprintf("The pod fitted on %d of %d nodes. This one had the highest total, %d.", d.Feasible, d.Nodes, d.Total)
+	return fmt.Sprintf("The pod fitted on %d of %d nodes. This one had the highest total, %d.", d.Feasible, d.Nodes,
+		d.Total)
 }
 
 // lead describes the decision about the pod, before the text about a decision made now.
@@ -142,7 +145,8 @@ func takeOff(k *fork.Fork, pod *corev1.Pod) (*corev1.Pod, error) {
 
 // rank describes how the node of the pod compares with the others.
 func rank(d fork.Decision, node string) string {
-	best := slices.MaxFunc(d.Scores, func(a, b fwk.NodePluginScores) int { return cmp.Compare(a.TotalScore, b.TotalScore) }).TotalScore
+	best := slices.MaxFunc(d.Scores,
+		func(a, b fwk.NodePluginScores) int { return cmp.Compare(a.TotalScore, b.TotalScore) }).TotalScore
 	at := slices.IndexFunc(d.Scores, func(s fwk.NodePluginScores) bool { return s.Name == node })
 	switch {
 	case at < 0:

@@ -50,7 +50,8 @@ func (c *cluster) must(err error) {
 // node adds a node of a pool.
 func (c *cluster) node(name, pool, cpu, memory string, changes ...func(*corev1.Node)) *corev1.Node {
 	c.Helper()
-	node := objects.Node(name, cpu, memory, map[string]string{corev1.LabelHostname: name, "karpenter.sh/nodepool": pool})
+	node := objects.Node(name, cpu, memory,
+		map[string]string{corev1.LabelHostname: name, "karpenter.sh/nodepool": pool})
 	for _, change := range changes {
 		change(node)
 	}
@@ -61,7 +62,8 @@ func (c *cluster) node(name, pool, cpu, memory string, changes ...func(*corev1.N
 
 func gpus(n string) func(*corev1.Node) {
 	return func(node *corev1.Node) {
-		node.Status.Capacity["nvidia.com/gpu"], node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(n), resource.MustParse(n)
+		node.Status.Capacity["nvidia.com/gpu"], node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(n),
+			resource.MustParse(n)
 	}
 }
 

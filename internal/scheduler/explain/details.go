@@ -127,9 +127,11 @@ func (d *details) ofPod(status *fwk.Status, reason v1alpha1.RefusalReason) strin
 		if strings.HasPrefix(message, "waiting for ") {
 			return "" // a controller creates it
 		}
-		return cmp.Or(named("the ResourceClaim %s"+notThere, missingResourceClaim), named("the PersistentVolumeClaim %s"+notThere, missingClaim))
+		return cmp.Or(named("the ResourceClaim %s"+notThere, missingResourceClaim),
+			named("the PersistentVolumeClaim %s"+notThere, missingClaim))
 	case v1alpha1.ReasonClassNotFound:
-		return cmp.Or(named("the DeviceClass %s"+notThere, missingDeviceClass), named("the StorageClass %s"+notThere, missingStorageClass))
+		return cmp.Or(named("the DeviceClass %s"+notThere, missingDeviceClass),
+			named("the StorageClass %s"+notThere, missingStorageClass))
 	case v1alpha1.ReasonClaimUnbound:
 		if unbound := d.claims(isUnbound); len(unbound) > 0 {
 			return stateText(claimNoun, unbound, "not bound")

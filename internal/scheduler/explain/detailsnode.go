@@ -35,8 +35,10 @@ func requirementsOf(pod *corev1.Pod) []requirement {
 		all = append(all, r)
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		in := corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{pod.Spec.NodeSelector[key]}}
-		add(requirement{NodeSelectorRequirement: in}, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{in}})
+		in := corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{pod.Spec.NodeSelector[key]}}
+		add(requirement{NodeSelectorRequirement: in},
+			corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{in}})
 	}
 	terms := requiredTerms(pod)
 	if len(terms) != 1 {
@@ -46,10 +48,12 @@ func requirementsOf(pod *corev1.Pod) []requirement {
 		return all
 	}
 	for _, r := range terms[0].MatchExpressions {
-		add(requirement{NodeSelectorRequirement: r}, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{r}})
+		add(requirement{NodeSelectorRequirement: r},
+			corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{r}})
 	}
 	for _, r := range terms[0].MatchFields {
-		add(requirement{NodeSelectorRequirement: r, field: true}, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{r}})
+		add(requirement{NodeSelectorRequirement: r, field: true},
+			corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{r}})
 	}
 	return all
 }

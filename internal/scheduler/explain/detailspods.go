@@ -97,9 +97,11 @@ func (d *details) antiAffinityText(nodes []*refusedNode) string {
 	}
 	term := d.anti[i]
 	if !d.matches(&term.AffinityTerm, d.pod) {
-		return fmt.Sprintf("no pod of %s may be in the same %s; %s", podsText(term.Selector), term.TopologyKey, d.takenText(term, nodes))
+		return fmt.Sprintf("no pod of %s may be in the same %s; %s", podsText(term.Selector), term.TopologyKey,
+			d.takenText(term, nodes))
 	}
-	return fmt.Sprintf("at most one pod of %s per %s; %s", podsText(term.Selector), term.TopologyKey, d.takenText(term, nodes))
+	return fmt.Sprintf("at most one pod of %s per %s; %s", podsText(term.Selector), term.TopologyKey,
+		d.takenText(term, nodes))
 }
 
 // takenText describes in which domains there is a pod that matches a term.
@@ -188,7 +190,8 @@ func (d *details) findOthers() {
 				i := slices.IndexFunc(d.others[domain], func(t *otherTerm) bool { return t.selector == selector })
 				if i < 0 {
 					i = len(d.others[domain])
-					d.others[domain] = append(d.others[domain], &otherTerm{key: term.TopologyKey, selector: selector, owners: map[string]bool{}})
+					d.others[domain] = append(d.others[domain],
+						&otherTerm{key: term.TopologyKey, selector: selector, owners: map[string]bool{}})
 				}
 				d.others[domain][i].owners[d.ownerText(info.GetPod())] = true
 			}
@@ -196,8 +199,8 @@ func (d *details) findOthers() {
 	}
 }
 
-// ownerText names the controller of a pod, or the pod if it has none. It does not name pods of other
-// namespaces, since users may have no permission to list them.
+// ownerText names the controller of a pod, or the pod if it has none. It does not name pods of
+// other namespaces, since users may have no permission to list them.
 func (d *details) ownerText(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
@@ -253,7 +256,8 @@ func (d *details) affinityText(node *corev1.Node) string {
 		return "no label " + key
 	}
 	if len(d.affinity) == 1 && len(d.count(d.affinity[0]).pods) == 0 {
-		return fmt.Sprintf("no node of any %s runs a pod of %s", d.affinity[0].TopologyKey, podsText(d.affinity[0].Selector))
+		return fmt.Sprintf("no node of any %s runs a pod of %s", d.affinity[0].TopologyKey,
+			podsText(d.affinity[0].Selector))
 	}
 	var texts []string
 	for _, term := range d.affinity {

@@ -68,7 +68,8 @@ func selectorOf(c *corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels.Sel
 	}
 	more, _ := same.AsSelectorPreValidated().Requirements()
 	for _, r := range more {
-		if have, _ := selector.Requirements(); !slices.ContainsFunc(have, func(h labels.Requirement) bool { return h.Equal(r) }) {
+		if have, _ := selector.Requirements(); !slices.ContainsFunc(have,
+			func(h labels.Requirement) bool { return h.Equal(r) }) {
 			selector = selector.Add(r)
 		}
 	}
@@ -85,14 +86,17 @@ func (d *details) countSpreads() {
 		matches, _ := affinity.Match(node.Node()) // an affinity that is not valid matches no node
 		for i := range d.spread {
 			c := &d.spread[i]
-			if !matches && ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor ||
-				ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor && len(untolerated(d.pod, node.Node())) > 0 {
+			if !matches && ptr.Deref(c.NodeAffinityPolicy,
+				corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor ||
+				ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor &&
+					len(untolerated(d.pod, node.Node())) > 0 {
 				continue
 			}
 			value := node.Node().Labels[c.TopologyKey]
 			c.pods[value] += 0
 			for _, info := range node.GetPods() {
-				if pod := info.GetPod(); pod.Namespace == d.pod.Namespace && pod.DeletionTimestamp == nil && c.selector.Matches(labels.Set(pod.Labels)) {
+				if pod := info.GetPod(); pod.Namespace == d.pod.Namespace && pod.DeletionTimestamp == nil &&
+					c.selector.Matches(labels.Set(pod.Labels)) {
 					c.pods[value]++
 				}
 			}
@@ -126,7 +130,8 @@ func (d *details) refusingSpread(node *corev1.Node, reason v1alpha1.RefusalReaso
 	})
 }
 
-// spreadText describes which constraint keeps the pod off nodes, and how many pods the domains have.
+// spreadText describes which constraint keeps the pod off nodes, and how many pods the domains
+// have.
 func (d *details) spreadText(nodes []*refusedNode, reason v1alpha1.RefusalReason) string {
 	i := d.refusingSpread(nodes[0].Node(), reason)
 	switch {
@@ -144,7 +149,8 @@ func (d *details) spreadText(nodes []*refusedNode, reason v1alpha1.RefusalReason
 	}
 	text := fmt.Sprintf("maxSkew %d of %s per %s: ", c.MaxSkew, podsText(c.selector), c.TopologyKey)
 	if len(c.pods) < int(ptr.Deref(c.MinDomains, 1)) {
-		return text + fmt.Sprintf("there are %s, fewer than minDomains %d", plural(c.TopologyKey, len(c.pods)), *c.MinDomains)
+		return text + fmt.Sprintf("there are %s, fewer than minDomains %d", plural(c.TopologyKey, len(c.pods)),
+			*c.MinDomains)
 	}
 	return text + d.skewText(c, here)
 }
@@ -165,7 +171,8 @@ func (d *details) skewText(c *spreadCount, here map[string]bool) string {
 	if len(numbers) > 1 {
 		have = fmt.Sprintf("%d to %d", numbers[0], numbers[len(numbers)-1])
 	}
-	text := fmt.Sprintf("%s with %s, %s with the fewest, %d", d.domainsText(c.TopologyKey, here), have, d.domainsText(c.TopologyKey, fewest), c.least)
+	text := fmt.Sprintf("%s with %s, %s with the fewest, %d", d.domainsText(c.TopologyKey, here), have,
+		d.domainsText(c.TopologyKey, fewest), c.least)
 	if blocking := d.blocking(c.TopologyKey, fewest); blocking != "" {
 		text += " (the closest node there: " + blocking + ")"
 	}

@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain explains why a pod is pending. It decides the pod on a fork of the scheduler, again
-// and again: as it is, to find all plugins that refuse it on each node, and with changes that might
-// help.
+// Package explain explains why a pod is pending. It decides the pod on a fork of the scheduler,
+// again and again: as it is, to find all plugins that refuse it on each node, and with changes that
+// might help.
 //
 //	reasons.go     the words for refusals
 //	details*.go    what refuses the pod, by name
@@ -135,7 +135,8 @@ type explainer struct {
 	pod       *corev1.Pod
 	instance  *profile.Instance
 	extenders int
-	// patience bounds each of three times: to try suggestions, to empty nodes, and to place the group.
+	// patience bounds each of three times: to try suggestions, to empty nodes, and to place the
+	// group.
 	patience time.Duration
 	reasons  reasons
 	// all are all nodes, and nodes those that the pod does not fit on.

@@ -69,7 +69,8 @@ func TestAPodThatFitsWhenPodsEnd(t *testing.T) {
 	if diff := cmp.Diff(want, lines(x)); diff != "" {
 		t.Error(diff)
 	}
-	if x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Nodes != 7 || x.Feasible != 0 || x.Profile != "mine" || x.Revision == "" {
+	if x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Nodes != 7 || x.Feasible != 0 || x.Profile != "mine" ||
+		x.Revision == "" {
 		t.Errorf("got %+v", x.PodExplanation)
 	}
 }
@@ -78,7 +79,8 @@ func TestVerdicts(t *testing.T) {
 	gated := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }
 	of := func(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.SchedulerName = name } }
 	tried := func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable}}
 	}
 	selecting := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
 	claiming := func(p *corev1.Pod) {
@@ -92,28 +94,47 @@ func TestVerdicts(t *testing.T) {
 		verdict v1alpha1.Verdict
 		message string
 	}{
-		{"it fits", explain.Pending{Pod: pod("p", "1", "1Gi")}, v1alpha1.VerdictWaitingForTurn, "fits on 1 of 2 nodes now"},
-		{"no node is as large", explain.Pending{Pod: pod("p", "100", "1Gi")}, v1alpha1.VerdictNeverFits, "even if no other pods were on them"},
-		{"no node has the label", explain.Pending{Pod: pod("p", "1", "1Gi", selecting)}, v1alpha1.VerdictNeverFits, "None of 2 nodes matches disk=ssd, which the pod requires."},
+		{"it fits", explain.Pending{Pod: pod("p", "1", "1Gi")}, v1alpha1.VerdictWaitingForTurn,
+			"fits on 1 of 2 nodes now"},
+		{"no node is as large", explain.Pending{Pod: pod("p", "100", "1Gi")}, v1alpha1.VerdictNeverFits,
+			"even if no other pods were on them"},
+		{"no node has the label", explain.Pending{Pod: pod("p", "1", "1Gi", selecting)}, v1alpha1.VerdictNeverFits,
+			"None of 2 nodes matches disk=ssd, which the pod requires."},
 		{"its claim is missing", explain.Pending{Pod: pod("p", "1", "1Gi", claiming)}, v1alpha1.VerdictNeverFits,
 			"The pod cannot be scheduled on any node: the PersistentVolumeClaim missing does not exist."},
-		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed, "would fit if other pods ended"},
-		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "A pod that is preempted for this pod has not ended."},
+		{"pods are in the way", explain.Pending{Pod: pod("p", "7", "1Gi")}, v1alpha1.VerdictFitsWhenFreed,
+			"would fit if other pods ended"},
+		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"},
+			v1alpha1.VerdictWaitingForVictims, "A pod that is preempted for this pod has not ended."},
 		{"it has gates", explain.Pending{Pod: pod("p", "1", "1Gi", gated)}, v1alpha1.VerdictGated, "example.com/quota"},
-		{"a plugin does not admit it", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota", GatingMessage: "no room"}}}, v1alpha1.VerdictGated, "PreEnqueue plugin Quota holds the pod: no room."},
-		{"its group is not complete", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(true)}, v1alpha1.VerdictGated, "ml/train: 2 of the 4 that must be placed together"},
-		{"its group does not exist", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(false)}, v1alpha1.VerdictGated, "there is no such PodGroup"},
-		{"its victims are being evicted", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
-		{"no profile has its name", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"))}, v1alpha1.VerdictNoProfile, `No SchedulerProfile has the scheduler name "theirs"`},
-		{"another scheduler tries it", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"), tried)}, v1alpha1.VerdictOtherScheduler, "Another scheduler has tried the pod"},
-		{"it waits on Permit", explain.Pending{Pod: pod("assumed", "1", "1Gi"), PermitPlugins: []string{"Gang"}}, v1alpha1.VerdictBinding, "waits on Permit, for Gang"},
-		{"it is being bound", explain.Pending{Pod: pod("assumed", "1", "1Gi")}, v1alpha1.VerdictBinding, "volumes or devices"},
+		{"a plugin does not admit it",
+			explain.Pending{Pod: pod("p", "1", "1Gi"),
+				Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota",
+					GatingMessage: "no room"}}}, v1alpha1.VerdictGated,
+			"PreEnqueue plugin Quota holds the pod: no room."},
+		{"its group is not complete", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(true)},
+			v1alpha1.VerdictGated, "ml/train: 2 of the 4 that must be placed together"},
+		{"its group does not exist", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(false)},
+			v1alpha1.VerdictGated, "there is no such PodGroup"},
+		{"its victims are being evicted",
+			explain.Pending{Pod: pod("p", "1", "1Gi"),
+				Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}},
+			v1alpha1.VerdictWaitingForVictims, "have not ended"},
+		{"no profile has its name", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"))}, v1alpha1.VerdictNoProfile,
+			`No SchedulerProfile has the scheduler name "theirs"`},
+		{"another scheduler tries it", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"), tried)},
+			v1alpha1.VerdictOtherScheduler, "Another scheduler has tried the pod"},
+		{"it waits on Permit", explain.Pending{Pod: pod("assumed", "1", "1Gi"), PermitPlugins: []string{"Gang"}},
+			v1alpha1.VerdictBinding, "waits on Permit, for Gang"},
+		{"it is being bound", explain.Pending{Pod: pod("assumed", "1", "1Gi")}, v1alpha1.VerdictBinding,
+			"volumes or devices"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
 			c.node("free", "-", "4", "8Gi")
 			c.node("full", "-", "8", "8Gi")
-			c.run(pod("ending", "8", "1Gi", preempted, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "full")
+			c.run(pod("ending", "8", "1Gi", preempted,
+				func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), "full")
 			assumed := pod("assumed", "1", "1Gi")
 			assumed.Spec.NodeName = "free"
 			info, err := schedframework.NewPodInfo(assumed)
@@ -128,11 +149,14 @@ func TestVerdicts(t *testing.T) {
 }
 
 func TestASuggestionForEachObstacle(t *testing.T) {
-	near := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-		TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "nowhere"}},
-	}}}}
+	near := &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey:   corev1.LabelHostname,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "nowhere"}},
+		}}}}
 	spread := []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},
+		MaxSkew: 1, TopologyKey: "rack", WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}},
 	}}
 	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
 	notReady := tainted(corev1.TaintNodeNotReady)
@@ -144,7 +168,8 @@ func TestASuggestionForEachObstacle(t *testing.T) {
 	}{
 		{"cordoned", cordoned, nil, []string{"Uncordon: Make a cordoned node of the pool x schedulable."}},
 		{"tainted", tainted("gpu"), nil, []string{
-			"RemoveTaint: Remove the taint gpu:NoSchedule from one node of the pool x.", "Tolerate: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool x.",
+			"RemoveTaint: Remove the taint gpu:NoSchedule from one node of the pool x.",
+			"Tolerate: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool x.",
 		}},
 		{"not ready", notReady, nil, nil},
 		{"selects another node", nil, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} },
@@ -152,7 +177,8 @@ func TestASuggestionForEachObstacle(t *testing.T) {
 		{"wants to be near a pod", nil, func(p *corev1.Pod) { p.Spec.Affinity = near },
 			[]string{"RelaxPodAffinity: Relax the required pod affinity or anti-affinity of the pod."}},
 		{"wants to spread", nil, func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints = spread },
-			[]string{"RelaxTopologySpread: Let the pod be placed although its topology spread constraints are not satisfied (ScheduleAnyway)."}},
+			[]string{"RelaxTopologySpread: Let the pod be placed although its topology spread constraints are not " +
+				"satisfied (ScheduleAnyway)."}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCluster(t)
@@ -178,9 +204,11 @@ func TestWhatTheQueueKnowsIsPassedOn(t *testing.T) {
 	x := c.explain(explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{
 		PodState: queue.PodState{Place: queue.Unschedulable, Attempts: 6}, NextTry: next, Alike: 312,
 		Events: []queue.AwaitedEvent{
-			{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown}, Plugins: []string{"NodeResourcesFit"}},
+			{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown},
+				Plugins: []string{"NodeResourcesFit"}},
 			{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, Plugins: []string{"NodePorts"}},
-			{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update}, Plugins: []string{"NodeAffinity"}},
+			{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Update},
+				Plugins: []string{"NodeAffinity"}},
 		},
 	}})
 	p := x.Pending
@@ -205,7 +233,8 @@ func TestWhatTheQueueKnowsIsPassedOn(t *testing.T) {
 func waitOfGroup(known bool) *queue.Wait {
 	return &queue.Wait{
 		PodState: queue.PodState{Place: queue.Gated, GatingPlugin: podgroup.Gate},
-		Group:    &queue.GroupWait{Key: podgroup.Key{Namespace: "ml", Name: "train"}, Known: known, Needed: 4, Ready: 2},
+		Group: &queue.GroupWait{Key: podgroup.Key{Namespace: "ml", Name: "train"}, Known: known, Needed: 4,
+			Ready: 2},
 	}
 }
 
@@ -217,7 +246,8 @@ func TestNominatedPodsAreOtherPods(t *testing.T) {
 	info, err := schedframework.NewPodInfo(preemptor)
 	c.must(err)
 	c.must(c.objects.Put(preemptor))
-	c.Queue.Nominator().AddNominatedPod(logr.Discard(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n"})
+	c.Queue.Nominator().AddNominatedPod(logr.Discard(), info,
+		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n"})
 	for range 2 { // the nominations of the scheduler stay
 		x := c.explain(explain.Pending{Pod: pod("p", "4", "1Gi")})
 		if x.Verdict != v1alpha1.VerdictFitsWhenFreed {
@@ -226,7 +256,8 @@ func TestNominatedPodsAreOtherPods(t *testing.T) {
 	}
 	c.must(c.Cache.RemovePod(logr.Discard(), pod("running", "4", "1Gi")))
 	x := c.explain(explain.Pending{Pod: pod("p", "4", "1Gi")})
-	if diff := cmp.Diff([]string{"1 InsufficientResource: reserved for pods nominated to the node"}, detailsOf(x)); diff != "" {
+	if diff := cmp.Diff([]string{"1 InsufficientResource: reserved for pods nominated to the node"},
+		detailsOf(x)); diff != "" {
 		t.Error(diff)
 	}
 	if x.Verdict != v1alpha1.VerdictFitsWhenFreed {

@@ -75,7 +75,8 @@ func closest(a, b *row) int {
 	}
 	return cmp.Or(
 		cmp.Compare(len(a.refusals), len(b.refusals)), cmp.Compare(unresolvable(a), unresolvable(b)),
-		cmp.Compare(a.weight, b.weight), cmp.Compare(len(b.nodes), len(a.nodes)), cmp.Compare(a.nodes[0].name(), b.nodes[0].name()),
+		cmp.Compare(a.weight, b.weight), cmp.Compare(len(b.nodes), len(a.nodes)),
+		cmp.Compare(a.nodes[0].name(), b.nodes[0].name()),
 	)
 }
 
@@ -179,7 +180,8 @@ func (e *explainer) podRefusals() []v1alpha1.Refusal {
 	for _, status := range e.everywhere {
 		reason := e.reasons.of(status)
 		described = append(described, v1alpha1.Refusal{
-			Plugin: status.Plugin(), Reason: reason, Detail: e.details.ofPod(status, reason), Messages: status.Reasons(), Resolvable: resolvable(status),
+			Plugin: status.Plugin(), Reason: reason, Detail: e.details.ofPod(status, reason),
+			Messages: status.Reasons(), Resolvable: resolvable(status),
 		})
 	}
 	return described

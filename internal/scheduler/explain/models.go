@@ -73,7 +73,8 @@ func (e *explainer) models(eligible func(node *corev1.Node) bool) []*model {
 
 func kindOf(node fwk.NodeInfo) kind {
 	a := node.GetAllocatable()
-	k := kind{pool: nodepool.Of(node.Node()), cpu: a.GetMilliCPU(), memory: a.GetMemory(), taints: len(node.Node().Spec.Taints)}
+	k := kind{pool: nodepool.Of(node.Node()), cpu: a.GetMilliCPU(), memory: a.GetMemory(),
+		taints: len(node.Node().Spec.Taints)}
 	for _, amount := range a.GetScalarResources() {
 		k.others += amount
 	}

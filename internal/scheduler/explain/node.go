@@ -23,10 +23,10 @@ type NoNodeError struct{ Name string }
 // Error implements error.
 func (e *NoNodeError) Error() string { return fmt.Sprintf("there is no node %q", e.Name) }
 
-// Node compares a node with the others that the pod fits on, and describes what refuses the pod there. A
-// pod that is on a node is taken off it on the fork and decided as if it were pending, so the fork
-// must not be used for anything else afterwards. The result is nil if no profile has the scheduler
-// name of the pod.
+// Node compares a node with the others that the pod fits on, and describes what refuses the pod
+// there. A pod that is on a node is taken off it on the fork and decided as if it were pending, so
+// the fork must not be used for anything else afterwards. The result is nil if no profile has the
+// scheduler name of the pod.
 //
 // The error is a *NoNodeError, an error of a plugin, or the cause of ctx.
 func Node(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1alpha1.NodeExplanation, error) {
@@ -53,7 +53,8 @@ func Node(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1a
 		if n := &e.nodes[i]; n.name() == name {
 			_, refusals := e.keyOf(n)
 			x.Fits = false
-			x.Refusals = append(e.podRefusals(), e.group(&row{nodes: []*refusedNode{n}, refusals: refusals}).Refusals...)
+			x.Refusals = append(e.podRefusals(), e.group(&row{nodes: []*refusedNode{n}, refusals: refusals}).
+				Refusals...)
 		}
 	}
 	if e.Feasible > 0 {
@@ -71,7 +72,8 @@ func (e *explainer) compare(ctx context.Context, x *v1alpha1.NodeExplanation, cu
 	}
 	preference := func(s fwk.NodePluginScores) int { return slices.Index([]string{current, x.Name}, s.Name) }
 	best := slices.MinFunc(d.Scores, func(a, b fwk.NodePluginScores) int {
-		return cmp.Or(cmp.Compare(b.TotalScore, a.TotalScore), cmp.Compare(preference(b), preference(a)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.TotalScore, a.TotalScore), cmp.Compare(preference(b), preference(a)),
+			cmp.Compare(a.Name, b.Name))
 	})
 	x.Best = &nodeScores([]fwk.NodePluginScores{best})[0]
 	at := slices.IndexFunc(d.Scores, func(s fwk.NodePluginScores) bool { return s.Name == x.Name })

@@ -42,15 +42,19 @@ func TestWhyNotThisNode(t *testing.T) {
 		{pod("pending", "2", "1Gi"), "bound", 3, "best"}, // it has one pod more
 		{bound, "bound", 2, "best"},
 		{bound, "same", 2, "best"},
-		{pod("gated", "2", "1Gi", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }), "best", 1, "best"},
+		{pod("gated", "2", "1Gi",
+			func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }), "best", 1,
+			"best"},
 	} {
 		x, err := c.ofNode(test.pod, test.node)
 		c.must(err)
-		if !x.Fits || x.Refusals != nil || x.Name != test.node || x.Rank != test.rank || x.Score.Node != test.node || x.Best.Node != test.best || len(x.Score.Scores) == 0 {
+		if !x.Fits || x.Refusals != nil || x.Name != test.node || x.Rank != test.rank || x.Score.Node != test.node ||
+			x.Best.Node != test.best || len(x.Score.Scores) == 0 {
 			t.Errorf("%s on %s: got %+v, %+v, %+v", test.pod.Name, test.node, x, x.Score, x.Best)
 		}
 		if x.Best.Total < x.Score.Total || (x.Rank == 1) != (x.Best.Total == x.Score.Total) {
-			t.Errorf("%s on %s: the total is %d, and the best %d", test.pod.Name, test.node, x.Score.Total, x.Best.Total)
+			t.Errorf("%s on %s: the total is %d, and the best %d", test.pod.Name, test.node, x.Score.Total,
+				x.Best.Total)
 		}
 	}
 

@@ -32,7 +32,8 @@ type podGroup struct {
 
 // GroupOf returns the group with a key, with those pods of a scheduler name that are ready to be
 // placed. It returns nil if the group has no object, or if its pods are scheduled one by one.
-func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, pods []*corev1.Pod, ready func(*corev1.Pod) bool) *fork.Group {
+func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, pods []*corev1.Pod,
+	ready func(*corev1.Pod) bool) *fork.Group {
 	group, nodes, known := groups.Get(key)
 	if !known || group.OneByOne {
 		return nil
@@ -115,7 +116,8 @@ func placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain)
 	}
 	for i := range attempt.Outcomes {
 		if status := attempt.Outcomes[i].Status; !status.IsSuccess() && !status.IsRejected() {
-			return placed, fmt.Errorf("deciding the pod %s of the group: %w", attempt.Members[i].GetPod().Name, status.AsError())
+			return placed, fmt.Errorf("deciding the pod %s of the group: %w", attempt.Members[i].GetPod().Name,
+				status.AsError())
 		}
 	}
 	return placed, nil

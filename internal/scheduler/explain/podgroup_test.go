@@ -33,7 +33,8 @@ func inRack(name string) func(*corev1.Node) {
 // groupOf returns a group of pods that request 1 CPU each.
 func groupOf(pods, needed int, topology podgroup.Topology) *fork.Group {
 	g := &fork.Group{
-		Group:  podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "train"}, MinMember: needed, Topology: topology},
+		Group: podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "train"}, MinMember: needed,
+			Topology: topology},
 		Needed: needed,
 	}
 	for i := range pods {
@@ -69,14 +70,20 @@ func TestHowManyPodsOfAGroupFit(t *testing.T) {
 		{"there are more pods than needed", 12, 8, func(*fork.Group) {},
 			v1alpha1.PodGroupFit{Fit: 9, Tried: []v1alpha1.DomainFit{{Fit: 9}}}},
 		{"the racks, with the most room first", 12, 12, func(g *fork.Group) { g.Topology = required },
-			v1alpha1.PodGroupFit{Fit: 5, Domain: rack + "=b", Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}}}},
+			v1alpha1.PodGroupFit{Fit: 5, Domain: rack + "=b",
+				Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}}}},
 		{"the racks, and then all nodes", 12, 12, func(g *fork.Group) { g.Topology = preferred },
-			v1alpha1.PodGroupFit{Fit: 9, Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}, {Fit: 9}}}},
+			v1alpha1.PodGroupFit{Fit: 9,
+				Tried: []v1alpha1.DomainFit{{Domain: rack + "=b", Fit: 5}, {Domain: rack + "=a", Fit: 3}, {Fit: 9}}}},
 		{"a rack that has room for all is enough", 3, 3, func(g *fork.Group) { g.Topology = required },
-			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a", Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
-		{"the rack of the pods that have a node", 12, 12, func(g *fork.Group) { g.Topology, g.On = required, sets.New("a1") },
-			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a", Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
-		{"pods that fit nowhere", 3, 3, func(g *fork.Group) { g.Pods[1].Spec.NodeSelector = map[string]string{"no": "node"} },
+			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a",
+				Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
+		{"the rack of the pods that have a node", 12, 12,
+			func(g *fork.Group) { g.Topology, g.On = required, sets.New("a1") },
+			v1alpha1.PodGroupFit{Fit: 3, Domain: rack + "=a",
+				Tried: []v1alpha1.DomainFit{{Domain: rack + "=a", Fit: 3}}}},
+		{"pods that fit nowhere", 3, 3,
+			func(g *fork.Group) { g.Pods[1].Spec.NodeSelector = map[string]string{"no": "node"} },
 			v1alpha1.PodGroupFit{Fit: 2, Tried: []v1alpha1.DomainFit{{Fit: 2}}}},
 		{"a PodGroup that cannot be used", 3, 3, func(g *fork.Group) { g.Problem = "no" }, v1alpha1.PodGroupFit{}},
 		{"there are no such racks", 3, 3, func(g *fork.Group) { g.Topology.Required = "no" }, v1alpha1.PodGroupFit{}},
@@ -134,15 +141,23 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 		message string
 		want    []string
 	}{
-		{"there is room", 9, nil, v1alpha1.VerdictWaitingForTurn, "9 pods of the pod group default/train must be placed together", nil},
+		{"there is room", 9, nil, v1alpha1.VerdictWaitingForTurn,
+			"9 pods of the pod group default/train must be placed together", nil},
 		{"more nodes", 20, nil, v1alpha1.VerdictGroupDoesNotFit,
-			"Of the pod group default/train, 20 pods must be placed together, but only 9 fit now. The pod by itself fits on 4 of 5 nodes.",
-			[]string{"AddNode 6 web: Add 6 nodes like the nodes of the pool web.", "AddNode 3 batch: Add 3 nodes like the nodes of the pool batch."}},
-		{"a domain that is too small", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = rack }, v1alpha1.VerdictGroupDoesNotFit,
-			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The pod by itself fits on 4 of 5 nodes.",
-			[]string{"AddNode 1 batch: Add a node like the nodes of the pool batch. They need the labels of the domain where most pods of the group fit."}},
-		{"domains that are not there", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = "no" }, v1alpha1.VerdictGroupDoesNotFit,
-			"No node has the labels that the pod group default/train requires. 9 of its pods must be placed together.", nil},
+			"Of the pod group default/train, 20 pods must be placed together, but only 9 fit now. The pod by itself " +
+				"fits on 4 of 5 nodes.",
+			[]string{"AddNode 6 web: Add 6 nodes like the nodes of the pool web.",
+				"AddNode 3 batch: Add 3 nodes like the nodes of the pool batch."}},
+		{"a domain that is too small", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = rack },
+			v1alpha1.VerdictGroupDoesNotFit,
+			"Of the pod group default/train, 9 pods must be placed together, but only 5 fit in one domain now. The " +
+				"pod by itself fits on 4 of 5 nodes.",
+			[]string{"AddNode 1 batch: Add a node like the nodes of the pool batch. They need the labels of the " +
+				"domain where most pods of the group fit."}},
+		{"domains that are not there", 9, func(_ *cluster, g *fork.Group) { g.Topology.Required = "no" },
+			v1alpha1.VerdictGroupDoesNotFit,
+			"No node has the labels that the pod group default/train requires. 9 of its pods must be placed together.",
+			nil},
 		{"no node takes a pod", 2, func(c *cluster, g *fork.Group) {
 			for _, name := range []string{"a1", "a2", "b1", "none"} {
 				c.run(pod("fills-"+name, "5", "1Gi"), name)
@@ -150,7 +165,8 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			g.Pods[0].Spec.PriorityClassName = "x" // the others demand the same
 		}, v1alpha1.VerdictFitsWhenFreed, "", []string{
 			"Tolerate 0 gpu: Let the pod tolerate the taint gpu:NoSchedule of one node of the pool gpu.",
-			"AddNode 1 web: Add a node like the nodes of the pool web.", "AddNode 1 batch: Add a node like the nodes of the pool batch.",
+			"AddNode 1 web: Add a node like the nodes of the pool web.",
+			"AddNode 1 batch: Add a node like the nodes of the pool batch.",
 		}},
 		{"all nodes are too small", 2, func(c *cluster, g *fork.Group) {
 			tolerating(g)
@@ -158,7 +174,8 @@ func TestWhatWouldHelpAGroup(t *testing.T) {
 			for _, p := range g.Pods {
 				p.Spec.Containers[0].Resources = objects.Requests("10", "1Gi")
 			}
-		}, v1alpha1.VerdictNeverFits, "it requests 10 cpu, and the largest node that it may be on has 5 cpu beside DaemonSets and static pods (pool batch).",
+		}, v1alpha1.VerdictNeverFits, "it requests 10 cpu, and the largest node that it may be on has 5 cpu beside " +
+			"DaemonSets and static pods (pool batch).",
 			[]string{"ReduceRequests 0 batch: Request at most 5 cpu: so much is free on a node of the pool batch."}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,8 +26,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// saying is the message of a plugin that refuses a pod for a reason. In the message, * stands for any
-// text.
+// saying is the message of a plugin that refuses a pod for a reason. In the message, * stands for
+// any text.
 type saying struct {
 	message string
 	reason  v1alpha1.RefusalReason
@@ -126,7 +126,8 @@ var patterns = func() map[string]*regexp.Regexp {
 	for _, of := range sayings {
 		for _, s := range of {
 			if strings.Contains(s.message, "*") {
-				all[s.message] = regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(s.message), `\*`, ".*") + "$")
+				all[s.message] = regexp.MustCompile("^" +
+					strings.ReplaceAll(regexp.QuoteMeta(s.message), `\*`, ".*") + "$")
 			}
 		}
 	}
@@ -166,7 +167,8 @@ func (r reasons) of(refusal *fwk.Status) v1alpha1.RefusalReason {
 // isAboutClaims reports whether a refusal is about a claim of the pod, whatever the node is.
 func isAboutClaims(reason v1alpha1.RefusalReason) bool {
 	return slices.Contains([]v1alpha1.RefusalReason{
-		v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable, v1alpha1.ReasonClassNotFound,
+		v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonClaimUnbound, v1alpha1.ReasonClaimUnusable,
+		v1alpha1.ReasonClassNotFound,
 	}, reason)
 }
 

@@ -42,7 +42,8 @@ func shortageOf(wanted fwk.Resource, node fwk.NodeInfo, refusals []*fwk.Status) 
 		l := lack{resource: corev1.ResourceName(name)}
 		switch {
 		case message == "Too many pods":
-			l = lack{resource: corev1.ResourcePods, amount: int64(len(node.GetPods())) + 1, of: int64(node.GetAllocatable().GetAllowedPodNumber())}
+			l = lack{resource: corev1.ResourcePods, amount: int64(len(node.GetPods())) + 1,
+				of: int64(node.GetAllocatable().GetAllowedPodNumber())}
 		case ok:
 			l.amount = amountOf(wanted, l.resource) + amountOf(node.GetRequested(), l.resource)
 			l.of = amountOf(node.GetAllocatable(), l.resource)
@@ -73,7 +74,8 @@ func (l lack) quantity() resource.Quantity {
 	switch {
 	case l.resource == corev1.ResourceCPU:
 		return *resource.NewMilliQuantity(l.amount, resource.DecimalSI)
-	case l.resource == corev1.ResourceMemory || l.resource == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(l.resource), corev1.ResourceHugePagesPrefix):
+	case l.resource == corev1.ResourceMemory || l.resource == corev1.ResourceEphemeralStorage ||
+		strings.HasPrefix(string(l.resource), corev1.ResourceHugePagesPrefix):
 		return *resource.NewQuantity(l.amount, resource.BinarySI)
 	}
 	return *resource.NewQuantity(l.amount, resource.DecimalSI)

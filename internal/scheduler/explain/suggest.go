@@ -48,14 +48,16 @@ func (e *explainer) suggest(ctx context.Context) (found []suggestion, _ error) {
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	tries := []func(context.Context) ([]suggestion, error){
-		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodes,
+		e.createClaims, e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity,
+		e.relaxSpread, e.reduceRequests, e.addNodes,
 	}
 	forGroup := e.podGroup.lacksRoom()
 	switch {
 	case forGroup && e.Feasible > 0:
 		tries = append(tries[:0], e.addNodesForGroup)
 	case forGroup:
-		tries = append(tries[:0], e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.reduceRequests, e.addNodesForGroup)
+		tries = append(tries[:0], e.createClaims, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread,
+			e.reduceRequests, e.addNodesForGroup)
 	}
 	for _, try := range tries {
 		some, err := try(limited)
@@ -87,7 +89,8 @@ func suggested(of v1alpha1.SuggestionType, description, pool, node string, nodes
 }
 
 // tryEach tries some of the candidates, and returns up to enough suggestions, also with an error.
-func tryEach[C any](candidates []C, most, enough int, try func(C) (*suggestion, error)) (found []suggestion, err error) {
+func tryEach[C any](candidates []C, most, enough int,
+	try func(C) (*suggestion, error)) (found []suggestion, err error) {
 	for i := 0; i < min(len(candidates), most) && len(found) < enough && err == nil; i++ {
 		var s *suggestion
 		if s, err = try(candidates[i]); s != nil {

@@ -39,14 +39,17 @@ func TestWhoseRoomIsFreed(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		c.run(pod("agent-"+node, "500m", "1Gi", ownedBy("DaemonSet", "agent")), node)
 		c.run(pod("web-"+node, "1500m", "1Gi", ownedBy("ReplicaSet", "web")), node)
-		c.run(pod("db-"+node, "2", "1Gi", ownedBy("StatefulSet", "db"), func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](5) }), node)
+		c.run(pod("db-"+node, "2", "1Gi", ownedBy("StatefulSet", "db"),
+			func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](5) }), node)
 	}
 	x := c.explain(explain.Pending{Pod: pod("p", "3", "1Gi")})
 	want := v1alpha1.Suggestion{
 		Type: v1alpha1.SuggestionFree, Node: "n1", Nodes: 2, Pool: "small", Verified: true,
-		Description: "Free 3 cpu on one of 2 nodes of the pool small. Scale down ReplicaSets and StatefulSets there: pods that they create again may take the room.",
+		Description: "Free 3 cpu on one of 2 nodes of the pool small. Scale down ReplicaSets and StatefulSets there: " +
+			"pods that they create again may take the room.",
 		Pods: []v1alpha1.PodReference{
-			{Namespace: "default", Name: "web-n1", Controller: "ReplicaSet/web"}, {Namespace: "default", Name: "db-n1", Controller: "StatefulSet/db"},
+			{Namespace: "default", Name: "web-n1", Controller: "ReplicaSet/web"},
+			{Namespace: "default", Name: "db-n1", Controller: "StatefulSet/db"},
 		},
 	}
 	if diff := cmp.Diff(want, x.Pending.Suggestions[0]); diff != "" {
@@ -63,17 +66,27 @@ func TestWhatThePodCouldRequest(t *testing.T) {
 		verdict v1alpha1.Verdict
 		message string
 	}{
-		{"less CPU", pod("p", "64", "1Gi"), []string{"Request at most 15.8 cpu: so much is free on a node of the pool large."}, v1alpha1.VerdictNeverFits,
-			"The pod would fit on none of 3 nodes, even if no other pods were on them: it requests 64 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets and static pods (pool large)."},
-		{"less of two resources", pod("p", "20", "100Gi"), []string{"Request at most 15.8 cpu and 62Gi memory: so much is free on a node of the pool large."}, v1alpha1.VerdictNeverFits,
-			"it requests 20 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets and static pods (pool large) and it requests 100Gi memory, and the largest node that it may be on has 63Gi memory beside DaemonSets and static pods (pool large)."},
+		{"less CPU", pod("p", "64", "1Gi"),
+			[]string{"Request at most 15.8 cpu: so much is free on a node of the pool large."},
+			v1alpha1.VerdictNeverFits,
+			"The pod would fit on none of 3 nodes, even if no other pods were on them: it requests 64 cpu, and the " +
+				"largest node that it may be on has 15.8 cpu beside DaemonSets and static pods (pool large)."},
+		{"less of two resources", pod("p", "20", "100Gi"),
+			[]string{"Request at most 15.8 cpu and 62Gi memory: so much is free on a node of the pool large."},
+			v1alpha1.VerdictNeverFits,
+			"it requests 20 cpu, and the largest node that it may be on has 15.8 cpu beside DaemonSets and static " +
+				"pods (pool large) and it requests 100Gi memory, and the largest node that it may be on has 63Gi " +
+				"memory beside DaemonSets and static pods (pool large)."},
 		{"less than a tenth", pod("p", "640", "1Gi"), nil, v1alpha1.VerdictNeverFits, ""},
-		{"a resource that no node has", pod("p", "1", "1Gi", usingGPUs("2")), nil, v1alpha1.VerdictNeverFits, "it requests 2 nvidia.com/gpu, and no node that it may be on has any."},
+		{"a resource that no node has", pod("p", "1", "1Gi", usingGPUs("2")), nil, v1alpha1.VerdictNeverFits,
+			"it requests 2 nvidia.com/gpu, and no node that it may be on has any."},
 		{"two containers", pod("p", "20", "1Gi", twoContainers), nil, v1alpha1.VerdictNeverFits, "it requests 40 cpu"},
-		{"what is free now", pod("p", "16", "1Gi", selecting(map[string]string{"size": "small"})), []string{"Request at most 3 cpu: so much is free on a node of the pool small."},
+		{"what is free now", pod("p", "16", "1Gi", selecting(map[string]string{"size": "small"})),
+			[]string{"Request at most 3 cpu: so much is free on a node of the pool small."},
 			v1alpha1.VerdictNeverFits, "has 4 cpu beside DaemonSets and static pods (pool small)."},
 		{"what is free where there would be room", pod("p", "4", "1Gi", selecting(map[string]string{"size": "small"})),
-			[]string{"Request at most 3 cpu: so much is free on a node of the pool small."}, v1alpha1.VerdictFitsWhenFreed,
+			[]string{"Request at most 3 cpu: so much is free on a node of the pool small."},
+			v1alpha1.VerdictFitsWhenFreed,
 			"2 of 3 nodes could take the pod, but none of them has room. It would fit if other pods ended."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -108,7 +121,8 @@ func TestMoreNodesAreLikeMostOfTheirPool(t *testing.T) {
 	c.run(pod("on-b4", "4", "1Gi"), "b4")
 	c.node("broken", "broken", "64", "8Gi", tainted(corev1.TaintNodeNotReady))
 	x := c.explain(explain.Pending{Pod: pod("p", "2", "1Gi")})
-	if diff := cmp.Diff([]string{"Add a node with 4 cpu and 8Gi memory, like b0."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
+	if diff := cmp.Diff([]string{"Add a node with 4 cpu and 8Gi memory, like b0."},
+		suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
 		t.Error(diff)
 	}
 	last := x.Pending.Suggestions[len(x.Pending.Suggestions)-1]
@@ -127,11 +141,13 @@ func TestNewNodesHaveStaticPods(t *testing.T) {
 		t.Errorf("a new node has 2.5 cpu beside its static pod, but got %v", got)
 	}
 	x = c.explain(explain.Pending{Pod: pod("p", "2500m", "1Gi")})
-	if diff := cmp.Diff([]string{"Add a node like the nodes of the pool small."}, suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
+	if diff := cmp.Diff([]string{"Add a node like the nodes of the pool small."},
+		suggestions(x, v1alpha1.SuggestionAddNode)); diff != "" {
 		t.Error(diff)
 	}
 	x = c.explain(explain.Pending{Pod: pod("p", "16", "1Gi")})
-	if want := "the largest node that it may be on has 2.5 cpu beside DaemonSets and static pods (pool small)."; !strings.Contains(x.Message, want) {
+	const largest = "the largest node that it may be on has 2.5 cpu beside DaemonSets and static pods (pool small)."
+	if !strings.Contains(x.Message, largest) {
 		t.Errorf("got %q", x.Message)
 	}
 }
@@ -146,21 +162,24 @@ func TestAPodOfADaemonSet(t *testing.T) {
 	c.node("free", "x", "4", "8Gi")
 	c.run(pod("other", "3", "1Gi"), "full")
 	x := c.explain(explain.Pending{Pod: pod("agent", "1500m", "1Gi", forNode("full"))})
-	if want := "The pod of a DaemonSet is for the node full, which lacks 0.5 cpu. It would fit if other pods ended."; x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Message != want {
+	const want = "The pod of a DaemonSet is for the node full, which lacks 0.5 cpu. It would fit if other pods ended."
+	if x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Message != want {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 	if got := suggestions(x, v1alpha1.SuggestionRelaxNodeAffinity, v1alpha1.SuggestionAddNode); got != nil {
 		t.Errorf("got the suggestions %v", got)
 	}
 	x = c.explain(explain.Pending{Pod: pod("agent", "1500m", "1Gi", forNode("gone"))})
-	if want := "The pod of a DaemonSet is for the node gone, which does not exist."; x.Verdict != v1alpha1.VerdictNeverFits || x.Message != want {
+	if want := "The pod of a DaemonSet is for the node gone, which does not exist."; x.Verdict !=
+		v1alpha1.VerdictNeverFits || x.Message != want {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 }
 
 // preempted marks a pod as a victim.
 func preempted(p *corev1.Pod) {
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+		Reason: corev1.PodReasonPreemptionByScheduler}}
 }
 
 func TestVictimsAreNamed(t *testing.T) {
@@ -182,10 +201,12 @@ func TestVictimsAreNamed(t *testing.T) {
 	}}
 	for _, in := range []explain.Pending{
 		{Pod: pod("p", "2", "1Gi", important), NominatedNode: "n"},
-		{Pod: pod("p", "2", "1Gi", important), NominatedNode: "n", Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}},
+		{Pod: pod("p", "2", "1Gi", important), NominatedNode: "n",
+			Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}},
 	} {
 		x := c.explain(in)
-		if diff := cmp.Diff(want, x.Pending.Victims); diff != "" || x.Verdict != v1alpha1.VerdictWaitingForVictims || x.Message != "A pod that is preempted for this pod has not ended." {
+		if diff := cmp.Diff(want, x.Pending.Victims); diff != "" || x.Verdict != v1alpha1.VerdictWaitingForVictims ||
+			x.Message != "A pod that is preempted for this pod has not ended." {
 			t.Errorf("got %s: %s %s", x.Verdict, x.Message, diff)
 		}
 	}
@@ -197,14 +218,18 @@ func TestWhatKeepsThePodOffIsNotCalledRoom(t *testing.T) {
 		c.node("n-"+zone, "x", "4", "8Gi", inZone(zone))
 		c.run(pod("on-"+zone, "1", "1Gi", labelled("app", "ah")), "n-"+zone)
 	}
-	x := c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", labelled("app", "ah"), awayFrom("ah", corev1.LabelTopologyZone))})
-	if want := "None of 3 nodes takes the pod now, because of the pod's anti-affinity. It would fit if other pods ended."; x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Message != want {
+	x := c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", labelled("app", "ah"),
+		awayFrom("ah", corev1.LabelTopologyZone))})
+	if want := "None of 3 nodes takes the pod now, because of the pod's anti-affinity. It would fit if other pods " +
+		"ended."; x.Verdict != v1alpha1.VerdictFitsWhenFreed || x.Message != want {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 	c.node("n-d", "x", "1", "8Gi", inZone("d"))
 	c.run(pod("on-d", "1", "1Gi"), "n-d")
-	x = c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", labelled("app", "ah"), awayFrom("ah", corev1.LabelTopologyZone))})
-	if want := "None of 4 nodes takes the pod now, because of too little room and the pod's anti-affinity. It would fit if other pods ended."; x.Message != want {
+	x = c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", labelled("app", "ah"),
+		awayFrom("ah", corev1.LabelTopologyZone))})
+	if want := "None of 4 nodes takes the pod now, because of too little room and the pod's anti-affinity. It would " +
+		"fit if other pods ended."; x.Message != want {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 }

@@ -39,9 +39,11 @@ func alike(a, b *corev1.Pod) bool {
 			TopologySpreadConstraints: pod.Spec.TopologySpreadConstraints,
 		}
 	}
-	return equality.Semantic.DeepEqual(of(a), of(b)) && slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
-		return equality.Semantic.DeepEqual(x.Resources, y.Resources) && equality.Semantic.DeepEqual(x.Ports, y.Ports)
-	})
+	return equality.Semantic.DeepEqual(of(a), of(b)) &&
+		slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool {
+			return equality.Semantic.DeepEqual(x.Resources, y.Resources) &&
+				equality.Semantic.DeepEqual(x.Ports, y.Ports)
+		})
 }
 
 // groupFits reports whether enough of the pods fit together in some domain.
@@ -113,7 +115,8 @@ func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added 
 
 // placeWithAdded returns how many pods of the group fit in its best domain after nodes were added,
 // and one of these nodes.
-func (e *explainer) placeWithAdded(ctx context.Context, m *model, nodes int) (placed int, added *corev1.Node, err error) {
+func (e *explainer) placeWithAdded(ctx context.Context, m *model,
+	nodes int) (placed int, added *corev1.Node, err error) {
 	var undo []func()
 	defer func() {
 		for _, f := range slices.Backward(undo) {

@@ -24,7 +24,8 @@ import (
 
 // free tries whether the pod fits if pods leave the nodes that lack the least.
 func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
-	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return !n.resolvable() || len(n.short) == 0 })
+	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit),
+		func(n *refusedNode) bool { return !n.resolvable() || len(n.short) == 0 })
 	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(a.short.weight(), b.short.weight()) })
 	for attempt := 0; len(nodes) > 0 && attempt < maxAttempts && len(found) < maxOfType; attempt++ {
 		n := nodes[0]
@@ -45,7 +46,8 @@ func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
 		all := len(nodes)
 		nodes = slices.DeleteFunc(nodes, alike)
 		count := all - len(nodes)
-		s := suggested(v1alpha1.SuggestionFree, describeFree(n, count, pods), n.pool, n.name(), count, Change{Removed: pods})
+		s := suggested(v1alpha1.SuggestionFree, describeFree(n, count, pods), n.pool, n.name(), count,
+			Change{Removed: pods})
 		for _, pod := range pods {
 			s.Pods = append(s.Pods, referenceTo(pod))
 		}
@@ -68,7 +70,8 @@ func describeFree(n *refusedNode, nodes int, pods []*corev1.Pod) string {
 		return text
 	}
 	slices.Sort(kinds)
-	return text + fmt.Sprintf(" Scale down %s there: pods that they create again may take the room.", enumerate(kinds, "and"))
+	return text + fmt.Sprintf(" Scale down %s there: pods that they create again may take the room.",
+		enumerate(kinds, "and"))
 }
 
 func oneOf(nodes int) string {
@@ -92,13 +95,14 @@ func inParentheses(pool string) string {
 	return " (pool " + pool + ")"
 }
 
-// toFree returns pods whose end frees what the node lacks, in ascending order of priority. It is nil
-// if that takes pods that must run.
+// toFree returns pods whose end frees what the node lacks, in ascending order of priority. It is
+// nil if that takes pods that must run.
 func (n *refusedNode) toFree() []*corev1.Pod {
 	left := slices.Clone(n.short)
 	pods := slices.DeleteFunc(n.pods(), mustRun)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	var chosen []*corev1.Pod
 	for _, pod := range pods {
@@ -136,15 +140,18 @@ func mustRun(pod *corev1.Pod) bool {
 
 // uncordon tries nodes that only their being unschedulable keeps from the pod.
 func (e *explainer) uncordon(ctx context.Context) ([]suggestion, error) {
-	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration), func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
+	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration),
+		func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
 	return tryEach(cordoned, maxAttempts, 1, func(n *refusedNode) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
 		changed.Spec.Unschedulable = false
-		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
 		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
 			return nil, err
 		}
-		return suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.pool, n.name(), 1, Change{Node: changed}), nil
+		return suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.pool,
+			n.name(), 1, Change{Node: changed}), nil
 	})
 }
 
@@ -152,7 +159,8 @@ func (e *explainer) uncordon(ctx context.Context) ([]suggestion, error) {
 func untolerated(pod *corev1.Pod, node *corev1.Node) []corev1.Taint {
 	var taints []corev1.Taint
 	for _, taint := range node.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !corev1helpers.TolerationsTolerateTaint(klog.Logger{}, pod.Spec.Tolerations, &taint, true) {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!corev1helpers.TolerationsTolerateTaint(klog.Logger{}, pod.Spec.Tolerations, &taint, true) {
 			taints = append(taints, taint)
 		}
 	}
@@ -196,12 +204,14 @@ func (e *explainer) tainted() []*taintedNodes {
 func (e *explainer) removeTaints(ctx context.Context) ([]suggestion, error) {
 	return tryEach(e.tainted(), maxAttempts, maxOfType, func(n *taintedNodes) (*suggestion, error) {
 		changed := n.Node().DeepCopy()
-		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints,
+			func(t corev1.Taint) bool { return slices.Contains(n.taints, t) })
 		if fits, err := e.fitsOnChanged(ctx, n.Node(), changed); err != nil || !fits {
 			return nil, err
 		}
 		description := fmt.Sprintf("Remove the %s from %s%s.", taintsText(n.taints), oneOf(n.nodes), ofPool(n.pool))
-		return suggested(v1alpha1.SuggestionRemoveTaint, description, n.pool, n.name(), n.nodes, Change{Node: changed}), nil
+		return suggested(v1alpha1.SuggestionRemoveTaint, description, n.pool, n.name(), n.nodes, Change{Node: changed}),
+			nil
 	})
 }
 

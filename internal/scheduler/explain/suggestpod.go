@@ -45,7 +45,8 @@ func (e *explainer) tolerate(ctx context.Context) ([]suggestion, error) {
 		if err != nil || fit == "" {
 			return nil, err
 		}
-		description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes), ofPool(n.pool))
+		description := fmt.Sprintf("Let the pod tolerate the %s of %s%s.", taintsText(n.taints), count(n.nodes),
+			ofPool(n.pool))
 		return suggested(v1alpha1.SuggestionTolerate, description, n.pool, fit, n.nodes, Change{Pod: pod}), nil
 	})
 }
@@ -68,7 +69,8 @@ func (e *explainer) relaxNodeAffinity(ctx context.Context) ([]suggestion, error)
 	if required != nil {
 		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
 	}
-	return e.relax(ctx, v1alpha1.SuggestionRelaxNodeAffinity, pod, "Relax the node selector or the required node affinity of the pod.", names.NodeAffinity)
+	return e.relax(ctx, v1alpha1.SuggestionRelaxNodeAffinity, pod,
+		"Relax the node selector or the required node affinity of the pod.", names.NodeAffinity)
 }
 
 // relaxPodAffinity tries the pod without its demands on other pods.
@@ -79,14 +81,16 @@ func (e *explainer) relaxPodAffinity(ctx context.Context) ([]suggestion, error) 
 		if affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			demands, affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = true, nil
 		}
-		if affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		if affinity.PodAntiAffinity != nil &&
+			len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			demands, affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = true, nil
 		}
 	}
 	if !demands {
 		return nil, nil
 	}
-	return e.relax(ctx, v1alpha1.SuggestionRelaxPodAffinity, pod, "Relax the required pod affinity or anti-affinity of the pod.", names.InterPodAffinity)
+	return e.relax(ctx, v1alpha1.SuggestionRelaxPodAffinity, pod,
+		"Relax the required pod affinity or anti-affinity of the pod.", names.InterPodAffinity)
 }
 
 // relaxSpread tries the pod with constraints that are preferences.
@@ -102,11 +106,14 @@ func (e *explainer) relaxSpread(ctx context.Context) ([]suggestion, error) {
 	if !demands {
 		return nil, nil
 	}
-	return e.relax(ctx, v1alpha1.SuggestionRelaxTopologySpread, pod, "Let the pod be placed although its topology spread constraints are not satisfied (ScheduleAnyway).", names.PodTopologySpread)
+	return e.relax(ctx, v1alpha1.SuggestionRelaxTopologySpread, pod,
+		"Let the pod be placed although its topology spread constraints are not satisfied (ScheduleAnyway).",
+		names.PodTopologySpread)
 }
 
 // relax tries a pod that demands less on the nodes that only this plugin refuses.
-func (e *explainer) relax(ctx context.Context, of v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
+func (e *explainer) relax(ctx context.Context, of v1alpha1.SuggestionType, pod *corev1.Pod,
+	description, plugin string) ([]suggestion, error) {
 	nodes := e.only(plugin)
 	if len(nodes) == 0 {
 		return nil, nil

@@ -41,7 +41,8 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 		}
 		return share
 	}
-	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return len(n.short) == 0 || least(n) < leastKept })
+	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit),
+		func(n *refusedNode) bool { return len(n.short) == 0 || least(n) < leastKept })
 	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(least(b), least(a)) })
 	for _, n := range nodes[:min(len(nodes), maxAttempts)] {
 		pod, texts := reduced(e.pod, requests, n.short)
@@ -53,8 +54,10 @@ func (e *explainer) reduceRequests(ctx context.Context) ([]suggestion, error) {
 			return nil, err
 		}
 		if fit != "" {
-			description := fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"), ofPool(n.pool))
-			return []suggestion{*suggested(v1alpha1.SuggestionReduceRequests, description, n.pool, fit, 1, Change{Pod: pod})}, nil
+			description := fmt.Sprintf("Request at most %s: so much is free on a node%s.", enumerate(texts, "and"),
+				ofPool(n.pool))
+			return []suggestion{*suggested(v1alpha1.SuggestionReduceRequests, description, n.pool, fit, 1,
+				Change{Pod: pod})}, nil
 		}
 	}
 	return nil, nil
@@ -122,7 +125,8 @@ func (e *explainer) tooLarge() string {
 	var texts []string
 	nodes := e.only(names.NodeResourcesFit)
 	for _, short := range shortages(nodes) {
-		l := lack{resource: corev1.ResourceName(short.Resource), amount: amountOf(requests, corev1.ResourceName(short.Resource))}
+		l := lack{resource: corev1.ResourceName(short.Resource),
+			amount: amountOf(requests, corev1.ResourceName(short.Resource))}
 		most, of := lack{resource: l.resource}, nodepool.None
 		for _, n := range nodes {
 			if free := amountOf(n.GetAllocatable(), l.resource) - ofStaying(n, l.resource); free > most.amount {
@@ -134,7 +138,8 @@ func (e *explainer) tooLarge() string {
 		case most.amount == 0:
 			texts = append(texts, fmt.Sprintf("it requests %s, and no node that it may be on has any", l.String()))
 		default:
-			texts = append(texts, fmt.Sprintf("it requests %s, and the largest node that it may be on has %s beside DaemonSets and static pods%s", l.String(), most.String(), inParentheses(of)))
+			texts = append(texts, fmt.Sprintf("it requests %s, and the largest node that it may be on has %s beside "+
+				"DaemonSets and static pods%s", l.String(), most.String(), inParentheses(of)))
 		}
 	}
 	return enumerate(texts, "and")

@@ -29,7 +29,8 @@ const maxEmptied = 64
 func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod, schedulerNames []string) Explanation {
 	x.Verdict = v1alpha1.VerdictNoProfile
 	x.Message = noProfile(pod.Spec.SchedulerName, schedulerNames)
-	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated && reason != v1alpha1.PodReasonPreEnqueueRejected {
+	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated &&
+		reason != v1alpha1.PodReasonPreEnqueueRejected {
 		x.Verdict = v1alpha1.VerdictOtherScheduler
 		x.Message += " Another scheduler has tried the pod: the condition PodScheduled is its own."
 	}
@@ -58,7 +59,8 @@ func binding(x *v1alpha1.PodExplanation, node string, permitPlugins []string) Ex
 	x.Verdict, x.Pending.NominatedNode = v1alpha1.VerdictBinding, node
 	x.Message = "A node was chosen. The pod is being bound, which may have to wait for its volumes or devices."
 	if len(permitPlugins) > 0 {
-		x.Message = fmt.Sprintf("A node was chosen. The pod waits on Permit, for %s.", strings.Join(permitPlugins, ", "))
+		x.Message = fmt.Sprintf("A node was chosen. The pod waits on Permit, for %s.",
+			strings.Join(permitPlugins, ", "))
 	}
 	return Explanation{PodExplanation: x}
 }
@@ -77,7 +79,8 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	case plugin == podgroup.Gate && in.Wait.Group != nil:
 		x.Message = awaitedGroup(in.Wait.Group)
 	case len(gates) > 0:
-		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. The component that set them must remove them.", strings.Join(gates, ", "))
+		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. The component that set them must remove them.",
+			strings.Join(gates, ", "))
 	case in.Wait != nil && in.Wait.Error != "":
 		x.Message = fmt.Sprintf("A PreEnqueue plugin failed: %s.", in.Wait.Error)
 	default:
@@ -95,7 +98,8 @@ func awaitedGroup(g *queue.GroupWait) string {
 	if !g.Known {
 		return fmt.Sprintf("The pod names the pod group %s, but there is no such PodGroup.", g.Key)
 	}
-	return fmt.Sprintf("The pod waits for other pods of the pod group %s: %d of the %d that must be placed together are there and ready.",
+	return fmt.Sprintf("The pod waits for other pods of the pod group %s: %d of the %d that must be placed together "+
+		"are there and ready.",
 		g.Key, g.Ready, g.Needed)
 }
 
@@ -109,7 +113,8 @@ func gatesOf(pod *corev1.Pod) []string {
 
 // verdict returns the verdict about a pod that was decided, with the message. freeing means that it
 // fits if pods leave some node, which was tried.
-func (e *explainer) verdict(ctx context.Context, in Pending, freeing bool) (verdict v1alpha1.Verdict, message string, err error) {
+func (e *explainer) verdict(ctx context.Context, in Pending,
+	freeing bool) (verdict v1alpha1.Verdict, message string, err error) {
 	switch {
 	case e.Nodes == 0:
 		return v1alpha1.VerdictNeverFits, "There are no nodes.", nil
@@ -128,7 +133,8 @@ func (e *explainer) verdict(ctx context.Context, in Pending, freeing bool) (verd
 	case freeing:
 		return v1alpha1.VerdictFitsWhenFreed, e.messageOfFreed(), nil
 	case len(e.everywhere) > 0:
-		return v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere()), nil
+		return v1alpha1.VerdictNeverFits,
+			fmt.Sprintf("The pod cannot be scheduled on any node: %s.", e.whyNowhere()), nil
 	}
 	return v1alpha1.VerdictNeverFits, e.messageOfNever(), nil
 }
@@ -137,7 +143,8 @@ func (e *explainer) verdict(ctx context.Context, in Pending, freeing bool) (verd
 func (e *explainer) messageOfTurn(wait *queue.Wait) string {
 	message := fmt.Sprintf("The pod fits on %d of %d nodes now.", e.Feasible, e.Nodes)
 	if wait != nil && wait.Group != nil && wait.Group.Needed > 1 {
-		message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
+		message = fmt.Sprintf(
+			"The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
 			e.Feasible, e.Nodes, wait.Group.Needed, wait.Group.Key)
 	}
 	if e.extenders > 0 {
@@ -150,12 +157,15 @@ func (e *explainer) messageOfTurn(wait *queue.Wait) string {
 func (e *explainer) messageOfGroup() string {
 	fit, where := e.podGroup.fit, ""
 	if len(fit.Tried) == 0 {
-		return fmt.Sprintf("No node has the labels that the pod group %s requires. %d of its pods must be placed together.", e.podGroup.Key, fit.Needed)
+		return fmt.Sprintf(
+			"No node has the labels that the pod group %s requires. %d of its pods must be placed together.",
+			e.podGroup.Key, fit.Needed)
 	}
 	if len(e.podGroup.best) > 0 {
 		where = " in one domain"
 	}
-	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by itself fits on %d of %d nodes.",
+	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by "+
+		"itself fits on %d of %d nodes.",
 		e.podGroup.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
 }
 
@@ -165,7 +175,8 @@ func (e *explainer) messageOfNever() string {
 	if name != "" && !slices.ContainsFunc(e.all, func(n fwk.NodeInfo) bool { return n.Node().Name == name }) {
 		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which does not exist.", name)
 	}
-	if candidates, _ := e.partition(); len(candidates) > 0 && !slices.ContainsFunc(candidates, func(n *refusedNode) bool { return !n.isExcluded() }) {
+	if candidates, _ := e.partition(); len(candidates) > 0 &&
+		!slices.ContainsFunc(candidates, func(n *refusedNode) bool { return !n.isExcluded() }) {
 		return fmt.Sprintf("None of %d nodes matches %s, which the pod requires.", e.Nodes, selectorText(e.pod))
 	}
 	message := fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them", e.Nodes)
@@ -226,10 +237,12 @@ func (e *explainer) messageOfFreed() string {
 		room, full = room || short, full && short
 	}
 	if len(e.everywhere) > 0 {
-		return fmt.Sprintf("The pod cannot be scheduled on any node now: %s. It would fit if other pods ended.", e.whyNowhere())
+		return fmt.Sprintf("The pod cannot be scheduled on any node now: %s. It would fit if other pods ended.",
+			e.whyNowhere())
 	}
 	if name := isForOneNode(e.pod); name != "" {
-		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which %s. It would fit if other pods ended.", name, e.whyNotOn(name, others))
+		return fmt.Sprintf("The pod of a DaemonSet is for the node %s, which %s. It would fit if other pods ended.",
+			name, e.whyNotOn(name, others))
 	}
 	slices.Sort(others)
 	if room {
@@ -240,11 +253,13 @@ func (e *explainer) messageOfFreed() string {
 	case possible == 1 && e.Nodes > 1 && full:
 		now = fmt.Sprintf("Only 1 of %d nodes could take the pod, and it has no room", e.Nodes)
 	case possible == 1 && e.Nodes > 1:
-		now = fmt.Sprintf("Only 1 of %d nodes could take the pod, but not now, because of %s", e.Nodes, enumerate(others, "and"))
+		now = fmt.Sprintf("Only 1 of %d nodes could take the pod, but not now, because of %s", e.Nodes,
+			enumerate(others, "and"))
 	case possible < int(e.Nodes) && full:
 		now = fmt.Sprintf("%d of %d nodes could take the pod, but none of them has room", possible, e.Nodes)
 	case possible < int(e.Nodes):
-		now = fmt.Sprintf("%d of %d nodes could take the pod, but not now, because of %s", possible, e.Nodes, enumerate(others, "and"))
+		now = fmt.Sprintf("%d of %d nodes could take the pod, but not now, because of %s", possible, e.Nodes,
+			enumerate(others, "and"))
 	case full:
 		now = fmt.Sprintf("None of %d nodes has room for the pod", e.Nodes)
 	default:
@@ -256,7 +271,8 @@ func (e *explainer) messageOfFreed() string {
 // whyNotOn describes what the node of a pod lacks, or what else keeps the pod off it.
 func (e *explainer) whyNotOn(name string, others []string) string {
 	var reasons []string
-	if i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == name }); i >= 0 && len(e.nodes[i].short) > 0 {
+	if i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == name }); i >= 0 &&
+		len(e.nodes[i].short) > 0 {
 		reasons = append(reasons, "lacks "+e.nodes[i].short.String())
 	}
 	if len(others) > 0 || len(reasons) == 0 {
@@ -266,8 +282,9 @@ func (e *explainer) whyNotOn(name string, others []string) string {
 }
 
 // fitsOnEmptied reports whether the pod fits on some node that has no pods. It tries only
-// nodes on which the pod might fit according to the plugins. First some are emptied one by one, as the pod may need those
-// on other nodes, and then all at once, as it may be those that are in the way.
+// nodes on which the pod might fit according to the plugins. First some are emptied one by one, as
+// the pod may need those on other nodes, and then all at once, as it may be those that are in the
+// way.
 func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
 	all, some := e.mayFitOnEmptied()
 	defer e.fork.SuspendNominations()()
@@ -317,5 +334,6 @@ func (e *explainer) mayFitOnEmptied() (all []string, some []*refusedNode) {
 
 // mayBeFreed reports whether the pod might fit on a node if other pods ended.
 func (n *refusedNode) mayBeFreed() bool {
-	return !slices.ContainsFunc(n.refusals, func(s *fwk.Status) bool { return !resolvable(s) && s.Plugin() != names.InterPodAffinity })
+	return !slices.ContainsFunc(n.refusals,
+		func(s *fwk.Status) bool { return !resolvable(s) && s.Plugin() != names.InterPodAffinity })
 }

@@ -46,8 +46,8 @@ func victimsOf(k *fork.Fork, pod *corev1.Pod, nominated string) []v1alpha1.PodRe
 	return victims
 }
 
-// messageOfVictims is for pods that have not ended. Pods that preemption has not deleted yet are not
-// among the victims.
+// messageOfVictims is for pods that have not ended. Pods that preemption has not deleted yet are
+// not among the victims.
 func messageOfVictims(victims []v1alpha1.PodReference) string {
 	switch len(victims) {
 	case 0:

@@ -79,7 +79,8 @@ type sharedCircuits struct {
 }
 
 // acquire returns the circuits of an extender, to be given back with release.
-func (b *Breakers) acquire(policy Policy, name string, cfg *resolve.Extender) (key string, circuits map[string]*circuit, err error) {
+func (b *Breakers) acquire(policy Policy, name string,
+	cfg *resolve.Extender) (key string, circuits map[string]*circuit, err error) {
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return "", nil, err
@@ -254,17 +255,21 @@ func (c *circuit) failedLocked(now time.Time, took time.Duration, probe bool) {
 	c.pause = min(max(2*c.pause, minPause), maxPause)
 	c.retry = now.Add(c.pause)
 	c.reportLocked(corev1.EventTypeWarning, reasonUnavailable, fmt.Sprintf(
-		"is not called for now: its last calls failed (%d in a row; failed calls took %v recently). livesched tries it again from time to time, and its log has the reasons. Until then, pods that need it fail, or are scheduled without it if it is ignorable",
+		"is not called for now: its last calls failed (%d in a row; failed calls took %v recently). livesched tries "+
+			"it again from time to time, and its log has the reasons. Until then, pods that need it fail, or are "+
+			"scheduled without it if it is ignorable",
 		c.failures, c.wasted.Round(time.Millisecond)))
 }
 
 // reportLocked tells the operator that the circuit has opened or closed.
 func (c *circuit) reportLocked(eventType, reason, what string) {
 	c.publishLocked()
-	klog.Background().Info("An extender became available or unavailable", "policy", c.policy.Name, "extender", c.extender, "verb", c.verbName, "available", !c.open)
+	klog.Background().Info("An extender became available or unavailable", "policy", c.policy.Name, "extender",
+		c.extender, "verb", c.verbName, "available", !c.open)
 	if c.recorder == nil {
 		return
 	}
-	policy := &corev1.ObjectReference{APIVersion: "livesched.io/v1alpha1", Kind: "SchedulingPolicy", Name: c.policy.Name, UID: c.policy.UID}
+	policy := &corev1.ObjectReference{APIVersion: "livesched.io/v1alpha1", Kind: "SchedulingPolicy",
+		Name: c.policy.Name, UID: c.policy.UID}
 	c.recorder.Eventf(policy, nil, eventType, reason, actionCall, "Extender %q, %s: %s", c.extender, c.verbName, what)
 }

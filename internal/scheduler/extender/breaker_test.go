@@ -28,7 +28,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	recorder := events.NewFakeRecorder(10)
-	f := &fixture{t: t, now: time.Now(), recorder: recorder, circuit: newCircuit(recorder, Policy{Name: t.Name()}, "https://a", "filter")}
+	f := &fixture{t: t, now: time.Now(), recorder: recorder,
+		circuit: newCircuit(recorder, Policy{Name: t.Name()}, "https://a", "filter")}
 	t.Cleanup(f.forget)
 	return f
 }
@@ -76,7 +77,8 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 		}
 	}
 	f.expectOpen(1)
-	f.expectEvent("Warning ExtenderUnavailable Extender \"https://a\", filter: is not called for now: its last calls failed (5 in a row; failed calls took 9ms recently)")
+	f.expectEvent("Warning ExtenderUnavailable Extender \"https://a\", filter: is not called for now: its last calls " +
+		"failed (5 in a row; failed calls took 9ms recently)")
 	if f.call(time.Millisecond, works) {
 		t.Error("it is closed")
 	}
@@ -95,7 +97,8 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 
 // Whatever the timeout, callers wait for the first calls only: probes are not theirs.
 func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
-	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, resolve.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second,
+		resolve.MaxHTTPTimeout} {
 		f := newFixture(t)
 		start, waited, probes := f.now, time.Duration(0), 0
 		for f.now.Sub(start) < time.Hour {
@@ -122,7 +125,8 @@ func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
 // An extender whose calls work from time to time, and one that answers probes only, hold up callers
 // no longer than a fifth of the time, after the first two minutes.
 func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
-	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, resolve.MaxHTTPTimeout} {
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second,
+		resolve.MaxHTTPTimeout} {
 		for _, good := range []int{0, 1, 10} { // calls that work between those that fail
 			for _, bad := range []int{1, maxFailures - 1} {
 				f := newFixture(t)
@@ -148,7 +152,8 @@ func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
 					}
 				}
 				if limit := length/5 + 2*time.Minute; waited > limit {
-					t.Errorf("with a timeout of %v, %d failures and %d successes in turn: callers waited for %v in %v, more than %v", timeout, bad, good, waited, length, limit)
+					t.Errorf("with a timeout of %v, %d failures and %d successes in turn: callers waited for %v in "+
+						"%v, more than %v", timeout, bad, good, waited, length, limit)
 				}
 			}
 		}
@@ -237,7 +242,8 @@ func TestExtendersOfOneConfigurationShareTheirCircuits(t *testing.T) {
 		}
 		return e
 	}
-	first, second, third, fourth := made(cfg, policy), made(cfg, policy), made(other, policy), made(cfg, Policy{Name: "r", UID: "v"})
+	first, second, third, fourth := made(cfg, policy), made(cfg, policy), made(other, policy),
+		made(cfg, Policy{Name: "r", UID: "v"})
 	if first.circuits["filter"] != second.circuits["filter"] {
 		t.Error("two instances of one extender have two circuits")
 	}

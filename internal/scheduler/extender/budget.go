@@ -17,8 +17,8 @@ const cycleBudget = 30 * time.Second
 // errBudget is the cause with which the context of calls ends when the budget is spent.
 var errBudget = fmt.Errorf("the extenders took longer than %v in one scheduling attempt", cycleBudget)
 
-// budget is the budget of one scheduling cycle. It is safe for concurrent use: extenders score at the
-// same time.
+// budget is the budget of one scheduling cycle. It is safe for concurrent use: extenders score at
+// the same time.
 type budget struct {
 	once sync.Once
 	end  time.Time // set by the first call

@@ -88,7 +88,8 @@ func (e Extender) post(ctx context.Context, q question, body []byte, circuit *ci
 	timing.From(ctx).Add(timing.Part{Step: timing.Extender, Extender: e.name, Verb: q.verb}, took)
 	circuit.conclude(time.Now(), took, probe, verdictOf(ctx, err))
 	if err != nil {
-		klog.FromContext(ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))
+		klog.FromContext(ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took,
+			"err", cut(err.Error(), maxQuoted))
 	}
 	return err
 }
@@ -108,7 +109,8 @@ func (e Extender) exchange(ctx context.Context, q question, body []byte) error {
 		return withoutURL(err)
 	}
 	defer response.Body.Close()
-	defer io.CopyN(io.Discard, response.Body, drained) //nolint:errcheck // only read so that the connection can be reused
+	//nolint:errcheck // only read so that the connection can be reused
+	defer io.CopyN(io.Discard, response.Body, drained)
 	if response.StatusCode != http.StatusOK {
 		return statusError(response)
 	}

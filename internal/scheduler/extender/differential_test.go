@@ -39,7 +39,8 @@ func TestRandomResponsesAreReadAsInKubeScheduler(t *testing.T) {
 		cfg := everything(s.URL + "/prefix/")
 		cfg.NodeCacheCapable = capable
 		upstream, err := scheduler.NewHTTPExtender(&schedconfig.Extender{
-			URLPrefix: cfg.URLPrefix, FilterVerb: cfg.FilterVerb, PrioritizeVerb: cfg.PrioritizeVerb, PreemptVerb: cfg.PreemptVerb, BindVerb: cfg.BindVerb,
+			URLPrefix: cfg.URLPrefix, FilterVerb: cfg.FilterVerb, PrioritizeVerb: cfg.PrioritizeVerb,
+			PreemptVerb: cfg.PreemptVerb, BindVerb: cfg.BindVerb,
 			Weight: cfg.Weight, HTTPTimeout: metav1.Duration{Duration: cfg.Timeout}, NodeCacheCapable: capable,
 		})
 		if err != nil {
@@ -61,7 +62,9 @@ func TestRandomResponsesAreReadAsInKubeScheduler(t *testing.T) {
 					return victimNames(victims), err
 				},
 				"bind": func(e fwk.Extender) (string, error) {
-					return "", e.Bind(&corev1.Binding{ObjectMeta: pod("p").ObjectMeta, Target: corev1.ObjectReference{Name: "a"}})
+					return "",
+						e.Bind(&corev1.Binding{ObjectMeta: pod("p").ObjectMeta,
+							Target: corev1.ObjectReference{Name: "a"}})
 				},
 			} {
 				observe := func(e fwk.Extender) (o outcome) {
@@ -76,7 +79,8 @@ func TestRandomResponsesAreReadAsInKubeScheduler(t *testing.T) {
 				diff := cmp.Diff(observe(upstream), observe(ours))
 				ours.Close()
 				if diff != "" {
-					t.Fatalf("%s, node cache capable %v, answer %s\n(-kube-scheduler +livesched)\n%s", verb, capable, s.answer, diff)
+					t.Fatalf("%s, node cache capable %v, answer %s\n(-kube-scheduler +livesched)\n%s", verb, capable,
+						s.answer, diff)
 				}
 			}
 		}

@@ -46,7 +46,8 @@ func quoting(words, cause string) error { return &problemError{problem: words, c
 
 // said returns the error for an answer that reports an error.
 func said(message string) error {
-	return &problemError{problem: "the extender reports an error, which livesched's log has", cause: message, said: true}
+	return &problemError{problem: "the extender reports an error, which livesched's log has", cause: message,
+		said: true}
 }
 
 // failed returns the error of a call.

@@ -54,7 +54,8 @@ type service struct {
 func New(cfg *resolve.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
-		return nil, errors.New("the URL of an extender cannot be parsed") // url.Parse's error would quote a password in it
+		// url.Parse's error would quote a password in it
+		return nil, errors.New("the URL of an extender cannot be parsed")
 	}
 	name := parsed.Redacted()
 	tlsConfig, err := newTLSConfig(&cfg.TLS)

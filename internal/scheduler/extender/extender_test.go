@@ -25,16 +25,23 @@ func TestFilter(t *testing.T) {
 		refusals string
 		err      string
 	}{
-		{"keeps the nodes whose names are returned, in their order", true, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no"}}`, "c a", `{"b":"no"} null`, ""},
-		{"keeps the nodes that are returned", false, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedNodes": {"a": "no"}, "FailedAndUnresolvableNodes": {"c": "never"}}`, "b", `{"a":"no"} {"c":"never"}`, ""},
-		{"accepts nodes if it requested names", true, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}}`, "b", "null null", ""},
+		{"keeps the nodes whose names are returned, in their order", true,
+			`{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no"}}`, "c a", `{"b":"no"} null`, ""},
+		{"keeps the nodes that are returned", false, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, ` +
+			`"FailedNodes": {"a": "no"}, "FailedAndUnresolvableNodes": {"c": "never"}}`, "b",
+			`{"a":"no"} {"c":"never"}`, ""},
+		{"accepts nodes if it requested names", true, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}}`, "b",
+			"null null", ""},
 		{"keeps no node if none is returned", false, `{}`, "", "null null", ""},
 		{"keeps no node if null is returned", true, `null`, "", "null null", ""},
 		{"does not accept names if it sent nodes", false, `{"NodeNames": ["a"]}`, "", "null null", ""},
 		{"accepts a node once", true, `{"NodeNames": ["a", "b", "a"]}`, "a b", "null null", ""},
-		{"accepts no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null", `the answer has a node that it was not asked about`},
-		{"accepts no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "", "null null", `the answer has a node that it was not asked about`},
-		{"returns the error of the extender", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null", "the extender reports an error, which livesched's log has"},
+		{"accepts no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null",
+			`the answer has a node that it was not asked about`},
+		{"accepts no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "",
+			"null null", `the answer has a node that it was not asked about`},
+		{"returns the error of the extender", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null",
+			"the extender reports an error, which livesched's log has"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.answer)
@@ -77,12 +84,18 @@ func TestProcessPreemption(t *testing.T) {
 	for _, test := range []struct {
 		name, answer, victims, err string
 	}{
-		{"returns fewer nodes and fewer victims", `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a2-uid"}], "NumPDBViolations": 5}, "b": {"Pods": [{"UID": "b1-uid"}, {"UID": "b2-uid"}]}}}`, "a:a2(5) b:b1,b2(0)", ""},
+		{"returns fewer nodes and fewer victims", `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a2-uid"}], ` +
+			`"NumPDBViolations": 5}, "b": {"Pods": [{"UID": "b1-uid"}, {"UID": "b2-uid"}]}}}`,
+			"a:a2(5) b:b1,b2(0)", ""},
 		{"returns no node if none is returned", `{}`, "", ""},
-		{"lets the caller interpret a missing list of victims", `{"NodeNameToMetaVictims": {"a": null, "b": {}}}`, "a:none b:(0)", ""},
-		{"accepts no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "", `the answer has a node that it was not asked about`},
-		{"accepts no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`, "", `the answer has a victim on node "b" that is not there`},
-		{"accepts no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "", `the answer has a victim on node "b" that is not there`},
+		{"lets the caller interpret a missing list of victims", `{"NodeNameToMetaVictims": {"a": null, "b": {}}}`,
+			"a:none b:(0)", ""},
+		{"accepts no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "",
+			`the answer has a node that it was not asked about`},
+		{"accepts no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`,
+			"", `the answer has a victim on node "b" that is not there`},
+		{"accepts no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "",
+			`the answer has a victim on node "b" that is not there`},
 	} {
 		for _, capable := range []bool{false, true} {
 			t.Run(test.name, func(t *testing.T) {
@@ -111,11 +124,13 @@ func TestBind(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, bodies := s.sent()
-	if paths[0] != "/prefix/bind" || bodies[0] != `{"PodName":"p","PodNamespace":"default","PodUID":"p-uid","Node":"a"}` {
+	if paths[0] != "/prefix/bind" ||
+		bodies[0] != `{"PodName":"p","PodNamespace":"default","PodUID":"p-uid","Node":"a"}` {
 		t.Errorf("sent %v to %v", bodies, paths)
 	}
 	s.setAnswer(`{"Error": "no room"}`)
-	expectError(t, e.Bind(binding), `extender "`+s.URL+`/prefix//", bind: the extender reports an error, which livesched's log has`)
+	expectError(t, e.Bind(binding), `extender "`+s.URL+
+		`/prefix//", bind: the extender reports an error, which livesched's log has`)
 }
 
 func TestUnsetVerbIsNotCalled(t *testing.T) {
@@ -140,7 +155,8 @@ func TestUnsetVerbIsNotCalled(t *testing.T) {
 }
 
 func TestAnExtenderIsInterested(t *testing.T) {
-	asking := func(change func(*corev1.PodSpec, corev1.ResourceRequirements), resources corev1.ResourceRequirements) *corev1.Pod {
+	asking := func(change func(*corev1.PodSpec, corev1.ResourceRequirements),
+		resources corev1.ResourceRequirements) *corev1.Pod {
 		p := pod("p")
 		change(&p.Spec, resources)
 		return p
@@ -162,13 +178,17 @@ func TestAnExtenderIsInterested(t *testing.T) {
 	}{
 		{"in every pod if it manages no resource", nil, pod("p"), true},
 		{"in no pod without requests", []string{"a.b/c"}, pod("p"), false},
-		{"in a request", []string{"a.b/c", "a.b/d"}, asking(container, corev1.ResourceRequirements{Requests: list("a.b/d")}), true},
+		{"in a request", []string{"a.b/c", "a.b/d"},
+			asking(container, corev1.ResourceRequirements{Requests: list("a.b/d")}), true},
 		{"in a limit", []string{"a.b/c"}, asking(container, corev1.ResourceRequirements{Limits: list("a.b/c")}), true},
-		{"in a request of an init container", []string{"a.b/c"}, asking(initContainer, corev1.ResourceRequirements{Requests: list("a.b/c")}), true},
-		{"in no other resource", []string{"a.b/c"}, asking(container, corev1.ResourceRequirements{Requests: list("a.b/d"), Limits: list("a.b/d")}), false},
+		{"in a request of an init container", []string{"a.b/c"},
+			asking(initContainer, corev1.ResourceRequirements{Requests: list("a.b/c")}), true},
+		{"in no other resource", []string{"a.b/c"},
+			asking(container, corev1.ResourceRequirements{Requests: list("a.b/d"), Limits: list("a.b/d")}), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := build(t, resolve.Extender{URLPrefix: "http://a", ManagedResources: test.managed}).IsInterested(test.pod); got != test.want {
+			if got := build(t, resolve.Extender{URLPrefix: "http://a", ManagedResources: test.managed}).
+				IsInterested(test.pod); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -186,7 +206,8 @@ func TestTheNameIsTheURLWithoutItsPassword(t *testing.T) {
 	} else {
 		expectError(t, err, want)
 	}
-	if _, err := extender.New(&resolve.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{}, extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
+	if _, err := extender.New(&resolve.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{},
+		extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,8 +26,11 @@ func calls(e *extender.Extender) map[string]func() error {
 	return map[string]func() error{
 		"filter":     func() error { _, _, _, err := e.Filter(pod("p"), nodes); return err },
 		"prioritize": func() error { _, _, err := e.Prioritize(pod("p"), nodes); return err },
-		"preempt":    func() error { _, err := e.ProcessPreemption(preemptor(), candidates(nodes), lister); return err },
-		"bind":       func() error { return e.Bind(&corev1.Binding{}) },
+		"preempt": func() error {
+			_, err := e.ProcessPreemption(preemptor(), candidates(nodes), lister)
+			return err
+		},
+		"bind": func() error { return e.Bind(&corev1.Binding{}) },
 	}
 }
 
@@ -41,13 +44,17 @@ func TestFailedCallIsAnErrorWithExtenderAndVerb(t *testing.T) {
 		{"another status", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"Error": "x"}`, http.StatusInternalServerError)
 		}, "the answer has status 500 Internal Server Error"},
-		{"no content", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "the answer has status 204 No Content"},
+		{"no content", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+			"the answer has status 204 No Content"},
 		{"a redirection to nowhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 		}, "the answer has status 307 Temporary Redirect, and redirects are not followed"},
-		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "the answer is not valid"},
-		{"half an answer", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"Nodes": [`) }, ""},
-		{"the wrong type", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"text"`) }, "the answer is not valid"},
+		{"garbage", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+			"the answer is not valid"},
+		{"half an answer", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"Nodes": [`) },
+			""},
+		{"the wrong type", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"text"`) },
+			"the answer is not valid"},
 		{"an empty answer", func(http.ResponseWriter, *http.Request) {}, "the answer is empty"},
 		{"too slow", func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // otherwise, the end of the connection would go unnoticed

@@ -101,7 +101,8 @@ type chosen struct {
 }
 
 // chooseFrom reads an array of nodes. Its length is not bounded, but the length of the result is.
-func chooseFrom(d *json.Decoder, asked map[string]fwk.NodeInfo, read func(*json.Decoder) (string, error)) (chosen, error) {
+func chooseFrom(d *json.Decoder, asked map[string]fwk.NodeInfo,
+	read func(*json.Decoder) (string, error)) (chosen, error) {
 	var c chosen
 	seen := make(map[string]bool, len(asked))
 	present, err := readArray(d, func() error {

@@ -76,7 +76,8 @@ func (s *server) sent() (paths, bodies []string) {
 // everything returns an extender with all verbs.
 func everything(url string) resolve.Extender {
 	return resolve.Extender{
-		URLPrefix: url, FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt", BindVerb: "bind", Weight: 3, Timeout: time.Minute,
+		URLPrefix: url, FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt", BindVerb: "bind",
+		Weight: 3, Timeout: time.Minute,
 	}
 }
 

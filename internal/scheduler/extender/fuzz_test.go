@@ -15,9 +15,12 @@ import (
 // the request.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
-		``, `null`, `{}`, `[]`, `{"NodeNames": ["a", "a", "b"]}`, `{"NodeNames": null, "Nodes": {"items": [{}]}}`, `{"Nodes": {"items": null}, "Error": "x"}`,
-		`{"FailedNodes": {"a": "b", "z": ""}, "FailedAndUnresolvableNodes": null}`, `[{"Host": "a", "Score": 9223372036854775807}, {}]`, `[null]`,
-		`{"NodeNameToMetaVictims": {"a": null, "b": {"Pods": null}, "c": {"Pods": [null]}}}`, `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a1-uid"}], "NumPDBViolations": -1}}}`,
+		``, `null`, `{}`, `[]`, `{"NodeNames": ["a", "a", "b"]}`, `{"NodeNames": null, "Nodes": {"items": [{}]}}`,
+		`{"Nodes": {"items": null}, "Error": "x"}`,
+		`{"FailedNodes": {"a": "b", "z": ""}, "FailedAndUnresolvableNodes": null}`,
+		`[{"Host": "a", "Score": 9223372036854775807}, {}]`, `[null]`,
+		`{"NodeNameToMetaVictims": {"a": null, "b": {"Pods": null}, "c": {"Pods": [null]}}}`,
+		`{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a1-uid"}], "NumPDBViolations": -1}}}`,
 	} {
 		f.Add(answer)
 	}

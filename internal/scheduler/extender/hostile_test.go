@@ -25,10 +25,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits.Add(1) }))
 	defer canary.Close()
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, canary.URL, status) }))
+		s := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, canary.URL, status) }))
 		e := build(t, everything(s.URL))
 		for verb, call := range calls(e) {
-			expectError(t, call(), fmt.Sprintf(`extender %q, %s: the answer has status %d %s, and redirects are not followed`, s.URL, verb, status, http.StatusText(status)))
+			expectError(t, call(),
+				fmt.Sprintf(`extender %q, %s: the answer has status %d %s, and redirects are not followed`, s.URL, verb,
+					status, http.StatusText(status)))
 		}
 		e.Close()
 		s.Close()
@@ -128,9 +131,10 @@ func TestNothingThatAnExtenderSendsIsInAnError(t *testing.T) {
 		"text":                          http200 + `sesame`,
 		"a string":                      http200 + `"sesame"`,
 		"an error":                      http200 + `{"Error": "sesame"}`,
-		"a node":                        http200 + `{"NodeNames": ["sesame"], "Nodes": {"items": [{"metadata": {"name": "sesame"}}]}, "NodeNameToMetaVictims": {"sesame": {}}}`,
-		"a victim":                      http200 + `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "sesame"}]}}}`,
-		"a field of the wrong type":     http200 + `{"Nodes": {"items": [{"metadata": {"name": {"sesame": 5353}}}]}}`,
+		"a node": http200 + `{"NodeNames": ["sesame"], "Nodes": {"items": [{"metadata": ` +
+			`{"name": "sesame"}}]}, "NodeNameToMetaVictims": {"sesame": {}}}`,
+		"a victim":                  http200 + `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "sesame"}]}}}`,
+		"a field of the wrong type": http200 + `{"Nodes": {"items": [{"metadata": {"name": {"sesame": 5353}}}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +160,8 @@ func TestNothingThatAnExtenderSendsIsInAnError(t *testing.T) {
 			cfg.NodeCacheCapable = true
 			e := build(t, cfg)
 			for verb, call := range calls(e) {
-				if err := call(); err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "5353")) {
+				if err := call(); err != nil &&
+					(strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "5353")) {
 					t.Errorf("%s: %v", verb, err)
 				}
 			}
@@ -177,9 +182,12 @@ func TestVictimsMustHaveALowerPriority(t *testing.T) {
 		err      string
 	}{
 		{"a pod of a lower priority", 9, []*corev1.Pod{onA[0].GetPod(), onA[1].GetPod()}, ""},
-		{"a pod of a lower priority on the node that was not offered, as in kube-scheduler", 9, []*corev1.Pod{onA[1].GetPod()}, ""},
-		{"a pod of the same priority", 10, []*corev1.Pod{onA[0].GetPod()}, `the answer has a victim on node "a" that does not have a lower priority than the pod`},
-		{"a pod of a higher priority", 2000001000, nil, `the answer has a victim on node "a" that does not have a lower priority than the pod`},
+		{"a pod of a lower priority on the node that was not offered, as in kube-scheduler", 9,
+			[]*corev1.Pod{onA[1].GetPod()}, ""},
+		{"a pod of the same priority", 10, []*corev1.Pod{onA[0].GetPod()},
+			`the answer has a victim on node "a" that does not have a lower priority than the pod`},
+		{"a pod of a higher priority", 2000001000, nil,
+			`the answer has a victim on node "a" that does not have a lower priority than the pod`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			onA[0].GetPod().Spec.Priority = ptr.To(test.priority)
@@ -212,7 +220,8 @@ func TestAFailingExtenderIsNoLongerCalled(t *testing.T) {
 	for range 100 {
 		err = calls(e)["filter"]()
 	}
-	expectError(t, err, fmt.Sprintf("extender %q, filter: not called, since its last calls failed; livesched tries it again from time to time", s.URL))
+	expectError(t, err, fmt.Sprintf("extender %q, filter: not called, since its last calls failed; livesched tries "+
+		"it again from time to time", s.URL))
 	if n := requests.Load(); n != 5 {
 		t.Errorf("there were %d requests", n)
 	}

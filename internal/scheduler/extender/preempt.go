@@ -49,7 +49,8 @@ func (e Extender) ProcessPreemption(
 func identifiers(candidates map[string]*extenderv1.Victims) map[string]*extenderv1.MetaVictims {
 	all := make(map[string]*extenderv1.MetaVictims, len(candidates))
 	for name, victims := range candidates {
-		identified := &extenderv1.MetaVictims{NumPDBViolations: victims.NumPDBViolations, Pods: make([]*extenderv1.MetaPod, len(victims.Pods))}
+		identified := &extenderv1.MetaVictims{NumPDBViolations: victims.NumPDBViolations,
+			Pods: make([]*extenderv1.MetaPod, len(victims.Pods))}
 		for i, pod := range victims.Pods {
 			identified.Pods[i] = &extenderv1.MetaPod{UID: string(pod.UID)}
 		}
@@ -104,9 +105,12 @@ func readVictims(d *json.Decoder, preemptor *corev1.Pod, node fwk.NodeInfo) (*ex
 			pod := onNode[uid]
 			switch {
 			case pod == nil:
-				return quoting(fmt.Sprintf("the answer has a victim on node %q that is not there", node.Node().Name), fmt.Sprintf("UID %q", cut(uid, maxQuoted)))
+				return quoting(fmt.Sprintf("the answer has a victim on node %q that is not there", node.Node().Name),
+					fmt.Sprintf("UID %q", cut(uid, maxQuoted)))
 			case corev1helpers.PodPriority(pod) >= corev1helpers.PodPriority(preemptor):
-				return quoting(fmt.Sprintf("the answer has a victim on node %q that does not have a lower priority than the pod", node.Node().Name), klog.KObj(pod).String())
+				return quoting(
+					fmt.Sprintf("the answer has a victim on node %q that does not have a lower priority than the pod",
+						node.Node().Name), klog.KObj(pod).String())
 			case !seen[uid]:
 				seen[uid] = true
 				victims.Pods = append(victims.Pods, pod)

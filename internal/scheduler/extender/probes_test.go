@@ -84,9 +84,11 @@ func TestNoPodWaitsForAProbe(t *testing.T) {
 		},
 	} {
 		t.Run(verb, func(t *testing.T) {
-			e, arrived, release := opened(t, resolve.Extender{FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt"}, verb)
+			e, arrived, release := opened(t,
+				resolve.Extender{FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt"}, verb)
 			for range 2 { // the second one does not try again, as the first has not ended
-				if err := call(e); err == nil || !strings.Contains(err.Error(), "not called, since its last calls failed") {
+				if err := call(e); err == nil ||
+					!strings.Contains(err.Error(), "not called, since its last calls failed") {
 					t.Errorf("the error is %v", err)
 				}
 			}
@@ -131,7 +133,8 @@ func TestCloseEndsProbes(t *testing.T) {
 func TestAProbeThatFailsDoublesThePause(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	e, err := New(&resolve.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute}, Policy{Name: t.Name()}, NewBreakers(nil))
+	e, err := New(&resolve.Extender{URLPrefix: server.URL, FilterVerb: "filter", Timeout: time.Minute},
+		Policy{Name: t.Name()}, NewBreakers(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,8 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 		return
 	}
 	if h.overtaken(&a) {
-		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod), "reason", a.Status.Message())
+		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod),
+			"reason", a.Status.Message())
 		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
 		kept, err := h.Queue.Requeue(logger, a.Pod, nil)
 		h.requeued(logger, pod, kept, err)

@@ -28,16 +28,19 @@ import (
 )
 
 func TestRejectorsOfAFailure(t *testing.T) {
-	fitError := &schedframework.FitError{Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}}
+	fitError := &schedframework.FitError{
+		Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}}
 	fitError.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin("Refuses"))
 	fitError.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Pending).WithPlugin("Waits"))
 	for name, test := range map[string]struct {
 		status                 *fwk.Status
 		unschedulable, pending int
 	}{
-		"a refusal names its plugins": {fwk.NewStatus(fwk.Unschedulable).WithError(fitError), 2, 1}, // a plugin that returns Pending also counts as rejecting
+		// a plugin that returns Pending also counts as rejecting
+		"a refusal names its plugins": {fwk.NewStatus(fwk.Unschedulable).WithError(fitError), 2, 1},
 		"an error names none":         {fwk.AsStatus(errors.New("broken")), 0, 0},
-		"no nodes are nobody's fault": {fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(algorithm.ErrNoNodesAvailable), 0, 0},
+		"no nodes are nobody's fault": {fwk.NewStatus(fwk.UnschedulableAndUnresolvable).
+			WithError(algorithm.ErrNoNodesAvailable), 0, 0},
 	} {
 		queued := &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: &corev1.Pod{}}}
 		queued.UnschedulablePlugins = sets.New("of", "the", "last", "attempt")
@@ -58,13 +61,16 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 		term   *lease.Term
 		status *fwk.Status
 	}{
-		"a pod that fits nowhere":           {over, fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable)},
+		"a pod that fits nowhere": {over,
+			fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable)},
 		"a binding that was not sent":       {over, fwk.AsStatus(errors.New("broken"))},
 		"a binding, and the leader goes on": {nil, fwk.AsStatus(fmt.Errorf("binding: %w", lease.ErrOver))},
 	} {
 		q := queue.New(queue.Config{})
-		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
-		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}},
+			sets.New("mine"))
+		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"},
+			Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		popped := q.Pop(logr.Discard()).Pod
 		pods := corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))
 		h := &Handler{Queue: q, Pods: pods, Term: test.term} // it has nothing to report with
@@ -80,9 +86,12 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 	metrics.Register()
 	q := queue.New(queue.Config{})
-	q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
-	h := &Handler{Queue: q, Pods: corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
+	q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}},
+		sets.New("mine"))
+	h := &Handler{Queue: q, Pods: corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+		nil))}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"},
+		Spec: corev1.PodSpec{SchedulerName: "mine"}}
 	for range 100 {
 		q.Add(logr.Discard(), pod)
 		popped := q.Pop(logr.Discard()).Pod
@@ -92,7 +101,8 @@ func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 				q.Update(logr.Discard(), pod, pod.DeepCopy())
 			}
 		})
-		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: fwk.AsStatus(lease.ErrOver)})
+		h.Handle(klog.NewContext(t.Context(), logr.Discard()),
+			Attempt{Pod: popped, Status: fwk.AsStatus(lease.ErrOver)})
 		updates.Wait()
 		q.Delete(logr.Discard(), pod)
 	}
@@ -109,11 +119,13 @@ func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 		"pod group ml/g: 5 of 8 pods fit; g-5: 0/12 nodes are available":                        false,
 		"pod group ml/g: 5 of 8 pods fit in rack=r7; g-5: 0/12 nodes are available: 12 tainted": false,
 	} {
-		if got := differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)); got != want {
+		if got := differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, message)); got !=
+			want {
 			t.Errorf("%q differs in numbers alone: %v", message, got)
 		}
 	}
-	if differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonSchedulerError, strings.ReplaceAll(message, "3", "4"))) {
+	if differsInNumbers(pod, unscheduledCondition(pod, corev1.PodReasonSchedulerError,
+		strings.ReplaceAll(message, "3", "4"))) {
 		t.Error("the reason is another one")
 	}
 	first := time.Now()
@@ -137,10 +149,12 @@ func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 
 func TestTheMessageOfAConditionIsBounded(t *testing.T) {
 	for name, test := range map[string]struct{ message, want string }{
-		"a usual one is whole":                  {"0/3 nodes are available", "0/3 nodes are available"},
-		"one that just fits is whole":           {strings.Repeat("n", maxMessage), strings.Repeat("n", maxMessage)},
-		"one of very many reasons is cut":       {strings.Repeat("n", 50*maxMessage), strings.Repeat("n", maxMessage-4) + " ..."},
-		"characters remain whole":               {strings.Repeat("\u00e9", maxMessage), strings.Repeat("\u00e9", maxMessage/2-2) + " ..."},
+		"a usual one is whole":        {"0/3 nodes are available", "0/3 nodes are available"},
+		"one that just fits is whole": {strings.Repeat("n", maxMessage), strings.Repeat("n", maxMessage)},
+		"one of very many reasons is cut": {strings.Repeat("n", 50*maxMessage),
+			strings.Repeat("n", maxMessage-4) + " ..."},
+		"characters remain whole": {strings.Repeat("\u00e9", maxMessage),
+			strings.Repeat("\u00e9", maxMessage/2-2) + " ..."},
 		"bytes that are not UTF-8 are replaced": {"a\xffb", "a\uFFFDb"},
 	} {
 		condition := unscheduledCondition(&corev1.Pod{}, corev1.PodReasonUnschedulable, test.message)

@@ -61,17 +61,19 @@ func (h *Handler) ReportHeld(ctx context.Context, c clock.WithTicker, groups *gr
 }
 
 // reportHeld reports why a pod is held, and returns true, unless the pod's condition has the
-// reason already: then this leader or the one before has reported it. The queue's lock is held. Neither
-// call blocks or calls the queue.
+// reason already: then this leader or the one before has reported it. The queue's lock is held.
+// Neither call blocks or calls the queue.
 func (h *Handler) reportHeld(logger klog.Logger, held queue.Held) bool {
 	pod := held.Pod
 	condition := unscheduledCondition(pod, reasonHeld, heldMessage(held.HoldReason))
 	_, written := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if written != nil && written.Status == condition.Status && written.Reason == condition.Reason && written.Message == condition.Message {
+	if written != nil && written.Status == condition.Status && written.Reason == condition.Reason &&
+		written.Message == condition.Message {
 		return false
 	}
 	logger.V(2).Info("The pod is held before its scheduling", "pod", klog.KObj(pod), "reason", condition.Message)
-	h.Recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+	h.Recorder(pod.Spec.SchedulerName).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling",
+		"Scheduling",
 		"%s", truncate.ToBytes(condition.Message, validation.NoteLengthLimit))
 	h.Statuses.Write(podstatus.Update{Pod: pod, Condition: condition})
 	return true

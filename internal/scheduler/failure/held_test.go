@@ -31,9 +31,11 @@ import (
 
 func TestMessagesOfHeldPods(t *testing.T) {
 	for want, reason := range map[string]queue.HoldReason{
-		"The PreEnqueue plugin DynamicResources holds the pod: no such claim": {Plugin: "DynamicResources", Message: "no such claim"},
-		"The pod waits for its pod group: there is no PodGroup ns/g":          {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"},
-		"A PreEnqueue plugin failed: Quota: sorry":                            {Message: "Quota: sorry"},
+		"The PreEnqueue plugin DynamicResources holds the pod: no such claim": {Plugin: "DynamicResources",
+			Message: "no such claim"},
+		"The pod waits for its pod group: there is no PodGroup ns/g": {Plugin: podgroup.Gate,
+			Message: "there is no PodGroup ns/g"},
+		"A PreEnqueue plugin failed: Quota: sorry": {Message: "Quota: sorry"},
 	} {
 		if got := heldMessage(reason); got != want {
 			t.Errorf("%+v: %q, want %q", reason, got, want)
@@ -79,11 +81,13 @@ func TestHeldPodsAreReported(t *testing.T) {
 			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"instead of the reason of an earlier attempt": {
-			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"},
+			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonUnschedulable, Message: "0/3 nodes"},
 			events: []string{"Warning FailedScheduling " + message}, reason: v1alpha1.PodReasonPreEnqueueRejected,
 		},
 		"not if the leader before has done it": {
-			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v1alpha1.PodReasonPreEnqueueRejected, Message: message},
+			before: corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: v1alpha1.PodReasonPreEnqueueRejected, Message: message},
 		},
 		"not by a replica that may not lead any more": {term: over},
 	} {
@@ -94,7 +98,8 @@ func TestHeldPodsAreReported(t *testing.T) {
 				q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
 					"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{shut{}}},
 				}}, sets.New("mine"))
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"},
+					Spec: corev1.PodSpec{SchedulerName: "mine"}}
 				if test.before.Type != "" {
 					pod.Status.Conditions = []corev1.PodCondition{test.before}
 				}
@@ -105,7 +110,8 @@ func TestHeldPodsAreReported(t *testing.T) {
 				statuses.Start(t.Context())
 				var notes []string
 				h := &Handler{
-					Queue: q, Statuses: statuses, Recorder: func(string) events.EventRecorderLogger { return noted{&notes} }, Term: test.term,
+					Queue: q, Statuses: statuses,
+					Recorder: func(string) events.EventRecorderLogger { return noted{&notes} }, Term: test.term,
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan struct{})
@@ -125,7 +131,8 @@ func TestHeldPodsAreReported(t *testing.T) {
 					g.Expect(stored.Status).To(Equal(pod.Status))
 					return
 				}
-				g.Expect(stored.Status.Conditions).To(ConsistOf(And(HaveField("Reason", test.reason), HaveField("Message", message))))
+				g.Expect(stored.Status.Conditions).
+					To(ConsistOf(And(HaveField("Reason", test.reason), HaveField("Message", message))))
 			})
 		})
 	}

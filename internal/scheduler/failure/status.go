@@ -25,11 +25,13 @@ import (
 )
 
 // eventStatusNotWritten requeues a pod whose condition could not be written.
-var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "StatusNotWritten"}
+var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All,
+	CustomLabel: "StatusNotWritten"}
 
 // NewStatusWriter returns a Writer of the status of pods that wait to be scheduled. A pod whose
 // status cannot be written is requeued.
-func NewStatusWriter(client clientset.Interface, pods corev1listers.PodLister, c *cache.Cache, q *queue.Queue) *podstatus.Writer {
+func NewStatusWriter(client clientset.Interface, pods corev1listers.PodLister, c *cache.Cache,
+	q *queue.Queue) *podstatus.Writer {
 	return podstatus.NewWriter(client, pendingPods{pods: pods, cache: c, queue: q})
 }
 
@@ -56,7 +58,8 @@ func (p pendingPods) Newest(pod *corev1.Pod) *corev1.Pod {
 // NotWritten requeues a pod whose status could not be written, unless the API server would refuse
 // the next attempt, too.
 func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error) {
-	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
+	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod",
+		klog.KObj(pod))
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 		// Without an event the pod would not be retried, and its owner would not see the reason,
 		// for minutes. Another attempt after a backoff reports the state at that time.
@@ -64,8 +67,8 @@ func (p pendingPods) NotWritten(ctx context.Context, pod *corev1.Pod, err error)
 	}
 }
 
-// maxMessage bounds the message of a condition, in bytes. A message may name each node, as the messages
-// of extenders do, and is stored with each pod that fits nowhere.
+// maxMessage bounds the message of a condition, in bytes. A message may name each node, as the
+// messages of extenders do, and is stored with each pod that fits nowhere.
 const maxMessage = 8 << 10
 
 // refreshInterval is how long the numbers in the condition of a member of a group may be old. The
@@ -76,14 +79,16 @@ const refreshInterval = 5 * time.Minute
 // by itself, or its last attempt was in an earlier interval since its first.
 func (a *Attempt) refreshes() bool {
 	first := a.Pod.InitialAttemptTimestamp
-	return !a.InGroup || first == nil || a.Start.Sub(*first)/refreshInterval != a.Pod.Timestamp.Sub(*first)/refreshInterval
+	return !a.InGroup || first == nil ||
+		a.Start.Sub(*first)/refreshInterval != a.Pod.Timestamp.Sub(*first)/refreshInterval
 }
 
 // differsInNumbers reports whether a pod has a condition that differs in nothing but numbers in its
 // message, and words with numbers: names of nodes, pods and racks.
 func differsInNumbers(pod *corev1.Pod, next *corev1.PodCondition) bool {
 	_, current := podutil.GetPodCondition(&pod.Status, next.Type)
-	if current == nil || current.Status != next.Status || current.Reason != next.Reason || current.Message == next.Message {
+	if current == nil || current.Status != next.Status || current.Reason != next.Reason ||
+		current.Message == next.Message {
 		return false
 	}
 	return slices.EqualFunc(strings.Fields(current.Message), strings.Fields(next.Message), func(a, b string) bool {
@@ -97,10 +102,11 @@ const digits = "0123456789"
 // that are too long.
 func unscheduledCondition(pod *corev1.Pod, reason, message string) *corev1.PodCondition {
 	return &corev1.PodCondition{
-		Type:               corev1.PodScheduled,
-		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
-		Status:             corev1.ConditionFalse,
-		Reason:             reason,
-		Message:            truncate.ToBytes(message, maxMessage),
+		Type: corev1.PodScheduled,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation,
+			corev1.PodScheduled),
+		Status:  corev1.ConditionFalse,
+		Reason:  reason,
+		Message: truncate.ToBytes(message, maxMessage),
 	}
 }

@@ -50,9 +50,11 @@ const (
 func newVolumeStores(factory informers.SharedInformerFactory) *volumeStores {
 	core, objects := factory.Core().V1(), factory.Storage().V1()
 	return &volumeStores{
-		claims: core.PersistentVolumeClaims().Informer().GetStore(), volumes: core.PersistentVolumes().Informer().GetIndexer(),
+		claims:  core.PersistentVolumeClaims().Informer().GetStore(),
+		volumes: core.PersistentVolumes().Informer().GetIndexer(),
 		classes: objects.StorageClasses().Informer().GetStore(), csiNodes: objects.CSINodes().Informer().GetStore(),
-		csiDrivers: objects.CSIDrivers().Informer().GetStore(), attachments: objects.VolumeAttachments().Informer().GetIndexer(),
+		csiDrivers: objects.CSIDrivers().Informer().GetStore(), attachments: objects.VolumeAttachments().Informer().
+				GetIndexer(),
 	}
 }
 
@@ -97,7 +99,8 @@ func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 		source := &pod.Spec.Volumes[i].VolumeSource
 		switch {
 		case source.PersistentVolumeClaim != nil:
-			claim := get[corev1.PersistentVolumeClaim](c.stores.claims, pod.Namespace+"/"+source.PersistentVolumeClaim.ClaimName)
+			claim := get[corev1.PersistentVolumeClaim](c.stores.claims, pod.Namespace+"/"+
+				source.PersistentVolumeClaim.ClaimName)
 			if claim == nil || !c.add(snapshot, claim) {
 				return false
 			}
@@ -139,7 +142,8 @@ func mayBeTranslated(pv *corev1.PersistentVolume) bool {
 // that does not report its capacity. No other pod uses the claim, so nothing has been reserved for
 // it yet, and no existing volume can be bound to it.
 func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
-	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) || snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
+	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) ||
+		snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
 		return false
 	}
 	class := get[storagev1.StorageClass](c.stores.classes, volume.GetPersistentVolumeClaimClass(claim))

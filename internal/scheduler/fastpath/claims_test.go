@@ -47,20 +47,26 @@ func newClaimScene(t *testing.T) *claimScene {
 	add(s.claims.stores.attachments, attachmentsByNode, func(object any) ([]string, error) {
 		return []string{object.(*storagev1.VolumeAttachment).Spec.NodeName}, nil
 	})
-	s.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+	s.pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "pod"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{
 		{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
-		{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+		{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
 	}}}
 	s.claim = &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim", UID: "claim", Annotations: map[string]string{volume.AnnBindCompleted: "yes"}},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "volume", StorageClassName: ptr.To("class")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim", UID: "claim",
+			Annotations: map[string]string{volume.AnnBindCompleted: "yes"}},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "volume", StorageClassName: ptr.To("class")},
 	}
-	s.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume"}, Spec: corev1.PersistentVolumeSpec{
-		StorageClassName:       "class",
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "driver", VolumeHandle: "volume"}},
-		NodeAffinity:           &corev1.VolumeNodeAffinity{Required: selector(requirement("zone", corev1.NodeSelectorOpIn, "a"))},
-		ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: "other", UID: "other"},
-	}}
+	s.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume"},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: "class",
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "driver", VolumeHandle: "volume"}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: selector(requirement("zone", corev1.NodeSelectorOpIn, "a"))},
+			ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "other", UID: "other"},
+		}}
 	s.class = &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "driver"}
 	return s
 }
@@ -102,10 +108,14 @@ func TestClaimsThatNeedNoPlugins(t *testing.T) {
 		"a claim that is not there":          {func(s *claimScene) { s.claim.Name = "other" }, false},
 		"a volume that is not there":         {func(s *claimScene) { s.volume.Name = "other" }, false},
 		"a claim that is about to be bound":  {func(s *claimScene) { s.claim.Annotations = nil }, false},
-		"a volume on a node's disk":          {func(s *claimScene) { s.volume.Spec.CSI, s.volume.Spec.Local = nil, &corev1.LocalVolumeSource{} }, true},
-		"a volume that may be translated":    {func(s *claimScene) { s.volume.Spec.CSI = nil }, false},
+		"a volume on a node's disk": {func(s *claimScene) {
+			s.volume.Spec.CSI, s.volume.Spec.Local = nil,
+				&corev1.LocalVolumeSource{}
+		}, true},
+		"a volume that may be translated": {func(s *claimScene) { s.volume.Spec.CSI = nil }, false},
 		"a volume of nodes by their field": {func(s *claimScene) {
-			s.volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchFields = selector(requirement("metadata.name", "In", "n")).NodeSelectorTerms[0].MatchExpressions
+			s.volume.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchFields = selector(requirement("metadata.name",
+				"In", "n")).NodeSelectorTerms[0].MatchExpressions
 		}, false},
 		"a disk besides": {func(s *claimScene) {
 			s.pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}
@@ -113,17 +123,22 @@ func TestClaimsThatNeedNoPlugins(t *testing.T) {
 		"a claim that is made for the pod": {func(s *claimScene) {
 			s.pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}
 		}, false},
-		"no claim":                             {func(s *claimScene) { s.pod.Spec.Volumes = s.pod.Spec.Volumes[:1] }, false},
-		"a volume that is yet to be made":      {(*claimScene).unbind, true},
-		"one of a class that is not there":     {func(s *claimScene) { s.unbind(); s.class.Name = "other" }, false},
-		"one of a class that makes no volumes": {func(s *claimScene) { s.unbind(); s.class.Provisioner = volume.NotSupportedProvisioner }, false},
-		"one that is being made for a node":    {func(s *claimScene) { s.unbind(); s.claim.Annotations = map[string]string{volume.AnnSelectedNode: "n"} }, false},
-		"one for which there is a volume":      {func(s *claimScene) { s.unbind(); s.volume.Spec.ClaimRef = nil }, false},
+		"no claim": {func(s *claimScene) { s.pod.Spec.Volumes = s.pod.Spec.Volumes[:1] },
+			false},
+		"a volume that is yet to be made":  {(*claimScene).unbind, true},
+		"one of a class that is not there": {func(s *claimScene) { s.unbind(); s.class.Name = "other" }, false},
+		"one of a class that makes no volumes": {
+			func(s *claimScene) { s.unbind(); s.class.Provisioner = volume.NotSupportedProvisioner }, false},
+		"one that is being made for a node": {
+			func(s *claimScene) { s.unbind(); s.claim.Annotations = map[string]string{volume.AnnSelectedNode: "n"} },
+			false},
+		"one for which there is a volume": {func(s *claimScene) { s.unbind(); s.volume.Spec.ClaimRef = nil }, false},
 		"one for which a volume is meant": {func(s *claimScene) {
 			s.unbind()
 			s.volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "claim"}
 		}, false},
-		"one of a selector":                     {func(s *claimScene) { s.unbind(); s.claim.Spec.Selector = &metav1.LabelSelector{} }, false},
+		"one of a selector": {
+			func(s *claimScene) { s.unbind(); s.claim.Spec.Selector = &metav1.LabelSelector{} }, false},
 		"one of a driver with limited capacity": {func(s *claimScene) { s.unbind(); s.addDriver(true) }, false},
 		"one of a driver with capacity":         {func(s *claimScene) { s.unbind(); s.addDriver(false) }, true},
 		"one that another pod uses":             {func(s *claimScene) { s.unbind(); s.addUser() }, false},
@@ -204,14 +219,16 @@ func TestVolumesMatchNodesLikeTheLibrary(t *testing.T) {
 func TestTopologiesThatAClassAllows(t *testing.T) {
 	s := newClaimScene(t)
 	s.unbind()
-	s.class.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
-		{Key: "zone", Values: []string{"a", "b"}},
-	}}}
+	s.class.AllowedTopologies = []corev1.TopologySelectorTerm{
+		{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+			{Key: "zone", Values: []string{"a", "b"}},
+		}}}
 	if !s.read() {
 		t.Fatal("the claim is not a simple one")
 	}
 	for zone, want := range map[string]bool{"a": true, "b": true, "c": false} {
-		if got := s.claims.match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": zone}}}); got != want {
+		if got := s.claims.match(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": zone}}}); got != want {
 			t.Errorf("zone %s: got %t", zone, got)
 		}
 	}
@@ -248,7 +265,8 @@ func TestLimitsOfVolumes(t *testing.T) {
 			s.add(s.claims.stores.csiNodes, csiNode)
 			for i := range test.attached {
 				s.add(s.claims.stores.attachments, &storagev1.VolumeAttachment{
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n"},
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)},
+					Spec:       storagev1.VolumeAttachmentSpec{NodeName: "n"},
 				})
 			}
 			if got := s.claims.withinLimits("n", test.inUse); got != test.within {

@@ -92,8 +92,10 @@ func (e *Engine) findClass(ctx context.Context, in *instance, pod *corev1.Pod, r
 	}
 	c := e.classes.add(string(e.keys.class()), like, rows)
 	if e.classes.lookups.thrashing(time.Now()) {
-		klog.FromContext(ctx).Info("Decisions are slow because the fast path evicts classes of pods that are needed again soon. Raise --fast-path-memory-limit",
-			"limit", resource.NewQuantity(int64(e.classes.max), resource.BinarySI), "classes", e.classes.residents.len())
+		klog.FromContext(ctx).Info("Decisions are slow because the fast path evicts classes of pods that are needed "+
+			"again soon. Raise --fast-path-memory-limit",
+			"limit", resource.NewQuantity(int64(e.classes.max), resource.BinarySI), "classes",
+			e.classes.residents.len())
 	}
 	return c, None
 }

@@ -41,7 +41,8 @@ type eligibilityRows struct {
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
+func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key []byte,
+	pod *corev1.Pod) (*eligibilityRows, error) {
 	r, ok := s.eligibilityRows[string(key)]
 	if !ok {
 		runner, err := newRunner(ctx, plugins, pod)
@@ -73,7 +74,8 @@ func (e *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Po
 	return nil
 }
 
-func (e *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
+func (e *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change,
+	ok bool) error {
 	matters := func(change cache.Change) bool {
 		return change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved
 	}

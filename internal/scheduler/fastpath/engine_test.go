@@ -114,7 +114,8 @@ func planOf(cfg framework.Config) *Plan { return NewPlan(PlanConfig{Framework: f
 func (s *scene) pod(app string) *corev1.Pod {
 	s.made++
 	name := fmt.Sprintf("p%d", s.made)
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name),
+		Labels: map[string]string{"app": app}}}
 }
 
 func (s *scene) nodeName(slot cache.Slot) string { return s.snapshot.Info(slot).Node().Name }
@@ -133,7 +134,8 @@ func outcome(a Attempt) (decided, Reason) {
 	}
 	return decided{
 		Placement: Placement{
-			Feasible: d.feasible, Evaluated: d.evaluated, Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
+			Feasible: d.feasible, Evaluated: d.evaluated, Class: cache.Class{ID: d.class.id, Like: d.class.like},
+			Uncached: d.uncached.reason,
 		},
 		Best: d.best,
 	}, None
@@ -144,7 +146,8 @@ func (s *scene) decide(pod *corev1.Pod) (decided, Reason) {
 	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
 		s.Fatal(err)
 	}
-	return outcome(s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod, Enough: s.enough}))
+	return outcome(s.engine.Decide(s.ctx,
+		Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod, Enough: s.enough}))
 }
 
 func (s *scene) expect(pod *corev1.Pod, want Reason) decided {
@@ -261,7 +264,8 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	held := s.engine.classes.residents.len()
-	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.instances["mine"].setup.classes) != held {
+	if held == 0 || held > 20 || len(s.engine.classes.byID) != held ||
+		len(s.engine.classes.instances["mine"].setup.classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
 	latest := s.expect(s.pod("app-99"), None).Class.ID
@@ -321,9 +325,12 @@ func TestAnOddPodDoesNotDegradeOthers(t *testing.T) {
 	reading := func(name string, n int) *corev1.Pod {
 		pod := asking(name + "-0")
 		pod.Name, pod.UID, pod.Namespace = name, types.UID(name), "ns"
-		expressions := &pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchExpressions
+		terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		expressions := &terms[0].LabelSelector.MatchExpressions
 		for i := 1; i < n; i++ {
-			*expressions = append(*expressions, metav1.LabelSelectorRequirement{Key: fmt.Sprintf("%s-%d", name, i), Operator: metav1.LabelSelectorOpExists})
+			*expressions = append(*expressions,
+				metav1.LabelSelectorRequirement{Key: fmt.Sprintf("%s-%d", name, i),
+					Operator: metav1.LabelSelectorOpExists})
 		}
 		return pod
 	}
@@ -407,7 +414,8 @@ func TestCachedRowsAreDroppedWithTheirInstance(t *testing.T) {
 // keeper reserves with the state that PreFilter has left.
 type keeper struct{ scored }
 
-func (*keeper) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (*keeper) PreFilter(context.Context, fwk.CycleState, *corev1.Pod,
+	[]fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 func (*keeper) PreFilterExtensions() fwk.PreFilterExtensions                             { return nil }

@@ -105,7 +105,8 @@ func TestMetricsOfMemory(t *testing.T) {
 	s := newTightScene(t, 20)
 	results := func() [4]int {
 		of := func(result string) int { return counted(t, metrics.ClassLookups.WithLabelValues(result)) }
-		return [4]int{of(metrics.ClassHit), of(metrics.ClassNew), of(metrics.ClassEvicted), counted(t, metrics.FastPathEvictions)}
+		return [4]int{of(metrics.ClassHit), of(metrics.ClassNew), of(metrics.ClassEvicted),
+			counted(t, metrics.FastPathEvictions)}
 	}
 	expect := func(what string, act func(), hit, fresh, evicted, evictions int) {
 		t.Helper()

@@ -84,7 +84,8 @@ func (e *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint6
 }
 
 // noteNominated records the nominated pods for which a new diagnosis was made.
-func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64, f *nodeFilters) {
+func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64,
+	f *nodeFilters) {
 	e.nominated = make(map[string]*nominatedStatus, len(nominated))
 	for name, number := range nominated {
 		n := &nominatedStatus{number: number}
@@ -120,7 +121,8 @@ func (e *explanation) refresh(ctx context.Context, r *refresher, nominated map[s
 		e.version = r.classes.nextVersion()
 	}
 	if renewed {
-		e.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(e.refusals.byName, e.diagnosis.NodeToStatus.AbsentNodesStatus())
+		e.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(e.refusals.byName,
+			e.diagnosis.NodeToStatus.AbsentNodesStatus())
 	}
 	e.pos, e.text = r.snapshot.Log().End(), ""
 	e.diagnosis.UnschedulablePlugins, e.diagnosis.PendingPlugins = nil, nil
@@ -129,7 +131,8 @@ func (e *explanation) refresh(ctx context.Context, r *refresher, nominated map[s
 }
 
 // refreshChanged runs the filters on the nodes that have changed, without nominated pods.
-func (e *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change, nominated map[string]uint64, f *nodeFilters) bool {
+func (e *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change,
+	nominated map[string]uint64, f *nodeFilters) bool {
 	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
 		if !r.seen.add(change.Slot) {
@@ -151,7 +154,8 @@ func (e *explanation) refreshChanged(ctx context.Context, r *refresher, changes 
 }
 
 // refreshNominated runs the filters on the nodes whose nominated pods have changed.
-func (e *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+func (e *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64,
+	f *nodeFilters) bool {
 	for name, n := range e.nominated {
 		if nominated[name] != 0 {
 			continue

@@ -101,7 +101,8 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 	}
 	representatives := g.representatives(nil)
 	if len(representatives) != len(members) || len(g.numbers) != len(members) {
-		t.Fatalf("step %d: %d representatives, %d keys of %d groups", step, len(representatives), len(g.numbers), len(members))
+		t.Fatalf("step %d: %d representatives, %d keys of %d groups", step, len(representatives), len(g.numbers),
+			len(members))
 	}
 	for _, slot := range representatives {
 		of := key(int(slot))
@@ -174,7 +175,8 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	}
 	s.engine.classes.drop(second)
 	if s.engine.classes.bytes != 0 || len(rows.spreadTrackers) != 0 || len(rows.groups) != 0 {
-		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(rows.spreadTrackers), len(rows.groups))
+		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(rows.spreadTrackers),
+			len(rows.groups))
 	}
 }
 

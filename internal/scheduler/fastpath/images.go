@@ -37,7 +37,8 @@ type imageCount struct {
 
 // syncImages brings the scores of ImageLocality up to date with the snapshot. changes are those by
 // which the rows were just updated.
-func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, all bool) error {
+func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change,
+	all bool) error {
 	if l.setup.imageWeight == 0 {
 		return nil
 	}

@@ -59,7 +59,9 @@ func discarded() *instruments {
 	return &instruments{
 		memory: gauge(), memoryLimit: gauge(), classes: gauge(), labelKeys: gauge(),
 		evictions: counter(), hits: counter(), news: counter(), returns: counter(),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}), counters: map[pathReason]prometheus.Counter{},
-		points: compbasemetrics.NewHistogramVec(&compbasemetrics.HistogramOpts{}, nil), // it does nothing unless it is registered
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}),
+		counters:  map[pathReason]prometheus.Counter{},
+		// it does nothing unless it is registered
+		points: compbasemetrics.NewHistogramVec(&compbasemetrics.HistogramOpts{}, nil),
 	}
 }

@@ -30,36 +30,49 @@ func quantities(pairs ...string) corev1.ResourceList {
 func podWithEverything() *corev1.Pod {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a", "tier": "b"}}
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: selector}
-	requirement := corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}
+	requirement := corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn,
+		Values: []string{"ssd"}}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "p-1", UID: "1", Labels: map[string]string{"app": "a", "pod-template-hash": "x"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u",
+				Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{
 			NodeSelector: map[string]string{"a": "1", "b": "2"},
-			Tolerations:  []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpEqual, Value: "v", Effect: corev1.TaintEffectNoSchedule}},
-			Overhead:     quantities("cpu", "10m"),
-			Resources:    &corev1.ResourceRequirements{Requests: quantities("cpu", "1")},
+			Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpEqual, Value: "v",
+				Effect: corev1.TaintEffectNoSchedule}},
+			Overhead:  quantities("cpu", "10m"),
+			Resources: &corev1.ResourceRequirements{Requests: quantities("cpu", "1")},
 			Affinity: &corev1.Affinity{
-				NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-					{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}}},
-				}},
-				PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
-				PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
+				NodeAffinity: &corev1.NodeAffinity{
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+						{Weight: 1,
+							Preference: corev1.NodeSelectorTerm{
+								MatchExpressions: []corev1.NodeSelectorRequirement{requirement}}},
+					}},
+				PodAffinity: &corev1.PodAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
+				PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}},
 			},
-			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", LabelSelector: selector}},
+			TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+				{MaxSkew: 1, TopologyKey: "zone", LabelSelector: selector}},
 			Containers: []corev1.Container{
 				{
-					Name: "c", Image: "img:1", Resources: corev1.ResourceRequirements{Requests: quantities("cpu", "100m", "memory", "1Gi")},
-					Ports: []corev1.ContainerPort{{HostPort: 80, Protocol: corev1.ProtocolTCP, HostIP: "10.0.0.1"}},
+					Name: "c", Image: "img:1",
+					Resources: corev1.ResourceRequirements{Requests: quantities("cpu", "100m", "memory", "1Gi")},
+					Ports:     []corev1.ContainerPort{{HostPort: 80, Protocol: corev1.ProtocolTCP, HostIP: "10.0.0.1"}},
 				},
 				{Name: "d", Image: "img:2"},
 			},
-			InitContainers: []corev1.Container{{Name: "i", Image: "img:3", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
+			InitContainers: []corev1.Container{
+				{Name: "i", Image: "img:3", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
 			Volumes: []corev1.Volume{
-				{Name: "image", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "img:4"}}},
-				{Name: "kube-api-access-x", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+				{Name: "image",
+					VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "img:4"}}},
+				{Name: "kube-api-access-x",
+					VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
 			},
 		},
 	}
@@ -105,8 +118,10 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 		{"name and UID", neither, func(p *corev1.Pod) { p.Name, p.UID, p.GenerateName = "p-2", "2", "p-" }},
 		{"the name of a volume", neither, func(p *corev1.Pod) { p.Spec.Volumes[1].Name = "kube-api-access-y" }},
 		{"annotations", neither, func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }},
-		{"environment", neither, func(p *corev1.Pod) { p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "POD", Value: "p-2"}} }},
-		{"a container port", neither, func(p *corev1.Pod) { p.Spec.Containers[1].Ports = []corev1.ContainerPort{{ContainerPort: 8080}} }},
+		{"environment", neither,
+			func(p *corev1.Pod) { p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "POD", Value: "p-2"}} }},
+		{"a container port", neither,
+			func(p *corev1.Pod) { p.Spec.Containers[1].Ports = []corev1.ContainerPort{{ContainerPort: 8080}} }},
 		{"limits", neither, func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits = quantities("cpu", "9") }},
 		{"priority", neither, func(p *corev1.Pod) { p.Spec.Priority = ptr.To(int32(7)) }},
 		{"node", local, func(p *corev1.Pod) { p.Spec.NodeName = "n" }},
@@ -117,7 +132,8 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 		}},
 		{"no node affinity", local, func(p *corev1.Pod) { p.Spec.Affinity.NodeAffinity = nil }},
 		{"a toleration's key", local, func(p *corev1.Pod) { p.Spec.Tolerations[0].Key = "l" }},
-		{"a toleration's operator", local, func(p *corev1.Pod) { p.Spec.Tolerations[0].Operator = corev1.TolerationOpExists }},
+		{"a toleration's operator", local,
+			func(p *corev1.Pod) { p.Spec.Tolerations[0].Operator = corev1.TolerationOpExists }},
 		{"a toleration's value", local, func(p *corev1.Pod) { p.Spec.Tolerations[0].Value = "w" }},
 		{"a toleration's effect", local, func(p *corev1.Pod) { p.Spec.Tolerations[0].Effect = "" }},
 		{"overhead", local, func(p *corev1.Pod) { p.Spec.Overhead = quantities("cpu", "11m") }},
@@ -139,7 +155,8 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 		{"image", local, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "img:9" }},
 		{"image of a volume", local, func(p *corev1.Pod) { p.Spec.Volumes[0].Image.Reference = "img:9" }},
 		{"host port", local, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].HostPort = 81 }},
-		{"host port's protocol", local, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
+		{"host port's protocol", local,
+			func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
 		{"host port's address", local, func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].HostIP = "" }},
 		{"sidecar", local, func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = nil }},
 		{"namespace", cross, func(p *corev1.Pod) { p.Namespace = "other" }},
@@ -162,8 +179,10 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 			p.Spec.TopologySpreadConstraints[0].LabelSelector = &metav1.LabelSelector{}
 		}},
 		{"controller", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Name = "s" }},
-		{"a controller of another kind that selects pods", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "StatefulSet" }},
-		{"a controller of a kind without default constraints", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }},
+		{"a controller of another kind that selects pods", cross,
+			func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "StatefulSet" }},
+		{"a controller of a kind without default constraints", cross,
+			func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }},
 		{"no controller", cross, func(p *corev1.Pod) { p.OwnerReferences = nil }},
 	} {
 		pod, other := podWithEverything(), podWithEverything()
@@ -194,9 +213,11 @@ func TestPodsThatNeedPlugins(t *testing.T) {
 		return func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: source}) }
 	}
 	for name, change := range map[string]func(*corev1.Pod){
-		"a claim of a volume":       volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}),
-		"a claim to be made":        volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
-		"a disk":                    volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}),
+		"a claim of a volume": volume(
+			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}),
+		"a claim to be made": volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}),
+		"a disk": volume(
+			corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}),
 		"a volume of some new kind": volume(corev1.VolumeSource{}),
 		"a claim of devices":        func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{}} },
 	} {
@@ -208,7 +229,8 @@ func TestPodsThatNeedPlugins(t *testing.T) {
 		if change(pod); !podfields.HasClaims(pod) {
 			t.Errorf("a pod with %s has no claims", name)
 		}
-		if localAfter, crossAfter := keysOf(t, pod); !bytes.Equal(local, localAfter) || !bytes.Equal(cross, crossAfter) {
+		if localAfter, crossAfter := keysOf(t, pod); !bytes.Equal(local, localAfter) ||
+			!bytes.Equal(cross, crossAfter) {
 			t.Errorf("a pod with %s is of a class of its own", name)
 		}
 	}

@@ -293,5 +293,6 @@ func (l *localRows) common() (sum int64) {
 }
 
 func outOfRange(plugin string, score int64) error {
-	return fmt.Errorf("score plugin %q: a score of %d is out of range from %d to %d", plugin, score, fwk.MinScore, fwk.MaxScore)
+	return fmt.Errorf("score plugin %q: a score of %d is out of range from %d to %d", plugin, score, fwk.MinScore,
+		fwk.MaxScore)
 }

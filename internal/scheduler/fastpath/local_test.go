@@ -71,7 +71,8 @@ func realScene(t *testing.T, nodes, maxBytes int, withArgs bool, outOfTree ...fw
 	// Expand requires plugins that every profile has.
 	add(queueSort{}, nil)
 	add(binder{}, nil)
-	all.MultiPoint.Enabled = append(all.MultiPoint.Enabled, schedconfig.Plugin{Name: "Sort"}, schedconfig.Plugin{Name: "Bind"})
+	all.MultiPoint.Enabled = append(all.MultiPoint.Enabled, schedconfig.Plugin{Name: "Sort"},
+		schedconfig.Plugin{Name: "Bind"})
 	plugins, err := framework.Expand(all, instances)
 	if err != nil {
 		t.Fatal(err)
@@ -95,9 +96,11 @@ func (binder) Name() string { return "Bind" }
 
 func realNode(i int) *corev1.Node {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{"disk": []string{"ssd", "hdd"}[i%2]}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i),
+			Labels: map[string]string{"disk": []string{"ssd", "hdd"}[i%2]}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: quantity(int64(4 + i%3)), corev1.ResourceMemory: quantity(int64(8+i%5) << 30), corev1.ResourcePods: quantity(30),
+			corev1.ResourceCPU: quantity(int64(4 + i%3)), corev1.ResourceMemory: quantity(int64(8+i%5) << 30),
+			corev1.ResourcePods: quantity(30),
 		}},
 	}
 	if i%4 == 0 {
@@ -128,13 +131,15 @@ func (s *scene) place(pod *corev1.Pod, decision decided) {
 func (s *scene) expectAsAnew(pod *corev1.Pod) decided {
 	s.Helper()
 	decision := s.expect(pod, None)
-	anew, reason := outcome(New(s.snapshot, 0).Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod}))
+	anew, reason := outcome(New(s.snapshot, 0).
+		Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod}))
 	if reason != None {
 		s.Fatalf("anew the pod takes the scalar path: %s", reason)
 	}
 	got, want := slices.Sorted(decision.Best.all()), slices.Sorted(anew.Best.all())
 	if anew.Feasible != decision.Feasible || !slices.Equal(got, want) {
-		s.Fatalf("%d nodes fit, the best are %v; anew %d fit, the best are %v", decision.Feasible, got, anew.Feasible, want)
+		s.Fatalf("%d nodes fit, the best are %v; anew %d fit, the best are %v", decision.Feasible, got,
+			anew.Feasible, want)
 	}
 	return decision
 }
@@ -173,7 +178,8 @@ func TestPodsThatDifferInRequestsRunNoPluginAgain(t *testing.T) {
 			t.Errorf("%s was asked about %d nodes", plugin, n)
 		}
 	}
-	for _, plugin := range []string{names.TaintToleration, names.NodeResourcesBalancedAllocation, names.NodeResourcesFit} {
+	for _, plugin := range []string{names.TaintToleration, names.NodeResourcesBalancedAllocation,
+		names.NodeResourcesFit} {
 		if n := s.evaluations(plugin, schedmetrics.Score); plugin != names.TaintToleration && n != 0 || n > nodes {
 			t.Errorf("%s has scored %d nodes", plugin, n)
 		}
@@ -216,7 +222,8 @@ func TestResourcePluginWithoutArgumentsRuns(t *testing.T) {
 		best := asked.bestNames(first)
 		second := twin.expect(pod.DeepCopy(), None)
 		if got := twin.bestNames(second); !slices.Equal(got, best) || first.Feasible != second.Feasible {
-			t.Fatalf("asked: %d fit, %v are best; worked out: %d fit, %v are best", first.Feasible, best, second.Feasible, got)
+			t.Fatalf("asked: %d fit, %v are best; worked out: %d fit, %v are best", first.Feasible, best,
+				second.Feasible, got)
 		}
 		asked.place(pod, first)
 		if err := twin.cache.AddPod(logr.Discard(), pod); err != nil {
@@ -248,7 +255,8 @@ func TestHostPortPluginRuns(t *testing.T) {
 	s := realScene(t, nodes, 0, true)
 	for i := range nodes {
 		pod := s.asking(100)
-		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
 		decision := s.expectAsAnew(pod)
 		if decision.Feasible != nodes-i {
 			t.Fatalf("%d nodes fit, want those %d whose port is free", decision.Feasible, nodes-i)
@@ -344,7 +352,8 @@ func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 		s.engine.classes.drop(s.engine.classes.residents.victim(nil))
 	}
 	if s.engine.classes.bytes != 0 || len(g.eligibilityRows) != 0 || len(s.engine.nodes.scalars) != 0 {
-		t.Errorf("%d bytes, %d sets of constraints and %d columns have no holder", s.engine.classes.bytes, len(g.eligibilityRows), len(s.engine.nodes.scalars))
+		t.Errorf("%d bytes, %d sets of constraints and %d columns have no holder", s.engine.classes.bytes,
+			len(g.eligibilityRows), len(s.engine.nodes.scalars))
 	}
 }
 
@@ -403,7 +412,8 @@ func TestPodsThatNameTheirNodes(t *testing.T) {
 		name := fmt.Sprintf("n%d", i%nodes)
 		pod := bound(named(name), named("gone"), named(name))
 		decision := s.expect(pod, None)
-		if got := s.bestNames(decision); !slices.Equal(got, []string{name}) || decision.Feasible != 1 || decision.Evaluated != 1 {
+		if got := s.bestNames(decision); !slices.Equal(got, []string{name}) || decision.Feasible != 1 ||
+			decision.Evaluated != 1 {
 			t.Fatalf("%d of %d nodes fit, the best is %v, want %s", decision.Feasible, decision.Evaluated, got, name)
 		}
 		s.place(pod, decision)
@@ -419,7 +429,8 @@ func TestPodsThatNameTheirNodes(t *testing.T) {
 	s.expect(bound(named("gone")), NoFit)
 	s.expect(bound(named("n1"), named("n2")), NodeNames)
 	ssd := named("n1")
-	ssd.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}
+	ssd.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn,
+		Values: []string{"ssd"}}}
 	s.expect(bound(ssd), NodeNames)
 	two := named("n1")
 	two.MatchFields[0].Values = []string{"n1", "n2"}

@@ -130,5 +130,6 @@ func mayBeSpread(trackers *topology.Factory, pod *corev1.Pod) bool {
 		return false // standsAlone asks the plugin
 	}
 	// The system's default constraints only score.
-	return trackers.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting && len(trackers.SpreadArgs.DefaultConstraints) > 0
+	return trackers.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting &&
+		len(trackers.SpreadArgs.DefaultConstraints) > 0
 }

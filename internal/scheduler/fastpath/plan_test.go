@@ -10,7 +10,8 @@ func TestAPluginRunsAtTheExtensionPointsThatItNeeds(t *testing.T) {
 		points pointsOf
 		want   bool
 	}{
-		"all":                                 {pointsOf{preFilter: true, filter: true, preScore: true, score: true}, true},
+		"all": {pointsOf{preFilter: true, filter: true, preScore: true, score: true},
+			true},
 		"scoring is off":                      {pointsOf{preFilter: true, filter: true}, true},
 		"Score is off, as for bin packing":    {pointsOf{preFilter: true, filter: true, preScore: true}, true},
 		"filtering is off":                    {pointsOf{preScore: true, score: true}, true},

@@ -35,8 +35,10 @@ func isOfClaims(pl fwk.Plugin) bool {
 
 // newUncachedPlan returns the part of a Plan for the plugins that are run for each pod. tracked is
 // true if the profile has trackers.
-func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factory informers.SharedInformerFactory, tracked bool) uncachedPlan {
-	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod), skipped: sets.New[string](), opaques: sets.New[string]()}
+func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factory informers.SharedInformerFactory,
+	tracked bool) uncachedPlan {
+	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod),
+		skipped: sets.New[string](), opaques: sets.New[string]()}
 	for name, p := range points {
 		switch p.kind {
 		case perPod:

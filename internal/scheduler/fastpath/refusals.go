@@ -31,7 +31,8 @@ type rejection struct {
 
 // newRefusals counts the statuses. Each node has one status.
 func newRefusals(statuses *schedframework.NodeToStatus) *refusals {
-	r := &refusals{byName: make(map[string]*fwk.Status, statuses.Len()), reasons: map[string]int{}, by: map[rejection]int{}}
+	r := &refusals{byName: make(map[string]*fwk.Status, statuses.Len()), reasons: map[string]int{},
+		by: map[rejection]int{}}
 	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) { r.set(name, status) })
 	return r
 }

@@ -26,9 +26,9 @@ import (
 
 // resourceModel computes NodeResourcesFit and NodeResourcesBalancedAllocation for one instance of a
 // profile from the numbers of the nodeTable. For the pods that classes are made of (see reported),
-// the results equal the results of the plugins of kube-scheduler 1.36 to the last bit. It does not know
-// resources for which DynamicResources allocates devices; pods that request such resources take the
-// scalar path.
+// the results equal the results of the plugins of kube-scheduler 1.36 to the last bit. It does not
+// know resources for which DynamicResources allocates devices; pods that request such resources
+// take the scalar path.
 //
 // The counterparts of the model are fit.go, resource_allocation.go, least_allocated.go,
 // most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins.
@@ -77,7 +77,8 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 			if !ok {
 				continue
 			}
-			model.filters, model.ignored, model.ignoredGroups = p.filter, sets.New(args.IgnoredResources...), sets.New(args.IgnoredResourceGroups...)
+			model.filters, model.ignored, model.ignoredGroups = p.filter, sets.New(args.IgnoredResources...),
+				sets.New(args.IgnoredResourceGroups...)
 			model.addScorer(p, scorer)
 			names.Insert(name)
 		case *noderesources.BalancedAllocation:
@@ -205,7 +206,8 @@ func allRequest(containers []corev1.Container) bool {
 }
 
 // scoreOf returns the scoring of nodes for the requests, or false if all nodes get 0.
-func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.ResourceName) *scalarColumn) (nodeScore, bool) {
+func (s *resourceScorer) scoreOf(requests corev1.ResourceList,
+	hold func(corev1.ResourceName) *scalarColumn) (nodeScore, bool) {
 	score := nodeScore{resourceScorer: s}
 	bestEffort := true
 	for _, spec := range s.resources {

@@ -60,7 +60,8 @@ type ledger struct {
 }
 
 func newLedger(t *testing.T, seed uint64) *ledger {
-	l := &ledger{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, cache: cache.New(), snapshot: cache.NewSnapshot(), table: *newNodeTable()}
+	l := &ledger{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, cache: cache.New(), snapshot: cache.NewSnapshot(),
+		table: *newNodeTable()}
 	for range 12 {
 		l.addNode()
 	}
@@ -94,7 +95,8 @@ func (l *ledger) allocatable() corev1.ResourceList {
 
 func (l *ledger) node(name string) *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Status: corev1.NodeStatus{Allocatable: l.allocatable()},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Status:     corev1.NodeStatus{Allocatable: l.allocatable()},
 	}
 }
 
@@ -186,14 +188,16 @@ func (l *ledger) pod() *corev1.Pod {
 func (l *ledger) resources(maxWeight int64) []schedconfig.ResourceSpec {
 	var specs []schedconfig.ResourceSpec
 	for _, name := range []corev1.ResourceName{
-		corev1.ResourceMemory, corev1.ResourceCPU, gpu, corev1.ResourceEphemeralStorage, licence, hugepages, corev1.ResourcePods, "unheard-of",
+		corev1.ResourceMemory, corev1.ResourceCPU, gpu, corev1.ResourceEphemeralStorage, licence, hugepages,
+		corev1.ResourcePods, "unheard-of",
 	} {
 		if l.chance(45) {
 			specs = append(specs, schedconfig.ResourceSpec{Name: string(name), Weight: 1 + l.Int64N(maxWeight)})
 		}
 	}
 	if len(specs) == 0 || l.chance(30) {
-		specs = []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1 + l.Int64N(maxWeight)}, {Name: "memory", Weight: 1 + l.Int64N(maxWeight)}}
+		specs = []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1 + l.Int64N(maxWeight)},
+			{Name: "memory", Weight: 1 + l.Int64N(maxWeight)}}
 	}
 	l.Shuffle(len(specs), func(i, j int) { specs[i], specs[j] = specs[j], specs[i] })
 	return specs
@@ -201,7 +205,8 @@ func (l *ledger) resources(maxWeight int64) []schedconfig.ResourceSpec {
 
 func (l *ledger) fitArgs() *schedconfig.NodeResourcesFitArgs {
 	args := &schedconfig.NodeResourcesFitArgs{ScoringStrategy: &schedconfig.ScoringStrategy{
-		Type:      oneOf(l, schedconfig.LeastAllocated, schedconfig.MostAllocated, schedconfig.RequestedToCapacityRatio),
+		Type: oneOf(l, schedconfig.LeastAllocated, schedconfig.MostAllocated,
+			schedconfig.RequestedToCapacityRatio),
 		Resources: l.resources(100),
 	}}
 	if l.chance(30) {
@@ -213,7 +218,8 @@ func (l *ledger) fitArgs() *schedconfig.NodeResourcesFitArgs {
 	if args.ScoringStrategy.Type == schedconfig.RequestedToCapacityRatio {
 		ratio := &schedconfig.RequestedToCapacityRatioParam{}
 		for at := l.IntN(30); at <= 100; at += 1 + l.IntN(60) {
-			ratio.Shape = append(ratio.Shape, schedconfig.UtilizationShapePoint{Utilization: int32(at), Score: int32(l.IntN(11))})
+			ratio.Shape = append(ratio.Shape,
+				schedconfig.UtilizationShapePoint{Utilization: int32(at), Score: int32(l.IntN(11))})
 		}
 		args.ScoringStrategy.RequestedToCapacityRatio = ratio
 	}
@@ -227,7 +233,8 @@ func (l *ledger) profile(ctx context.Context) *framework.Framework {
 }
 
 func (l *ledger) profileFor(
-	ctx context.Context, fitArgs *schedconfig.NodeResourcesFitArgs, balancedArgs *schedconfig.NodeResourcesBalancedAllocationArgs,
+	ctx context.Context, fitArgs *schedconfig.NodeResourcesFitArgs,
+	balancedArgs *schedconfig.NodeResourcesBalancedAllocationArgs,
 ) *framework.Framework {
 	l.t.Helper()
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
@@ -272,14 +279,16 @@ func (l *ledger) compare(ctx context.Context, f *framework.Framework, d *demand,
 			want += scores[i] * s.Weight
 		}
 		if got, err := d.score(&l.table.nodes[slot], slot); err != nil || got != want {
-			l.t.Fatalf("node %s: a score of %d (%v), the plugins say %d, %v\n%s", info.Node().Name, got, err, want, scores, l.describe(info, pod))
+			l.t.Fatalf("node %s: a score of %d (%v), the plugins say %d, %v\n%s", info.Node().Name, got, err, want,
+				scores, l.describe(info, pod))
 		}
 	}
 	return fit
 }
 
 func (l *ledger) describe(info fwk.NodeInfo, pod *corev1.Pod) string {
-	return fmt.Sprintf("allocatable %+v\nrequested %+v\nnon-zero %+v\npods %d\npod %+v", info.GetAllocatable(), info.GetRequested(),
+	return fmt.Sprintf("allocatable %+v\nrequested %+v\nnon-zero %+v\npods %d\npod %+v", info.GetAllocatable(),
+		info.GetRequested(),
 		info.GetNonZeroRequested(), len(info.GetPods()), pod.Spec)
 }
 
@@ -287,9 +296,10 @@ func TestResourceTwinMatchesThePlugins(t *testing.T) {
 	for _, podLevel := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PodLevelResources=%t", podLevel), func(t *testing.T) {
 			if !podLevel {
-				featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-					features.InPlacePodLevelResourcesVerticalScaling: false, features.PodLevelResources: false,
-				})
+				featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate,
+					featuregatetesting.FeatureOverrides{
+						features.InPlacePodLevelResourcesVerticalScaling: false, features.PodLevelResources: false,
+					})
 			}
 			ctx := klog.NewContext(t.Context(), logr.Discard())
 			asked, fit := 0, 0
@@ -298,7 +308,8 @@ func TestResourceTwinMatchesThePlugins(t *testing.T) {
 				for range 12 {
 					f := l.profile(ctx)
 					g := NewPlan(PlanConfig{Framework: f})
-					if g.opaque || len(g.localFilters)+len(g.localScores) > 0 || len(g.resources.scorers) != 2 || !g.resources.filters {
+					if g.opaque || len(g.localFilters)+len(g.localScores) > 0 || len(g.resources.scorers) != 2 ||
+						!g.resources.filters {
 						t.Fatalf("the twin does not stand in for the plugins: %+v", g.resources)
 					}
 					// Pods are evaluated again after further changes: the demands are updated
@@ -340,7 +351,8 @@ func TestResourceTwinRoundsLikeThePlugins(t *testing.T) {
 	l.cache, l.nodes = cache.New(), nil
 	node := l.node("n")
 	node.Status.Allocatable = corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI), corev1.ResourceMemory: quantity(100), gpu: quantity(100),
+		corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI), corev1.ResourceMemory: quantity(100),
+		gpu:                 quantity(100),
 		corev1.ResourcePods: quantity(1),
 	}
 	l.cache.AddNode(logr.Discard(), node)
@@ -351,16 +363,21 @@ func TestResourceTwinRoundsLikeThePlugins(t *testing.T) {
 	for _, other := range []corev1.ResourceName{corev1.ResourceMemory, gpu} {
 		f := l.profileFor(ctx,
 			&schedconfig.NodeResourcesFitArgs{ScoringStrategy: &schedconfig.ScoringStrategy{
-				Type: schedconfig.LeastAllocated, Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 2}},
+				Type:      schedconfig.LeastAllocated,
+				Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 2}},
 			}},
-			&schedconfig.NodeResourcesBalancedAllocationArgs{Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 1}}})
+			&schedconfig.NodeResourcesBalancedAllocationArgs{
+				Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 1}}})
 		twin := NewPlan(PlanConfig{Framework: f}).resources
 		for first := range int64(101) {
 			for second := range int64(101) {
 				pod := l.pod()
-				pod.Spec = corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU: *resource.NewMilliQuantity(first, resource.DecimalSI), corev1.ResourceMemory: quantity(0),
-				}}}}}
+				pod.Spec = corev1.PodSpec{
+					Containers: []corev1.Container{
+						{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+							corev1.ResourceCPU:    *resource.NewMilliQuantity(first, resource.DecimalSI),
+							corev1.ResourceMemory: quantity(0),
+						}}}}}
 				pod.Spec.Containers[0].Resources.Requests[other] = quantity(second)
 				d := twin.demandOf(pod, &l.table, l.snapshot)
 				if l.compare(ctx, f, d, pod) != 1 {

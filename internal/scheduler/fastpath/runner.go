@@ -80,7 +80,8 @@ func (r *runner) ask(
 // verdicts. It returns the scores by slot and plugin, width scores per slot. They are valid until
 // the next call.
 func (r *runner) askAll(
-	ctx context.Context, plugins *framework.Framework, refresher *refresher, pod *corev1.Pod, verdict []uint16, width int,
+	ctx context.Context, plugins *framework.Framework, refresher *refresher, pod *corev1.Pod, verdict []uint16,
+	width int,
 ) ([]int64, error) {
 	refresher.allScores = resized(refresher.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]
@@ -90,7 +91,8 @@ func (r *runner) askAll(
 		if verdict[slot] != fits {
 			return
 		}
-		fit, err := r.ask(ctx, plugins, refresher.snapshot.Info(cache.Slot(slot)), pod, refresher.allScores[slot*width:(slot+1)*width])
+		fit, err := r.ask(ctx, plugins, refresher.snapshot.Info(cache.Slot(slot)), pod,
+			refresher.allScores[slot*width:(slot+1)*width])
 		if err != nil {
 			failure.CompareAndSwap(nil, &err)
 			cancel()

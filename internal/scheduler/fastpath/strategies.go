@@ -139,7 +139,8 @@ func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtili
 func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 	if s.pair && n.allocatable[cpu] != 0 && n.allocatable[memory] != 0 {
 		after := deviationOfPair(
-			share(n.requested[cpu]+s.request[cpu], n.allocatable[cpu]), share(n.requested[memory]+s.request[memory], n.allocatable[memory]))
+			share(n.requested[cpu]+s.request[cpu], n.allocatable[cpu]),
+			share(n.requested[memory]+s.request[memory], n.allocatable[memory]))
 		return improvement(n.nearness, nearness(after))
 	}
 	var with, without [4]float64 // large enough for most pods

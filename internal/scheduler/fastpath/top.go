@@ -132,14 +132,16 @@ func (t *top) addFixed(ctx context.Context, node int) error {
 	if rows.images.scores != nil {
 		t.add(node, imagelocality.Name, rows.images.scores[slot])
 	}
-	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.Plan.eligibility, t.Plan.eligibilityFixed); err != nil {
+	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.Plan.eligibility,
+		t.Plan.eligibilityFixed); err != nil {
 		return err
 	}
 	return t.addScorers(ctx, node, &rows.runner, t.Plan.local, t.Plan.localFixed)
 }
 
 // addScorers runs plugins on a node, and adds the scores of some of them.
-func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *framework.Framework, scorers []scorer) error {
+func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *framework.Framework,
+	scorers []scorer) error {
 	if len(scorers) == 0 {
 		return nil
 	}

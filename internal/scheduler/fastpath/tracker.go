@@ -107,7 +107,8 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 		if err != nil {
 			return err
 		}
-		c.addTracker(r.snapshot, &tracker{Tracker: made, plugin: interpodaffinity.Name, filters: plan.affinityFilters, weight: plan.affinityWeight})
+		c.addTracker(r.snapshot, &tracker{Tracker: made, plugin: interpodaffinity.Name, filters: plan.affinityFilters,
+			weight: plan.affinityWeight})
 	}
 	c.tracked = true
 	return nil
@@ -125,7 +126,8 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if err != nil {
 		return err
 	}
-	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: r.plan.spreadFilters, weight: r.plan.spreadWeight, key: key}
+	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: r.plan.spreadFilters,
+		weight: r.plan.spreadWeight, key: key}
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}

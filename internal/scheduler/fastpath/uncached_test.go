@@ -45,7 +45,8 @@ func (f *found) Clone() fwk.StateData { return f }
 
 const foundKey fwk.StateKey = "Foreign"
 
-func (f *foreign) PreFilter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (f *foreign) PreFilter(_ context.Context, state fwk.CycleState, _ *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	f.preFilters++
 	state.Write(foundKey, &found{})
 	if f.preFilter == nil {
@@ -98,7 +99,8 @@ func (f *foreign) ScoreExtensions() fwk.ScoreExtensions {
 	return f
 }
 
-func (f *foreign) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (f *foreign) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	return f.normalize(scores)
 }
 
@@ -115,8 +117,9 @@ func newRestScene(t *testing.T, nodes int, f *foreign) *restScene {
 	s.plan = planOf(framework.Config{
 		ProfileName: "mine", Snapshot: s.snapshot, Parallelizer: framework.NewParallelizer(2),
 		Plugins: &framework.Plugins{
-			PreFilter: []fwk.PreFilterPlugin{f}, Filter: []fwk.FilterPlugin{s.plugin, f}, PreScore: []fwk.PreScorePlugin{f},
-			Score: []fwk.ScorePlugin{s.plugin, f}, ScoreWeights: map[string]int64{"Scored": 2, "Foreign": 3},
+			PreFilter: []fwk.PreFilterPlugin{f}, Filter: []fwk.FilterPlugin{s.plugin, f},
+			PreScore: []fwk.PreScorePlugin{f},
+			Score:    []fwk.ScorePlugin{s.plugin, f}, ScoreWeights: map[string]int64{"Scored": 2, "Foreign": 3},
 		},
 	})
 	return s
@@ -174,7 +177,8 @@ func TestForeignPluginRunsForRemainingNodesOnly(t *testing.T) {
 		s.expectNodes("given to PreScore", s.foreign.given, "n3", "n4")
 		s.expectNodes("scored", s.foreign.scored, "n3", "n4")
 		s.expectNodes("best", s.best(decision), "n4")
-		if decision.Feasible != 2 || decision.Evaluated != 5 || decision.Uncached != UnknownPlugin || s.foreign.preFilters != 1 {
+		if decision.Feasible != 2 || decision.Evaluated != 5 || decision.Uncached != UnknownPlugin ||
+			s.foreign.preFilters != 1 {
 			t.Errorf("got %+v after %d calls of PreFilter", decision, s.foreign.preFilters)
 		}
 		fit, _ := s.attempt.Fit()
@@ -223,7 +227,10 @@ func TestPreFilterRestrictsTheRemainingNodes(t *testing.T) {
 }
 
 func TestAPluginThatSkipsCostsNothing(t *testing.T) {
-	s := newRestScene(t, 5, &foreign{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) { return nil, fwk.NewStatus(fwk.Skip) }})
+	s := newRestScene(t, 5, &foreign{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) {
+		return nil,
+			fwk.NewStatus(fwk.Skip)
+	}})
 	decision := s.expect(None)
 	s.expectNodes("filtered", s.foreign.filtered)
 	if decision.Feasible != 5 {
@@ -259,7 +266,8 @@ func TestRejectionsOfUncachedPluginsAreLeftToTheScalarPath(t *testing.T) {
 		foreign *foreign
 		want    Reason
 	}{
-		"PreFilter refuses the pod": {&foreign{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) { return nil, refusal() }}, Failed},
+		"PreFilter refuses the pod": {
+			&foreign{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) { return nil, refusal() }}, Failed},
 		"PreFilter fails": {&foreign{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) {
 			return nil, fwk.AsStatus(errors.New("broken"))
 		}}, Failed},
@@ -267,9 +275,10 @@ func TestRejectionsOfUncachedPluginsAreLeftToTheScalarPath(t *testing.T) {
 			return &fwk.PreFilterResult{NodeNames: sets.New("gone")}, nil
 		}}, NoFit},
 		"every node is refused": {&foreign{filter: func(string) *fwk.Status { return refusal() }}, NoFit},
-		"a filter fails":        {&foreign{filter: func(string) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }}, Failed},
-		"a filter panics":       {&foreign{filter: func(string) *fwk.Status { panic("boom") }}, Failed},
-		"a score is too high":   {&foreign{score: func(string) int64 { return 101 }}, Failed},
+		"a filter fails": {
+			&foreign{filter: func(string) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }}, Failed},
+		"a filter panics":     {&foreign{filter: func(string) *fwk.Status { panic("boom") }}, Failed},
+		"a score is too high": {&foreign{score: func(string) int64 { return 101 }}, Failed},
 		"normalization fails": {&foreign{score: scores(nil), normalize: func(fwk.NodeScoreList) *fwk.Status {
 			return fwk.AsStatus(errors.New("broken"))
 		}}, Failed},
@@ -359,12 +368,14 @@ func TestEnoughUnfilteredNodesAreScored(t *testing.T) {
 	s.enough = enough
 	s.plan = planOf(framework.Config{
 		ProfileName: "mine", Snapshot: s.snapshot, Plugins: &framework.Plugins{
-			PreScore: []fwk.PreScorePlugin{s.foreign}, Score: []fwk.ScorePlugin{s.foreign}, ScoreWeights: map[string]int64{"Foreign": 1},
+			PreScore: []fwk.PreScorePlugin{s.foreign}, Score: []fwk.ScorePlugin{s.foreign},
+			ScoreWeights: map[string]int64{"Foreign": 1},
 		},
 	})
 	seen := sets.New[string]()
 	for range nodes / enough {
-		if decision := s.expect(None); decision.Feasible != enough || decision.Evaluated != enough || len(s.foreign.scored) != enough {
+		if decision := s.expect(None); decision.Feasible != enough || decision.Evaluated != enough ||
+			len(s.foreign.scored) != enough {
 			t.Fatalf("got %+v, %d scored", decision, len(s.foreign.scored))
 		}
 		seen.Insert(s.foreign.scored...)

@@ -67,7 +67,8 @@ func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, sta
 	if u.of.NominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
 		return framework.Refusals{}
 	}
-	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = maps.Clone(diagnosis.UnschedulablePlugins), maps.Clone(diagnosis.PendingPlugins)
+	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = maps.Clone(diagnosis.UnschedulablePlugins),
+		maps.Clone(diagnosis.PendingPlugins)
 	c.explanation = explanation{
 		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
 		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),

@@ -110,5 +110,6 @@ func (f *Fork) nominate(pod *corev1.Pod, node string) {
 	if err != nil {
 		f.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
 	}
-	f.nominator.AddNominatedPod(f.logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	f.nominator.AddNominatedPod(f.logger, info,
+		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }

@@ -110,7 +110,8 @@ func (f *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Po
 }
 
 // FirstFit returns the first of the named nodes that does not refuse the pod, or "".
-func (f *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Pod, nodeNames ...string) (string, error) {
+func (f *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Pod,
+	nodeNames ...string) (string, error) {
 	if err := f.refresh(); err != nil {
 		return "", err
 	}
@@ -169,13 +170,15 @@ func (f *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 		}
 	}
 	// Deciders number their classes independently, and read one log of changes: no pod has a class.
-	return &Assumed{fork: f, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod, nominated: f.nominator.NodeOf(pod.UID)}, cache.Class{Like: like}
+	return &Assumed{fork: f, profile: d.Profile, state: d.State, decided: d.Pod, pod: &pod,
+		nominated: f.nominator.NodeOf(pod.UID)}, cache.Class{Like: like}
 }
 
 // reserve ends the nomination of the pod, and lets the plugins choose its volumes and devices.
 func (a *Assumed) reserve(ctx context.Context) error {
 	a.fork.nominator.DeleteNominatedPodIfExists(a.pod)
-	if status := a.profile.Framework.RunReservePluginsReserve(ctx, a.state, a.pod, a.pod.Spec.NodeName); !status.IsSuccess() {
+	if status := a.profile.Framework.RunReservePluginsReserve(ctx, a.state, a.pod,
+		a.pod.Spec.NodeName); !status.IsSuccess() {
 		return fmt.Errorf("reserving for the pod: %w", status.AsError())
 	}
 	return nil

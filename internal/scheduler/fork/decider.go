@@ -41,7 +41,8 @@ func (f *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
 	if f.forker.cfg.FastPath {
 		cfg.Engine = fastpath.NewUnmeasured(f.snapshot, classMemory)
 	}
-	return &Decider{fork: f, decider: algorithm.New(cfg), intN: intN, preempts: preempts, trials: map[*profile.Instance]*preemption.Trial{}}
+	return &Decider{fork: f, decider: algorithm.New(cfg), intN: intN, preempts: preempts,
+		trials: map[*profile.Instance]*preemption.Trial{}}
 }
 
 // Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
@@ -57,7 +58,8 @@ func (d *Decider) DecideMember(ctx context.Context, p *profile.Instance, pod *co
 	return d.decide(ctx, p, pod, false)
 }
 
-func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, unexplained bool) (Decision, error) {
+func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod,
+	unexplained bool) (Decision, error) {
 	decision := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
 	if err := d.fork.refresh(); err != nil {
 		return decision, err

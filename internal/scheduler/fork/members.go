@@ -59,7 +59,8 @@ func (f *Fork) NewAttempt(
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 	}
 	return &gang.Attempt{
-		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: f.Groups(), Members: infos, Decider: m, Memory: &gang.Memory{},
+		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: f.Groups(), Members: infos, Decider: m,
+		Memory: &gang.Memory{},
 	}, m
 }
 

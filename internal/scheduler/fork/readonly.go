@@ -26,7 +26,8 @@ type RefusedError struct{ Method, Path string }
 
 // Error implements error.
 func (r *RefusedError) Error() string {
-	return fmt.Sprintf("%s %s was not sent: plugins that try what would happen must not write to the API server", r.Method, r.Path)
+	return fmt.Sprintf("%s %s was not sent: plugins that try what would happen must not write to the API server",
+		r.Method, r.Path)
 }
 
 // RoundTrip implements http.RoundTripper. A connection that is upgraded could do anything.

@@ -34,9 +34,10 @@ func TestReadOnlySendsNothingThatWrites(t *testing.T) {
 	for verb, err := range map[string]error{
 		"delete":     pods.Delete(t.Context(), "p", metav1.DeleteOptions{}),
 		"collection": pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}),
-		"upgrade":    client.CoreV1().RESTClient().Get().AbsPath("/exec").SetHeader("Upgrade", "websocket").Do(t.Context()).Error(),
-		"post":       client.CoreV1().RESTClient().Post().AbsPath("/p").Body([]byte("{}")).Do(t.Context()).Error(),
-		"put":        client.CoreV1().RESTClient().Put().AbsPath("/p").Body([]byte("{}")).Do(t.Context()).Error(),
+		"upgrade": client.CoreV1().RESTClient().Get().AbsPath("/exec").SetHeader("Upgrade", "websocket").
+			Do(t.Context()).Error(),
+		"post": client.CoreV1().RESTClient().Post().AbsPath("/p").Body([]byte("{}")).Do(t.Context()).Error(),
+		"put":  client.CoreV1().RESTClient().Put().AbsPath("/p").Body([]byte("{}")).Do(t.Context()).Error(),
 	} {
 		var refused *RefusedError
 		if !errors.As(err, &refused) {

@@ -55,7 +55,8 @@ func answersOf(state fwk.CycleState, plugin string) *Answers {
 }
 
 // toPreFilter returns the remembered result of a plugin. The first call gets it from ask.
-func (a *Answers) toPreFilter(plugin string, ask func() (*fwk.PreFilterResult, *fwk.Status)) (*fwk.PreFilterResult, *fwk.Status) {
+func (a *Answers) toPreFilter(plugin string,
+	ask func() (*fwk.PreFilterResult, *fwk.Status)) (*fwk.PreFilterResult, *fwk.Status) {
 	if a == nil {
 		return ask()
 	}

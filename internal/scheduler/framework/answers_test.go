@@ -24,7 +24,8 @@ type moody struct {
 
 func (c *moody) Name() string { return c.name }
 
-func (c *moody) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (c *moody) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	c.preFilter++
 	if c.preFilter > 1 {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "asked again")
@@ -56,7 +57,8 @@ func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 		if !status.IsSuccess() || !result.NodeNames.Equal(sets.New("n0")) {
 			t.Errorf("PreFilter: %v, %v", result, status)
 		}
-		if status := f.RunFilterPlugins(t.Context(), state, pod, node); status.Message() != "first" || status.Plugin() != "Named" {
+		if status := f.RunFilterPlugins(t.Context(), state, pod, node); status.Message() != "first" ||
+			status.Plugin() != "Named" {
 			t.Errorf("Filter: %v of %q", status, status.Plugin())
 		}
 	}

@@ -95,7 +95,8 @@ func (c *Check) Node(ctx context.Context, node fwk.NodeInfo) ([]*fwk.Status, err
 }
 
 // filters appends the refusals of Filter plugins that have not refused the pod yet.
-func (c *Check) filters(ctx context.Context, refusals []*fwk.Status, state fwk.CycleState, node fwk.NodeInfo) ([]*fwk.Status, error) {
+func (c *Check) filters(ctx context.Context, refusals []*fwk.Status, state fwk.CycleState,
+	node fwk.NodeInfo) ([]*fwk.Status, error) {
 	logger := newPointLogger(ctx, schedmetrics.Filter)
 	skipped := state.GetSkipFilterPlugins()
 	for i := range c.framework.filter {

@@ -40,8 +40,8 @@ func canRefuse(pl fwk.Plugin) bool {
 	return false
 }
 
-// DefaultEnqueueExtensions is for a plugin or extender, by its name, that refuses pods and registers
-// no events.
+// DefaultEnqueueExtensions is for a plugin or extender, by its name, that refuses pods and
+// registers no events.
 // It registers every kind of event on every resource, one by one and not as a wildcard, because
 // event handlers are created from the list.
 type DefaultEnqueueExtensions string

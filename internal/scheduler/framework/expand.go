@@ -171,7 +171,8 @@ func (pt point) weigh(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin)
 		// This is exactly kube-scheduler's check. Weights have 32 bits, so in practice it finds
 		// sums below zero.
 		if weight*fwk.MaxScore > fwk.MaxTotalScore-total {
-			return nil, fmt.Errorf("the weights up to plugin %q add up to less than 0 or to more than a total can hold", p.Name)
+			return nil, fmt.Errorf("the weights up to plugin %q add up to less than 0 or to more than a total can hold",
+				p.Name)
 		}
 		total += weight * fwk.MaxScore
 		configured[p.Name] = weight

@@ -30,7 +30,8 @@ const seed = 20260117
 
 // upstream builds kube-scheduler's framework from instances. Its goroutines end
 // with ctx.
-func upstream(ctx context.Context, cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) (fw schedframework.Framework, err error) {
+func upstream(ctx context.Context, cfg *schedconfig.Plugins,
+	instances map[string]fwk.Plugin) (fw schedframework.Framework, err error) {
 	registry := Registry{}
 	for name, pl := range instances {
 		registry[name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return pl, nil }
@@ -129,13 +130,15 @@ func TestExpandMatchesKubeScheduler(t *testing.T) {
 				if diff := cmp.Diff(want.ListPlugins(), got.Configured()); diff != "" {
 					t.Fatalf("case %d: (-kube-scheduler +ours):\n%s\n%+v", i, diff, cfg)
 				}
-				if diff := cmp.Diff(extensionNames(want.EnqueueExtensions()), extensionNames(got.EnqueueExtensions())); diff != "" {
+				if diff := cmp.Diff(extensionNames(want.EnqueueExtensions()),
+					extensionNames(got.EnqueueExtensions())); diff != "" {
 					t.Fatalf("case %d: enqueue extensions (-kube-scheduler +ours):\n%s\n%+v", i, diff, cfg)
 				}
 			}
 			t.Logf("seed %d: %d of %d configurations were accepted by both", seed, accepted, test.cases)
 			if accepted < test.cases/4 || accepted == test.cases {
-				t.Errorf("%d of %d configurations accepted: the generator does not exercise both outcomes", accepted, test.cases)
+				t.Errorf("%d of %d configurations accepted: the generator does not exercise both outcomes", accepted,
+					test.cases)
 			}
 		})
 	}

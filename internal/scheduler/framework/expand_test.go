@@ -56,7 +56,8 @@ func TestExpandOrderAndWeights(t *testing.T) {
 	if diff := cmp.Diff(want, plugins.Configured().Score.Enabled); diff != "" {
 		t.Errorf("Score (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int64{"Fit": 3, "Scores": 7, "Score": 1, "SortToo": 1}, plugins.ScoreWeights); diff != "" {
+	if diff := cmp.Diff(map[string]int64{"Fit": 3, "Scores": 7, "Score": 1, "SortToo": 1},
+		plugins.ScoreWeights); diff != "" {
 		t.Errorf("weights (-want +got):\n%s", diff)
 	}
 	var all []string

@@ -31,7 +31,8 @@ type preFilter struct {
 	add, remove func(fwk.PodInfo, fwk.NodeInfo) *fwk.Status
 }
 
-func (p *preFilter) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *preFilter) PreFilter(context.Context, fwk.CycleState, *corev1.Pod,
+	[]fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if p.run == nil {
 		return nil, nil
 	}
@@ -45,11 +46,13 @@ func (p *preFilter) PreFilterExtensions() fwk.PreFilterExtensions {
 	return p
 }
 
-func (p *preFilter) AddPod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (p *preFilter) AddPod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	return p.add(pod, node)
 }
 
-func (p *preFilter) RemovePod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (p *preFilter) RemovePod(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, pod fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	return p.remove(pod, node)
 }
 
@@ -70,7 +73,8 @@ type postFilter struct {
 	run func() (*fwk.PostFilterResult, *fwk.Status)
 }
 
-func (p *postFilter) PostFilter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *postFilter) PostFilter(context.Context, fwk.CycleState, *corev1.Pod,
+	fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	return p.run()
 }
 
@@ -100,7 +104,8 @@ func (p *score) ScoreExtensions() fwk.ScoreExtensions {
 	return p
 }
 
-func (p *score) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (p *score) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	return p.normalize(scores)
 }
 
@@ -138,7 +143,8 @@ type preBind struct {
 	run    func(context.Context) *fwk.Status
 }
 
-func (p *preBind) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (p *preBind) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod,
+	string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	if p.flight == nil {
 		return nil, nil
 	}

@@ -53,7 +53,8 @@ func (f *Framework) RunFilterPlugins(
 }
 
 func (f *Framework) runFilter(
-	ctx context.Context, pl *instrumented[fwk.FilterPlugin], state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
+	ctx context.Context, pl *instrumented[fwk.FilterPlugin], state fwk.CycleState, pod *corev1.Pod,
+	nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
 	pl.evaluations.Inc()
 	return f.call(ctx, state, schedmetrics.Filter, pl.name, func() *fwk.Status {

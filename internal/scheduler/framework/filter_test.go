@@ -24,15 +24,18 @@ func TestRunFilterPlugins(t *testing.T) {
 		want    string
 	}{
 		{name: "a node that no plugin rejects fits", want: "Success"},
-		{name: "the first rejection counts", a: unschedulable("full"), b: unresolvable("no"), want: "Unschedulable[a]: full"},
+		{name: "the first rejection counts", a: unschedulable("full"), b: unresolvable("no"),
+			want: "Unschedulable[a]: full"},
 		{name: "unresolvable stays unresolvable", b: unresolvable("no"), want: "UnschedulableAndUnresolvable[b]: no"},
 		{name: "pending is a rejection", b: fwk.NewStatus(fwk.Pending, "soon"), want: "Pending[b]: soon"},
-		{name: "an error names the plugin", a: fwk.AsStatus(errors.New("broken")), want: `Error[a]: running "a" filter plugin: broken`},
+		{name: "an error names the plugin", a: fwk.AsStatus(errors.New("broken")),
+			want: `Error[a]: running "a" filter plugin: broken`},
 		{
 			name: "a status without a meaning here is an error", a: fwk.NewStatus(fwk.Skip),
 			want: `Error[a]: running "a" filter plugin: it returned the status Skip, which has no meaning there`,
 		},
-		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), skipped: []string{"a"}, want: "Success"},
+		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), skipped: []string{"a"},
+			want: "Success"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newTestFramework(&Plugins{Filter: []fwk.FilterPlugin{
@@ -63,16 +66,22 @@ func TestAllFiltersRunOnRequest(t *testing.T) {
 			a:    unschedulable("full"), c: fwk.NewStatus(fwk.Unschedulable, "far", "dark"),
 			want: "Unschedulable[a]: full, far, dark", reasons: 3,
 		},
-		{name: "unresolvable outweighs, whichever plugin returns it", a: unschedulable("full"), b: unresolvable("no"), c: unresolvable("never"), want: "UnschedulableAndUnresolvable[b]: full, no, never"},
-		{name: "unresolvable stays unresolvable", a: unresolvable("no"), b: unschedulable("full"), want: "UnschedulableAndUnresolvable[a]: no, full"},
-		{name: "an error ends it and is reported alone", a: unschedulable("full"), b: fwk.AsStatus(errors.New("broken")), c: unresolvable("no"), want: `Error[b]: running "b" filter plugin: broken`},
-		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), b: unresolvable("no"), skipped: []string{"b"}, want: "Unschedulable[a]: full"},
+		{name: "unresolvable outweighs, whichever plugin returns it", a: unschedulable("full"), b: unresolvable("no"),
+			c: unresolvable("never"), want: "UnschedulableAndUnresolvable[b]: full, no, never"},
+		{name: "unresolvable stays unresolvable", a: unresolvable("no"), b: unschedulable("full"),
+			want: "UnschedulableAndUnresolvable[a]: no, full"},
+		{name: "an error ends it and is reported alone", a: unschedulable("full"),
+			b: fwk.AsStatus(errors.New("broken")), c: unresolvable("no"),
+			want: `Error[b]: running "b" filter plugin: broken`},
+		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), b: unresolvable("no"),
+			skipped: []string{"b"}, want: "Unschedulable[a]: full"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			statuses := map[named]*fwk.Status{"a": test.a, "b": test.b, "c": test.c}
 			plugins := &Plugins{}
 			for _, name := range []named{"a", "b", "c"} {
-				plugins.Filter = append(plugins.Filter, &filter{named: name, run: func(fwk.NodeInfo) *fwk.Status { return statuses[name] }})
+				plugins.Filter = append(plugins.Filter,
+					&filter{named: name, run: func(fwk.NodeInfo) *fwk.Status { return statuses[name] }})
 			}
 			f := New(Config{ProfileName: "test", Plugins: plugins, CheckAllFilters: true})
 			for range 2 { // plugins may return the same status again

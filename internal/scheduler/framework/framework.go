@@ -123,7 +123,8 @@ func instrument[P fwk.Plugin](cfg *Config, point string, plugins []P) []instrume
 	out := make([]instrumented[P], 0, len(plugins))
 	for _, pl := range plugins {
 		name := pl.Name()
-		out = append(out, instrumented[P]{pl, name, cfg.Instruments.evaluations.WithLabelValues(name, point, cfg.ProfileName)})
+		out = append(out, instrumented[P]{pl, name,
+			cfg.Instruments.evaluations.WithLabelValues(name, point, cfg.ProfileName)})
 	}
 	return out
 }

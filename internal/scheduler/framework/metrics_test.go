@@ -30,9 +30,10 @@ func TestExtensionPointDurations(t *testing.T) {
 	f := New(Config{
 		ProfileName: "metrics", Snapshot: newTestFramework(&Plugins{}).SnapshotSharedLister(),
 		Plugins: &Plugins{
-			PreFilter:  []fwk.PreFilterPlugin{&preFilter{named: "a", run: returning(unresolvable("no"))}},
-			PostFilter: []fwk.PostFilterPlugin{&postFilter{named: "a", run: func() (*fwk.PostFilterResult, *fwk.Status) { return nil, nil }}},
-			Bind:       []fwk.BindPlugin{&bind{named: "a", run: func() *fwk.Status { return nil }}},
+			PreFilter: []fwk.PreFilterPlugin{&preFilter{named: "a", run: returning(unresolvable("no"))}},
+			PostFilter: []fwk.PostFilterPlugin{
+				&postFilter{named: "a", run: func() (*fwk.PostFilterResult, *fwk.Status) { return nil, nil }}},
+			Bind: []fwk.BindPlugin{&bind{named: "a", run: func() *fwk.Status { return nil }}},
 		},
 	})
 	ctx, state, pod := quiet(t), newState(), makePod("p")
@@ -166,5 +167,6 @@ func TestFrameworkAccessors(t *testing.T) {
 		t.Errorf("signature %q", signature)
 	}
 	parallelizer := NewParallelizer(3)
-	expect(t, "parallelizer", New(Config{Plugins: plugins, Parallelizer: parallelizer}).Parallelizer(), fwk.Parallelizer(parallelizer))
+	expect(t, "parallelizer", New(Config{Plugins: plugins, Parallelizer: parallelizer}).Parallelizer(),
+		fwk.Parallelizer(parallelizer))
 }

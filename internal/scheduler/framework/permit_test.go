@@ -35,12 +35,14 @@ func TestRunPermitPlugins(t *testing.T) {
 			wait: map[string]time.Duration{"a": 15 * time.Minute, "b": time.Second}},
 		{name: "a rejection counts more than a wait", a: answer{wait, time.Minute}, b: answer{unschedulable("no"), 0},
 			want: "Unschedulable[b]: no"},
-		{name: "an error counts more than a wait", a: answer{wait, time.Minute}, b: answer{fwk.AsStatus(errors.New("broken")), 0},
+		{name: "an error counts more than a wait", a: answer{wait, time.Minute},
+			b:    answer{fwk.AsStatus(errors.New("broken")), 0},
 			want: `Error[b]: running Permit plugin "b": broken`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			plugin := func(name string, a answer) *permit {
-				return &permit{named: named(name), run: func() (*fwk.Status, time.Duration) { return a.status, a.timeout }}
+				return &permit{named: named(name),
+					run: func() (*fwk.Status, time.Duration) { return a.status, a.timeout }}
 			}
 			f := newTestFramework(&Plugins{Permit: []fwk.PermitPlugin{plugin("a", test.a), plugin("b", test.b)}})
 			waitTimes, status := f.RunPermitPlugins(quiet(t), newState(), makePod("p"), "n1")
@@ -145,7 +147,8 @@ func TestWaitOnPermit(t *testing.T) {
 			expect(t, "rejected afterwards", waiting.Reject("a", "late"), false)
 
 			f.AddWaitingPod(makePod("late"), map[string]time.Duration{"a": time.Minute})
-			expect(t, "status", describe(f.WaitOnPermit(quiet(t), makePod("late"))), "Error: waiting on permit for pod: the scheduler is stopping")
+			expect(t, "status", describe(f.WaitOnPermit(quiet(t), makePod("late"))),
+				"Error: waiting on permit for pod: the scheduler is stopping")
 			expect(t, "time", time.Since(start), time.Second)
 			expect(t, "waiting pods", f.cfg.WaitingPods.Len(), 0)
 		})

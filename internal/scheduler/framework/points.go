@@ -43,7 +43,8 @@ func pointsOf(c *schedconfig.Plugins, p *Plugins) []point {
 		{name: "Bind", set: &c.Bind, plugins: listOf(&p.Bind), min: 1},
 		{name: "PostBind", set: &c.PostBind, plugins: listOf(&p.PostBind)},
 		{name: "PlacementGenerate", set: &c.PlacementGenerate, plugins: listOf(&p.PlacementGenerate), max: 1},
-		{name: "PlacementScore", set: &c.PlacementScore, plugins: listOf(&p.PlacementScore), weights: &p.PlacementScoreWeights},
+		{name: "PlacementScore", set: &c.PlacementScore, plugins: listOf(&p.PlacementScore),
+			weights: &p.PlacementScoreWeights},
 	}
 }
 

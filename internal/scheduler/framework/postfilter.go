@@ -29,9 +29,11 @@ func (f *Framework) RunPostFilterPlugins(
 	var refusedBy string
 	for _, pl := range f.cfg.Plugins.PostFilter {
 		ctx := logger.context(ctx, pl.Name())
-		own, s := callFor(ctx, f, state, schedmetrics.PostFilter, pl.Name(), func() (*fwk.PostFilterResult, *fwk.Status) {
-			return pl.PostFilter(ctx, state, pod, statuses)
-		})
+		own,
+			s := callFor(ctx, f, state, schedmetrics.PostFilter, pl.Name(),
+			func() (*fwk.PostFilterResult, *fwk.Status) {
+				return pl.PostFilter(ctx, state, pod, statuses)
+			})
 		switch {
 		case s.IsSuccess():
 			return own, s

@@ -46,13 +46,15 @@ func TestRunPostFilterPlugins(t *testing.T) {
 			func() (*fwk.PostFilterResult, *fwk.Status) { return &fwk.PostFilterResult{}, unschedulable("b cannot") },
 			false, "Unschedulable[a]: a cannot, b cannot", "n1",
 		},
-		{"unresolvable ends it", only(unresolvable("never")), unreached, false, "UnschedulableAndUnresolvable[a]: never", "-"},
+		{"unresolvable ends it", only(unresolvable("never")), unreached, false,
+			"UnschedulableAndUnresolvable[a]: never", "-"},
 		{"an error ends it", only(fwk.AsStatus(errors.New("broken"))), unreached, false, "Error[a]: broken", "-"},
 		{
 			"a status without a meaning here is an error", only(fwk.NewStatus(fwk.Skip)), unreached, false,
 			"Error[a]: it returned the status Skip, which has no meaning there", "-",
 		},
-		{"a state may ask to skip all", unreached, unreached, true, "Unschedulable: All PostFilter plugins are skipped", "-"},
+		{"a state may ask to skip all", unreached, unreached, true,
+			"Unschedulable: All PostFilter plugins are skipped", "-"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newTestFramework(&Plugins{PostFilter: []fwk.PostFilterPlugin{
@@ -60,7 +62,8 @@ func TestRunPostFilterPlugins(t *testing.T) {
 			}})
 			state := newState()
 			state.SetSkipAllPostFilterPlugins(test.skip)
-			result, status := f.RunPostFilterPlugins(quiet(t), state, makePod("p"), schedframework.NewDefaultNodeToStatus())
+			result, status := f.RunPostFilterPlugins(quiet(t), state, makePod("p"),
+				schedframework.NewDefaultNodeToStatus())
 			expect(t, "status", describe(status), test.want)
 			got := "-"
 			if result != nil && result.NominatingInfo != nil {

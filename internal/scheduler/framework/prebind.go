@@ -31,9 +31,11 @@ func (f *Framework) RunPreBindPreFlights(
 	status = fwk.NewStatus(fwk.Skip)
 	for _, pl := range f.cfg.Plugins.PreBind {
 		ctx := logger.context(ctx, pl.Name())
-		result, s := callFor(ctx, f, state, schedmetrics.PreBindPreFlight, pl.Name(), func() (*fwk.PreBindPreFlightResult, *fwk.Status) {
-			return pl.PreBindPreFlight(ctx, state, pod, nodeName)
-		})
+		result,
+			s := callFor(ctx, f, state, schedmetrics.PreBindPreFlight, pl.Name(),
+			func() (*fwk.PreBindPreFlightResult, *fwk.Status) {
+				return pl.PreBindPreFlight(ctx, state, pod, nodeName)
+			})
 		if result != nil && result.AllowParallel {
 			parallel.Insert(pl.Name())
 		}
@@ -115,7 +117,8 @@ func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 }
 
 func (f *Framework) runPreBind(
-	ctx context.Context, logger pointLogger, pl fwk.PreBindPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+	ctx context.Context, logger pointLogger, pl fwk.PreBindPlugin, state fwk.CycleState, pod *corev1.Pod,
+	nodeName string,
 ) *fwk.Status {
 	ctx = logger.context(ctx, pl.Name())
 	status := f.call(ctx, state, schedmetrics.PreBind, pl.Name(), func() *fwk.Status {

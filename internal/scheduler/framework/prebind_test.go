@@ -29,12 +29,14 @@ func TestRunPreBindPreFlights(t *testing.T) {
 		want              string
 		skipped, parallel sets.Set[string]
 	}{
-		{"one has something to do", flight(true, skip), flight(true, nil), "Success", sets.New("a"), sets.New("a", "b")},
+		{"one has something to do", flight(true, skip), flight(true, nil), "Success", sets.New("a"),
+			sets.New("a", "b")},
 		{"none has", flight(false, skip), flight(false, skip), "Skip", sets.New("a", "b"), sets.New[string]()},
 		{"an error ends it", flight(true, fwk.AsStatus(errors.New("broken"))), nil,
 			`Error: running PreBindPreFlight "a": broken`, nil, nil},
 		{"a rejection is an error", flight(false, unschedulable("no")), nil,
-			`Error: running PreBindPreFlight plugin "a": it returned the status Unschedulable, it may return Success, Skip or Error`, nil, nil},
+			`Error: running PreBindPreFlight plugin "a": it returned the status Unschedulable, it may return ` +
+				`Success, Skip or Error`, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newTestFramework(&Plugins{PreBind: []fwk.PreBindPlugin{
@@ -97,7 +99,8 @@ func TestRunPreBindPluginsInOrder(t *testing.T) {
 	}{
 		{"all succeed", nil, "Success", []string{"a", "b", "c"}},
 		{"a rejection ends it", unschedulable("no"), "Unschedulable[b]: no", []string{"a", "b"}},
-		{"an error ends it", fwk.AsStatus(errors.New("broken")), `Error: running PreBind plugin "b": broken`, []string{"a", "b"}},
+		{"an error ends it", fwk.AsStatus(errors.New("broken")), `Error: running PreBind plugin "b": broken`,
+			[]string{"a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var calls []string
@@ -107,7 +110,8 @@ func TestRunPreBindPluginsInOrder(t *testing.T) {
 					return s
 				}}
 			}
-			f := newTestFramework(&Plugins{PreBind: []fwk.PreBindPlugin{plugin("a", nil), plugin("b", test.b), plugin("c", nil)}})
+			f := newTestFramework(
+				&Plugins{PreBind: []fwk.PreBindPlugin{plugin("a", nil), plugin("b", test.b), plugin("c", nil)}})
 			status := f.RunPreBindPlugins(quiet(t), newState(), makePod("p"), "n1")
 			expect(t, "status", describe(status), test.want)
 			if diff := cmp.Diff(test.calls, calls); diff != "" {
@@ -146,7 +150,8 @@ func TestParallelPreBindPlugins(t *testing.T) {
 	t.Run("the first failure cancels the plugins of its group, and the others do not run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			refuse := func(context.Context) *fwk.Status { time.Sleep(time.Second); return unschedulable("no") }
-			status := run(t, quiet(t), untilCancelled, refuse, func(context.Context) *fwk.Status { panic("not reached") })
+			status := run(t, quiet(t), untilCancelled, refuse,
+				func(context.Context) *fwk.Status { panic("not reached") })
 			expect(t, "status", describe(status), "Unschedulable[b]: no")
 		})
 	})

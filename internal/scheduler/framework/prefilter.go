@@ -85,7 +85,8 @@ func noNodeSatisfies(restricting sets.Set[string]) *fwk.Status {
 func (f *Framework) runPreFilter(
 	ctx context.Context, pl preFilterPlugin, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (result *fwk.PreFilterResult, status *fwk.Status) {
-	result, status = callFor(ctx, f, state, schedmetrics.PreFilter, pl.name, func() (*fwk.PreFilterResult, *fwk.Status) {
+	result,
+		status = callFor(ctx, f, state, schedmetrics.PreFilter, pl.name, func() (*fwk.PreFilterResult, *fwk.Status) {
 		return pl.plugin.PreFilter(ctx, state, pod, nodes)
 	})
 	if !status.IsSkip() {
@@ -97,7 +98,8 @@ func (f *Framework) runPreFilter(
 // RunPreFilterExtensionAddPod calls AddPod of the PreFilter plugins that did not skip, as if
 // podInfoToAdd ran on the node. It stops at the first plugin that does not succeed.
 func (f *Framework) RunPreFilterExtensionAddPod(
-	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToAdd fwk.PodInfo, nodeInfo fwk.NodeInfo,
+	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToAdd fwk.PodInfo,
+	nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
 	return f.runPreFilterExtensions(ctx, state, podToSchedule, nodeInfo, schedmetrics.PreFilterExtensionAddPod,
 		func(ctx context.Context, ext fwk.PreFilterExtensions) *fwk.Status {
@@ -108,7 +110,8 @@ func (f *Framework) RunPreFilterExtensionAddPod(
 // RunPreFilterExtensionRemovePod is RunPreFilterExtensionAddPod for a pod that is removed from the
 // node.
 func (f *Framework) RunPreFilterExtensionRemovePod(
-	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToRemove fwk.PodInfo, nodeInfo fwk.NodeInfo,
+	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToRemove fwk.PodInfo,
+	nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
 	return f.runPreFilterExtensions(ctx, state, podToSchedule, nodeInfo, schedmetrics.PreFilterExtensionRemovePod,
 		func(ctx context.Context, ext fwk.PreFilterExtensions) *fwk.Status {

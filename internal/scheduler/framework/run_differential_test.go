@@ -30,9 +30,11 @@ import (
 // runner has the methods that kube-scheduler's framework and livesched's share.
 type runner interface {
 	fwk.PluginsRunner
-	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
+	RunPreFilterPlugins(context.Context, fwk.CycleState,
+		*corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
 	RunFilterPluginsWithNominatedPods(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status
-	RunPostFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
+	RunPostFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod,
+		fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
 	RunReservePluginsReserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status
 	RunReservePluginsUnreserve(context.Context, fwk.CycleState, *corev1.Pod, string)
 	RunPermitPlugins(context.Context, fwk.CycleState, *corev1.Pod, string) (map[string]time.Duration, *fwk.Status)
@@ -99,10 +101,12 @@ func (s *script) plugins() *Plugins {
 		}}
 		if i > 0 {
 			pf.add = func(pod fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-				return s.status(s.rand(name, "AddPod", pod.GetPod().Name, node.Node().Name), fwk.Error, fwk.Unschedulable)
+				return s.status(s.rand(name, "AddPod", pod.GetPod().Name, node.Node().Name), fwk.Error,
+					fwk.Unschedulable)
 			}
 			pf.remove = func(pod fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-				return s.status(s.rand(name, "RemovePod", pod.GetPod().Name, node.Node().Name), fwk.Error, fwk.Unschedulable)
+				return s.status(s.rand(name, "RemovePod", pod.GetPod().Name, node.Node().Name), fwk.Error,
+					fwk.Unschedulable)
 			}
 		}
 		p.PreFilter = append(p.PreFilter, pf)
@@ -110,20 +114,21 @@ func (s *script) plugins() *Plugins {
 			r := s.rand(name, "Filter", node.Node().Name, fmt.Sprint(len(node.GetPods())))
 			return s.status(r, fwk.Unschedulable, fwk.UnschedulableAndUnresolvable, fwk.Pending, fwk.Error)
 		}})
-		p.PostFilter = append(p.PostFilter, &postFilter{named: n("po"), run: func() (*fwk.PostFilterResult, *fwk.Status) {
-			r := s.rand(name, "PostFilter")
-			st := unschedulable(fmt.Sprintf("reason %d", r.IntN(3)))
-			if r.IntN(3) == 0 {
-				st = s.status(r, fwk.UnschedulableAndUnresolvable, fwk.Error, fwk.Pending)
-			}
-			switch r.IntN(3) {
-			case 0:
-				return nil, st
-			case 1:
-				return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop}}, st
-			}
-			return schedframework.NewPostFilterResultWithNominatedNode(fmt.Sprintf("n%d", r.IntN(3))), st
-		}})
+		p.PostFilter = append(p.PostFilter,
+			&postFilter{named: n("po"), run: func() (*fwk.PostFilterResult, *fwk.Status) {
+				r := s.rand(name, "PostFilter")
+				st := unschedulable(fmt.Sprintf("reason %d", r.IntN(3)))
+				if r.IntN(3) == 0 {
+					st = s.status(r, fwk.UnschedulableAndUnresolvable, fwk.Error, fwk.Pending)
+				}
+				switch r.IntN(3) {
+				case 0:
+					return nil, st
+				case 1:
+					return &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop}}, st
+				}
+				return schedframework.NewPostFilterResultWithNominatedNode(fmt.Sprintf("n%d", r.IntN(3))), st
+			}})
 		p.PreScore = append(p.PreScore, &preScore{named: n("s"), run: func() *fwk.Status {
 			r := s.rand(name, "PreScore")
 			if r.IntN(4) > 0 {
@@ -206,14 +211,16 @@ type combinedScore struct {
 	score *score
 }
 
-func (c combinedScore) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+func (c combinedScore) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	node fwk.NodeInfo) (int64, *fwk.Status) {
 	return c.score.Score(ctx, state, pod, node)
 }
 func (c combinedScore) ScoreExtensions() fwk.ScoreExtensions { return c.score.ScoreExtensions() }
 
 // upstreamRunner builds kube-scheduler's framework from livesched's fakes.
 func upstreamRunner(
-	ctx context.Context, t *testing.T, p *Plugins, snapshot fwk.SharedLister, nominator fwk.PodNominator, parallelism int,
+	ctx context.Context, t *testing.T, p *Plugins, snapshot fwk.SharedLister, nominator fwk.PodNominator,
+	parallelism int,
 ) schedframework.Framework {
 	t.Helper()
 	instances := map[string]fwk.Plugin{"sort": struct {
@@ -269,7 +276,8 @@ func summary(s *fwk.Status) string {
 	if !s.IsError() {
 		return describe(s)
 	}
-	for _, words := range []string{"%!w(<nil>)", "has no meaning there", "invalid score", "after normalizing", "unsupported", "may return Success"} {
+	for _, words := range []string{"%!w(<nil>)", "has no meaning there", "invalid score", "after normalizing",
+		"unsupported", "may return Success"} {
 		if strings.Contains(s.Message(), words) {
 			return "Error"
 		}
@@ -294,7 +302,8 @@ func play(ctx context.Context, t *testing.T, r runner, snapshot fwk.SharedLister
 	})
 
 	result, status, restricting := r.RunPreFilterPlugins(ctx, state, pod)
-	tr.add("PreFilter %s restricting %v skipped %v", summary(status), names(restricting), names(state.GetSkipFilterPlugins()))
+	tr.add("PreFilter %s restricting %v skipped %v", summary(status), names(restricting),
+		names(state.GetSkipFilterPlugins()))
 	if !result.AllNodes() {
 		tr.add("nodes %v", names(result.NodeNames))
 	}
@@ -355,7 +364,8 @@ func TestRunsMatchKubeScheduler(t *testing.T) {
 		parallelism := []int{1, 16}[i%2]
 		upstream := upstreamRunner(ctx, t, theirs.plugins(), snapshot, nominator{nominations: nominees}, parallelism)
 		f := New(Config{
-			ProfileName: "test", Plugins: ours.plugins(), Snapshot: snapshot, Nominator: nominees, Parallelizer: NewParallelizer(parallelism),
+			ProfileName: "test", Plugins: ours.plugins(), Snapshot: snapshot, Nominator: nominees,
+			Parallelizer: NewParallelizer(parallelism),
 		})
 		want := play(ctx, t, upstream, snapshot, parallelism)
 		got := play(ctx, t, f, snapshot, parallelism)

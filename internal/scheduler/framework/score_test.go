@@ -67,8 +67,10 @@ func TestRunScorePlugins(t *testing.T) {
 	scores, status := f.RunScorePlugins(quiet(t), state, makePod("p"), makeNodes("n1", "n2"))
 	expect(t, "status", describe(status), "Success")
 	want := []fwk.NodePluginScores{
-		{Name: "n1", TotalScore: 260, Scores: []fwk.PluginScore{{Name: "plain", Score: 200}, {Name: "normalised", Score: 60}}},
-		{Name: "n2", TotalScore: 300, Scores: []fwk.PluginScore{{Name: "plain", Score: 0}, {Name: "normalised", Score: 300}}},
+		{Name: "n1", TotalScore: 260,
+			Scores: []fwk.PluginScore{{Name: "plain", Score: 200}, {Name: "normalised", Score: 60}}},
+		{Name: "n2", TotalScore: 300,
+			Scores: []fwk.PluginScore{{Name: "plain", Score: 0}, {Name: "normalised", Score: 300}}},
 	}
 	if diff := cmp.Diff(want, scores); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
@@ -101,12 +103,14 @@ func TestRunScorePluginsFails(t *testing.T) {
 			`Error: running Score plugins: plugin "s" failed with: no`,
 		}, {
 			"normalizing fails",
-			&score{run: fixed(nil), normalize: func(fwk.NodeScoreList) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }},
+			&score{run: fixed(nil),
+				normalize: func(fwk.NodeScoreList) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }},
 			`Error: running Normalize on Score plugins: plugin "s" failed with: broken`,
 		}, {
 			"a score is above the range",
 			&score{run: fixed(map[string]int64{"n2": 101})},
-			`Error: running Score plugin "s": the score of node "n2" is 101 after normalizing, it must be from 0 to 100`,
+			`Error: running Score plugin "s": the score of node "n2" is 101 after normalizing, it must be from 0 to ` +
+				`100`,
 		}, {
 			"a score is below the range",
 			&score{run: fixed(map[string]int64{"n1": -1})},

@@ -31,8 +31,8 @@ import (
 
 // Decider decides the members of an attempt, which are known by their indexes.
 type Decider interface {
-	// Decide looks for a node for a member among the nodes of a domain, on the snapshot of the attempt,
-	// and reserves there what plugins reserve, such as volumes.
+	// Decide looks for a node for a member among the nodes of a domain, on the snapshot of the
+	// attempt, and reserves there what plugins reserve, such as volumes.
 	Decide(ctx context.Context, member int, within podgroup.Domain) Outcome
 	// Unreserve gives back what Decide has reserved for a member.
 	Unreserve(ctx context.Context, member int)
@@ -167,7 +167,8 @@ func (a *Attempt) End(ctx context.Context) {
 // logRepair logs an error of the overlay.
 func (a *Attempt) logRepair(ctx context.Context, err error) {
 	if err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group", "podGroup", a.Group.Key)
+		utilruntime.HandleErrorWithContext(ctx, err, "The snapshot was made anew after an attempt at a pod group",
+			"podGroup", a.Group.Key)
 	}
 }
 
@@ -243,11 +244,13 @@ func (a *Attempt) domains() []podgroup.Domain {
 	if len(nodes) == 0 {
 		return everywhere // to place the first member fails, too, and has the reason
 	}
-	if required := a.Group.Topology.Required; required != "" && !slices.ContainsFunc(nodes, func(node fwk.NodeInfo) bool {
-		_, has := node.Node().Labels[required]
-		return has
-	}) {
-		a.Why = NewReason(fmt.Sprintf("pod group %s: no node has the label %s, which the group requires", a.Group.Key, required))
+	if required := a.Group.Topology.Required; required != "" &&
+		!slices.ContainsFunc(nodes, func(node fwk.NodeInfo) bool {
+			_, has := node.Node().Labels[required]
+			return has
+		}) {
+		a.Why = NewReason(fmt.Sprintf("pod group %s: no node has the label %s, which the group requires", a.Group.Key,
+			required))
 		a.Why.fit.NumAllNodes = len(nodes)
 		a.Why.AddPlugin(names.NodeAffinity) // for new nodes; the caller adds the plugin for changes of the label
 		return nil
@@ -287,7 +290,8 @@ func (a *Attempt) want() *podgroup.Wanted {
 	if a.wanted == nil {
 		a.wanted = &podgroup.Wanted{Needed: a.Needed, On: a.On}
 		if a.Profile.FitsResources() {
-			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits, a.Profile.ScoredResources())
+			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits,
+				a.Profile.ScoredResources())
 		}
 	}
 	a.wanted.First = a.Nominated

@@ -50,7 +50,8 @@ func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32) []fwk.Node
 			known[i] = freedNode{}
 			continue
 		}
-		if node, version := snapshot.Info(slot), snapshot.Version(slot); known[i].of != node || known[i].version != version {
+		if node, version := snapshot.Info(slot), snapshot.Version(slot); known[i].of != node ||
+			known[i].version != version {
 			known[i] = freedNode{of: node, version: version, without: podgroup.Freed(node, priority)}
 		}
 		nodes = append(nodes, known[i].without)

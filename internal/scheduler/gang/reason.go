@@ -55,7 +55,8 @@ func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
 		to.PendingPlugins = to.PendingPlugins.Union(other.fit.Diagnosis.PendingPlugins)
 	}
 	if len(domain) > 0 {
-		to.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable, names.TaintToleration)
+		to.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable,
+			names.TaintToleration)
 	}
 	a.Why = why
 }
@@ -66,7 +67,8 @@ func (a *Attempt) reason(placed int, domain podgroup.Domain) *Reason {
 	if len(domain) > 0 {
 		in = fmt.Sprintf(" in %s", domain)
 	}
-	r := NewReason(fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit%s", a.Group.Key, placed, a.Needed, in))
+	r := NewReason(fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit%s", a.Group.Key, placed,
+		a.Needed, in))
 	r.placed = placed
 	first := true
 	for i := range a.Outcomes {
@@ -93,7 +95,8 @@ func (a *Attempt) reason(placed int, domain podgroup.Domain) *Reason {
 
 // tooLarge is the reason of a group for which the resources do not suffice.
 func (a *Attempt) tooLarge(nodes, room int, where string) *Reason {
-	r := NewReason(fmt.Sprintf("pod group %s: %d pods must be placed together, but there are resources for %d of them at most%s",
+	r := NewReason(fmt.Sprintf(
+		"pod group %s: %d pods must be placed together, but there are resources for %d of them at most%s",
 		a.Group.Key, a.Needed, room, where))
 	r.fit.NumAllNodes = nodes
 	r.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit)

@@ -69,7 +69,8 @@ func (a *Attempt) leavingOrder(freed []fwk.NodeInfo, domain podgroup.Domain) []f
 		all = append(all, next)
 	}
 	slices.SortFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.other, b.other), cmp.Compare(b.room, a.room), cmp.Compare(a.Node().Name, b.Node().Name))
+		return cmp.Or(cmp.Compare(a.other, b.other), cmp.Compare(b.room, a.room),
+			cmp.Compare(a.Node().Name, b.Node().Name))
 	})
 	ordered := make([]fwk.NodeInfo, len(all))
 	for i := range all {

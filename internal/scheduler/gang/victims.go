@@ -199,7 +199,8 @@ func (a *Attempt) startOver(ctx context.Context, choices []*preemption.Choice) {
 // hide takes pods off the snapshot.
 func (a *Attempt) hide(ctx context.Context, pods ...*corev1.Pod) {
 	if err := a.Overlay.Hide(pods...); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Pods cannot be hidden in an attempt at a pod group", "podGroup", a.Group.Key)
+		utilruntime.HandleErrorWithContext(ctx, err, "Pods cannot be hidden in an attempt at a pod group", "podGroup",
+			a.Group.Key)
 	}
 }
 

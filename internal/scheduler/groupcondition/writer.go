@@ -28,7 +28,8 @@ const maxMessage = 8 << 10
 
 // config writes four conditions at a time, and gives up after a few seconds.
 var config = latest.Config{
-	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond, LastRetry: 10 * time.Second,
+	What: "conditions of PodGroups", Workers: 4, Attempts: 5, FirstRetry: 200 * time.Millisecond,
+	LastRetry: 10 * time.Second,
 }
 
 // reasonScheduled is the reason of the condition of a group that is scheduled. The API has no
@@ -65,7 +66,8 @@ func (w *Writer) Scheduled(key podgroup.Key) {
 
 // Unschedulable records that a group fits nowhere, and why.
 func (w *Writer) Unschedulable(key podgroup.Key, message string) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonUnschedulable, Message: message})
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonUnschedulable,
+		Message: message})
 }
 
 // Incomplete records that a group lacks pods with a node, and why, although some may have one.
@@ -75,7 +77,8 @@ func (w *Writer) Incomplete(key podgroup.Key, message string) {
 
 // Failed records that a group could not be scheduled because of an error.
 func (w *Writer) Failed(key podgroup.Key, err error) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonSchedulerError, Message: err.Error()})
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonSchedulerError,
+		Message: err.Error()})
 }
 
 func (w *Writer) set(key podgroup.Key, condition metav1.Condition) {

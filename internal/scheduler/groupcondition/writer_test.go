@@ -46,10 +46,12 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name, UID: "1", Generation: 7}}
+	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name,
+		UID: "1", Generation: 7}}
 	w := &world{
 		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), client: fake.NewClientset(group),
-		seen: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
+		seen: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
 	}
 	w.client.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
 		w.patches++
@@ -81,8 +83,10 @@ func (w *world) stored() *schedulingv1alpha2.PodGroup {
 func (w *world) expect(when string, status metav1.ConditionStatus, reason, message string, patches int) {
 	synctest.Wait()
 	w.Expect(w.stored().Status.Conditions).To(ConsistOf(And(
-		HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status), HaveField("Reason", reason),
-		HaveField("Message", message), HaveField("ObservedGeneration", int64(7)), HaveField("LastTransitionTime.Time", Not(BeZero())),
+		HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status),
+		HaveField("Reason", reason),
+		HaveField("Message", message), HaveField("ObservedGeneration", int64(7)),
+		HaveField("LastTransitionTime.Time", Not(BeZero())),
 	)), when)
 	w.Expect(w.patches).To(Equal(patches), when)
 }
@@ -109,7 +113,8 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				<-time.After(time.Hour)
 				w.Failed(train, errors.New("broken"))
 				w.expect("an error", metav1.ConditionFalse, "SchedulerError", "broken", 2)
-				w.Expect(w.stored().Status.Conditions[0].LastTransitionTime.Equal(&since)).To(BeTrue(), "the status is the same")
+				w.Expect(w.stored().Status.Conditions[0].LastTransitionTime.Equal(&since)).
+					To(BeTrue(), "the status is the same")
 				next()
 				w.Scheduled(train)
 				w.expect("it fits", metav1.ConditionTrue, "Scheduled", "", 3)

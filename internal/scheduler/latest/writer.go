@@ -76,7 +76,8 @@ type write struct {
 
 // New returns a Writer that writes nothing until Start.
 func New[K comparable, V any](cfg Config, target Target[K, V]) *Writer[K, V] {
-	return &Writer[K, V]{cfg: cfg, target: target, recent: lru.New(maxRecent), pending: map[K]V{}, writing: map[K]*write{}}
+	return &Writer[K, V]{cfg: cfg, target: target, recent: lru.New(maxRecent), pending: map[K]V{},
+		writing: map[K]*write{}}
 }
 
 // Start begins to write. It returns immediately. ctx provides values such as the logger; its end
@@ -85,7 +86,8 @@ func (w *Writer[K, V]) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](w.cfg.FirstRetry, w.cfg.LastRetry))
+	w.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[K](w.cfg.FirstRetry, w.cfg.LastRetry))
 	for key := range w.pending {
 		w.queue.Add(key)
 	}
@@ -104,7 +106,8 @@ func (w *Writer[K, V]) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		klog.FromContext(ctx).Info("Not everything was written in time", "what", w.cfg.What, "left", len(w.pending)+len(w.writing))
+		klog.FromContext(ctx).Info("Not everything was written in time", "what", w.cfg.What, "left",
+			len(w.pending)+len(w.writing))
 		w.cancel() // the workers skip the pending values
 	})
 	defer stop()

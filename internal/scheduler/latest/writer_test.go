@@ -89,9 +89,11 @@ func (w *world) expect(writes ...string) {
 // the end it must have forgotten all keys.
 func inWorld(t *testing.T, workers int, start bool, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), begin: time.Now(), busy: map[string]bool{}}
+		w := &world{WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), begin: time.Now(),
+			busy: map[string]bool{}}
 		w.answerWith(func(context.Context) error { return nil })
-		w.Writer = New(Config{What: "things", Workers: workers, Attempts: 4, FirstRetry: time.Second, LastRetry: 3 * time.Second}, w)
+		w.Writer = New(Config{What: "things", Workers: workers, Attempts: 4, FirstRetry: time.Second,
+			LastRetry: 3 * time.Second}, w)
 		if start {
 			w.Start(w.ctx)
 		}
@@ -128,10 +130,14 @@ func TestAFailedWriteIsRepeated(t *testing.T) {
 		err    error
 		writes []string
 	}{
-		"a few times":                              {errBroken, []string{"0s k=a after ", "1s k=a after ", "3s k=a after ", "6s k=a after "}},
-		"unless the API server forbids it":         {apierrors.NewForbidden(resource, "k", nil), []string{"0s k=a after "}},
-		"unless the API server does not accept it": {apierrors.NewInvalid(schema.GroupKind{}, "k", nil), []string{"0s k=a after "}},
-		"also if the API server is busy":           {apierrors.NewTooManyRequestsError("busy"), []string{"0s k=a after ", "1s k=a after ", "3s k=a after ", "6s k=a after "}},
+		"a few times": {errBroken,
+			[]string{"0s k=a after ", "1s k=a after ", "3s k=a after ", "6s k=a after "}},
+		"unless the API server forbids it": {apierrors.NewForbidden(resource, "k", nil),
+			[]string{"0s k=a after "}},
+		"unless the API server does not accept it": {apierrors.NewInvalid(schema.GroupKind{}, "k", nil),
+			[]string{"0s k=a after "}},
+		"also if the API server is busy": {apierrors.NewTooManyRequestsError("busy"),
+			[]string{"0s k=a after ", "1s k=a after ", "3s k=a after ", "6s k=a after "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 2, true, func(w *world) {

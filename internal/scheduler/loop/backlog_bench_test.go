@@ -49,9 +49,11 @@ func decideBesideABacklog(b *testing.B, jobs, groups int) {
 		Hints: queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "NodeResourcesFit"}}},
 	}}}, nil)
 	for i := range jobs {
-		job := metav1.OwnerReference{Kind: "Job", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint("job-", i)), Controller: ptr.To(true)}
+		job := metav1.OwnerReference{Kind: "Job", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint("job-", i)),
+			Controller: ptr.To(true)}
 		q.Add(logger, workload.Admit(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "backlog", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint("backlog-", i)), OwnerReferences: []metav1.OwnerReference{job},
+			Namespace: "backlog", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint("backlog-", i)),
+			OwnerReferences: []metav1.OwnerReference{job},
 		}}))
 		refuse(b, q)
 	}

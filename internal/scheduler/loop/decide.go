@@ -63,7 +63,8 @@ func logPostFilter(ctx context.Context, status *fwk.Status) {
 	switch err := status.AsError(); {
 	case !status.IsError():
 	case errors.Is(err, fwk.ErrNotFound):
-		klog.FromContext(ctx).V(2).Info("A PostFilter plugin did not run in PreFilter", "plugin", status.Plugin(), "reason", err)
+		klog.FromContext(ctx).V(2).Info("A PostFilter plugin did not run in PreFilter", "plugin", status.Plugin(),
+			"reason", err)
 	default:
 		utilruntime.HandleErrorWithContext(ctx, err, "The PostFilter plugins failed")
 	}

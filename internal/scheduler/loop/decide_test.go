@@ -17,9 +17,10 @@ func TestOnlyFailuresOfPostFilterPluginsAreLoggedAsErrors(t *testing.T) {
 		status *fwk.Status
 		level  ktesting.LogType // of the one entry
 	}{
-		"a plugin that failed":                      {fwk.AsStatus(errors.New("sorry")), ktesting.LogError},
-		"one whose PreFilter was not called":        {fwk.AsStatus(fwk.ErrNotFound), ktesting.LogInfo},
-		"the same, and the framework has put it so": {fwk.AsStatus(fwk.AsStatus(fwk.ErrNotFound).AsError()).WithPlugin("Quota"), ktesting.LogInfo},
+		"a plugin that failed":               {fwk.AsStatus(errors.New("sorry")), ktesting.LogError},
+		"one whose PreFilter was not called": {fwk.AsStatus(fwk.ErrNotFound), ktesting.LogInfo},
+		"the same, and the framework has put it so": {fwk.AsStatus(fwk.AsStatus(fwk.ErrNotFound).AsError()).
+			WithPlugin("Quota"), ktesting.LogInfo},
 		"a refusal": {fwk.NewStatus(fwk.Unschedulable, "no victims"), ""},
 	} {
 		log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))

@@ -46,8 +46,9 @@ type groupCycle struct {
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
 	g := &groupCycle{loop: l, Attempt: gang.Attempt{
-		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN, DryRuns: preemption.GroupDryRuns,
-		Memory: &l.memory,
+		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN,
+		DryRuns: preemption.GroupDryRuns,
+		Memory:  &l.memory,
 	}}
 	g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
@@ -113,7 +114,8 @@ func (g *groupCycle) observe(began time.Time) {
 	case g.Why != nil:
 		result = metrics.GroupUnschedulable
 	}
-	metrics.PodGroupScheduling.WithLabelValues(g.Profile.SchedulerName(), result).Observe(g.loop.Clock.Since(began).Seconds())
+	metrics.PodGroupScheduling.WithLabelValues(g.Profile.SchedulerName(), result).
+		Observe(g.loop.Clock.Since(began).Seconds())
 }
 
 // skip releases the members that need no node.
@@ -144,7 +146,8 @@ func (g *groupCycle) fail(ctx context.Context) {
 	placed, missing := g.loop.Groups.Placed(g.Group.Key)
 	halfPlaced := placed > 0 && missing > 0
 	if halfPlaced {
-		g.Why.Message = fmt.Sprintf("%d of %d pods are bound, the others wait for room: %s", placed, placed+missing, g.Why.Message)
+		g.Why.Message = fmt.Sprintf("%d of %d pods are bound, the others wait for room: %s", placed, placed+missing,
+			g.Why.Message)
 	}
 	g.explain()
 	for i, m := range g.members {
@@ -191,9 +194,9 @@ func (c *cycle) reportGroup(status *fwk.Status) {
 var errFewerThanNeeded = errors.New("more pods are needed now")
 
 // barrier counts the pods that are to be bound as placed, and returns their barrier: the one of
-// the pods of the group that may still be taken back, if there are any, or else a new one. It returns
-// nil if there were such pods when the group was popped, and they were taken back since: then these
-// pods are too few.
+// the pods of the group that may still be taken back, if there are any, or else a new one. It
+// returns nil if there were such pods when the group was popped, and they were taken back since:
+// then these pods are too few.
 func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	l, key := g.loop, g.Group.Key
 	maps.DeleteFunc(l.barriers, func(_ podgroup.Key, b *binding.Barrier) bool { return b.Decided() })
@@ -247,7 +250,8 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 // tooFew sets the reason of a group that has lost pods since it was popped: too few are left. The
 // queue compares them with what the group needs again.
 func (g *groupCycle) tooFew(left int) {
-	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since", g.Group.Key, left))
+	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since",
+		g.Group.Key, left))
 	g.Why.Err = errFewerThanNeeded
 }
 

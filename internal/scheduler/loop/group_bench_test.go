@@ -76,8 +76,8 @@ func BenchmarkGroup(b *testing.B) {
 }
 
 // BenchmarkGroupPreempts chooses the victims for groups of pods of a high priority, on 5,000 nodes
-// that are full of pods of a lower one, without evicting them. Each pod needs one victim. The pods of
-// the hopeless group must be in different racks, of which there are fewer: it evicts none.
+// that are full of pods of a lower one, without evicting them. Each pod needs one victim. The pods
+// of the hopeless group must be in different racks, of which there are fewer: it evicts none.
 //
 //	go test -run '^$' -bench GroupPreempts -benchtime 5x ./internal/scheduler/loop
 func BenchmarkGroupPreempts(b *testing.B) {

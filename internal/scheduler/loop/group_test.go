@@ -113,8 +113,10 @@ func newWorld(t testing.TB, plugin func(context.Context, runtime.Object, fwk.Han
 	t.Cleanup(w.cluster.Close)
 	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	w.loop = &Loop{
-		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,
-		Decider:   algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
+		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot,
+		Groups: w.cluster.Groups,
+		Decider: algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot,
+			Engine: fastpath.New(w.cluster.Snapshot, 0)}),
 		Failures:  w.failures(),
 		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
 	}
@@ -142,7 +144,8 @@ func (w *groupWorld) failures() *failure.Handler {
 		decisions = w.loop.Decisions
 	}
 	return &failure.Handler{
-		Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(), Statuses: podstatus.NewWriter(nil, nil), Decisions: decisions,
+		Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(), Statuses: podstatus.NewWriter(nil, nil),
+		Decisions: decisions,
 	}
 }
 
@@ -272,7 +275,8 @@ func TestAGroupIsTakenBackWhenOnePodDoesNotFit(t *testing.T) {
 	w.addPod("c", "1", objects.Selecting("disk", "ssd"))
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.expectNothingLeft(3)
-	want := "pod group default/g: 2 of 3 pods that must be placed together fit; c: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+	want := "pod group default/g: 2 of 3 pods that must be placed together fit; c: 0/1 nodes are available: 1 " +
+		"node(s) didn't match Pod's node affinity/selector."
 	w.Expect(w.reasons).To(Equal(map[string]string{"a": want, "b": want, "c": want}))
 }
 
@@ -328,10 +332,11 @@ func TestMembersThatAreDeletedDuringTheAttempt(t *testing.T) {
 		want      []string // to be bound
 		waiting   int
 	}{
-		"too few are left":        {pods: []string{"a", "b", "c"}},
-		"enough are left":         {pods: []string{"a", "b", "c", "d"}, want: []string{"a", "b", "c"}},
-		"it has a finalizer":      {pods: []string{"a", "b", "c"}, terminate: true, waiting: 1},
-		"enough have no deletion": {pods: []string{"a", "b", "c", "d"}, terminate: true, want: []string{"a", "b", "c"}, waiting: 1},
+		"too few are left":   {pods: []string{"a", "b", "c"}},
+		"enough are left":    {pods: []string{"a", "b", "c", "d"}, want: []string{"a", "b", "c"}},
+		"it has a finalizer": {pods: []string{"a", "b", "c"}, terminate: true, waiting: 1},
+		"enough have no deletion": {pods: []string{"a", "b", "c", "d"}, terminate: true, want: []string{"a", "b", "c"},
+			waiting: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGroupWorld(t)
@@ -454,9 +459,12 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 		w.addPod("a", "1")
 		b := w.addPod("b", "1", objects.Selecting("pool", "batch"))
 		w.Expect(w.schedule()).To(BeEmpty())
-		w.Expect(w.reasons["a"]).To(ContainSubstring("1 of 2 pods that must be placed together fit in rack=r0; b: 0/3 nodes are available: "))
+		w.Expect(w.reasons["a"]).
+			To(ContainSubstring(
+				"1 of 2 pods that must be placed together fit in rack=r0; b: 0/3 nodes are available: "))
 		state, _ := w.cluster.Queue.Get(b.UID)
-		w.Expect(state.UnschedulablePlugins).To(ContainElements("NodeAffinity", "NodeResourcesFit"), "pods may leave another rack")
+		w.Expect(state.UnschedulablePlugins).To(ContainElements("NodeAffinity", "NodeResourcesFit"),
+			"pods may leave another rack")
 	})
 	t.Run("or not at all", func(t *testing.T) {
 		w := newGroupWorld(t)
@@ -466,7 +474,8 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 		w.Expect(w.schedule()).To(BeEmpty())
 		w.expectNothingLeft(9)
 		w.Expect(w.reasons["p0"]).To(Equal(
-			"pod group default/g: 9 pods must be placed together, but there are resources for 8 of them at most in one rack"))
+			"pod group default/g: 9 pods must be placed together, but there are resources for 8 of them at most in " +
+				"one rack"))
 	})
 	t.Run("with the reason of the rack where most of it fits", func(t *testing.T) {
 		w := newGroupWorld(t)
@@ -477,7 +486,8 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 		w.addPod("b", "1", objects.Selecting(corev1.LabelHostname, "r1-1"))
 		w.Expect(w.schedule()).To(BeEmpty())
 		w.expectNothingLeft(3)
-		w.Expect(w.reasons["a"]).To(MatchRegexp("^pod group default/g: [12] of 3 pods that must be placed together fit in rack=r[01]; [ab]: 0/6 nodes are available: "))
+		w.Expect(w.reasons["a"]).To(MatchRegexp("^pod group default/g: [12] of 3 pods that must be placed together " +
+			"fit in rack=r[01]; [ab]: 0/6 nodes are available: "))
 	})
 	t.Run("where others of it are", func(t *testing.T) {
 		w := newGroupWorld(t)
@@ -684,7 +694,8 @@ func (w *groupWorld) compete(random *rand.Rand, cpus int) {
 	for i := range 2 + random.IntN(3) {
 		name := fmt.Sprintf("g%d", i)
 		needs[name] = 1 + random.IntN(cpus)
-		w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: name}, MinMember: needs[name]})
+		w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: name},
+			MinMember: needs[name]})
 		for range needs[name] + random.IntN(3) {
 			names = append(names, name)
 		}
@@ -790,7 +801,8 @@ func TestAGroupThatLostAPod(t *testing.T) {
 	}
 	w.addPod("m3", "1")
 	w.Expect(w.schedule()).To(BeEmpty())
-	w.Expect(w.reasons["m3"]).To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
+	w.Expect(w.reasons["m3"]).
+		To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
 }
 
 // TestAReloadInTheMiddleOfAnAttempt changes or deletes the profile when the first pod of a group is
@@ -811,7 +823,8 @@ func TestAReloadInTheMiddleOfAnAttempt(t *testing.T) {
 			defer swap(nil)
 			old, next := w.cluster.Profile, other.Profile
 			w.loop.Failures = &failure.Handler{
-				Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(), Statuses: podstatus.NewWriter(nil, nil),
+				Queue: w.cluster.Queue, Pods: w.objects.Core().V1().Pods().Lister(),
+				Statuses: podstatus.NewWriter(nil, nil),
 				Recorder: func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 			}
 			w.addNode("n1", "4")

@@ -186,7 +186,8 @@ func TestAGroupPreempts(t *testing.T) {
 				w.addRunning("low-1", "n1", "4", 10)
 				w.addRunning("low-2", "n2", "4", 10)
 			},
-			members: 6, needed: 6, change: func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"other": "label"} },
+			members: 6, needed: 6,
+			change: func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"other": "label"} },
 		},
 		"victims of the same priority": {
 			cluster: func(w *groupWorld) {
@@ -230,8 +231,9 @@ func TestAGroupPreempts(t *testing.T) {
 				w.addRunning("other", "n3", "1", 20)
 				w.Expect(w.objects.Put(&policyv1.PodDisruptionBudget{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db", UID: "db"},
-					Spec:       policyv1.PodDisruptionBudgetSpec{Selector: metav1.SetAsLabelSelector(map[string]string{"app": "db"})},
-					Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+					Spec: policyv1.PodDisruptionBudgetSpec{
+						Selector: metav1.SetAsLabelSelector(map[string]string{"app": "db"})},
+					Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
 				})).To(Succeed())
 			},
 			members: 2, needed: 2,
@@ -239,7 +241,8 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"a group that is evicted as a whole": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
+					MinMember: 2, EvictedWhole: true})
 				for _, n := range []string{"n1", "n2"} {
 					w.addNode(n, "1")
 					w.addRunning("v-"+n, n, "1", 10, objects.MemberOf("victims"))
@@ -250,7 +253,8 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"other pods than a group that is evicted as a whole": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 3, EvictedWhole: true})
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
+					MinMember: 3, EvictedWhole: true})
 				for _, n := range []string{"n1", "n2", "n3", "n4"} {
 					w.addNode(n, "1")
 				}
@@ -265,7 +269,8 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"a group that is evicted as a whole has a pod of a high priority": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
+					MinMember: 2, EvictedWhole: true})
 				for _, n := range []string{"n1", "n2", "n3"} {
 					w.addNode(n, "1")
 				}
@@ -428,10 +433,12 @@ func TestAGroupPreemptsInARack(t *testing.T) {
 			podgroup.Topology{Required: "rack"}, map[string]int32{"a1": 10, "a2": 10, "b1": 10}, []string{"low-b1"},
 		},
 		"the one with the least important pods": {
-			podgroup.Topology{Required: "rack"}, map[string]int32{"a1": 10, "a2": 10, "b1": 90}, []string{"low-a1", "low-a2"},
+			podgroup.Topology{Required: "rack"}, map[string]int32{"a1": 10, "a2": 10, "b1": 90},
+			[]string{"low-a1", "low-a2"},
 		},
 		"a preference evicts nobody": {
-			podgroup.Topology{Preferred: []string{"rack"}}, map[string]int32{"a1": 10, "a2": 0, "b1": 10}, []string{"low-a2"},
+			podgroup.Topology{Preferred: []string{"rack"}}, map[string]int32{"a1": 10, "a2": 0, "b1": 10},
+			[]string{"low-a2"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -493,7 +500,8 @@ func TestALeftOverMemberPreempts(t *testing.T) {
 // were hidden for it belong to their group again when the next rack is tried.
 func TestAWholeGroupIsEvictedForTheSecondRack(t *testing.T) {
 	w := newGroupWorld(t)
-	w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2,
+		EvictedWhole: true})
 	w.addNode("a1", "2", "rack", "a", "usable", "yes")
 	w.addNode("a2", "8", "rack", "a")
 	w.addNode("b1", "1", "rack", "b", "usable", "yes")

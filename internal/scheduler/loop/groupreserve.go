@@ -18,9 +18,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// keeping is the group that keeps room. Groups take turns: in each, one group keeps room, unless a more
-// important one takes over, and after each, no group does for as long. So groups starve neither
-// each other nor other pods. It belongs to the loop's goroutine.
+// keeping is the group that keeps room. Groups take turns: in each, one group keeps room, unless a
+// more important one takes over, and after each, no group does for as long. So groups starve
+// neither each other nor other pods. It belongs to the loop's goroutine.
 type keeping struct {
 	// group keeps room until a time, or was the last one that did. priority is the one of its pods.
 	group    podgroup.Key
@@ -65,7 +65,8 @@ func (g *groupCycle) reserve(ctx context.Context) {
 	}
 	g.nominate(nodes)
 	on := sets.New(nodes...).Delete("").Len()
-	g.Why.Message += fmt.Sprintf("; room on %d nodes is kept for them until %s", on, g.loop.keeping.until.UTC().Format(time.RFC3339))
+	g.Why.Message += fmt.Sprintf("; room on %d nodes is kept for them until %s", on,
+		g.loop.keeping.until.UTC().Format(time.RFC3339))
 }
 
 // takeTurn reports whether it is the turn of the group, and when the group must look again.

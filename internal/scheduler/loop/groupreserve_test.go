@@ -64,7 +64,9 @@ func TestAGroupKeepsRoom(t *testing.T) {
 	clock.Step(70 * time.Second)
 	w.Expect(w.tryAgain()).To(BeEmpty())
 	w.Expect(w.nominated()).To(Equal(map[string]int{"n0": 2, "n1": 2}))
-	w.Expect(w.reasons["m0"]).To(HaveSuffix("; room on 2 nodes is kept for them until %s", clock.Now().Add(time.Minute).UTC().Format(time.RFC3339)))
+	w.Expect(w.reasons["m0"]).
+		To(HaveSuffix("; room on 2 nodes is kept for them until %s",
+			clock.Now().Add(time.Minute).UTC().Format(time.RFC3339)))
 	w.Expect(w.fits(100)).To(BeFalse(), "the room is kept")
 	w.Expect(w.fits(101)).To(BeTrue(), "a more important pod may take it")
 

@@ -72,7 +72,8 @@ func TestSimulatedGroups(t *testing.T) {
 		})
 	}
 	if placed == 0 || preempted == 0 || refused == 0 {
-		t.Errorf("%d groups were placed, %d preempted, and %d were refused: the test should see all of them", placed, preempted, refused)
+		t.Errorf("%d groups were placed, %d preempted, and %d were refused: the test should see all of them", placed,
+			preempted, refused)
 	}
 }
 

@@ -238,7 +238,8 @@ func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.Nominatin
 	defer cancel()
 	placed, nominating, status := c.place(c.timing.Attach(extender.WithBudget(ctx)))
 	c.reportIfSlow(klog.FromContext(ctx))
-	if status.Code() == fwk.Error && errors.Is(context.Cause(ctx), errCycleTimeout) && !errors.Is(status.AsError(), errCycleTimeout) {
+	if status.Code() == fwk.Error && errors.Is(context.Cause(ctx), errCycleTimeout) &&
+		!errors.Is(status.AsError(), errCycleTimeout) {
 		// A plugin's own error does not say why its context ended.
 		status = fwk.AsStatus(fmt.Errorf("%w: %w", errCycleTimeout, status.AsError()))
 	}
@@ -261,7 +262,8 @@ func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
 func (c *cycle) skip(logger klog.Logger) bool {
 	pod := c.pod.Pod
 	if pod.DeletionTimestamp != nil {
-		c.profile.Recorder().WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+		c.profile.Recorder().WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling",
+			"Scheduling",
 			"skip schedule deleting pod: %v/%v", pod.Namespace, pod.Name)
 		return true
 	}

@@ -24,9 +24,11 @@ func (c *cycle) record(ctx context.Context, decision *algorithm.Decision, status
 	}
 	pod := c.pod.Pod
 	d := decisionlog.Decision{
-		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: c.start, Attempt: c.pod.Attempts,
+		Pod: pod.UID, Namespace: pod.Namespace, Name: pod.Name, Group: podgroup.KeyOf(pod).Name, Time: c.start,
+		Attempt: c.pod.Attempts,
 		Profile: c.profile.Config.Name, Revision: c.profile.Config.Revision,
-		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within, Class: decision.Class.ID,
+		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within,
+		Class: decision.Class.ID,
 		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes,
 		Node: decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes,
 		Result: resultOf(status),

@@ -33,10 +33,12 @@ func TestDecisionsAreRecorded(t *testing.T) {
 		cpu   string
 		want  decisionlog.Decision
 	}{
-		"a pod that is assumed":           {"", "1", decisionlog.Decision{Node: "n", Feasible: 1, Evaluated: 1, Tied: 1, Result: decisionlog.Binding}},
-		"a pod that fits nowhere":         {"", "100", decisionlog.Decision{Result: decisionlog.Unschedulable}},
-		"a decision that fails":           {"Filter", "1", decisionlog.Decision{Result: decisionlog.Failed}},
-		"a pod that Reserve does not let": {"Reserve", "1", decisionlog.Decision{Node: "n", Feasible: 1, Evaluated: 1, Tied: 1, Result: decisionlog.BindFailed}},
+		"a pod that is assumed": {"", "1",
+			decisionlog.Decision{Node: "n", Feasible: 1, Evaluated: 1, Tied: 1, Result: decisionlog.Binding}},
+		"a pod that fits nowhere": {"", "100", decisionlog.Decision{Result: decisionlog.Unschedulable}},
+		"a decision that fails":   {"Filter", "1", decisionlog.Decision{Result: decisionlog.Failed}},
+		"a pod that Reserve does not let": {"Reserve", "1",
+			decisionlog.Decision{Node: "n", Feasible: 1, Evaluated: 1, Tied: 1, Result: decisionlog.BindFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 // message of each decision.
 func recorded(log *decisionlog.Log) (all []string) {
 	for _, d := range log.Last(100) {
-		all = append(all, fmt.Sprintf("%s of %s/%s in %s: %q %s, %s", d.Name, d.Namespace, d.Group, d.Domain, d.Node, d.Result, d.Message))
+		all = append(all, fmt.Sprintf("%s of %s/%s in %s: %q %s, %s", d.Name, d.Namespace, d.Group, d.Domain, d.Node,
+			d.Result, d.Message))
 	}
 	return all
 }
@@ -106,8 +109,9 @@ func TestAGroupThatIsRefusedAsAWholeIsRecorded(t *testing.T) {
 	w.Expect(d[0].Time).To(BeTemporally(">=", before))
 	d[0].Time = before
 	w.Expect(d[0]).To(Equal(decisionlog.Decision{
-		Number: 1, Namespace: "default", Group: "g", Time: before, Attempt: 1, Profile: d[0].Profile, Revision: d[0].Revision,
-		Changes: w.loop.Snapshot.Changes(), Nodes: 1, Result: decisionlog.Unschedulable,
+		Number: 1, Namespace: "default", Group: "g", Time: before, Attempt: 1, Profile: d[0].Profile,
+		Revision: d[0].Revision,
+		Changes:  w.loop.Snapshot.Changes(), Nodes: 1, Result: decisionlog.Unschedulable,
 		Message: "pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most",
 	}))
 	w.expectNothingLeft(3)
@@ -115,22 +119,27 @@ func TestAGroupThatIsRefusedAsAWholeIsRecorded(t *testing.T) {
 
 func TestDecisionsAboutPodsOfAGroupHaveItsReason(t *testing.T) {
 	const reason = "pod group default/g: 2 of 3 pods that must be placed together fit in rack=r0; " +
-		"p2: 0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) didn't match Pod's node affinity/selector."
+		"p2: 0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) didn't " +
+		"match Pod's node affinity/selector."
 	const otherRack = "pod group default/g: too few pods fit in this domain"
 	for name, test := range map[string]struct {
 		used bool // the port in the second rack that the third pod needs
 		want []string
 	}{
 		"that fits nowhere": {true, []string{
-			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + reason, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + reason,
+			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + reason,
+			`p1 of default/g in rack=r0: "r0" Unschedulable, ` + reason,
 			`p2 of default/g in rack=r0: "" Unschedulable, ` + reason,
-			`p0 of default/g in rack=r1: "r1" Unschedulable, ` + reason, `p1 of default/g in rack=r1: "r1" Unschedulable, ` + reason,
+			`p0 of default/g in rack=r1: "r1" Unschedulable, ` + reason,
+			`p1 of default/g in rack=r1: "r1" Unschedulable, ` + reason,
 			`p2 of default/g in rack=r1: "" Unschedulable, ` + reason,
 		}},
 		"that fits in the second rack": {false, []string{
-			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack, `p1 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack,
+			`p0 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack,
+			`p1 of default/g in rack=r0: "r0" Unschedulable, ` + otherRack,
 			`p2 of default/g in rack=r0: "" Unschedulable, ` + otherRack,
-			`p0 of default/g in rack=r1: "r1" Binding, `, `p1 of default/g in rack=r1: "r1" Binding, `, `p2 of default/g in rack=r1: "r1" Binding, `,
+			`p0 of default/g in rack=r1: "r1" Binding, `, `p1 of default/g in rack=r1: "r1" Binding, `,
+			`p2 of default/g in rack=r1: "r1" Binding, `,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,8 @@ func (c *cycle) reportIfSlow(logger klog.Logger) {
 	c.loop.sampled = sampledAfterSlow
 	metrics.SlowCycles.WithLabelValues(c.profile.SchedulerName()).Inc()
 	longest, duration := c.timing.Longest()
-	values := []any{"profile", c.profile.SchedulerName(), "duration", took, "longestStep", longest.Step, "stepDuration", duration}
+	values := []any{"profile", c.profile.SchedulerName(), "duration", took, "longestStep", longest.Step, "stepDuration",
+		duration}
 	switch {
 	case longest.Plugin != "":
 		values = append(values, "plugin", longest.Plugin)

@@ -47,7 +47,8 @@ func TestASlowCycleNamesWhatTookLongest(t *testing.T) {
 			slow{point: "Filter", takes: 150 * time.Millisecond}, sidebyside.FastPath, true,
 			line + `"longestStep"="FastPath" "stepDuration"="150ms" "plugin"="Slow"`,
 		},
-		"a cycle that is not slow": {slow{point: "Reserve", takes: 99 * time.Millisecond}, sidebyside.ScalarPath, false, ""},
+		"a cycle that is not slow": {slow{point: "Reserve", takes: 99 * time.Millisecond}, sidebyside.ScalarPath,
+			false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -103,7 +103,8 @@ func newCycleOn(ctx context.Context, t *testing.T, plugin *slow, path sidebyside
 	livesched, err := sidebyside.NewLivesched(ctx, sidebyside.NewObjects(), &sidebyside.Configuration{
 		Profile: configv1.KubeSchedulerProfile{
 			SchedulerName: ptr.To("mine"),
-			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: plugin.Name()}}}},
+			Plugins: &configv1.Plugins{
+				MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: plugin.Name()}}}},
 		},
 		Parallelism: 1,
 	}, sidebyside.ScalarPath, framework.Registry{

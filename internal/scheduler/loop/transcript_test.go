@@ -72,7 +72,8 @@ func newStory(t *testing.T) *story {
 func (*story) Name() string { return "PluginOfTheTest" }
 
 // PreFilter writes down the snapshot that a decision sees.
-func (s *story) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (s *story) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	nodes, _ := s.handle.SnapshotSharedLister().NodeInfos().List()
 	shown := make([]string, len(nodes))
 	for i, node := range nodes {
@@ -175,7 +176,8 @@ func (s *story) cycle(evictions int) {
 		if d.Pod == "" {
 			about = "group " + d.Group
 		}
-		line := fmt.Sprintf("record %s: %v, fits %d of %d, %s%s", about, d.Result, d.Feasible, d.Nodes, d.Node, d.Message)
+		line := fmt.Sprintf("record %s: %v, fits %d of %d, %s%s", about, d.Result, d.Feasible, d.Nodes, d.Node,
+			d.Message)
 		decisions = append(decisions, strings.TrimRight(line, " ,"))
 		return true
 	})).To(Succeed())

@@ -49,7 +49,8 @@ func (s Series) Delete() {
 // It is for profiles that were removed and have drained: the last pod must have left the queue and
 // asynchronous recorders must be flushed before the call.
 //
-// The error names the metrics whose series cannot be deleted; the series of other metrics are returned.
+// The error names the metrics whose series cannot be deleted; the series of other metrics are
+// returned.
 func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
 	found, err := findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
 	for name := range schedulerNames {
@@ -61,7 +62,8 @@ func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
 	return found, err
 }
 
-func findSeries(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerNames sets.Set[string]) (map[string]Series, error) {
+func findSeries(gatherer prometheus.Gatherer, registerer prometheus.Registerer,
+	schedulerNames sets.Set[string]) (map[string]Series, error) {
 	// Use the gathered families even if some collector failed: they show which metrics have series
 	// to delete.
 	families, err := gatherer.Gather()
@@ -80,7 +82,8 @@ func findSeries(gatherer prometheus.Gatherer, registerer prometheus.Registerer, 
 			}
 			if remove == nil {
 				if remove, err = remover(registerer, family); err != nil {
-					errs = append(errs, fmt.Errorf("deleting series of profiles from metric %s: %w", family.GetName(), err))
+					errs = append(errs,
+						fmt.Errorf("deleting series of profiles from metric %s: %w", family.GetName(), err))
 					break
 				}
 			}

@@ -58,7 +58,8 @@ func touchProfile(schedulerName string) {
 	schedmetrics.PodScheduleError(schedulerName, 0.01)
 	schedmetrics.UnschedulableReason("NodeAffinity", schedulerName).Inc()
 	schedmetrics.UnschedulableReason("NodeResourcesFit", schedulerName).Inc()
-	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(schedmetrics.Filter, "Success", schedulerName).Observe(0.001)
+	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(schedmetrics.Filter, "Success", schedulerName).
+		Observe(0.001)
 	schedmetrics.PluginEvaluationTotal.WithLabelValues("NodeAffinity", schedmetrics.Filter, schedulerName).Inc()
 	schedmetrics.BatchAttemptStats.WithLabelValues(schedulerName, schedmetrics.BatchAttemptNoHint).Inc()
 	schedmetrics.BatchCacheFlushed.WithLabelValues(schedulerName, schedmetrics.BatchFlushExpired).Inc()
@@ -121,7 +122,8 @@ func TestForgottenProfileIsMeasuredAgain(t *testing.T) {
 func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 	t.Run("a plugin's vector in any label order is cleaned", func(t *testing.T) {
 		registry := compmetrics.NewKubeRegistry()
-		vec := compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{Subsystem: "scheduler", Name: "quota_used", Help: "Used quota."}, []string{"zone", "profile", "quota"})
+		vec := compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{Subsystem: "scheduler", Name: "quota_used",
+			Help: "Used quota."}, []string{"zone", "profile", "quota"})
 		registry.MustRegister(vec)
 		vec.WithLabelValues("a", "gone", "x").Set(1)
 		vec.WithLabelValues("b", "gone", "y").Set(1)
@@ -140,7 +142,8 @@ func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 
 	t.Run("a profile label of a metric that is not the scheduler's is left alone", func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pprof_requests_total", Help: "Requests."}, []string{"profile"})
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pprof_requests_total", Help: "Requests."},
+			[]string{"profile"})
 		registry.MustRegister(vec)
 		vec.WithLabelValues("gone").Inc()
 
@@ -154,7 +157,8 @@ func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 
 	t.Run("metrics that cannot be cleaned are named and do not stop the others", func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		constant := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_a", Help: "A.", ConstLabels: prometheus.Labels{"zone": "z"}}, []string{"profile"})
+		constant := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_a", Help: "A.",
+			ConstLabels: prometheus.Labels{"zone": "z"}}, []string{"profile"})
 		ordinary := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_c", Help: "C."}, []string{"profile"})
 		registry.MustRegister(constant, silent{}, ordinary)
 		constant.WithLabelValues("gone").Set(1)
@@ -162,7 +166,8 @@ func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 
 		for range 2 {
 			err := forget(registry, registry, "gone")
-			if err == nil || !strings.Contains(err.Error(), "scheduler_a") || !strings.Contains(err.Error(), "scheduler_b") || strings.Contains(err.Error(), "scheduler_c") {
+			if err == nil || !strings.Contains(err.Error(), "scheduler_a") ||
+				!strings.Contains(err.Error(), "scheduler_b") || strings.Contains(err.Error(), "scheduler_c") {
 				t.Errorf("error %v, want one that names scheduler_a and scheduler_b only", err)
 			}
 		}
@@ -176,7 +181,8 @@ func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 // go: reading them takes as long as there are profiles.
 func TestManyProfilesAreForgottenAtOnce(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "scheduler_decisions_total", Help: "Decisions."}, []string{"result", "profile"})
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "scheduler_decisions_total", Help: "Decisions."},
+		[]string{"result", "profile"})
 	registry.MustRegister(vec)
 	vec.WithLabelValues("success", "stays").Inc()
 	var names []string
@@ -210,7 +216,8 @@ func TestOurOwnSeriesOfAProfileAreForgotten(t *testing.T) {
 	if err := forgetRegistered("gone"); err != nil {
 		t.Fatal(err)
 	}
-	if slow, groups := testutil.CollectAndCount(SlowCycles), testutil.CollectAndCount(PodGroupScheduling); slow != 1 || groups != 2 {
+	if slow, groups := testutil.CollectAndCount(SlowCycles), testutil.CollectAndCount(PodGroupScheduling); slow != 1 ||
+		groups != 2 {
 		t.Errorf("%d and %d series are left, want 1 and 2", slow, groups)
 	}
 }

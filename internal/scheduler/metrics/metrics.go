@@ -54,7 +54,9 @@ var (
 	// were not accepted, once per metadata.generation of an object. A reconciliation without
 	// changes is no reload.
 	Reloads = newCounterVec("livesched_reloads_total",
-		"Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were swapped in, 'failure' that a profile could not be built and the last good one was kept, 'rejected' that the spec of a profile or policy was not accepted.", "result")
+		"Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were "+
+			"swapped in, 'failure' that a profile could not be built and the last good one was kept, 'rejected' that "+
+			"the spec of a profile or policy was not accepted.", "result")
 
 	// ReloadBuildDuration is the time to build one profile, in seconds: plugins, extenders and the
 	// sync of the informers that they use.
@@ -68,28 +70,33 @@ var (
 	// it.
 	// Its buckets go from 0.1 ms for an empty queue to 3 s for hundreds of thousands of pods.
 	ReloadSwapDuration = newHistogram("livesched_reload_swap_duration_seconds", 0.0001,
-		"Time in seconds from a swap of the scheduler profiles until all pending pods of changed profiles were checked again. Pods are scheduled during this time.")
+		"Time in seconds from a swap of the scheduler profiles until all pending pods of changed profiles were "+
+			"checked again. Pods are scheduled during this time.")
 
 	// ReloadStandstill is the longest time for which a swap held the scheduling queue without a
 	// break, in seconds: no pod is popped during that time.
 	// Its buckets go from 10 us for an empty queue to 0.3 s for the re-ordering of hundreds of
 	// thousands of pods.
 	ReloadStandstill = newHistogram("livesched_reload_standstill_duration_seconds", 0.00001,
-		"Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, so that no pod could be taken from it.")
+		"Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, "+
+			"so that no pod could be taken from it.")
 	// Profiles is the number of active profiles.
 	Profiles = newGauge("livesched_profiles",
 		"Number of scheduler profiles that pods are being scheduled with.")
 
 	// ProfileGenerations is the number of profile instances that are not closed: the
-	// active ones (see [Profiles]) and replaced ones that still have pods in flight. It returns to the value of
-	// Profiles when these have drained. (The metric's name calls an instance a generation.)
+	// active ones (see [Profiles]) and replaced ones that still have pods in flight. It returns to
+	// the value of Profiles when these have drained. (The metric's name calls an instance a
+	// generation.)
 	ProfileGenerations = newGauge("livesched_profile_generations",
-		"Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.")
+		"Number of generations of scheduler profiles alive, those included that were replaced and wait for their "+
+			"last pod to leave.")
 
 	// PendingPods is scheduler_pending_pods by profile. The queue updates it, and deletes the
 	// series of removed profiles.
 	PendingPods = newGaugeVec("livesched_pending_pods",
-		"Number of pending pods, by the profile and by the queue that they are in: 'active', 'backoff', 'unschedulable' or 'gated'. Pods under way are in none.", LabelProfile, "queue")
+		"Number of pending pods, by the profile and by the queue that they are in: 'active', 'backoff', "+
+			"'unschedulable' or 'gated'. Pods under way are in none.", LabelProfile, "queue")
 
 	// RetiredGenerationPods is the number of pods in flight with a replaced instance of their
 	// profile: the instance that a pod was popped with also binds or requeues it. See [AddRetired].
@@ -100,19 +107,23 @@ var (
 	// bound, have to wait, or are not waited for any more. Pods that wait on Permit or are in
 	// PreBind are not counted.
 	BindCalls = newGaugeVec("livesched_bind_calls",
-		"Number of pods that are being bound to a node ('running'), wait until fewer are ('waiting'), or are in a call that has not returned for more than a minute ('overdue').", "state")
+		"Number of pods that are being bound to a node ('running'), wait until fewer are ('waiting'), or are in a "+
+			"call that has not returned for more than a minute ('overdue').", "state")
 
 	// PendingEvents is the number of Events that are not written yet. See [AddPendingEvents].
 	PendingEvents = newGaugeFunc(&pendingEvents, nil, "livesched_pending_events",
-		"Number of Events that have not been written yet. Those about pods that were scheduled wait while other pods are being scheduled.")
+		"Number of Events that have not been written yet. Those about pods that were scheduled wait while other pods "+
+			"are being scheduled.")
 
 	// CatchingUp is 1 while this replica leads, and does not schedule yet because its cache may
 	// lack bindings or allocated devices of the last leader.
 	CatchingUp = newGauge("livesched_takeover_catching_up",
-		"1 while a new leader waits until its cache has the bindings and resource claims of the last leader, otherwise 0. No pods are scheduled during that time.")
+		"1 while a new leader waits until its cache has the bindings and resource claims of the last leader, "+
+			"otherwise 0. No pods are scheduled during that time.")
 	// EventsLost counts the Events that were not written.
 	EventsLost = newCounterVec("livesched_events_lost_total",
-		"Number of Events that were not written: 'full' because too many waited, 'refused' by the API server or after minutes without an answer, 'stopped' because the process ended.", "reason")
+		"Number of Events that were not written: 'full' because too many waited, 'refused' by the API server or "+
+			"after minutes without an answer, 'stopped' because the process ended.", "reason")
 )
 
 // Values of the label "path" of [Decisions].
@@ -128,12 +139,15 @@ var (
 	// scalar path was taken or, on the fast path, why plugins were called node by node or no node
 	// was found.
 	Decisions = newCounterVec("livesched_decisions_total",
-		"Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason: for the scalar path, or for which the fast one asked plugins node by node or found no node.", "path", "reason")
+		"Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason: "+
+			"for the scalar path, or for which the fast one asked plugins node by node or found no node.", "path",
+		"reason")
 
 	// FastPathDifferences counts the decisions that differ between the two paths. It is counted
 	// only if both run, with --fast-path=verify.
 	FastPathDifferences = newCounter("livesched_fast_path_differences_total",
-		"Number of decisions that were another on the fast path than on the scalar path. Counted with --fast-path=verify only. Anything but 0 is a bug.")
+		"Number of decisions that were another on the fast path than on the scalar path. Counted with "+
+			"--fast-path=verify only. Anything but 0 is a bug.")
 )
 
 // Values of the label "result" of [ClassLookups].
@@ -158,10 +172,12 @@ var (
 		"Number of classes of pods for which the fast path keeps answers of plugins.")
 	// FastPathLabelKeys is the number of label keys that tell classes apart.
 	FastPathLabelKeys = newGauge("livesched_fast_path_label_keys",
-		"Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods. Above 256, all labels do.")
+		"Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods. Above "+
+			"256, all labels do.")
 	// ClassLookups counts the searches for the class of a pod.
 	ClassLookups = newCounterVec("livesched_fast_path_class_lookups_total",
-		"Number of lookups of pods' classes, by result: 'hit', 'new', or 'evicted' if the class was evicted not long ago because of the memory limit.", "result")
+		"Number of lookups of pods' classes, by result: 'hit', 'new', or 'evicted' if the class was evicted not long "+
+			"ago because of the memory limit.", "result")
 	// FastPathEvictions counts what the fast path forgot for want of memory.
 	FastPathEvictions = newCounter("livesched_fast_path_evictions_total",
 		"Number of classes of pods that the fast path has evicted because of its memory limit.")
@@ -171,26 +187,32 @@ var (
 	// ExtenderCircuitOpen is 1 while a verb of an extender is not called because its last calls
 	// failed, otherwise 0. Package extender deletes the series of extenders that no profile has.
 	ExtenderCircuitOpen = newGaugeVec("livesched_extender_circuit_open",
-		"1 while a verb of an extender is not called because its last calls failed, otherwise 0. Pods that need the extender fail during that time, unless it is ignorable.", "policy", "extender", "verb")
+		"1 while a verb of an extender is not called because its last calls failed, otherwise 0. Pods that need the "+
+			"extender fail during that time, unless it is ignorable.", "policy", "extender", "verb")
 	// ExtenderFailures counts the calls that got no valid answer.
 	ExtenderFailures = newCounterVec("livesched_extender_failures_total",
-		"Number of calls of extenders that failed: no valid answer in time. An error that an extender reports in a valid answer is not counted.", "policy", "extender", "verb")
+		"Number of calls of extenders that failed: no valid answer in time. An error that an extender reports in a "+
+			"valid answer is not counted.", "policy", "extender", "verb")
 )
 
 // APIServerVersion is 1 for the version that the API server had when the process started, and how
 // that compares with the versions that livesched is tested with: see version.Skew.
 var APIServerVersion = newGaugeVec("livesched_apiserver_version_info",
-	"1 for the version of the API server at the start of livesched. 'skew' is 'tested' if livesched is tested with this version, otherwise 'older' or 'newer' than those that it is tested with, or 'unknown'.", "git_version", "skew")
+	"1 for the version of the API server at the start of livesched. 'skew' is 'tested' if livesched is tested with "+
+		"this version, otherwise 'older' or 'newer' than those that it is tested with, or 'unknown'.", "git_version",
+	"skew")
 
 // HandlerPanics counts panics of event handlers that plugins added to informers, by plugin and kind
 // of object.
 var HandlerPanics = newCounterVec("livesched_plugin_event_handler_panics_total",
-	"Number of panics of event handlers of plugins, by plugin and kind of the objects that the handler receives.", "plugin", "kind")
+	"Number of panics of event handlers of plugins, by plugin and kind of the objects that the handler receives.",
+	"plugin", "kind")
 
 // SlowCycles counts the scheduling cycles that took long, by profile. A series is deleted with
 // those that [FindSeries] finds.
 var SlowCycles = newCounterVec("livesched_slow_scheduling_cycles_total",
-	"Number of scheduling cycles that took 100 ms or longer, by profile. The log lists what took longest in each.", LabelProfile)
+	"Number of scheduling cycles that took 100 ms or longer, by profile. The log lists what took longest in each.",
+	LabelProfile)
 
 // Values of the label "result" of [PodGroupScheduling].
 const (
@@ -216,7 +238,8 @@ var (
 	// that [FindSeries] finds.
 	// Its buckets go from 0.1 ms for a small group to 3 s for thousands of pods that evict others.
 	PodGroupScheduling = newHistogramVec("livesched_pod_group_scheduling_duration_seconds", 0.0001,
-		"Time in seconds to decide about a group of pods, by the profile and the result: 'scheduled', 'unschedulable' or 'error'. Binding is not included.", LabelProfile, "result")
+		"Time in seconds to decide about a group of pods, by the profile and the result: 'scheduled', "+
+			"'unschedulable' or 'error'. Binding is not included.", LabelProfile, "result")
 
 	// The groups with pods in the queue. See [AddPendingGroups].
 	_ = pendingPodGroups(GroupIncomplete, &pendingIncomplete)
@@ -225,7 +248,8 @@ var (
 
 func pendingPodGroups(state string, of *sources) prometheus.GaugeFunc {
 	return newGaugeFunc(of, prometheus.Labels{"state": state}, "livesched_pending_pod_groups",
-		"Number of groups with pending pods, by whether too few of their pods are ready ('incomplete') or enough, which wait for their turn or for room ('complete').")
+		"Number of groups with pending pods, by whether too few of their pods are ready ('incomplete') or enough, "+
+			"which wait for their turn or for room ('complete').")
 }
 
 var registerOnce sync.Once

@@ -25,7 +25,8 @@ import (
 // scrape reads the endpoint as the manager serves it: an error of the gatherer results in a 500.
 func scrape(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	server := httptest.NewServer(promhttp.HandlerFor(ctrlmetrics.Registry,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	defer server.Close()
 	response, err := server.Client().Get(server.URL)
 	if err != nil {
@@ -121,7 +122,8 @@ func TestOwnMetricsFollowThePrometheusConventions(t *testing.T) {
 	Register()
 	problems, err := testutil.GatherAndLint(ctrlmetrics.Registry,
 		"livesched_reloads_total", "livesched_reload_build_duration_seconds", "livesched_reload_swap_duration_seconds",
-		"livesched_reload_standstill_duration_seconds", "livesched_profiles", "livesched_profile_generations", "livesched_pending_pods", "livesched_retired_generation_pods", "livesched_plugin_event_handler_panics_total")
+		"livesched_reload_standstill_duration_seconds", "livesched_profiles", "livesched_profile_generations",
+		"livesched_pending_pods", "livesched_retired_generation_pods", "livesched_plugin_event_handler_panics_total")
 	if err != nil {
 		t.Fatal(err)
 	}

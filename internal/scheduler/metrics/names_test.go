@@ -17,37 +17,41 @@ import (
 // scheduler_, with their labels. The endpoint serves all of them. The ones marked "never" have no
 // meaning here and are never observed.
 var registered = map[string]string{
-	"batch_attempts_total":                        "profile,result",                 // never: livesched does not batch (KEP-5598)
-	"batch_cache_flushed_total":                   "profile,reason",                 // never: as above
-	"get_node_hint_duration_seconds":              "hinted,profile",                 // never: as above
-	"store_schedule_results_duration_seconds":     "profile",                        // never: as above
-	"cache_size":                                  "type",                           // cache/metrics.go
-	"dra_bindingconditions_allocations_total":     "profile,driver,status",          // by the DynamicResources plugin
-	"dra_bindingconditions_wait_duration_seconds": "profile,driver,status",          // by the DynamicResources plugin
-	"event_handling_duration_seconds":             "event",                          // eventhandlers
-	"framework_extension_point_duration_seconds":  "extension_point,status,profile", // framework, algorithm/filter.go, queue/preenqueue.go
-	"goroutines":                               "operation",                      // framework/parallelizer.go, binding, algorithm/extender.go
-	"inflight_events":                          "event",                          // queue/inflight.go
-	"pending_pods":                             "queue",                          // queue/metrics.go
-	"permit_wait_duration_seconds":             "result",                         // framework/permit.go
-	"plugin_evaluation_total":                  "plugin,extension_point,profile", // framework
-	"plugin_execution_duration_seconds":        "plugin,extension_point,status",  // framework/call.go, queue/preenqueue.go
-	"pod_scheduled_after_flush_total":          "",                               // binding/report.go
-	"pod_scheduling_attempts":                  "",                               // binding/report.go
-	"pod_scheduling_sli_duration_seconds":      "attempts",                       // binding/report.go
-	"preemption_attempts_total":                "",                               // by the DefaultPreemption plugin
-	"preemption_goroutines_duration_seconds":   "result",                         // by the DefaultPreemption plugin
-	"preemption_goroutines_execution_total":    "result",                         // by the DefaultPreemption plugin
-	"preemption_victims":                       "",                               // by the DefaultPreemption plugin
-	"queue_incoming_pods_total":                "queue,event",                    // queue/metrics.go
-	"queueing_hint_execution_duration_seconds": "plugin,event,hint",              // queue/hints.go
-	"resourceclaim_creates_total":              "status",                         // by the DynamicResources plugin
-	"schedule_attempts_total":                  "result,profile",                 // binding/report.go, failure
-	"scheduling_algorithm_duration_seconds":    "",                               // loop/decide.go
-	"scheduling_attempt_duration_seconds":      "result,profile",                 // binding/report.go, failure
-	"unschedulable_pods":                       "plugin,profile",                 // queue/metrics.go
-	"volume_binder_cache_requests_total":       "operation",                      // by the VolumeBinding plugin
-	"volume_scheduling_stage_error_total":      "operation",                      // by the VolumeBinding plugin
+	// never: livesched does not batch (KEP-5598)
+	"batch_attempts_total":                        "profile,result",
+	"batch_cache_flushed_total":                   "profile,reason",        // never: as above
+	"get_node_hint_duration_seconds":              "hinted,profile",        // never: as above
+	"store_schedule_results_duration_seconds":     "profile",               // never: as above
+	"cache_size":                                  "type",                  // cache/metrics.go
+	"dra_bindingconditions_allocations_total":     "profile,driver,status", // by the DynamicResources plugin
+	"dra_bindingconditions_wait_duration_seconds": "profile,driver,status", // by the DynamicResources plugin
+	"event_handling_duration_seconds":             "event",                 // eventhandlers
+	// framework, algorithm/filter.go, queue/preenqueue.go
+	"framework_extension_point_duration_seconds": "extension_point,status,profile",
+	// framework/parallelizer.go, binding, algorithm/extender.go
+	"goroutines":                   "operation",
+	"inflight_events":              "event",                          // queue/inflight.go
+	"pending_pods":                 "queue",                          // queue/metrics.go
+	"permit_wait_duration_seconds": "result",                         // framework/permit.go
+	"plugin_evaluation_total":      "plugin,extension_point,profile", // framework
+	// framework/call.go, queue/preenqueue.go
+	"plugin_execution_duration_seconds":        "plugin,extension_point,status",
+	"pod_scheduled_after_flush_total":          "",                  // binding/report.go
+	"pod_scheduling_attempts":                  "",                  // binding/report.go
+	"pod_scheduling_sli_duration_seconds":      "attempts",          // binding/report.go
+	"preemption_attempts_total":                "",                  // by the DefaultPreemption plugin
+	"preemption_goroutines_duration_seconds":   "result",            // by the DefaultPreemption plugin
+	"preemption_goroutines_execution_total":    "result",            // by the DefaultPreemption plugin
+	"preemption_victims":                       "",                  // by the DefaultPreemption plugin
+	"queue_incoming_pods_total":                "queue,event",       // queue/metrics.go
+	"queueing_hint_execution_duration_seconds": "plugin,event,hint", // queue/hints.go
+	"resourceclaim_creates_total":              "status",            // by the DynamicResources plugin
+	"schedule_attempts_total":                  "result,profile",    // binding/report.go, failure
+	"scheduling_algorithm_duration_seconds":    "",                  // loop/decide.go
+	"scheduling_attempt_duration_seconds":      "result,profile",    // binding/report.go, failure
+	"unschedulable_pods":                       "plugin,profile",    // queue/metrics.go
+	"volume_binder_cache_requests_total":       "operation",         // by the VolumeBinding plugin
+	"volume_scheduling_stage_error_total":      "operation",         // by the VolumeBinding plugin
 }
 
 // If a version of Kubernetes adds or removes a metric, find the code that must observe it here.

@@ -27,16 +27,20 @@ const servedMetrics = "testdata/served.txt"
 
 // knownValues are all values of labels that have few.
 var knownValues = map[string][]string{
-	"livesched_reloads_total result":                         {ReloadSucceeded, ReloadFailed, ReloadRejected},
-	"livesched_pending_pods queue":                           {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
+	"livesched_reloads_total result": {ReloadSucceeded, ReloadFailed, ReloadRejected},
+	"livesched_pending_pods queue": {QueueActive, QueueBackoff, QueueUnschedulable,
+		QueueGated},
 	"livesched_bind_calls state":                             {BindCallRunning, BindCallWaiting, BindCallOverdue},
 	"livesched_events_lost_total reason":                     {EventLostFull, EventLostRefused, EventLostStopped},
 	"livesched_decisions_total path":                         {PathFast, PathScalar},
 	"livesched_fast_path_class_lookups_total result":         {ClassHit, ClassNew, ClassEvicted},
 	"livesched_pod_group_scheduling_duration_seconds result": {GroupScheduled, GroupUnschedulable, GroupFailed},
-	"scheduler_pending_pods queue":                           {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
-	"scheduler_schedule_attempts_total result":               {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
-	"scheduler_scheduling_attempt_duration_seconds result":   {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
+	"scheduler_pending_pods queue": {QueueActive, QueueBackoff, QueueUnschedulable,
+		QueueGated},
+	"scheduler_schedule_attempts_total result": {schedmetrics.ScheduledResult,
+		schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
+	"scheduler_scheduling_attempt_duration_seconds result": {schedmetrics.ScheduledResult,
+		schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
 }
 
 func TestServedMetricsAreListed(t *testing.T) {
@@ -63,7 +67,8 @@ func TestServedMetricsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(golden), lines.String()); diff != "" {
-		t.Errorf("%s is out of date: go test ./internal/scheduler/metrics -update (-listed +served):\n%s", servedMetrics, diff)
+		t.Errorf("%s is out of date: go test ./internal/scheduler/metrics -update (-listed +served):\n%s",
+			servedMetrics, diff)
 	}
 }
 
@@ -80,7 +85,9 @@ func described(t *testing.T, registerer prometheus.Registerer) map[string]string
 		defer close(descriptions)
 		collector.Describe(descriptions)
 	}()
-	pattern := regexp.MustCompile(`^Desc\{fqName: "((?:livesched|scheduler|leader_election)_\w+|process_(?:cpu_seconds_total|resident_memory_bytes))", .* variableLabels: \{(.*)\}\}$`)
+	pattern := regexp.MustCompile(`^Desc\{fqName: ` +
+		`"((?:livesched|scheduler|leader_election)_\w+|process_(?:cpu_seconds_total|resident_memory_bytes))", .* ` +
+		`variableLabels: \{(.*)\}\}$`)
 	labels := map[string]string{}
 	for d := range descriptions {
 		match := pattern.FindStringSubmatch(d.String())

@@ -61,7 +61,8 @@ func (noDevices) GetDeviceClass(corev1.ResourceName) *resourcev1.DeviceClass { r
 
 func newWorld(t *testing.T, e *example) *world {
 	t.Helper()
-	w := &world{snapshot: schedcache.NewSnapshot(e.Pods, e.Nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
+	w := &world{snapshot: schedcache.NewSnapshot(e.Pods, e.Nodes),
+		informers: informers.NewSharedInformerFactory(nil, 0)}
 	for _, service := range e.Services {
 		must(t, w.informers.Core().V1().Services().Informer().GetIndexer().Add(service))
 	}
@@ -188,15 +189,18 @@ func TestRemovedPluginsMatchKubeScheduler(t *testing.T) {
 				}
 				for _, info := range w.infos {
 					score, status := m.plugin.(fwk.ScorePlugin).Score(t.Context(), state, e.Pod, info)
-					if !status.IsSuccess() || m.plugin.(fwk.ScorePlugin).ScoreExtensions() == nil && score != m.scores[info.Node().Name] {
-						t.Errorf("%s scores %d (%v) after the others, %d before", m.plugin.Name(), score, status, m.scores[info.Node().Name])
+					if !status.IsSuccess() || m.plugin.(fwk.ScorePlugin).ScoreExtensions() == nil &&
+						score != m.scores[info.Node().Name] {
+						t.Errorf("%s scores %d (%v) after the others, %d before", m.plugin.Name(), score, status,
+							m.scores[info.Node().Name])
 					}
 				}
 			}
 		})
 	}
 	must(t, lines.Err())
-	for _, name := range []string{"SelectorSpread", "NodeLabel", "ServiceAffinity", "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated", "RequestedToCapacityRatio"} {
+	for _, name := range []string{"SelectorSpread", "NodeLabel", "ServiceAffinity", "NodeResourcesLeastAllocated",
+		"NodeResourcesMostAllocated", "RequestedToCapacityRatio"} {
 		if telling[name] < 15 {
 			t.Errorf("only %d answers of %s tell nodes apart: the test shows little", telling[name], name)
 		}

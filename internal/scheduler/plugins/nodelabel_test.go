@@ -46,20 +46,24 @@ func TestNodeLabelFilter(t *testing.T) {
 		nodeWithLabels *corev1.Node
 		fits           bool
 	}{
-		"without arguments every node is admitted":   {`{}`, nodeWithLabels(), true},
-		"a node with all present labels is admitted": {`{"presentLabels": ["a", "b"]}`, nodeWithLabels("a", "b", "c"), true},
-		"a node that lacks a present label is not":   {`{"presentLabels": ["a", "b"]}`, nodeWithLabels("a", "c"), false},
-		"a node without absent labels is admitted":   {`{"absentLabels": ["a", "b"]}`, nodeWithLabels("c"), true},
-		"a node with one absent label is not":        {`{"absentLabels": ["a", "b"]}`, nodeWithLabels("b"), false},
-		"both must hold":                             {`{"presentLabels": ["a"], "absentLabels": ["b"]}`, nodeWithLabels("a", "b"), false},
-		"preferences reject no node":                 {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, nodeWithLabels("b"), true},
+		"without arguments every node is admitted": {`{}`, nodeWithLabels(), true},
+		"a node with all present labels is admitted": {`{"presentLabels": ["a", "b"]}`, nodeWithLabels("a", "b", "c"),
+			true},
+		"a node that lacks a present label is not": {`{"presentLabels": ["a", "b"]}`, nodeWithLabels("a", "c"), false},
+		"a node without absent labels is admitted": {`{"absentLabels": ["a", "b"]}`, nodeWithLabels("c"), true},
+		"a node with one absent label is not":      {`{"absentLabels": ["a", "b"]}`, nodeWithLabels("b"), false},
+		"both must hold": {`{"presentLabels": ["a"], "absentLabels": ["b"]}`,
+			nodeWithLabels("a", "b"), false},
+		"preferences reject no node": {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`,
+			nodeWithLabels("b"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := newNodeLabel(t, c.args).Filter(t.Context(), nil, nil, infoOf(c.nodeWithLabels))
 			if status.IsSuccess() != c.fits {
 				t.Errorf("got status %v, want fits = %v", status, c.fits)
 			}
-			if !c.fits && (status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != nodelabel.ErrReason) {
+			if !c.fits && (status.Code() != fwk.UnschedulableAndUnresolvable ||
+				status.Message() != nodelabel.ErrReason) {
 				t.Errorf("got status %v, want an unresolvable one: %s", status, nodelabel.ErrReason)
 			}
 		})
@@ -72,11 +76,15 @@ func TestNodeLabelScore(t *testing.T) {
 		nodeWithLabels *corev1.Node
 		want           int64
 	}{
-		"without preferences it is 0":                   {`{"presentLabels": ["a"]}`, nodeWithLabels("a"), 0},
-		"it is 100 if all are met":                      {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, nodeWithLabels("a"), 100},
-		"it is the share of those that are met":         {`{"presentLabelsPreference": ["a", "b"], "absentLabelsPreference": ["c"]}`, nodeWithLabels("a", "c"), 33},
-		"it is 0 if none is met":                        {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, nodeWithLabels("b"), 0},
-		"a preference that is named twice counts twice": {`{"presentLabelsPreference": ["a", "a", "b"]}`, nodeWithLabels("a"), 66},
+		"without preferences it is 0": {`{"presentLabels": ["a"]}`, nodeWithLabels("a"), 0},
+		"it is 100 if all are met": {
+			`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, nodeWithLabels("a"), 100},
+		"it is the share of those that are met": {
+			`{"presentLabelsPreference": ["a", "b"], "absentLabelsPreference": ["c"]}`, nodeWithLabels("a", "c"), 33},
+		"it is 0 if none is met": {
+			`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, nodeWithLabels("b"), 0},
+		"a preference that is named twice counts twice": {`{"presentLabelsPreference": ["a", "a", "b"]}`,
+			nodeWithLabels("a"), 66},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, status := newNodeLabel(t, c.args).Score(t.Context(), nil, nil, infoOf(c.nodeWithLabels))
@@ -89,12 +97,15 @@ func TestNodeLabelScore(t *testing.T) {
 
 func TestNodeLabelRejectsContradictoryArguments(t *testing.T) {
 	for args, want := range map[string]string{
-		`{"presentLabels": ["a", "b"], "absentLabels": ["b"]}`:                `presentLabels and absentLabels: both have ["b"]`,
-		`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["a"]}`: `presentLabelsPreference and absentLabelsPreference: both have ["a"]`,
+		`{"presentLabels": ["a", "b"], "absentLabels": ["b"]}`: `presentLabels and absentLabels: both ` +
+			`have ["b"]`,
+		`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["a"]}`: `presentLabelsPreference and ` +
+			`absentLabelsPreference: both have ["a"]`,
 		`{"absentLabels": [""]}`: "a label must not be empty",
 		`{"labels": ["a"]}`:      `unknown field "labels"`,
 	} {
-		if _, err := nodelabel.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := nodelabel.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %s", args, err, want)
 		}
 	}

@@ -34,11 +34,12 @@ func TestNodePreferAvoidPodsScore(t *testing.T) {
 	}{
 		"a node avoids the pods of the controllers that it names": {annotation, ownedBy("ReplicaSet", "one"), 0},
 		"and those of no other":                                   {annotation, ownedBy("ReplicaSet", "three"), 100},
-		"the kind counts":                                         {annotation, ownedBy("ReplicationController", "one"), 100},
-		"controllers of other kinds are not avoided":              {annotation, ownedBy("StatefulSet", "two"), 100},
-		"a pod without a controller is not avoided":               {annotation, &corev1.Pod{}, 100},
-		"a node without the annotation avoids no pod":             {"", ownedBy("ReplicaSet", "one"), 100},
-		"a node whose annotation cannot be read avoids no pod":    {"{", ownedBy("ReplicaSet", "one"), 100},
+		"the kind counts": {annotation,
+			ownedBy("ReplicationController", "one"), 100},
+		"controllers of other kinds are not avoided":           {annotation, ownedBy("StatefulSet", "two"), 100},
+		"a pod without a controller is not avoided":            {annotation, &corev1.Pod{}, 100},
+		"a node without the annotation avoids no pod":          {"", ownedBy("ReplicaSet", "one"), 100},
+		"a node whose annotation cannot be read avoids no pod": {"{", ownedBy("ReplicaSet", "one"), 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl, err := nodepreferavoidpods.New(t.Context(), nil, nil)
@@ -46,7 +47,9 @@ func TestNodePreferAvoidPodsScore(t *testing.T) {
 				t.Fatal(err)
 			}
 			info := schedframework.NewNodeInfo()
-			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.PreferAvoidPodsAnnotationKey: c.annotation}}})
+			info.SetNode(&corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{
+					Annotations: map[string]string{corev1.PreferAvoidPodsAnnotationKey: c.annotation}}})
 			got, status := pl.(nodepreferavoidpods.NodePreferAvoidPods).Score(t.Context(), nil, c.pod, info)
 			if !status.IsSuccess() || got != c.want {
 				t.Errorf("got %d, %v, want %d", got, status, c.want)

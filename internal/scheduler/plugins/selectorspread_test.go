@@ -32,18 +32,21 @@ func (w *spreadWorld) SharedInformerFactory() informers.SharedInformerFactory { 
 
 func spreadPod(name, node, app string) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}},
-		Spec:       corev1.PodSpec{NodeName: node},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name),
+			Labels: map[string]string{"app": app}},
+		Spec: corev1.PodSpec{NodeName: node},
 	}
 }
 
 func owned(p *corev1.Pod, kind string) *corev1.Pod {
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", UID: "owner", Controller: ptr.To(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "owner", UID: "owner",
+		Controller: ptr.To(true)}}
 	return p
 }
 
 func constrained(p *corev1.Pod) *corev1.Pod {
-	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+		{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
 	return p
 }
 
@@ -68,12 +71,14 @@ func TestSelectorSpreadScores(t *testing.T) {
 	}{
 		"a service spreads its pods over nodes and zones": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}},
-			[]*corev1.Pod{spreadPod("a", "n1", "web"), spreadPod("b", "n1", "web"), spreadPod("c", "n3", "web"), spreadPod("d", "n4", "web")}, spreadPod("p", "", "web"),
+			[]*corev1.Pod{spreadPod("a", "n1", "web"), spreadPod("b", "n1", "web"), spreadPod("c", "n3", "web"),
+				spreadPod("d", "n4", "web")}, spreadPod("p", "", "web"),
 			[4]int64{0, 33, 50, 50},
 		},
 		"pods that leave, of another namespace or of another app do not count": {
 			&corev1.Service{Spec: corev1.ServiceSpec{Selector: selector.MatchLabels}},
-			[]*corev1.Pod{spreadPod("a", "n1", "web"), leaving(spreadPod("b", "n2", "web")), elsewhere(spreadPod("c", "n3", "web")), spreadPod("d", "n4", "db")}, spreadPod("p", "", "web"),
+			[]*corev1.Pod{spreadPod("a", "n1", "web"), leaving(spreadPod("b", "n2", "web")),
+				elsewhere(spreadPod("c", "n3", "web")), spreadPod("d", "n4", "db")}, spreadPod("p", "", "web"),
 			[4]int64{0, 33, 100, 100},
 		},
 		"a service without pods leaves all nodes equal": {
@@ -108,7 +113,8 @@ func TestSelectorSpreadScores(t *testing.T) {
 				}
 				nodes = append(nodes, node)
 			}
-			w := &spreadWorld{snapshot: schedcache.NewSnapshot(c.pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
+			w := &spreadWorld{snapshot: schedcache.NewSnapshot(c.pods, nodes),
+				informers: informers.NewSharedInformerFactory(nil, 0)}
 			w.add(t, c.object)
 			if got := w.scores(t, c.spreadPod); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
@@ -176,7 +182,8 @@ func TestSelectorSpreadTakesNoArguments(t *testing.T) {
 
 func TestSelectorSpreadWithoutAState(t *testing.T) {
 	pl := &selectorspread.SelectorSpread{}
-	if _, status := pl.Score(t.Context(), schedframework.NewCycleState(), spreadPod("p", "", "web"), schedframework.NewNodeInfo()); status.Code() != fwk.Error {
+	if _, status := pl.Score(t.Context(), schedframework.NewCycleState(), spreadPod("p", "", "web"),
+		schedframework.NewNodeInfo()); status.Code() != fwk.Error {
 		t.Errorf("got status %v", status)
 	}
 }

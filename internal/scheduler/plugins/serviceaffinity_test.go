@@ -41,7 +41,8 @@ func newServiceWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]s
 		{ObjectMeta: metav1.ObjectMeta{Name: "n3", Labels: map[string]string{"rack": "r2", "row": "b"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "n4"}},
 	}
-	w := &serviceWorld{snapshot: schedcache.NewSnapshot(pods, nodes), informers: informers.NewSharedInformerFactory(nil, 0)}
+	w := &serviceWorld{snapshot: schedcache.NewSnapshot(pods, nodes),
+		informers: informers.NewSharedInformerFactory(nil, 0)}
 	for i, selector := range selectors {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("service-", i)},
@@ -63,8 +64,9 @@ func newServiceWorld(t *testing.T, pods []*corev1.Pod, selectors ...map[string]s
 
 func servicePod(name, node string, labels ...string) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Labels: map[string]string{}},
-		Spec:       corev1.PodSpec{NodeName: node},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name),
+			Labels: map[string]string{}},
+		Spec: corev1.PodSpec{NodeName: node},
 	}
 	for _, label := range labels {
 		p.Labels[label] = "yes"
@@ -87,7 +89,8 @@ func newServiceAffinity(t *testing.T, w *serviceWorld, args string) *serviceaffi
 }
 
 // fitting returns the names of the nodes that pass.
-func fitting(t *testing.T, w *serviceWorld, pl *serviceaffinity.ServiceAffinity, state fwk.CycleState, p *corev1.Pod) string {
+func fitting(t *testing.T, w *serviceWorld, pl *serviceaffinity.ServiceAffinity, state fwk.CycleState,
+	p *corev1.Pod) string {
 	t.Helper()
 	var names []string
 	for _, info := range w.infos {
@@ -114,17 +117,34 @@ func TestServiceAffinityFilter(t *testing.T) {
 		servicePod *corev1.Pod
 		want       string
 	}{
-		"the first pod of a service may go anywhere":                      {`["rack"]`, nil, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
-		"the next ones go where the first one is":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2"},
-		"each label counts":                                               {`["rack", "row"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1"},
-		"a label that the mate's node has not may have any value":         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n4", "web")}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
-		"a pod without a service may go anywhere":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, nil, servicePod("p", "", "web"), "n1 n2 n3 n4"},
-		"a mate has all labels of the pod":                                {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web", "blue"), "n1 n2 n3 n4"},
-		"a mate may have more":                                            {`["rack"]`, []*corev1.Pod{servicePod("mate", "n3", "web", "blue")}, []map[string]string{web}, servicePod("p", "", "web"), "n3"},
-		"a mate is of the same namespace":                                 {`["rack"]`, []*corev1.Pod{elsewhere}, []map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
-		"what the pod selects itself comes first":                         {`["rack"]`, []*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, selecting(servicePod("p", "", "web"), "r2"), "n3"},
-		"and holds without a service":                                     {`["rack"]`, nil, nil, selecting(servicePod("p", ""), "r2"), "n3"},
-		"the labels that it does not select are those of the mate's node": {`["rack", "row"]`, []*corev1.Pod{servicePod("mate", "n2", "web")}, []map[string]string{web}, selecting(servicePod("p", "", "web"), "r2"), "n3"},
+		"the first pod of a service may go anywhere": {`["rack"]`, nil, []map[string]string{web},
+			servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"the next ones go where the first one is": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web}, servicePod("p", "", "web"),
+			"n1 n2"},
+		"each label counts": {`["rack", "row"]`, []*corev1.Pod{servicePod("mate", "n1", "web")},
+			[]map[string]string{web}, servicePod("p", "", "web"), "n1"},
+		"a label that the mate's node has not may have any value": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n4", "web")}, []map[string]string{web}, servicePod("p", "", "web"),
+			"n1 n2 n3 n4"},
+		"a pod without a service may go anywhere": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n1", "web")}, nil, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"a mate has all labels of the pod": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web},
+			servicePod("p", "", "web", "blue"), "n1 n2 n3 n4"},
+		"a mate may have more": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n3", "web", "blue")}, []map[string]string{web},
+			servicePod("p", "", "web"), "n3"},
+		"a mate is of the same namespace": {`["rack"]`, []*corev1.Pod{elsewhere},
+			[]map[string]string{web}, servicePod("p", "", "web"), "n1 n2 n3 n4"},
+		"what the pod selects itself comes first": {`["rack"]`,
+			[]*corev1.Pod{servicePod("mate", "n1", "web")}, []map[string]string{web},
+			selecting(servicePod("p", "", "web"), "r2"), "n3"},
+		"and holds without a service": {`["rack"]`, nil, nil,
+			selecting(servicePod("p", ""), "r2"), "n3"},
+		"the labels that it does not select are those of the mate's node": {`["rack", "row"]`,
+			[]*corev1.Pod{servicePod("mate", "n2", "web")}, []map[string]string{web},
+			selecting(servicePod("p", "", "web"), "r2"), "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newServiceWorld(t, c.pods, c.services...)
@@ -164,13 +184,15 @@ func TestServiceAffinityFollowsPods(t *testing.T) {
 		t.Errorf("without its mate it fits %q, want every node", got)
 	}
 	// A nominated pod names no node yet.
-	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("nominated", "", "web")), w.infos[2]); !status.IsSuccess() {
+	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("nominated", "", "web")),
+		w.infos[2]); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if got := fitting(t, w, pl, tried, p); got != "n3" {
 		t.Errorf("with a mate on n3 it fits %q, want n3", got)
 	}
-	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("stranger", "", "db")), w.infos[0]); !status.IsSuccess() {
+	if status := pl.AddPod(t.Context(), tried, p, info(servicePod("stranger", "", "db")),
+		w.infos[0]); !status.IsSuccess() {
 		t.Fatal(status)
 	}
 	if got := fitting(t, w, pl, tried, p); got != "n3" {
@@ -190,16 +212,22 @@ func TestServiceAffinityScore(t *testing.T) {
 		services []map[string]string
 		want     []int64
 	}{
-		"all nodes with the label are equal for the first pod": {`["rack"]`, nil, []map[string]string{web}, []int64{100, 100, 100, 0}},
+		"all nodes with the label are equal for the first pod": {`["rack"]`, nil, []map[string]string{web},
+			[]int64{100, 100, 100, 0}},
 		"a value is worth the share of the pods that are elsewhere": {`["rack"]`,
-			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n2", "web"), servicePod("c", "n3", "web")}, []map[string]string{web}, []int64{33, 33, 66, 0}},
+			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n2", "web"), servicePod("c", "n3", "web")},
+			[]map[string]string{web}, []int64{33, 33, 66, 0}},
 		"labels count the same": {`["rack", "row"]`,
 			[]*corev1.Pod{servicePod("a", "n1", "web")}, []map[string]string{web}, []int64{0, 50, 100, 0}},
-		"pods that leave do not count":          {`["rack"]`, []*corev1.Pod{leaving}, []map[string]string{web}, []int64{100, 100, 100, 0}},
-		"pods of other services do not count":   {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "db")}, []map[string]string{web}, []int64{100, 100, 100, 0}},
-		"a pod without a service is not spread": {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "web")}, nil, []int64{100, 100, 100, 0}},
+		"pods that leave do not count": {`["rack"]`, []*corev1.Pod{leaving}, []map[string]string{web},
+			[]int64{100, 100, 100, 0}},
+		"pods of other services do not count": {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "db")},
+			[]map[string]string{web}, []int64{100, 100, 100, 0}},
+		"a pod without a service is not spread": {`["rack"]`, []*corev1.Pod{servicePod("a", "n1", "web")}, nil,
+			[]int64{100, 100, 100, 0}},
 		"pods on nodes without the label count, too": {`["rack"]`,
-			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n4", "web")}, []map[string]string{web}, []int64{50, 50, 100, 0}},
+			[]*corev1.Pod{servicePod("a", "n1", "web"), servicePod("b", "n4", "web")}, []map[string]string{web},
+			[]int64{50, 50, 100, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newServiceWorld(t, c.pods, c.services...)
@@ -248,7 +276,8 @@ func TestServiceAffinityWithoutLabels(t *testing.T) {
 
 func TestServiceAffinityRefusesAnEmptyLabel(t *testing.T) {
 	for _, args := range []string{`{"affinityLabels": [""]}`, `{"antiAffinityLabelsPreference": ["a", ""]}`} {
-		if _, err := serviceaffinity.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, newServiceWorld(t, nil)); err == nil {
+		if _, err := serviceaffinity.New(t.Context(), &runtime.Unknown{Raw: []byte(args)},
+			newServiceWorld(t, nil)); err == nil {
 			t.Errorf("%s was accepted", args)
 		}
 	}

@@ -26,21 +26,27 @@ var knownFields string
 // looked are the types whose fields testdata/fields.txt names. What is in fields of other types is
 // read as a whole, or not at all.
 var looked = map[reflect.Type]bool{
-	reflect.TypeFor[corev1.Pod](): true, reflect.TypeFor[metav1.ObjectMeta](): true, reflect.TypeFor[metav1.OwnerReference](): true,
-	reflect.TypeFor[corev1.PodSpec](): true, reflect.TypeFor[corev1.PodStatus](): true, reflect.TypeFor[corev1.PodCondition](): true,
-	reflect.TypeFor[corev1.Container](): true, reflect.TypeFor[corev1.ContainerPort](): true, reflect.TypeFor[corev1.ContainerStatus](): true,
+	reflect.TypeFor[corev1.Pod](): true, reflect.TypeFor[metav1.ObjectMeta](): true,
+	reflect.TypeFor[metav1.OwnerReference](): true,
+	reflect.TypeFor[corev1.PodSpec]():        true, reflect.TypeFor[corev1.PodStatus](): true,
+	reflect.TypeFor[corev1.PodCondition](): true,
+	reflect.TypeFor[corev1.Container]():    true, reflect.TypeFor[corev1.ContainerPort](): true,
+	reflect.TypeFor[corev1.ContainerStatus]():      true,
 	reflect.TypeFor[corev1.ContainerRestartRule](): true, reflect.TypeFor[corev1.ResourceRequirements](): true,
-	reflect.TypeFor[corev1.Volume](): true, reflect.TypeFor[corev1.VolumeSource](): true, reflect.TypeFor[corev1.ImageVolumeSource](): true,
+	reflect.TypeFor[corev1.Volume](): true, reflect.TypeFor[corev1.VolumeSource](): true,
+	reflect.TypeFor[corev1.ImageVolumeSource](): true,
 	reflect.TypeFor[corev1.ISCSIVolumeSource](): true, reflect.TypeFor[corev1.RBDVolumeSource](): true,
-	reflect.TypeFor[corev1.Affinity](): true, reflect.TypeFor[corev1.NodeAffinity](): true, reflect.TypeFor[corev1.NodeSelector](): true,
+	reflect.TypeFor[corev1.Affinity](): true, reflect.TypeFor[corev1.NodeAffinity](): true,
+	reflect.TypeFor[corev1.NodeSelector]():     true,
 	reflect.TypeFor[corev1.NodeSelectorTerm](): true, reflect.TypeFor[corev1.NodeSelectorRequirement](): true,
 	reflect.TypeFor[corev1.PreferredSchedulingTerm](): true, reflect.TypeFor[corev1.PodAffinity](): true,
 	reflect.TypeFor[corev1.PodAntiAffinity](): true, reflect.TypeFor[corev1.PodAffinityTerm](): true,
 	reflect.TypeFor[corev1.WeightedPodAffinityTerm](): true, reflect.TypeFor[metav1.LabelSelector](): true,
 	reflect.TypeFor[metav1.LabelSelectorRequirement](): true, reflect.TypeFor[corev1.Toleration](): true,
 	reflect.TypeFor[corev1.TopologySpreadConstraint](): true,
-	reflect.TypeFor[corev1.Node]():                     true, reflect.TypeFor[corev1.NodeSpec](): true, reflect.TypeFor[corev1.NodeStatus](): true,
-	reflect.TypeFor[corev1.Taint](): true, reflect.TypeFor[corev1.ContainerImage](): true,
+	reflect.TypeFor[corev1.Node]():                     true, reflect.TypeFor[corev1.NodeSpec](): true,
+	reflect.TypeFor[corev1.NodeStatus](): true,
+	reflect.TypeFor[corev1.Taint]():      true, reflect.TypeFor[corev1.ContainerImage](): true,
 }
 
 // reader is a group of functions that read the same fields. sees reports whether they take two
@@ -85,7 +91,8 @@ func written(write func(*mapkey.Writer, *corev1.Pod) bool) func(a, b *corev1.Pod
 
 func claimsOf(pod *corev1.Pod) [5]bool {
 	fromMars := func(name corev1.ResourceName) bool { return strings.Contains(string(name), "mars") }
-	return [...]bool{HasClaims(pod), UsesVolumeClaims(pod), UsesDevices(pod, fromMars), RequestsExtended(pod), ReportsResources(pod)}
+	return [...]bool{HasClaims(pod), UsesVolumeClaims(pod), UsesDevices(pod, fromMars), RequestsExtended(pod),
+		ReportsResources(pod)}
 }
 
 func drops(pod *corev1.Pod) bool {
@@ -98,22 +105,27 @@ func drops(pod *corev1.Pod) bool {
 func ordinaryPods() []*corev1.Pod {
 	list := func(cpu string) corev1.ResourceList { return corev1.ResourceList{"cpu": resource.MustParse(cpu)} }
 	port := []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}}
-	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u", Controller: ptr.To(true)}
-	status := []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{Requests: list("2")}, AllocatedResources: list("2")}}
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "u",
+		Controller: ptr.To(true)}
+	status := []corev1.ContainerStatus{{Name: "c", Resources: &corev1.ResourceRequirements{Requests: list("2")},
+		AllocatedResources: list("2")}}
 	claim := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", OwnerReferences: []metav1.OwnerReference{owner}},
 		Spec: corev1.PodSpec{
-			Containers:     []corev1.Container{{Name: "c", Ports: port, Resources: corev1.ResourceRequirements{Requests: list("1")}}},
-			InitContainers: []corev1.Container{{Name: "c", Ports: port, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
-			Volumes:        []corev1.Volume{{Name: "v", VolumeSource: claim}},
+			Containers: []corev1.Container{
+				{Name: "c", Ports: port, Resources: corev1.ResourceRequirements{Requests: list("1")}}},
+			InitContainers: []corev1.Container{
+				{Name: "c", Ports: port, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: claim}},
 		},
 		Status: corev1.PodStatus{
 			ContainerStatuses: status, InitContainerStatuses: status,
 			Conditions: []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}},
 		},
 	}
-	static := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.MirrorPodAnnotationKey: ""}}}
+	static := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{corev1.MirrorPodAnnotationKey: ""}}}
 	return []*corev1.Pod{{}, pod, static}
 }
 
@@ -241,9 +253,13 @@ func TestEveryFieldIsKnown(t *testing.T) {
 	}
 	for field, readers := range got {
 		if !known[field] {
-			t.Errorf(`the API has a new field, %s. Look for it in kube-scheduler's plugins, in k8s.io/component-helpers and in livesched's plugins.
-If one of them reads it, let the functions of this package read it that this concerns: write.go (keys of pods), same.go (is an update a change?),
-traits.go and keep.go (snapshots and memory). Then add it to testdata/fields.txt, with its readers, or why there are none. Now its readers are %v.`, field, readers)
+			t.Errorf(
+				`the API has a new field, %s. Look for it in kube-scheduler's plugins, in k8s.io/component-helpers and in
+livesched's plugins. If one of them reads it, let the functions of this package read it that this concerns:
+write.go (keys of pods), same.go (is an update a change?), traits.go and keep.go (snapshots and memory).
+Then add it to testdata/fields.txt, with its readers, or why there are none.
+Now its readers are %v.`,
+				field, readers)
 		}
 	}
 }

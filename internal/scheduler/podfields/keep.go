@@ -18,7 +18,8 @@ import (
 func KeepMeta(m *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
-		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels, OwnerReferences: m.OwnerReferences,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, Labels: m.Labels,
+		OwnerReferences: m.OwnerReferences,
 	}
 	for _, key := range annotations {
 		if value, ok := m.Annotations[key]; ok {
@@ -32,7 +33,8 @@ func KeepMeta(m *metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {
 func KeepNode(node *corev1.Node) *corev1.Node {
 	out := &corev1.Node{ObjectMeta: KeepMeta(&node.ObjectMeta, corev1.PreferAvoidPodsAnnotationKey)}
 	out.Spec.Unschedulable, out.Spec.Taints = node.Spec.Unschedulable, node.Spec.Taints
-	out.Status.Allocatable, out.Status.Images, out.Status.DeclaredFeatures = node.Status.Allocatable, node.Status.Images, node.Status.DeclaredFeatures
+	out.Status.Allocatable, out.Status.Images, out.Status.DeclaredFeatures = node.Status.Allocatable,
+		node.Status.Images, node.Status.DeclaredFeatures
 	return out
 }
 
@@ -43,11 +45,14 @@ func Keep(pod *corev1.Pod) *corev1.Pod {
 		out.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: ""} // that it is there is what counts
 	}
 	in, spec := &pod.Spec, &out.Spec
-	spec.NodeName, spec.SchedulerName, spec.NodeSelector, spec.Affinity = in.NodeName, in.SchedulerName, in.NodeSelector, in.Affinity
+	spec.NodeName, spec.SchedulerName, spec.NodeSelector, spec.Affinity = in.NodeName, in.SchedulerName,
+		in.NodeSelector, in.Affinity
 	spec.Tolerations, spec.TopologySpreadConstraints = in.Tolerations, in.TopologySpreadConstraints
 	spec.Priority, spec.PreemptionPolicy, spec.RestartPolicy = in.Priority, in.PreemptionPolicy, in.RestartPolicy
-	spec.Overhead, spec.Resources, spec.HostNetwork, spec.HostUsers = in.Overhead, in.Resources, in.HostNetwork, in.HostUsers
-	spec.SchedulingGates, spec.SchedulingGroup, spec.ResourceClaims = in.SchedulingGates, in.SchedulingGroup, in.ResourceClaims
+	spec.Overhead, spec.Resources, spec.HostNetwork, spec.HostUsers = in.Overhead, in.Resources, in.HostNetwork,
+		in.HostUsers
+	spec.SchedulingGates, spec.SchedulingGroup, spec.ResourceClaims = in.SchedulingGates, in.SchedulingGroup,
+		in.ResourceClaims
 	spec.InitContainers, spec.Containers = keepContainers(in.InitContainers), keepContainers(in.Containers)
 	for i := range in.Volumes {
 		if source, ok := keepVolume(pod, &in.Volumes[i]); ok {
@@ -61,11 +66,13 @@ func Keep(pod *corev1.Pod) *corev1.Pod {
 func keepContainers(in []corev1.Container) (out []corev1.Container) {
 	for i := range in {
 		c := &in[i]
-		kept := corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy, RestartPolicyRules: c.RestartPolicyRules, Resources: c.Resources}
+		kept := corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy,
+			RestartPolicyRules: c.RestartPolicyRules, Resources: c.Resources}
 		for _, port := range c.Ports {
 			if port.HostPort != 0 {
 				kept.Ports = append(kept.Ports, corev1.ContainerPort{
-					HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol, HostIP: port.HostIP,
+					HostPort: port.HostPort, ContainerPort: port.ContainerPort, Protocol: port.Protocol,
+					HostIP: port.HostIP,
 				})
 			}
 		}
@@ -78,7 +85,8 @@ func keepContainers(in []corev1.Container) (out []corev1.Container) {
 // becomes the claim that it stands for: its name is made of others, which a pseudonym could not be.
 func keepVolume(pod *corev1.Pod, in *corev1.Volume) (out corev1.VolumeSource, ok bool) {
 	switch {
-	case in.PersistentVolumeClaim != nil || in.GCEPersistentDisk != nil || in.AWSElasticBlockStore != nil || in.AzureDisk != nil:
+	case in.PersistentVolumeClaim != nil || in.GCEPersistentDisk != nil || in.AWSElasticBlockStore != nil ||
+		in.AzureDisk != nil:
 		out.PersistentVolumeClaim, out.GCEPersistentDisk = in.PersistentVolumeClaim, in.GCEPersistentDisk
 		out.AWSElasticBlockStore, out.AzureDisk = in.AWSElasticBlockStore, in.AzureDisk
 	case in.Ephemeral != nil:
@@ -90,9 +98,11 @@ func keepVolume(pod *corev1.Pod, in *corev1.Volume) (out corev1.VolumeSource, ok
 	case in.Image != nil:
 		out.Image = &corev1.ImageVolumeSource{Reference: in.Image.Reference}
 	case in.ISCSI != nil:
-		out.ISCSI = &corev1.ISCSIVolumeSource{TargetPortal: in.ISCSI.TargetPortal, IQN: in.ISCSI.IQN, Lun: in.ISCSI.Lun, ReadOnly: in.ISCSI.ReadOnly}
+		out.ISCSI = &corev1.ISCSIVolumeSource{TargetPortal: in.ISCSI.TargetPortal, IQN: in.ISCSI.IQN, Lun: in.ISCSI.Lun,
+			ReadOnly: in.ISCSI.ReadOnly}
 	case in.RBD != nil:
-		out.RBD = &corev1.RBDVolumeSource{CephMonitors: in.RBD.CephMonitors, RBDPool: in.RBD.RBDPool, RBDImage: in.RBD.RBDImage, ReadOnly: in.RBD.ReadOnly}
+		out.RBD = &corev1.RBDVolumeSource{CephMonitors: in.RBD.CephMonitors, RBDPool: in.RBD.RBDPool,
+			RBDImage: in.RBD.RBDImage, ReadOnly: in.RBD.ReadOnly}
 	default:
 		return out, false
 	}
@@ -102,13 +112,17 @@ func keepVolume(pod *corev1.Pod, in *corev1.Volume) (out corev1.VolumeSource, ok
 func keepStatus(out, in *corev1.PodStatus) {
 	out.Phase, out.NominatedNodeName, out.StartTime = in.Phase, in.NominatedNodeName, in.StartTime
 	out.Resources, out.AllocatedResources = in.Resources, in.AllocatedResources
-	out.ResourceClaimStatuses, out.ExtendedResourceClaimStatus = in.ResourceClaimStatuses, in.ExtendedResourceClaimStatus
+	out.ResourceClaimStatuses, out.ExtendedResourceClaimStatus = in.ResourceClaimStatuses,
+		in.ExtendedResourceClaimStatus
 	out.NodeAllocatableResourceClaimStatuses = in.NodeAllocatableResourceClaimStatuses
-	out.InitContainerStatuses, out.ContainerStatuses = keepStatuses(in.InitContainerStatuses), keepStatuses(in.ContainerStatuses)
+	out.InitContainerStatuses, out.ContainerStatuses = keepStatuses(in.InitContainerStatuses),
+		keepStatuses(in.ContainerStatuses)
 	for i := range in.Conditions {
 		c := &in.Conditions[i]
 		if c.Type == corev1.PodScheduled || c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress {
-			out.Conditions = append(out.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime})
+			out.Conditions = append(out.Conditions,
+				corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason,
+					LastTransitionTime: c.LastTransitionTime})
 		}
 	}
 }
@@ -117,7 +131,8 @@ func keepStatus(out, in *corev1.PodStatus) {
 func keepStatuses(in []corev1.ContainerStatus) (out []corev1.ContainerStatus) {
 	for i := range in {
 		if s := &in[i]; s.Resources != nil || len(s.AllocatedResources) > 0 {
-			out = append(out, corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources})
+			out = append(out, corev1.ContainerStatus{Name: s.Name, Resources: s.Resources,
+				AllocatedResources: s.AllocatedResources})
 		}
 	}
 	return out
@@ -182,7 +197,8 @@ func holdsFiles(v corev1.Volume) bool {
 
 // isStartup reports whether a condition is a step on a pod's way to Ready. Ready itself is kept.
 func isStartup(c corev1.PodCondition) bool {
-	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady
+	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized ||
+		c.Type == corev1.ContainersReady
 }
 
 func drop[T any](s *[]T) {

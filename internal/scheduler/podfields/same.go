@@ -102,7 +102,8 @@ func SameRequests(a, b *corev1.Pod) bool {
 func SameNodes(a, b *corev1.Pod) bool {
 	return a.Spec.NodeName == b.Spec.NodeName && maps.Equal(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
 		reflect.DeepEqual(RequiredNodeSelector(a), RequiredNodeSelector(b)) &&
-		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations, func(x, y corev1.Toleration) bool { return x.MatchToleration(&y) })
+		slices.EqualFunc(a.Spec.Tolerations, b.Spec.Tolerations,
+			func(x, y corev1.Toleration) bool { return x.MatchToleration(&y) })
 }
 
 // RequiredNodeSelector returns the required node affinity of a pod, or nil if there is none.
@@ -153,7 +154,8 @@ func SameRequestInputs(a, b *corev1.Pod) bool {
 // according to their status. Then the status, which is set when a pod starts, does not change the
 // requests.
 func podRunsAsAsked(pod *corev1.Pod) bool {
-	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) && runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) &&
+		runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 }
 
 func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
@@ -167,7 +169,8 @@ func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatu
 			continue // the status of a container without a spec is not used
 		}
 		asked := containers[j].Resources.Requests
-		if !sameQuantities(status.Resources.Requests, asked) || len(status.AllocatedResources) > 0 && !sameQuantities(status.AllocatedResources, asked) {
+		if !sameQuantities(status.Resources.Requests, asked) || len(status.AllocatedResources) > 0 &&
+			!sameQuantities(status.AllocatedResources, asked) {
 			return false
 		}
 	}
@@ -183,7 +186,8 @@ func sameReported(a, b *corev1.Pod) bool {
 
 func sameStatuses(a, b []corev1.ContainerStatus) bool {
 	return slices.EqualFunc(a, b, func(x, y corev1.ContainerStatus) bool {
-		return x.Name == y.Name && samePodRequests(x.Resources, y.Resources) && sameQuantities(x.AllocatedResources, y.AllocatedResources)
+		return x.Name == y.Name && samePodRequests(x.Resources, y.Resources) &&
+			sameQuantities(x.AllocatedResources, y.AllocatedResources)
 	})
 }
 

@@ -56,7 +56,8 @@ func requestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
 func ReportsResources(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
-		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
+		status.Resources != nil || len(status.AllocatedResources) > 0 ||
+		len(status.NodeAllocatableResourceClaimStatuses) > 0
 }
 
 // HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node

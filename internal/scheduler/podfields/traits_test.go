@@ -19,14 +19,15 @@ func TestStaysWithNode(t *testing.T) {
 		class      string
 		want       bool
 	}{
-		"a pod without an owner":                        {},
-		"of a ReplicaSet":                               {kind: "ReplicaSet", controller: true},
-		"of a Deployment that is critical":              {kind: "ReplicaSet", controller: true, class: "system-cluster-critical"},
-		"of a DaemonSet":                                {kind: "DaemonSet", controller: true, want: true},
+		"a pod without an owner": {},
+		"of a ReplicaSet":        {kind: "ReplicaSet", controller: true},
+		"of a Deployment that is critical": {kind: "ReplicaSet", controller: true,
+			class: "system-cluster-critical"},
+		"of a DaemonSet": {kind: "DaemonSet", controller: true, want: true},
 		"owned by a DaemonSet that does not control it": {kind: "DaemonSet"},
-		"a static pod":                                  {kind: "Node", controller: true, mirror: true, want: true},
-		"a static pod without an owner":                 {mirror: true, want: true},
-		"of a Node, without the annotation":             {kind: "Node", controller: true, want: true},
+		"a static pod":                      {kind: "Node", controller: true, mirror: true, want: true},
+		"a static pod without an owner":     {mirror: true, want: true},
+		"of a Node, without the annotation": {kind: "Node", controller: true, want: true},
 	} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{PriorityClassName: test.class}}
 		if test.kind != "" {

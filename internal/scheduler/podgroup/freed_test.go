@@ -28,8 +28,10 @@ func TestFreed(t *testing.T) {
 		got := Freed(node, 1)
 		requested, wanted := got.GetRequested(), want.GetRequested()
 		if requested.GetMilliCPU() != wanted.GetMilliCPU() || requested.GetMemory() != wanted.GetMemory() ||
-			requested.GetScalarResources()[gpu] != wanted.GetScalarResources()[gpu] || len(got.GetPods()) != len(want.GetPods()) {
-			t.Errorf("seed %d: got %+v with %d pods, want %+v with %d", seed, requested, len(got.GetPods()), wanted, len(want.GetPods()))
+			requested.GetScalarResources()[gpu] != wanted.GetScalarResources()[gpu] ||
+			len(got.GetPods()) != len(want.GetPods()) {
+			t.Errorf("seed %d: got %+v with %d pods, want %+v with %d", seed, requested, len(got.GetPods()), wanted,
+				len(want.GetPods()))
 		}
 		if Current(got) != fwk.NodeInfo(node) {
 			t.Errorf("seed %d: the node as it is is another one", seed)

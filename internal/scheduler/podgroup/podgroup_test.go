@@ -35,15 +35,19 @@ func TestReadingAnObject(t *testing.T) {
 		want         Group
 	}{
 		"everything": {
-			map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(60)}, map[string]any{"succeeded": int64(2), "phase": "Running"},
+			map[string]any{"minMember": int64(3), "scheduleTimeoutSeconds": int64(60)},
+			map[string]any{"succeeded": int64(2), "phase": "Running"},
 			Group{MinMember: 3, Succeeded: 2, Begun: true, Timeout: time.Minute},
 		},
-		"a run that has ended": {map[string]any{"minMember": int64(3)}, map[string]any{"succeeded": int64(3)}, Group{MinMember: 3, Begun: true}},
-		"nothing":              {nil, nil, Group{MinMember: 1}},
-		"no sense":             {map[string]any{"minMember": int64(-1), "scheduleTimeoutSeconds": int64(-5)}, map[string]any{"succeeded": int64(-1)}, Group{MinMember: 1}},
-		"other types":          {map[string]any{"minMember": "three"}, nil, Group{}},
+		"a run that has ended": {map[string]any{"minMember": int64(3)}, map[string]any{"succeeded": int64(3)},
+			Group{MinMember: 3, Begun: true}},
+		"nothing": {nil, nil, Group{MinMember: 1}},
+		"no sense": {map[string]any{"minMember": int64(-1), "scheduleTimeoutSeconds": int64(-5)},
+			map[string]any{"succeeded": int64(-1)}, Group{MinMember: 1}},
+		"other types": {map[string]any{"minMember": "three"}, nil, Group{}},
 	} {
-		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "ml", "name": "train"}}}
+		u := &unstructured.Unstructured{
+			Object: map[string]any{"metadata": map[string]any{"namespace": "ml", "name": "train"}}}
 		if test.spec != nil {
 			u.Object["spec"] = test.spec
 		}
@@ -69,7 +73,8 @@ func TestTheModeOfDisruption(t *testing.T) {
 		"":         {MinMember: 1},
 		"Pod":      {MinMember: 1},
 		"PodGroup": {MinMember: 1, EvictedWhole: true},
-		"podgroup": {MinMember: 1, Problem: `annotation livesched.io/disruption-mode: "podgroup" is neither Pod nor PodGroup`},
+		"podgroup": {MinMember: 1,
+			Problem: `annotation livesched.io/disruption-mode: "podgroup" is neither Pod nor PodGroup`},
 	} {
 		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
 			"namespace": "ml", "name": "train", "annotations": map[string]any{AnnotationDisruptionMode: mode},
@@ -84,26 +89,34 @@ func TestTheModeOfDisruption(t *testing.T) {
 func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 	gang := schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}}
 	basic := schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
-	near := &schedulingv1alpha2.PodGroupSchedulingConstraints{Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "rack"}}}
+	near := &schedulingv1alpha2.PodGroupSchedulingConstraints{
+		Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "rack"}}}
 	for name, test := range map[string]struct {
 		spec schedulingv1alpha2.PodGroupSpec
 		want Group
 	}{
-		"a gang":           {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
-		"a gang in a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near}, Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
+		"a gang": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
+		"a gang in a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near},
+			Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
 		"a priority, and evicted whole": {
-			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7), DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup)},
+			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7),
+				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup)},
 			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true},
 		},
 		"evicted one by one": {
-			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePod)}, Group{MinMember: 3},
+			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang,
+				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePod)}, Group{MinMember: 3},
 		},
-		"no gang":               {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic}, Group{MinMember: 1, OneByOne: true}},
-		"no gang, but a rack":   {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near}, Group{MinMember: 1, Topology: Topology{Required: "rack"}}},
-		"constraints of nought": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},
+		"no gang": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic},
+			Group{MinMember: 1, OneByOne: true}},
+		"no gang, but a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near},
+			Group{MinMember: 1, Topology: Topology{Required: "rack"}}},
+		"constraints of nought": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang,
+			SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},
 	} {
 		test.want.Key = Key{Source: Kubernetes, Namespace: train.Namespace, Name: train.Name}
-		got := FromPodGroup(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name}, Spec: test.spec})
+		got := FromPodGroup(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace,
+			Name: train.Name}, Spec: test.spec})
 		if !cmp.Equal(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
@@ -134,8 +147,9 @@ func TestGetOfALargeGroup(t *testing.T) {
 	for i := range pods {
 		name := fmt.Sprint("pod-", i)
 		r.SetAssigned(&corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: name, UID: types.UID(name), Labels: map[string]string{Label: train.Name}},
-			Spec:       corev1.PodSpec{NodeName: "node of " + name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: name, UID: types.UID(name),
+				Labels: map[string]string{Label: train.Name}},
+			Spec: corev1.PodSpec{NodeName: "node of " + name},
 		})
 	}
 	for required, want := range map[string]int{"rack": pods, "": 0} {
@@ -186,7 +200,8 @@ func TestWhichChangesOfAGroupMatter(t *testing.T) {
 		{"it is the same", Group{MinMember: 4}, false},
 		{"it needs fewer pods, which the queue looks at", Group{MinMember: 3}, false},
 		{"it has a topology", Group{MinMember: 3, Topology: Topology{Required: "rack"}}, true},
-		{"it has a priority", Group{MinMember: 3, Topology: Topology{Required: "rack"}, Priority: ptr.To[int32](5)}, true},
+		{"it has a priority", Group{MinMember: 3, Topology: Topology{Required: "rack"}, Priority: ptr.To[int32](5)},
+			true},
 		{"it cannot be used", Group{MinMember: 3, Problem: "wrong"}, true},
 	} {
 		step.group.Key = train
@@ -289,14 +304,22 @@ func TestPodsThatWillNotComeAgain(t *testing.T) {
 		ready  []*corev1.Pod
 		want   int // pods that are needed then
 	}{
-		"it was never complete":           {func(r *Registry) { running(r, "a", "b") }, []*corev1.Pod{job("x", "job")}, 2},
-		"one has succeeded, one is again": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, []*corev1.Pod{job("x", "job")}, 1},
-		"all but one have succeeded":      {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") }, []*corev1.Pod{job("x", "job")}, 1},
-		"two are there":                   {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c") }, []*corev1.Pod{job("x", "job"), job("y", "job")}, 2},
-		"another run":                     {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") }, []*corev1.Pod{job("x", "next job")}, 4},
-		"a pod without an owner":          {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, []*corev1.Pod{job("x", "")}, 2},
+		"it was never complete": {func(r *Registry) { running(r, "a", "b") },
+			[]*corev1.Pod{job("x", "job")}, 2},
+		"one has succeeded, one is again": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") },
+			[]*corev1.Pod{job("x", "job")}, 1},
+		"all but one have succeeded": {
+			func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") },
+			[]*corev1.Pod{job("x", "job")}, 1},
+		"two are there": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c") },
+			[]*corev1.Pod{job("x", "job"), job("y", "job")}, 2},
+		"another run": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b", "c", "d") },
+			[]*corev1.Pod{job("x", "next job")}, 4},
+		"a pod without an owner": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") },
+			[]*corev1.Pod{job("x", "")}, 2},
 		"after a restart": {
-			func(r *Registry) { r.DeleteGroup(train); r.SetGroup(Group{Key: train, MinMember: 4, Begun: true}) }, []*corev1.Pod{job("x", "job")}, 1,
+			func(r *Registry) { r.DeleteGroup(train); r.SetGroup(Group{Key: train, MinMember: 4, Begun: true}) },
+			[]*corev1.Pod{job("x", "job")}, 1,
 		},
 		"the object is new": {
 			func(r *Registry) {
@@ -307,7 +330,8 @@ func TestPodsThatWillNotComeAgain(t *testing.T) {
 			}, []*corev1.Pod{job("x", "job")}, 2,
 		},
 		"the minimum was raised": {
-			func(r *Registry) { running(r, "a", "b", "c", "d"); r.SetGroup(Group{Key: train, MinMember: 6}) }, []*corev1.Pod{job("x", "job")}, 2,
+			func(r *Registry) { running(r, "a", "b", "c", "d"); r.SetGroup(Group{Key: train, MinMember: 6}) },
+			[]*corev1.Pod{job("x", "job")}, 2,
 		},
 		"nobody is there": {func(r *Registry) { running(r, "a", "b", "c", "d"); gone(r, "a", "b") }, nil, 2},
 	} {
@@ -374,7 +398,9 @@ func TestTheRegistryForgets(t *testing.T) {
 			case 3:
 				r.Forget(pod)
 			case 4:
-				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]}, MinMember: 1 + random.IntN(40), Topology: Topology{Required: []string{"", "rack", "zone"}[random.IntN(3)]}})
+				r.SetGroup(Group{Key: Key{Namespace: "ml", Name: []string{"train", "empty"}[random.IntN(2)]},
+					MinMember: 1 + random.IntN(40),
+					Topology:  Topology{Required: []string{"", "rack", "zone"}[random.IntN(3)]}})
 			}
 			placed := 0
 			for key, s := range r.groups {

@@ -18,8 +18,8 @@ import (
 // knows of no groups: all pods are scheduled one by one.
 //
 // Informer handlers, the scheduling loop, binding goroutines and the queue call it concurrently.
-// Its mutex is the innermost: the Registry calls no other code with it, and the queue calls the Registry
-// with its own lock held.
+// Its mutex is the innermost: the Registry calls no other code with it, and the queue calls the
+// Registry with its own lock held.
 type Registry struct {
 	mu sync.Mutex // guards the rest, but is not held while served and listed are called
 	// served report whether the API server serves the PodGroups of each source. nil: it does not.
@@ -102,7 +102,8 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stateLocked(g.Key)
-	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) || !ptr.Equal(s.group.Priority, g.Priority)
+	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) ||
+		!ptr.Equal(s.group.Priority, g.Priority)
 	if s.group == nil {
 		s.complete = g.Begun
 	} else if g.MinMember > s.group.MinMember {
@@ -208,10 +209,10 @@ func (r *Registry) unsetLocked(uid types.UID, from source) Key {
 }
 
 // Excuse lets a group that was complete at one time do with the pods that it has: ready more are to
-// get a node together. The others may have succeeded, and will not come again: the status does not count
-// succeeded pods of Kubernetes' groups, nor pods that have been deleted since. It reports whether anything has
-// changed. pods are those that are ready: pods of a new owner belong to another run, which begins
-// with all of them.
+// get a node together. The others may have succeeded, and will not come again: the status does not
+// count succeeded pods of Kubernetes' groups, nor pods that have been deleted since. It reports
+// whether anything has changed. pods are those that are ready: pods of a new owner belong to
+// another run, which begins with all of them.
 //
 // It holds until the group is complete again, or has no pod with a node.
 func (r *Registry) Excuse(key Key, ready int, pods iter.Seq[*corev1.Pod]) bool {

@@ -152,7 +152,7 @@ func (d *Demand) allocated(nodes []fwk.NodeInfo, placed []int) int64 {
 			}
 		}
 		if total > 0 {
-			sum += min(used, total) * fwk.MaxNodeScore / total * r.Weight
+			sum += min(used, total) * fwk.MaxScore / total * r.Weight
 			weights += r.Weight
 		}
 	}

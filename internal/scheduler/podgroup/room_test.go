@@ -17,7 +17,8 @@ import (
 const gpu corev1.ResourceName = "example.com/gpu"
 
 func resources(cpu, memory, gpus, pods int) corev1.ResourceList {
-	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(cpu)), corev1.ResourceMemory: resource.MustParse(fmt.Sprint(memory))}
+	list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(cpu)),
+		corev1.ResourceMemory: resource.MustParse(fmt.Sprint(memory))}
 	if gpus > 0 {
 		list[gpu] = resource.MustParse(fmt.Sprint(gpus))
 	}
@@ -34,7 +35,9 @@ func nodeWith(list corev1.ResourceList) *schedframework.NodeInfo {
 }
 
 func podWith(t testing.TB, list corev1.ResourceList) *schedframework.PodInfo {
-	info, err := schedframework.NewPodInfo(&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}})
+	info, err := schedframework.NewPodInfo(
+		&corev1.Pod{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +59,18 @@ func TestRoom(t *testing.T) {
 		counts func(corev1.ResourceName) bool
 		want   int
 	}{
-		"no nodes":           {[]corev1.ResourceList{resources(1, 1, 0, 0)}, nil, everyResource, 0},
-		"as many as fit":     {repeated(resources(1, 1, 0, 0), 9), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10)), nodeWith(resources(2, 8, 0, 10))}, everyResource, 6},
-		"no more than there": {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 3},
-		"pods on the node":   {repeated(resources(0, 0, 0, 0), 20), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 10},
-		"a full node":        {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{full}, everyResource, 0},
-		"memory":             {repeated(resources(1, 3, 0, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))}, everyResource, 2},
-		"devices":            {repeated(resources(1, 1, 2, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 5, 10)), nodeWith(resources(4, 8, 0, 10))}, everyResource, 2},
+		"no nodes": {[]corev1.ResourceList{resources(1, 1, 0, 0)}, nil, everyResource, 0},
+		"as many as fit": {repeated(resources(1, 1, 0, 0), 9),
+			[]fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10)), nodeWith(resources(2, 8, 0, 10))}, everyResource, 6},
+		"no more than there": {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))},
+			everyResource, 3},
+		"pods on the node": {repeated(resources(0, 0, 0, 0), 20), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))},
+			everyResource, 10},
+		"a full node": {repeated(resources(1, 1, 0, 0), 3), []fwk.NodeInfo{full}, everyResource, 0},
+		"memory": {repeated(resources(1, 3, 0, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))},
+			everyResource, 2},
+		"devices": {repeated(resources(1, 1, 2, 0), 4),
+			[]fwk.NodeInfo{nodeWith(resources(4, 8, 5, 10)), nodeWith(resources(4, 8, 0, 10))}, everyResource, 2},
 		"devices that do not count": {
 			repeated(resources(1, 1, 2, 0), 4), []fwk.NodeInfo{nodeWith(resources(4, 8, 0, 10))},
 			func(corev1.ResourceName) bool { return false }, 4,
@@ -100,7 +108,8 @@ func TestRoomIsNeverTooSmall(t *testing.T) {
 		}
 		var nodes []fwk.NodeInfo
 		for range 1 + random.IntN(8) {
-			nodes = append(nodes, nodeWith(resources(random.IntN(12), random.IntN(16), random.IntN(6), 1+random.IntN(10))))
+			nodes = append(nodes,
+				nodeWith(resources(random.IntN(12), random.IntN(16), random.IntN(6), 1+random.IntN(10))))
 		}
 		room, placed := NewDemand(pods, everyResource, everyNode, cpuAndMemory).Room(nodes), 0
 		for _, pod := range pods {

@@ -109,7 +109,8 @@ func (d Domain) Restrict(pod *corev1.Pod) *corev1.Pod {
 	if affinity.NodeAffinity != nil {
 		ofNodes = *affinity.NodeAffinity
 	}
-	ofNodes.RequiredDuringSchedulingIgnoredDuringExecution = d.and(ofNodes.RequiredDuringSchedulingIgnoredDuringExecution)
+	ofNodes.RequiredDuringSchedulingIgnoredDuringExecution = d.and(
+		ofNodes.RequiredDuringSchedulingIgnoredDuringExecution)
 	affinity.NodeAffinity = &ofNodes
 	restricted := *pod
 	restricted.Spec.Affinity = &affinity
@@ -120,7 +121,8 @@ func (d Domain) Restrict(pod *corev1.Pod) *corev1.Pod {
 func (d Domain) and(selector *corev1.NodeSelector) *corev1.NodeSelector {
 	var of []corev1.NodeSelectorRequirement
 	for _, l := range d {
-		of = append(of, corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpIn, Values: []string{l.Value}})
+		of = append(of, corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{l.Value}})
 	}
 	if selector == nil {
 		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: of}}}
@@ -150,8 +152,9 @@ type Wanted struct {
 // the nearest ones first, among these the ones that have room for the most pods of the group, then
 // those of which the largest share is allocated, and then those with the least room, so that large
 // ones stay free for large groups. kube-scheduler's plugins PodGroupPodsCount and NodeResourcesFit
-// score placements by the first two; it adds the scores up. If the resources suffice somewhere, but only on nodes that do not admit the pods, that is the domain with the most
-// room: there, the pods find out why they do not fit.
+// score placements by the first two; it adds the scores up. If the resources suffice somewhere, but
+// only on nodes that do not admit the pods, that is the domain with the most room: there, the pods
+// find out why they do not fit.
 //
 // most is the most room that a domain has if none has enough.
 func (t *Topology) Candidates(nodes []fwk.NodeInfo, w *Wanted) (domains []Domain, most int) {
@@ -209,7 +212,8 @@ func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
 func ordered(parts []part) []Domain {
 	slices.SortFunc(parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(b.first, a.first), cmp.Compare(b.room, a.room),
-			cmp.Compare(b.allocated, a.allocated), cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+			cmp.Compare(b.allocated, a.allocated), cmp.Compare(a.capacity, b.capacity),
+			cmp.Compare(a.domain.String(), b.domain.String()))
 	})
 	domains := make([]Domain, len(parts))
 	for i := range parts {
@@ -259,7 +263,8 @@ func (w *Wanted) partsOf(nodes []fwk.NodeInfo, keys []string) []part {
 		if !known {
 			i = len(parts)
 			index[values] = i
-			parts = append(parts, part{domain: domainOf(keys, values), measured: measured{fits: w.Needed, room: w.Needed}})
+			parts = append(parts,
+				part{domain: domainOf(keys, values), measured: measured{fits: w.Needed, room: w.Needed}})
 		}
 		parts[i].nodes = append(parts[i].nodes, info)
 		if w.On.Has(info.Node().Name) {

@@ -20,15 +20,21 @@ func TestReadingAnnotations(t *testing.T) {
 		want                Topology
 		err                 string
 	}{
-		"none":          {},
-		"required":      {required: "example.com/rack", want: Topology{Required: "example.com/rack"}},
-		"preferred":     {preferred: "rack, block,topology.kubernetes.io/zone", want: Topology{Preferred: []string{"rack", "block", "topology.kubernetes.io/zone"}}},
-		"both":          {required: "block", preferred: "rack", want: Topology{Required: "block", Preferred: []string{"rack"}}},
-		"no label":      {required: "a rack", err: `annotation livesched.io/required-topology: "a rack" is not the key of a label`},
-		"an empty one":  {preferred: "rack,,block", err: `annotation livesched.io/preferred-topology: "" is not the key of a label`},
-		"too many keys": {preferred: "a,b,c,d,e", err: "annotation livesched.io/preferred-topology: at most 4 keys are allowed"},
+		"none":     {},
+		"required": {required: "example.com/rack", want: Topology{Required: "example.com/rack"}},
+		"preferred": {preferred: "rack, block,topology.kubernetes.io/zone",
+			want: Topology{Preferred: []string{"rack", "block", "topology.kubernetes.io/zone"}}},
+		"both": {required: "block", preferred: "rack",
+			want: Topology{Required: "block", Preferred: []string{"rack"}}},
+		"no label": {required: "a rack",
+			err: `annotation livesched.io/required-topology: "a rack" is not the key of a label`},
+		"an empty one": {preferred: "rack,,block",
+			err: `annotation livesched.io/preferred-topology: "" is not the key of a label`},
+		"too many keys": {preferred: "a,b,c,d,e",
+			err: "annotation livesched.io/preferred-topology: at most 4 keys are allowed"},
 	} {
-		got, err := topologyOf(map[string]string{AnnotationRequired: test.required, AnnotationPreferred: test.preferred})
+		got, err := topologyOf(map[string]string{AnnotationRequired: test.required,
+			AnnotationPreferred: test.preferred})
 		if test.err != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), test.err) {
 				t.Errorf("%s: the error is %v, want %s", name, err, test.err)
@@ -67,7 +73,9 @@ func FuzzAnnotations(f *testing.F) {
 func TestRestrict(t *testing.T) {
 	in := Domain{{"block", "b1"}, {"rack", "r1"}}
 	term := func(key, value string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}}}
+		return corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+				Values: []string{value}}}}
 	}
 	for name, terms := range map[string][]corev1.NodeSelectorTerm{
 		"no affinity":   nil,
@@ -79,15 +87,17 @@ func TestRestrict(t *testing.T) {
 		pod := &corev1.Pod{}
 		if terms != nil {
 			pod.Spec.Affinity = &corev1.Affinity{
-				NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}},
-				PodAffinity:  &corev1.PodAffinity{},
+				NodeAffinity: &corev1.NodeAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}},
+				PodAffinity: &corev1.PodAffinity{},
 			}
 		}
 		before := pod.DeepCopy()
 		restricted := in.Restrict(pod)
 		for _, labels := range []map[string]string{
 			{}, {"rack": "r1"}, {"rack": "r1", "block": "b1"}, {"rack": "r2", "block": "b1", "disk": "ssd"},
-			{"rack": "r1", "block": "b1", "disk": "ssd"}, {"rack": "r1", "block": "b1", "cpu": "arm"}, {"rack": "r1", "block": "b2", "cpu": "arm"},
+			{"rack": "r1", "block": "b1", "disk": "ssd"}, {"rack": "r1", "block": "b1", "cpu": "arm"},
+			{"rack": "r1", "block": "b2", "cpu": "arm"},
 		} {
 			node := &corev1.Node{}
 			node.Labels = labels
@@ -134,24 +144,30 @@ func TestCandidates(t *testing.T) {
 		want     string
 		most     int
 	}{
-		"none":                           {Topology{}, 3, nil, nil, "*", 0},
-		"the most allocated first":       {Topology{Required: "rack"}, 3, nil, nil, "rack=c rack=a", 6},
-		"one with room for all first":    {Topology{Required: "rack"}, 2, nil, nil, "rack=c rack=a rack=b", 6},
-		"no rack is large enough":        {Topology{Required: "rack"}, 9, nil, nil, "", 5},
-		"where others are":               {Topology{Required: "rack"}, 2, []string{"b1"}, nil, "rack=b", 2},
-		"others are in no rack":          {Topology{Required: "rack"}, 5, []string{"nowhere"}, nil, "rack=c rack=a", 6},
-		"preferred":                      {Topology{Preferred: []string{"rack", "block"}}, 5, nil, nil, "rack=c rack=a block=y block=x *", 6},
-		"a rack in a block":              {Topology{Required: "block", Preferred: []string{"rack"}}, 5, nil, nil, "block=y,rack=c block=x,rack=a block=y block=x", 6},
-		"where it is nominated":          {Topology{Required: "rack"}, 2, nil, []string{"b1"}, "rack=b rack=c rack=a", 6},
-		"near others":                    {Topology{Preferred: []string{"rack"}}, 2, []string{"b1"}, nil, "rack=b *", 2},
-		"required and preferred at once": {Topology{Required: "rack", Preferred: []string{"rack"}}, 5, nil, nil, "rack=c rack=a", 6},
+		"none":                        {Topology{}, 3, nil, nil, "*", 0},
+		"the most allocated first":    {Topology{Required: "rack"}, 3, nil, nil, "rack=c rack=a", 6},
+		"one with room for all first": {Topology{Required: "rack"}, 2, nil, nil, "rack=c rack=a rack=b", 6},
+		"no rack is large enough":     {Topology{Required: "rack"}, 9, nil, nil, "", 5},
+		"where others are":            {Topology{Required: "rack"}, 2, []string{"b1"}, nil, "rack=b", 2},
+		"others are in no rack":       {Topology{Required: "rack"}, 5, []string{"nowhere"}, nil, "rack=c rack=a", 6},
+		"preferred": {Topology{Preferred: []string{"rack", "block"}}, 5, nil, nil,
+			"rack=c rack=a block=y block=x *", 6},
+		"a rack in a block": {Topology{Required: "block", Preferred: []string{"rack"}}, 5, nil, nil,
+			"block=y,rack=c block=x,rack=a block=y block=x", 6},
+		"where it is nominated": {Topology{Required: "rack"}, 2, nil, []string{"b1"},
+			"rack=b rack=c rack=a", 6},
+		"near others": {Topology{Preferred: []string{"rack"}}, 2, []string{"b1"}, nil,
+			"rack=b *", 2},
+		"required and preferred at once": {Topology{Required: "rack", Preferred: []string{"rack"}}, 5, nil, nil,
+			"rack=c rack=a", 6},
 	} {
 		var pods []fwk.PodInfo
 		for range 5 {
 			pods = append(pods, podWith(t, resources(1, 1, 0, 0)))
 		}
 		domains, most := test.topology.Candidates(nodes, &Wanted{
-			Demand: NewDemand(pods, everyResource, everyNode, cpuAndMemory), Needed: test.needed, On: sets.New(test.on...), First: sets.New(test.first...),
+			Demand: NewDemand(pods, everyResource, everyNode, cpuAndMemory), Needed: test.needed,
+			On: sets.New(test.on...), First: sets.New(test.first...),
 		})
 		var got []string
 		for _, domain := range domains {

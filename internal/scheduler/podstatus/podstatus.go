@@ -51,7 +51,8 @@ func SetNominatedNode(ctx context.Context, client clientset.Interface, pod *core
 // pod's UID.
 func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, patch []byte) error {
 	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
-		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
+			metav1.PatchOptions{}, "status")
 		return err
 	})
 }
@@ -88,5 +89,6 @@ func hasCause(err error, field string) bool {
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == field })
+	return slices.ContainsFunc(status.Status().Details.Causes,
+		func(cause metav1.StatusCause) bool { return cause.Field == field })
 }

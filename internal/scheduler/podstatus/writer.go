@@ -54,7 +54,8 @@ type Writer struct {
 
 // NewWriter returns a Writer that does nothing until Start.
 func NewWriter(client clientset.Interface, pods Pods) *Writer {
-	return &Writer{latest.New(latest.Config{What: "statuses of pods", Workers: workers, Attempts: 1}, target{client: client, pods: pods})}
+	return &Writer{latest.New(latest.Config{What: "statuses of pods", Workers: workers, Attempts: 1},
+		target{client: client, pods: pods})}
 }
 
 // Write writes an Update, later. It never waits.
@@ -115,7 +116,8 @@ func (u Update) unsure() (values Update) {
 		values.Condition = &corev1.PodCondition{}
 	}
 	if u.nominated() != nil {
-		values.Nominating = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "?"} // the name of no node
+		// the name of no node
+		values.Nominating = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "?"}
 	}
 	return values
 }
@@ -127,7 +129,8 @@ func patchFor(pod *corev1.Pod, last, u Update) ([]byte, error) {
 	changed, status := false, map[string]any{}
 	if u.Condition != nil {
 		condition := ptr.To(*u.Condition)
-		changed = podutil.UpdatePodCondition(&corev1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)}, condition) ||
+		changed = podutil.UpdatePodCondition(&corev1.PodStatus{Conditions: slices.Clone(pod.Status.Conditions)},
+			condition) ||
 			last.Condition != nil && !sameCondition(last.Condition, condition)
 		status["conditions"] = []*corev1.PodCondition{condition}
 	}

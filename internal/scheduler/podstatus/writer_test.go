@@ -56,7 +56,8 @@ type server struct {
 }
 
 func newServer(pods ...*corev1.Pod) *server {
-	s := &server{pods: map[types.UID]*corev1.Pod{}, seen: map[types.UID]*corev1.Pod{}, busy: map[types.UID]bool{}, answer: func(*corev1.Pod) error { return nil }}
+	s := &server{pods: map[types.UID]*corev1.Pod{}, seen: map[types.UID]*corev1.Pod{}, busy: map[types.UID]bool{},
+		answer: func(*corev1.Pod) error { return nil }}
 	for _, pod := range pods {
 		s.pods[pod.UID], s.seen[pod.UID] = pod, pod
 	}
@@ -76,7 +77,8 @@ type clientOf struct {
 func (c clientOf) CoreV1() corev1client.CoreV1Interface  { return c }
 func (c clientOf) Pods(string) corev1client.PodInterface { return c }
 func (c clientOf) RESTClient() rest.Interface            { return nil }
-func (c clientOf) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+func (c clientOf) Patch(ctx context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions,
+	_ ...string) (*corev1.Pod, error) {
 	return nil, c.patch(ctx, name, patch)
 }
 
@@ -174,12 +176,14 @@ func says(pod *corev1.Pod) string {
 
 func newPod(name string) *corev1.Pod {
 	pod := objects.Stored("ns", name)
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
 	return pod
 }
 
 func because(message string) *corev1.PodCondition {
-	return &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+	return &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Reason: corev1.PodReasonUnschedulable, Message: message}
 }
 
 func nominate(node string) *fwk.NominatingInfo {
@@ -199,18 +203,25 @@ func TestWrite(t *testing.T) {
 		want         string
 		patched      bool
 	}{
-		"nothing":                               {Update{}, Update{}, "@", false},
-		"a reason":                              {Update{}, Update{Condition: because("no room")}, "no room@", true},
-		"the reason that it has":                {Update{Condition: because("no room")}, Update{Condition: because("no room")}, "no room@", false},
-		"another reason":                        {Update{Condition: because("no room")}, Update{Condition: because("no disk")}, "no disk@", true},
-		"a node":                                {Update{}, Update{Nominating: nominate("n1")}, "@n1", true},
-		"the node that it has":                  {Update{Nominating: nominate("n1")}, Update{Nominating: nominate("n1")}, "@n1", false},
-		"no node any more":                      {Update{Nominating: nominate("n1")}, Update{Nominating: nominate("")}, "@", true},
-		"no node for one that has none":         {Update{}, Update{Nominating: nominate("")}, "@", false},
-		"nothing of the node that it has":       {Update{Nominating: nominate("n1")}, Update{}, "@n1", false},
-		"no change of the node by its mode":     {Update{Nominating: nominate("n1")}, Update{Nominating: noop}, "@n1", false},
-		"the reason that it has, and another n": {Update{Condition: because("no room")}, Update{Condition: because("no room"), Nominating: nominate("n1")}, "no room@n1", true},
-		"another reason, and the node it has":   {Update{Condition: because("no room"), Nominating: nominate("n1")}, Update{Condition: because("no disk"), Nominating: nominate("n1")}, "no disk@n1", true},
+		"nothing":  {Update{}, Update{}, "@", false},
+		"a reason": {Update{}, Update{Condition: because("no room")}, "no room@", true},
+		"the reason that it has": {Update{Condition: because("no room")},
+			Update{Condition: because("no room")}, "no room@", false},
+		"another reason": {Update{Condition: because("no room")},
+			Update{Condition: because("no disk")}, "no disk@", true},
+		"a node": {Update{}, Update{Nominating: nominate("n1")}, "@n1", true},
+		"the node that it has": {Update{Nominating: nominate("n1")},
+			Update{Nominating: nominate("n1")}, "@n1", false},
+		"no node any more": {Update{Nominating: nominate("n1")}, Update{Nominating: nominate("")},
+			"@", true},
+		"no node for one that has none":   {Update{}, Update{Nominating: nominate("")}, "@", false},
+		"nothing of the node that it has": {Update{Nominating: nominate("n1")}, Update{}, "@n1", false},
+		"no change of the node by its mode": {Update{Nominating: nominate("n1")}, Update{Nominating: noop}, "@n1",
+			false},
+		"the reason that it has, and another n": {Update{Condition: because("no room")},
+			Update{Condition: because("no room"), Nominating: nominate("n1")}, "no room@n1", true},
+		"another reason, and the node it has": {Update{Condition: because("no room"), Nominating: nominate("n1")},
+			Update{Condition: because("no disk"), Nominating: nominate("n1")}, "no disk@n1", true},
 	} {
 		for _, informed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, informed %v", name, informed), func(t *testing.T) {
@@ -402,16 +413,18 @@ func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 	invalid := func(path ...string) error {
 		status := field.NewPath("status")
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", field.ErrorList{
-			field.Forbidden(status.Child(path[0], path[1:]...), "may not be set on pods that are already bound to a node"),
+			field.Forbidden(status.Child(path[0], path[1:]...),
+				"may not be set on pods that are already bound to a node"),
 		})
 	}
 	for name, test := range map[string]struct {
 		err  error
 		want []string
 	}{
-		"unless the pod is gone":                          {gone, nil},
-		"unless another client has bound the pod":         {invalid("nominatedNodeName"), nil},
-		"if the API server refuses another of its fields": {invalid("phase"), []string{"pod: " + invalid("phase").Error()}},
+		"unless the pod is gone":                  {gone, nil},
+		"unless another client has bound the pod": {invalid("nominatedNodeName"), nil},
+		"if the API server refuses another of its fields": {invalid("phase"),
+			[]string{"pod: " + invalid("phase").Error()}},
 		"otherwise": {errOutOfOrder, []string{"pod: out of order"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,8 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	one := &schedconfig.DefaultPreemptionArgs{MinCandidateNodesAbsolute: 1}
 	pl, err := frameworkplugins.NewInTreeRegistry()[names.DefaultPreemption](c.ctx, one, h)
 	must(t, err)
-	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.evictor, clock.RealClock{})
+	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.evictor,
+		clock.RealClock{})
 
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")} // allow no disruption
 	for i, node := range c.nodes {

@@ -39,7 +39,8 @@ func newExecutor(handle fwk.Handle) *schedpreemption.Executor {
 	features.EnableAsyncPreemption = false
 	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
 	executor.PreemptPod = func(
-		ctx context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor, victim *corev1.Pod, _ string,
+		ctx context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor,
+		victim *corev1.Pod, _ string,
 	) error {
 		if c, ok := ctx.Value(collectorKey{}).(*collector); ok {
 			c.add(candidate.Name(), victim)

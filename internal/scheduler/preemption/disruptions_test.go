@@ -23,7 +23,8 @@ func TestABudgetWithAnEmptySelectorIsAboutAllPods(t *testing.T) {
 	for name, selector := range map[string]*metav1.LabelSelector{
 		"all": {}, "none": nil, "db": metav1.SetAsLabelSelector(map[string]string{"app": "db"}),
 	} {
-		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+			UID: types.UID(name)}}
 		budget.Spec.Selector = selector
 		if err := indexer.Add(budget); err != nil {
 			t.Fatal(err)
@@ -47,7 +48,8 @@ func TestABudgetWithAnEmptySelectorIsAboutAllPods(t *testing.T) {
 		if err != nil || budget.Name != "none" && selector.Empty() {
 			t.Errorf("the plugin ignores the budget %s: %v", budget.Name, err)
 		}
-		if stored, _, _ := indexer.GetByKey("ns/all"); stored.(*policyv1.PodDisruptionBudget).Spec.Selector == everyPod {
+		if stored, _, _ := indexer.GetByKey("ns/all"); stored.(*policyv1.PodDisruptionBudget).
+			Spec.Selector == everyPod {
 			t.Error("an object of the informer was changed")
 		}
 	}
@@ -55,7 +57,8 @@ func TestABudgetWithAnEmptySelectorIsAboutAllPods(t *testing.T) {
 
 func TestDisruptions(t *testing.T) {
 	budget := func(namespace, name, app string, allowed int32) *policyv1.PodDisruptionBudget {
-		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), ResourceVersion: "1"}}
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			UID: types.UID(namespace + name), ResourceVersion: "1"}}
 		b.Status.DisruptionsAllowed = allowed
 		b.Status.DisruptedPods = map[string]metav1.Time{"disrupted": {}}
 		if app != "" {
@@ -64,10 +67,12 @@ func TestDisruptions(t *testing.T) {
 		return b
 	}
 	pod := func(name, app string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": app}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+			Labels: map[string]string{"app": app}}}
 	}
 	budgets := []*policyv1.PodDisruptionBudget{
-		budget("ns", "db", "db", 3), budget("ns", "web", "web", 3), budget("ns", "none", "", 3), budget("other", "db", "db", 3),
+		budget("ns", "db", "db", 3), budget("ns", "web", "web", 3), budget("ns", "none", "", 3),
+		budget("other", "db", "db", 3),
 	}
 	d := disruptions{}
 	if got := d.remaining(budgets); &got[0] != &budgets[0] {

@@ -37,7 +37,8 @@ type countedDryRuns struct {
 }
 
 func (c *countedDryRuns) SelectVictimsOnNode(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
+	budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
 	c.runs.Add(1)
 	return c.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
@@ -73,10 +74,12 @@ func (c *crowd) add(node string, priority int32, cpu string) *corev1.Pod {
 	c.made++
 	name := fmt.Sprintf("resident-%d", c.made)
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name), Labels: map[string]string{"app": pick(c.Rand, "a", "b")}},
-		Spec: corev1.PodSpec{NodeName: node, Priority: &priority, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-		}}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name),
+			Labels: map[string]string{"app": pick(c.Rand, "a", "b")}},
+		Spec: corev1.PodSpec{NodeName: node, Priority: &priority,
+			Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+			}}}},
 		Status: corev1.PodStatus{StartTime: c.startTime()},
 	}
 	must(c.t, c.cache.AddPod(logr.Discard(), pod))
@@ -131,11 +134,13 @@ func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 	case n < 90:
 		c.made++
 		name := fmt.Sprintf("nominated-%d", c.made)
-		pod := c.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		pod := c.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		pod.Spec.Priority = ptr.To(int32(c.IntN(5)))
 		info, err := schedframework.NewPodInfo(pod)
 		must(c.t, err)
-		c.queue.Nominator().AddNominatedPod(logr.Discard(), info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	case n < 95:
 		for _, name := range c.nodes {
 			for _, nominated := range c.queue.Nominator().NominatedPodsForNode(name) {
@@ -150,7 +155,8 @@ func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 // allow sets the disruptions that a budget allows, and waits until the informer has the change.
 func (c *crowd) allow(budget *policyv1.PodDisruptionBudget, disruptions int32) {
 	budget.Status.DisruptionsAllowed = disruptions
-	updated, err := c.admin.PolicyV1().PodDisruptionBudgets(namespace).UpdateStatus(c.ctx, budget, metav1.UpdateOptions{})
+	updated, err := c.admin.PolicyV1().PodDisruptionBudgets(namespace).
+		UpdateStatus(c.ctx, budget, metav1.UpdateOptions{})
 	must(c.t, err)
 	*budget = *updated
 	c.knows(budget)
@@ -169,7 +175,8 @@ func (c *crowd) budget(app string) *policyv1.PodDisruptionBudget {
 	budget, err := budgets.Create(c.ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: app + "-"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 		},
 	}, metav1.CreateOptions{})
 	must(c.t, err)
@@ -208,10 +215,12 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 			switch {
 			case !status.IsSuccess():
 				if got != nil {
-					t.Fatalf("step %d: %d pods of %s are remembered, there is nobody to preempt: %v", step, len(got.Pods), name, status)
+					t.Fatalf("step %d: %d pods of %s are remembered, there is nobody to preempt: %v", step,
+						len(got.Pods), name, status)
 				}
 			case got == nil || !slices.Equal(got.Pods, pods) || got.NumPDBViolations != int64(violations):
-				t.Fatalf("step %d, %s: to be preempted are %d pods with %d violations, remembered is something else (nothing: %v)",
+				t.Fatalf("step %d, %s: to be preempted are %d pods with %d violations, remembered is something else "+
+					"(nothing: %v)",
 					step, name, len(pods), violations, got == nil)
 			default:
 				candidates = append(candidates, candidate{name, got})
@@ -268,14 +277,16 @@ func TestPreemptorsOfAClassShareDryRunsOfUnchangedNodes(t *testing.T) {
 	// All nodes are candidates: at least a hundred.
 	node, runs := preempt()
 	if runs != 21 {
-		t.Errorf("for the first preemptor there were %d dry runs, want one on each of 20 nodes and another on the one that is chosen", runs)
+		t.Errorf("for the first preemptor there were %d dry runs, want one on each of 20 nodes and another on the "+
+			"one that is chosen", runs)
 	}
 	if _, runs := preempt(); runs != 1 {
 		t.Errorf("for the second preemptor there were %d dry runs, want that on the node that is chosen", runs)
 	}
 	c.add(node, 5, "1m")
 	if _, runs := preempt(); runs != 2 {
-		t.Errorf("after one node has changed there were %d dry runs, want that and the one on the node that is chosen", runs)
+		t.Errorf("after one node has changed there were %d dry runs, want that and the one on the node that is chosen",
+			runs)
 	}
 	// Without a version from the algorithm, nothing is remembered.
 	pod := c.pending(10)
@@ -302,10 +313,12 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 	}{
 		{c.nodes, 3, "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
 		{c.nodes, 0, "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
-		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
+		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No " +
+			"preemption victims found for incoming pod."},
 	} {
 		state, before := c.prepared(pod, uint64(1+i/2)), c.runs.runs.Load()
-		if node, message := c.plugin.chooseNode(c.ctx, state, pod, c.full(tt.potential)); node != nil || message != tt.want {
+		if node, message := c.plugin.chooseNode(c.ctx, state, pod, c.full(tt.potential)); node != nil ||
+			message != tt.want {
 			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, message, tt.want)
 		}
 		if runs := c.runs.runs.Load() - before; runs != tt.runs {

@@ -144,15 +144,18 @@ func (p *environment) reload() {
 		}
 	}
 	p.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
-		schedulerName: {PreEnqueue: plugins.PreEnqueue, Hints: hints, InitialBackoff: time.Second, MaxBackoff: 10 * time.Second},
+		schedulerName: {PreEnqueue: plugins.PreEnqueue, Hints: hints, InitialBackoff: time.Second,
+			MaxBackoff: 10 * time.Second},
 	}}, sets.New(schedulerName))
 }
 
 // enabled returns the default plugins that the tests need: those for volumes and devices are left
 // out.
 func enabled(profile *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
-	wanted := sets.New(names.PrioritySort, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity,
-		names.NodePorts, names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity, names.DefaultPreemption, names.DefaultBinder)
+	wanted := sets.New(names.PrioritySort, names.NodeUnschedulable, names.NodeName, names.TaintToleration,
+		names.NodeAffinity,
+		names.NodePorts, names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity,
+		names.DefaultPreemption, names.DefaultBinder)
 	out := &schedconfig.Plugins{}
 	for _, pl := range profile.Plugins.MultiPoint.Enabled {
 		if wanted.Has(pl.Name) {
@@ -200,7 +203,8 @@ func (h *handle) RunFilterPluginsWithNominatedPods(
 // addNode puts a node with room for ten pods only into the cache.
 func (p *environment) addNode(name string, pods ...*corev1.Pod) {
 	p.t.Helper()
-	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"),
+		corev1.ResourceCPU: resource.MustParse("1")}
 	p.cache.AddNode(logr.Discard(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
@@ -224,7 +228,8 @@ func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
 		return err
 	}).Should(gomega.Succeed())
 	p.t.Cleanup(func() {
-		if err := p.admin.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
+		if err := p.admin.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name,
+			*metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
 			p.t.Error(err)
 		}
 	})
@@ -238,7 +243,8 @@ func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
 func (p *environment) class(value int32) string {
 	p.t.Helper()
 	class := objects.PriorityClass(fmt.Sprintf("of-value-%d", value), value)
-	if _, err := p.admin.SchedulingV1().PriorityClasses().Create(p.ctx, class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+	if _, err := p.admin.SchedulingV1().PriorityClasses().
+		Create(p.ctx, class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		must(p.t, err)
 	}
 	return class.Name
@@ -247,7 +253,8 @@ func (p *environment) class(value int32) string {
 // pending creates a pod that needs more than half a node, and queues it.
 func (p *environment) pending(priority int32) *corev1.Pod {
 	p.t.Helper()
-	pod := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "preemptor-" + rand.String(5)}, Spec: corev1.PodSpec{
+	pod := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "preemptor-" +
+		rand.String(5)}, Spec: corev1.PodSpec{
 		SchedulerName: "mine", PriorityClassName: p.class(priority),
 	}})
 	p.queue.Add(logr.Discard(), pod)
@@ -259,7 +266,8 @@ func (p *environment) running(node string, count int) []*corev1.Pod {
 	p.t.Helper()
 	var pods []*corev1.Pod
 	for range count {
-		pods = append(pods, p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{NodeName: node}}))
+		pods = append(pods, p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)},
+			Spec: corev1.PodSpec{NodeName: node}}))
 	}
 	return pods
 }
@@ -330,7 +338,8 @@ func (p *environment) assume(pod *corev1.Pod, node string) *corev1.Pod {
 
 func (p *environment) expectPlace(pod *corev1.Pod, places ...queue.Place) {
 	p.t.Helper()
-	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
+	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).
+		Should(gomega.BeElementOf(places))
 }
 
 // ended waits until the started preemptions have ended, including their reports to the queue and

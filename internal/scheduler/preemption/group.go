@@ -140,7 +140,8 @@ func FindWholeGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) Whol
 // come from its decision. The victims include the other pods of groups that are evicted as a
 // whole, which may be on other nodes. It returns nil if preemption does not help. The error is
 // ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
-func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	statuses fwk.NodeToStatusReader) (*Choice, error) {
 	if !g.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
 		return nil, nil
 	}
@@ -196,7 +197,8 @@ func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemp
 				return cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a))
 			}))
 			pods[0], pods[first] = pods[first], pods[0]
-			all[i] = candidate{c.Name(), &extenderv1.Victims{Pods: pods, NumPDBViolations: c.Victims().NumPDBViolations}}
+			all[i] = candidate{c.Name(),
+				&extenderv1.Victims{Pods: pods, NumPDBViolations: c.Victims().NumPDBViolations}}
 		}
 	}
 	return all

@@ -40,7 +40,8 @@ func (e *Evictor) awaited(snapshot *cache.Snapshot, pod *corev1.Pod) (victims []
 // IsVictim reports whether a pod is ending because it was preempted, according to its condition.
 func IsVictim(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+			c.Reason == corev1.PodReasonPreemptionByScheduler
 	})
 }
 

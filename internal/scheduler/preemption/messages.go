@@ -25,6 +25,7 @@ const (
 // results of the dry runs, and the other nodes.
 func noCandidateMessage(pod *corev1.Pod, dryRuns map[string]*fwk.Status, nodes int) string {
 	statuses := schedframework.NewNodeToStatus(dryRuns, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notHelpful))
-	fitError := schedframework.FitError{Pod: pod, NumAllNodes: nodes, Diagnosis: schedframework.Diagnosis{NodeToStatus: statuses}}
+	fitError := schedframework.FitError{Pod: pod, NumAllNodes: nodes,
+		Diagnosis: schedframework.Diagnosis{NodeToStatus: statuses}}
 	return "preemption: " + fitError.Error()
 }

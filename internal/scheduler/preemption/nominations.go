@@ -25,14 +25,16 @@ func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 		status.NominatedNodeName = ""
 		if err := podstatus.Patch(ctx, e.Client, pod, status); err != nil && !podstatus.IsGone(err) {
 			cleared = false
-			utilruntime.HandleErrorWithContext(ctx, err, "Clearing the nomination of a less important pod failed", "pod", klog.KObj(pod))
+			utilruntime.HandleErrorWithContext(ctx, err, "Clearing the nomination of a less important pod failed",
+				"pod", klog.KObj(pod))
 		}
 	}
 	return cleared
 }
 
 // LosesNomination returns the pods whose nominations for a node end when the preemptor preempts
-// pods there: the pods of a lower priority, except for nominations that the API server does not know.
+// pods there: the pods of a lower priority, except for nominations that the API server does not
+// know.
 func LosesNomination(nominator framework.Nominator, preemptor *corev1.Pod, node string) []*corev1.Pod {
 	priority := corev1helpers.PodPriority(preemptor)
 	var pods []*corev1.Pod

@@ -50,9 +50,12 @@ func TestPreemptionWithoutVictimsMatchesUpstream(t *testing.T) {
 			answered++
 			again, _ := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
 			result, status := p.plugin.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
-			wantResult, want := p.plugin.DefaultPreemption.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
-			if status.Code() != want.Code() || status.Message() != want.Message() || *result.NominatingInfo != *wantResult.NominatingInfo {
-				t.Fatalf("%s:\n got %v %q\nwant %v %q", where, status.Code(), status.Message(), want.Code(), want.Message())
+			wantResult, want := p.plugin.DefaultPreemption.PostFilter(p.ctx, schedframework.NewCycleState(), pod,
+				statuses)
+			if status.Code() != want.Code() || status.Message() != want.Message() ||
+				*result.NominatingInfo != *wantResult.NominatingInfo {
+				t.Fatalf("%s:\n got %v %q\nwant %v %q", where, status.Code(), status.Message(), want.Code(),
+					want.Message())
 			}
 			if message != want.Message() || again != want.Message() {
 				t.Fatalf("%s: the answers are %q and %q", where, message, again)

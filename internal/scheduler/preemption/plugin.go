@@ -53,7 +53,8 @@ var (
 // New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
 // handle is the one that pl was built with. evictor is nil if the Plugin is only for Trials.
 func New(
-	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator, evictor *Evictor,
+	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator,
+	evictor *Evictor,
 	clock clock.PassiveClock,
 ) *Plugin {
 	pl.Executor = newExecutor(handle)
@@ -61,7 +62,8 @@ func New(
 	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
 	return &Plugin{
 		DefaultPreemption: pl, handle: handle, evictor: evictor, clock: clock,
-		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN, left: math.MaxInt},
+		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN,
+			left: math.MaxInt},
 	}
 }
 

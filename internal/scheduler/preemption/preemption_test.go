@@ -37,13 +37,15 @@ func TestPreemption(t *testing.T) {
 			t.Fatalf("preemption: %v", status)
 		}
 		<-reached
-		if nominated := p.queue.Nominator().NominatedPodsForNode("n1"); len(nominated) != 1 || nominated[0].GetPod().UID != preemptor.UID {
+		if nominated := p.queue.Nominator().NominatedPodsForNode("n1"); len(nominated) != 1 ||
+			nominated[0].GetPod().UID != preemptor.UID {
 			t.Errorf("nominated are %v", nominated)
 		}
 		p.expectPlace(preemptor, queue.Unschedulable)
 		p.reload()
 		p.expectPlace(preemptor, queue.Gated)
-		if status := p.plugin.PreEnqueue(p.ctx, preemptor); status.Message() != evicting || status.Code() != fwk.UnschedulableAndUnresolvable {
+		if status := p.plugin.PreEnqueue(p.ctx, preemptor); status.Message() != evicting ||
+			status.Code() != fwk.UnschedulableAndUnresolvable {
 			t.Errorf("the next instance says %v", status)
 		}
 		release()
@@ -75,7 +77,8 @@ func TestPreemption(t *testing.T) {
 		for _, c := range seen.Conditions {
 			conditions = append(conditions, string(c.Type)+" "+string(c.Status)+" "+c.Reason+": "+c.Message)
 		}
-		if len(conditions) != 1 || conditions[0] != "DisruptionTarget True PreemptionByScheduler: mine: preempting to accommodate a higher priority pod" {
+		if len(conditions) != 1 || conditions[0] != "DisruptionTarget True PreemptionByScheduler: mine: preempting "+
+			"to accommodate a higher priority pod" {
 			t.Errorf("the victim's conditions were %q", conditions)
 		}
 		p.expectEvent("Normal Preempted Preempted by pod " + string(preemptor.UID) + " on node n1")
@@ -149,7 +152,8 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("retries a preemptor whose victim could not be deleted, after its back-off, and spares victims that are not needed", func(t *testing.T) {
+	t.Run("retries a preemptor whose victim could not be deleted, after its back-off, and spares victims that are "+
+		"not needed", func(t *testing.T) {
 		p := newEnvironment(t)
 		count := 40 // more than are evicted concurrently
 		victims := p.running("n1", count)
@@ -184,38 +188,41 @@ func TestPreemption(t *testing.T) {
 	})
 
 	for _, point := range []string{"Permit", "PreBind"} {
-		t.Run("puts a pod in "+point+" back rather than deleting it, also if two preempt it at once", func(t *testing.T) {
-			p := newEnvironment(t)
-			low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
-			first, second := p.pending(10), p.pending(20)
-			p.addNode("n1")
-			victim := p.assume(low, "n1")
-			preparing, cancel := context.WithCancelCause(p.ctx)
-			if point == "Permit" {
-				p.waitingPods.Add(victim, map[string]time.Duration{"Gate": time.Hour})
-			} else {
-				p.podsInPreBind.Add(victim.UID, cancel)
-			}
-			for _, preemptor := range []*corev1.Pod{first, second} {
-				if _, status := p.postFilter(preemptor); !status.IsSuccess() {
-					t.Fatal(status)
+		t.Run("puts a pod in "+point+" back rather than deleting it, also if two preempt it at once",
+			func(t *testing.T) {
+				p := newEnvironment(t)
+				low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)},
+					Spec: corev1.PodSpec{SchedulerName: "mine"}})
+				first, second := p.pending(10), p.pending(20)
+				p.addNode("n1")
+				victim := p.assume(low, "n1")
+				preparing, cancel := context.WithCancelCause(p.ctx)
+				if point == "Permit" {
+					p.waitingPods.Add(victim, map[string]time.Duration{"Gate": time.Hour})
+				} else {
+					p.podsInPreBind.Add(victim.UID, cancel)
 				}
-				p.ended()
-				p.expectEvent("Normal Preempted Preempted by pod " + string(preemptor.UID) + " on node n1 (in kube-scheduler memory).")
-				// Its binding goroutine has noticed, and is about to release the room.
-				if status, waited := p.waitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
-					t.Error("the waiting pod was allowed")
+				for _, preemptor := range []*corev1.Pod{first, second} {
+					if _, status := p.postFilter(preemptor); !status.IsSuccess() {
+						t.Fatal(status)
+					}
+					p.ended()
+					p.expectEvent("Normal Preempted Preempted by pod " + string(preemptor.UID) +
+						" on node n1 (in kube-scheduler memory).")
+					// Its binding goroutine has noticed, and is about to release the room.
+					if status, waited := p.waitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
+						t.Error("the waiting pod was allowed")
+					}
+					p.podsInPreBind.Remove(victim.UID)
 				}
-				p.podsInPreBind.Remove(victim.UID)
-			}
-			if point == "PreBind" && context.Cause(preparing) == nil {
-				t.Error("the preparation goes on")
-			}
-			cancel(nil)
-			if !p.exists(low) {
-				t.Error("it was deleted")
-			}
-		})
+				if point == "PreBind" && context.Cause(preparing) == nil {
+					t.Error("the preparation goes on")
+				}
+				cancel(nil)
+				if !p.exists(low) {
+					t.Error("it was deleted")
+				}
+			})
 	}
 
 	t.Run("ends immediately when the scheduler stops, and starts no more", func(t *testing.T) {
@@ -257,7 +264,8 @@ func TestPreemption(t *testing.T) {
 		release()
 		p.evictor.Close(p.ctx)
 		nowObserved, nowSeconds := durations(t, schedmetrics.GoroutineResultSuccess)
-		if nowObserved != observed+1 || nowSeconds-seconds <= least || executions(t, schedmetrics.GoroutineResultSuccess) != before+1 {
+		if nowObserved != observed+1 || nowSeconds-seconds <= least ||
+			executions(t, schedmetrics.GoroutineResultSuccess) != before+1 {
 			t.Errorf("%d durations of %v s in all, %v executions; before %d of %v s, %v", nowObserved, nowSeconds,
 				executions(t, schedmetrics.GoroutineResultSuccess), observed, seconds, before)
 		}
@@ -282,7 +290,9 @@ func TestPreemptorRetriedTooEarly(t *testing.T) {
 	expectWaits := func(t *testing.T, p *environment, preemptor *corev1.Pod) {
 		t.Helper()
 		status := p.attempt(p.pop(preemptor))
-		if status.Code() != fwk.Unschedulable || !strings.HasSuffix(status.Message(), "preemption: not eligible due to a terminating pod on the nominated node.") {
+		if status.Code() != fwk.Unschedulable ||
+			!strings.HasSuffix(status.Message(),
+				"preemption: not eligible due to a terminating pod on the nominated node.") {
 			t.Errorf("it does not wait for its victims: %v", status)
 		}
 		if nominated := p.queue.Nominator().NominatedPodsForNode("n1"); len(nominated) != 1 {
@@ -357,7 +367,8 @@ func TestPreemptionClearsNominationsOfLowerPriority(t *testing.T) {
 	}
 	r := &preemption{preemptor: equal, node: "n1", plugin: names.DefaultPreemption}
 	for _, pod := range []*corev1.Pod{less, equal, more, unknown} {
-		p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, pod), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+		p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, pod),
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 	}
 	if !p.evictor.clearNominations(p.ctx, r) {
 		t.Error("it failed")
@@ -380,7 +391,8 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	shared := p.evictor
 	standing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "standing"}}
 	nominated := p.pending(10)
-	p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, nominated), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
+	p.queue.Nominator().AddNominatedPod(logr.Discard(), podInfo(t, nominated),
+		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 	kept := &victim{pod: &corev1.Pod{}, state: rejected}
 	shared.latest[nominated.UID] = &preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}}
 	shared.latest[standing.UID] = &preemption{preemptor: standing, node: "n1"}
@@ -412,7 +424,8 @@ func podInfo(t *testing.T, pod *corev1.Pod) *schedframework.PodInfo {
 
 func executions(t *testing.T, result string) float64 {
 	t.Helper()
-	value, err := testutil.GetCounterMetricValue(schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result))
+	value, err := testutil.GetCounterMetricValue(
+		schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result))
 	must(t, err)
 	return value
 }

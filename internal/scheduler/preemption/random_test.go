@@ -62,8 +62,10 @@ func TestRandomPreemptorsAreNeverStuck(t *testing.T) {
 		going.Wait()
 		p.ended()
 		state, _ := p.queue.Get(preemptor.UID)
-		if !sets.New(queue.Active, queue.Backoff, queue.ErrorBackoff).Has(state.Place) || state.Place == queue.ErrorBackoff && !failing {
-			t.Fatalf("round %d, seed %d: with %d victims gone the preemptor is %v, gated by %q, failing: %v", round, seed, len(victims), state.Place, state.GatingPlugin, failing)
+		if !sets.New(queue.Active, queue.Backoff, queue.ErrorBackoff).Has(state.Place) ||
+			state.Place == queue.ErrorBackoff && !failing {
+			t.Fatalf("round %d, seed %d: with %d victims gone the preemptor is %v, gated by %q, failing: %v", round,
+				seed, len(victims), state.Place, state.GatingPlugin, failing)
 		}
 		p.calls.set(nil)
 		p.queue.Delete(logr.Discard(), preemptor)
@@ -88,14 +90,16 @@ func (p *environment) randomVictims(r *rand.Rand) []leaver {
 		v := &victims[r.IntN(len(victims))]
 		pod := v.pod
 		v.leave = func() {
-			if err := p.admin.CoreV1().Pods(namespace).Delete(p.ctx, pod.Name, *metav1.NewDeleteOptions(0)); !apierrors.IsNotFound(err) {
+			if err := p.admin.CoreV1().Pods(namespace).
+				Delete(p.ctx, pod.Name, *metav1.NewDeleteOptions(0)); !apierrors.IsNotFound(err) {
 				must(p.t, err)
 			}
 			p.gone(pod)
 		}
 	}
 	if r.IntN(2) == 0 {
-		low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "assumed-" + utilrand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "assumed-" + utilrand.String(5)},
+			Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		victims = append(victims, p.assumedVictim(low, r.IntN(2) == 0))
 	}
 	return victims

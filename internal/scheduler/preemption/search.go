@@ -128,7 +128,8 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 	_, wanted := s.evaluator.GetOffsetAndNumCandidates(int32(len(potential)))
 	offset := s.intN(len(potential))
 	var nonViolating, violating []schedpreemption.Candidate
-	for looked := 0; looked < len(potential) && (len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
+	for looked := 0; looked < len(potential) &&
+		(len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
 		// At least as many nodes as candidates are missing, so that their dry runs run in parallel.
 		next := make([]string, 0, wanted)
 		for i := max(1, int(wanted)-len(nonViolating)-len(violating)); i > 0 && looked < len(potential); i-- {
@@ -168,7 +169,8 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 		}
 		version, nominated := s.snapshot.Version(slot), s.nominated[name]
 		if known, ok := s.known.byNode[name]; !ok || known.version != version || known.nominated != nominated {
-			outdated = append(outdated, task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
+			outdated = append(outdated,
+				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
 		}
 	}
 	if !s.allows(len(outdated)) {

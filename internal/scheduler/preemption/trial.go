@@ -44,7 +44,8 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 
 // trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
 // upstream would evict, it evicts only those that mayEvict accepts; nil: all.
-func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int, mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
+func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
+	mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
 	pl.MoreImportantPod = moreImportant
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
@@ -84,7 +85,8 @@ func (t *Trial) MayHelp(pod *corev1.Pod) bool {
 // Choose chooses for a pod that fits nowhere. state and statuses come from its decision. It
 // returns nil if preemption does not help, or if the pod waits for the victims of an earlier
 // preemption. The error is ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
-func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	statuses fwk.NodeToStatusReader) (*Choice, error) {
 	if !t.MayHelp(pod) {
 		return nil, nil
 	}
@@ -98,7 +100,8 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 }
 
 // choose is Choose for a pod that may preempt others.
-func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	statuses fwk.NodeToStatusReader) (*Choice, error) {
 	s, err := t.newSearch(state, pod, statuses)
 	if err != nil {
 		return nil, err
@@ -121,7 +124,8 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 			candidates = t.withGroups(candidates)
 		}
 		chosen := t.selectCandidate(ctx, candidates)
-		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods, violations: chosen.Victims().NumPDBViolations}, nil
+		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods,
+			violations: chosen.Victims().NumPDBViolations}, nil
 	}
 }
 
@@ -148,7 +152,8 @@ type merit struct {
 }
 
 func meritOf(victims *extenderv1.Victims) merit {
-	m := merit{violations: victims.NumPDBViolations, highest: math.MinInt32, pods: len(victims.Pods), started: math.MaxInt64}
+	m := merit{violations: victims.NumPDBViolations, highest: math.MinInt32, pods: len(victims.Pods),
+		started: math.MaxInt64}
 	for _, pod := range victims.Pods {
 		priority := corev1helpers.PodPriority(pod)
 		m.priorities += int64(priority) - math.MinInt32 // never negative: more pods are more

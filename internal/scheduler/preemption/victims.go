@@ -93,7 +93,8 @@ func (e *Evictor) evict(ctx context.Context, handle fwk.Handle, p *preemption, v
 		}
 	}
 	logger.V(2).Info("Evicted a victim", "victim", klog.KObj(v.pod), "inMemory", inMemory)
-	handle.EventRecorder().WithLogger(logger).Eventf(v.pod, p.preemptor, corev1.EventTypeNormal, "Preempted", "Preempting", "%s", note)
+	handle.EventRecorder().WithLogger(logger).Eventf(v.pod, p.preemptor, corev1.EventTypeNormal, "Preempted",
+		"Preempting", "%s", note)
 	return nil
 }
 
@@ -129,7 +130,8 @@ func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (ex
 	case err != nil && !apierrors.IsConflict(err):
 		return true, fmt.Errorf("adding the condition %s: %w", corev1.DisruptionTarget, err)
 	}
-	err = e.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	err = e.Client.CoreV1().Pods(pod.Namespace).
+		Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil
@@ -143,11 +145,12 @@ func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (ex
 // the pod was preempted (KEP-3329), unless the pod has it.
 func (e *Evictor) addDisruptionTarget(ctx context.Context, preemptor, pod *corev1.Pod) error {
 	condition := &corev1.PodCondition{
-		Type:               corev1.DisruptionTarget,
-		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.DisruptionTarget),
-		Status:             corev1.ConditionTrue,
-		Reason:             corev1.PodReasonPreemptionByScheduler,
-		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
+		Type: corev1.DisruptionTarget,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation,
+			corev1.DisruptionTarget),
+		Status:  corev1.ConditionTrue,
+		Reason:  corev1.PodReasonPreemptionByScheduler,
+		Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
 	}
 	status := pod.Status.DeepCopy()
 	if !podutil.UpdatePodCondition(status, condition) {

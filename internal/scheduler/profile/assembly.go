@@ -44,7 +44,9 @@ type assembly struct {
 // newAssembly returns an assembly that has not called any plugin yet. cancel ends the context of
 // the plugins.
 func newAssembly(logger klog.Logger, cancel context.CancelFunc, env *Environment, cfg *resolve.Profile) *assembly {
-	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
+	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) {
+		reportHandlerPanic(logger, cfg.SchedulerName, p)
+	})
 	env.series.use(cfg.SchedulerName)
 	p := &Instance{
 		Config: cfg,

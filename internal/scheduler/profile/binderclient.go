@@ -37,7 +37,8 @@ type binderVolumes struct {
 	corev1client.PersistentVolumeInterface
 }
 
-func (b binderVolumes) Update(ctx context.Context, volume *corev1.PersistentVolume, o metav1.UpdateOptions) (*corev1.PersistentVolume, error) {
+func (b binderVolumes) Update(ctx context.Context, volume *corev1.PersistentVolume,
+	o metav1.UpdateOptions) (*corev1.PersistentVolume, error) {
 	return b.PersistentVolumeInterface.Update(ctx, volume.DeepCopy(), o)
 }
 
@@ -45,6 +46,7 @@ type binderClaims struct {
 	corev1client.PersistentVolumeClaimInterface
 }
 
-func (b binderClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim, o metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
+func (b binderClaims) Update(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	o metav1.UpdateOptions) (*corev1.PersistentVolumeClaim, error) {
 	return b.PersistentVolumeClaimInterface.Update(ctx, claim.DeepCopy(), o)
 }

@@ -36,22 +36,27 @@ func TestABuild(t *testing.T) {
 		p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine")))
 		must(t, err)
 		if e.Informers.Handlers() != e.handlers {
-			t.Errorf("%d handlers more than before: VolumeBinding's binder is the process's, and the one that it makes must not listen", e.Informers.Handlers()-e.handlers)
+			t.Errorf("%d handlers more than before: VolumeBinding's binder is the process's, and the one that it "+
+				"makes must not listen", e.Informers.Handlers()-e.handlers)
 		}
 		if !slices.Contains(e.sources.held(), fwk.PersistentVolumeClaim) {
 			t.Errorf("events are required of %v only", e.sources.held())
 		}
-		if p.SchedulerName() != "mine" || p.Framework.ProfileName() != "mine" || p.QueueSort().Name() != names.PrioritySort {
-			t.Errorf("built profile %q, framework %q, queue sort %q", p.SchedulerName(), p.Framework.ProfileName(), p.QueueSort().Name())
+		if p.SchedulerName() != "mine" || p.Framework.ProfileName() != "mine" ||
+			p.QueueSort().Name() != names.PrioritySort {
+			t.Errorf("built profile %q, framework %q, queue sort %q", p.SchedulerName(), p.Framework.ProfileName(),
+				p.QueueSort().Name())
 		}
 		if score := p.Plugins().Score.Enabled; !slices.ContainsFunc(score, is(names.TaintToleration)) {
 			t.Errorf("Score runs %v", score)
 		}
 		// Without them the fast path calls the plugin for every node.
-		if args, ok := p.Framework.Args(names.NodeResourcesFit).(*schedconfig.NodeResourcesFitArgs); !ok || args.ScoringStrategy == nil {
+		if args, ok := p.Framework.Args(names.NodeResourcesFit).(*schedconfig.NodeResourcesFitArgs); !ok ||
+			args.ScoringStrategy == nil {
 			t.Errorf("the arguments of NodeResourcesFit are %v", p.Framework.Args(names.NodeResourcesFit))
 		}
-		if p.Queue.InitialBackoff != time.Second || p.Queue.MaxBackoff != 10*time.Second || p.Queue.MaxInUnschedulable != 5*time.Minute {
+		if p.Queue.InitialBackoff != time.Second || p.Queue.MaxBackoff != 10*time.Second ||
+			p.Queue.MaxInUnschedulable != 5*time.Minute {
 			t.Errorf("the queue got %v, %v, %v", p.Queue.InitialBackoff, p.Queue.MaxBackoff, p.Queue.MaxInUnschedulable)
 		}
 		p.Discard(logr.Discard())
@@ -65,7 +70,8 @@ func TestABuild(t *testing.T) {
 		profile.Spec.Plugins.Permit.Enabled = []v1alpha1.Plugin{{Name: names.GangScheduling}}
 		p := e.build(t, profile)
 		plugins := p.Plugins()
-		for name, set := range map[string]schedconfig.PluginSet{"PreEnqueue": plugins.PreEnqueue, "Permit": plugins.Permit, "PlacementScore": plugins.PlacementScore} {
+		for name, set := range map[string]schedconfig.PluginSet{"PreEnqueue": plugins.PreEnqueue,
+			"Permit": plugins.Permit, "PlacementScore": plugins.PlacementScore} {
 			if slices.ContainsFunc(set.Enabled, func(p schedconfig.Plugin) bool { return ofGroups.Has(p.Name) }) {
 				t.Errorf("%s runs %v", name, set.Enabled)
 			}
@@ -77,39 +83,45 @@ func TestABuild(t *testing.T) {
 		<-p.Closed()
 	})
 
-	t.Run("makes plugins in the order of their names, with a handle that works until and after the instance is closed", func(t *testing.T) {
-		var order []string
-		note := func(f *fake) error {
-			order = append(order, f.name)
-			if f.handle.ProfileName() != "mine" || f.handle.ClientSet() == nil || f.handle.Parallelizer() == nil {
-				return errors.New("the handle is not complete")
+	t.Run("makes plugins in the order of their names, with a handle that works until and after the instance is closed",
+		func(t *testing.T) {
+			var order []string
+			note := func(f *fake) error {
+				order = append(order, f.name)
+				if f.handle.ProfileName() != "mine" || f.handle.ClientSet() == nil || f.handle.Parallelizer() == nil {
+					return errors.New("the handle is not complete")
+				}
+				return nil
 			}
-			return nil
-		}
-		fs := &fakes{}
-		e := newTestEnv(t, framework.Registry{"Two": fs.factory("Two", note), "One": fs.factory("One", note), "Three": fs.factory("Three", note)})
-		p := e.build(t, object("mine", "Three", "One", "Two"))
-		if want := []string{"One", "Three", "Two"}; !slices.Equal(order, want) {
-			t.Errorf("made in the order %v, want %v", order, want)
-		}
-		p.Discard(logr.Discard())
-		<-p.Closed()
-		handle := fs.made[0].handle
-		handle.Activate(logr.Discard(), map[string]*corev1.Pod{"x": {ObjectMeta: metav1.ObjectMeta{UID: "x"}}})
-		if handle.GetWaitingPod("x") != nil || handle.RejectWaitingPod("x") || handle.NominatedPodsForNode("n") != nil {
-			t.Error("an old handle knows pods that there are not")
-		}
-		_, err := handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
-		if err == nil {
-			t.Error("a handler was added after the profile was closed")
-		}
-	})
+			fs := &fakes{}
+			e := newTestEnv(t,
+				framework.Registry{"Two": fs.factory("Two", note), "One": fs.factory("One", note),
+					"Three": fs.factory("Three", note)})
+			p := e.build(t, object("mine", "Three", "One", "Two"))
+			if want := []string{"One", "Three", "Two"}; !slices.Equal(order, want) {
+				t.Errorf("made in the order %v, want %v", order, want)
+			}
+			p.Discard(logr.Discard())
+			<-p.Closed()
+			handle := fs.made[0].handle
+			handle.Activate(logr.Discard(), map[string]*corev1.Pod{"x": {ObjectMeta: metav1.ObjectMeta{UID: "x"}}})
+			if handle.GetWaitingPod("x") != nil || handle.RejectWaitingPod("x") ||
+				handle.NominatedPodsForNode("n") != nil {
+				t.Error("an old handle knows pods that there are not")
+			}
+			_, err := handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().
+				AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+			if err == nil {
+				t.Error("a handler was added after the profile was closed")
+			}
+		})
 
 	t.Run("removes the handlers before it closes the plugins, all of them, once", func(t *testing.T) {
 		fs := &fakes{}
 		var e *testEnv
 		listens := func(f *fake) error {
-			_, err := f.handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+			_, err := f.handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().
+				AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
 			f.onClose = func() error {
 				if handlers := e.Informers.Handlers(); handlers != e.handlers {
 					t.Errorf("%d handlers too many when the plugin is closed", handlers-e.handlers)
@@ -152,7 +164,8 @@ func TestABuildThatFails(t *testing.T) {
 	asks := func(resource fwk.EventResource) func(*fake) error {
 		return func(f *fake) error {
 			f.events = func() ([]fwk.ClusterEventWithHint, error) {
-				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.All}}}, nil
+				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.All}}},
+					nil
 			}
 			return nil
 		}
@@ -177,7 +190,9 @@ func TestABuildThatFails(t *testing.T) {
 	}, {
 		name: "in a factory that returns no plugin",
 		change: func(e *testEnv, _ *resolve.Profile) {
-			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
+			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+				return nil, nil
+			}
 		},
 		err:  `initializing plugin "Broken": the factory returned no plugin`,
 		made: []string{"AFirst"},
@@ -191,14 +206,17 @@ func TestABuildThatFails(t *testing.T) {
 	}, {
 		name: "over a plugin that does not implement its extension point",
 		change: func(_ *testEnv, cfg *resolve.Profile) {
-			cfg.Config.Plugins.Score.Enabled = append(cfg.Config.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Broken"})
+			cfg.Config.Plugins.Score.Enabled = append(cfg.Config.Plugins.Score.Enabled,
+				schedconfig.Plugin{Name: "Broken"})
 		},
 		err:  `extension point Score: plugin "Broken" does not implement it`,
 		made: []string{"AFirst", "Broken", "ZLast"},
 	}, {
 		name: "by a panic in a plugin's name",
 		change: func(e *testEnv, _ *resolve.Profile) {
-			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nameless{}, nil }
+			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+				return nameless{}, nil
+			}
 		},
 		err:  "expanding the extension points: panic: no name",
 		made: []string{"AFirst", "ZLast"},
@@ -348,7 +366,9 @@ func TestABuildThatHangs(t *testing.T) {
 				hangingClock.Step(timeout<<hanging - 1)
 				while := runtime.NumGoroutine()
 				for range 20 {
-					if err := retry(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s; it still hangs (%d builds of this revision do)", want, hanging)) {
+					if err := retry(); err == nil ||
+						!strings.HasPrefix(err.Error(),
+							fmt.Sprintf("%s; it still hangs (%d builds of this revision do)", want, hanging)) {
 						t.Fatalf("a retry while %d builds hang ends with the error %v", hanging, err)
 					}
 				}

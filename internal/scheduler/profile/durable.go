@@ -44,8 +44,10 @@ type Durable struct {
 func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
 	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{d.Client}, features(),
-		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(), storage.StorageClasses(),
-		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
+		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(),
+		storage.StorageClasses(),
+		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
+			CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
 		binderTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)

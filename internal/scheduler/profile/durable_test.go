@@ -35,7 +35,8 @@ const namespace = metav1.NamespaceDefault
 // addNode puts a node with room for ten pods into the cache only.
 func (e *testEnv) addNode(t *testing.T, name string, pods ...*corev1.Pod) {
 	t.Helper()
-	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"),
+		corev1.ResourceCPU: resource.MustParse("1")}
 	e.cache.AddNode(logr.Discard(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
@@ -62,8 +63,10 @@ func (e *testEnv) volumes(t *testing.T, claims ...string) {
 	volume, err := e.client.CoreV1().PersistentVolumes().Create(e.ctx, &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: class},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: size, StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			Capacity: size, StorageClassName: class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		},
 	}, metav1.CreateOptions{})
 	must(t, err)
@@ -125,33 +128,36 @@ func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName stri
 
 // Without shared state both halves of this rule are broken, as with two profiles of kube-scheduler.
 func TestRule6StateThatOutlivesAnInstanceIsSharedByAll(t *testing.T) {
-	t.Run("a volume that one instance assumed for a pod is not assumed for another pod by the next", func(t *testing.T) {
-		e := newTestEnv(t, nil)
-		e.addNode(t, "n1")
-		first, second := claimant(rand.String(8)), claimant(rand.String(8))
-		e.volumes(t, first.Name, second.Name)
-		second.UID = "another"
+	t.Run("a volume that one instance assumed for a pod is not assumed for another pod by the next",
+		func(t *testing.T) {
+			e := newTestEnv(t, nil)
+			e.addNode(t, "n1")
+			first, second := claimant(rand.String(8)), claimant(rand.String(8))
+			e.volumes(t, first.Name, second.Name)
+			second.UID = "another"
 
-		a := e.build(t, object("mine"))
-		state, status := e.fits(t, a, first, "n1")
-		if !status.IsSuccess() {
-			t.Fatalf("the first pod: %v", status)
-		}
-		if status := a.Framework.RunReservePluginsReserve(e.ctx, state, first, "n1"); !status.IsSuccess() {
-			t.Fatalf("reserving for the first pod: %v", status)
-		}
-		b := e.build(t, object("mine"))
-		other := e.build(t, object("other"))
-		for _, p := range []*Instance{a, b, other} {
-			if _, status := e.fits(t, p, second, "n1"); !status.IsRejected() || status.Plugin() != names.VolumeBinding {
-				t.Errorf("the second pod is not refused by VolumeBinding of profile %q: %v", p.SchedulerName(), status)
+			a := e.build(t, object("mine"))
+			state, status := e.fits(t, a, first, "n1")
+			if !status.IsSuccess() {
+				t.Fatalf("the first pod: %v", status)
 			}
-		}
-		a.Framework.RunReservePluginsUnreserve(e.ctx, state, first, "n1")
-		if _, status := e.fits(t, b, second, "n1"); !status.IsSuccess() {
-			t.Errorf("the volume is free again, but the second pod is refused: %v", status)
-		}
-	})
+			if status := a.Framework.RunReservePluginsReserve(e.ctx, state, first, "n1"); !status.IsSuccess() {
+				t.Fatalf("reserving for the first pod: %v", status)
+			}
+			b := e.build(t, object("mine"))
+			other := e.build(t, object("other"))
+			for _, p := range []*Instance{a, b, other} {
+				if _, status := e.fits(t, p, second, "n1"); !status.IsRejected() ||
+					status.Plugin() != names.VolumeBinding {
+					t.Errorf("the second pod is not refused by VolumeBinding of profile %q: %v", p.SchedulerName(),
+						status)
+				}
+			}
+			a.Framework.RunReservePluginsUnreserve(e.ctx, state, first, "n1")
+			if _, status := e.fits(t, b, second, "n1"); !status.IsSuccess() {
+				t.Errorf("the volume is free again, but the second pod is refused: %v", status)
+			}
+		})
 }
 
 // stuckBinder does not complete the binding of volumes before its context ends.
@@ -172,7 +178,8 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 	t.Run("is upstream's own where it is not asynchronous", func(t *testing.T) {
-		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.SchedulerAsyncPreemption, false)
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+			kubefeatures.SchedulerAsyncPreemption, false)
 		p := newTestEnv(t, nil).build(t, object("mine"))
 		if _, ok := p.instances[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption); !ok {
 			t.Errorf("the plugin is %T", p.instances[names.DefaultPreemption])

@@ -35,8 +35,8 @@ type Environment struct {
 
 	// breakers are the circuit breakers of extenders. nil: the instances call no extenders.
 	breakers *extender.Breakers
-	// instruments are the metrics of the calls of plugins. nil: kube-scheduler's metrics. series are
-	// the users of their series. nil: they are not deleted.
+	// instruments are the metrics of the calls of plugins. nil: kube-scheduler's metrics. series
+	// are the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers
 }
@@ -104,7 +104,8 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 		PodsInPreBind: d.PodsInPreBind,
 	})
 	return &Environment{
-		Dependencies: d, Devices: managers, Durable: durable, breakers: extender.NewBreakers(d.Recorder("livesched")), series: &seriesUsers{},
+		Dependencies: d, Devices: managers, Durable: durable, breakers: extender.NewBreakers(d.Recorder("livesched")),
+		series: &seriesUsers{},
 	}, nil
 }
 

@@ -65,9 +65,11 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 	source := informers.NewSource(sharedCluster.GetCache(), mapper, scheme.Scheme, logr.Discard())
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
-	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, scope: scope}
+	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{},
+		client: client, scope: scope}
 	// On the test's clock, no back-off ends during the test.
-	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(), Clock: clocktesting.NewFakeClock(time.Now())})
+	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(),
+		Clock: clocktesting.NewFakeClock(time.Now())})
 	e.Environment, err = NewEnvironment(ctx, Dependencies{
 		Registry:      registry,
 		Client:        client,
@@ -112,7 +114,8 @@ func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Instan
 // resolve resolves one profile that must be valid.
 func (e *testEnv) resolve(t *testing.T, object *v1alpha1.SchedulerProfile) *resolve.Profile {
 	t.Helper()
-	resolution := resolve.Objects(resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*object}, Registered: sets.KeySet(e.Registry)})
+	resolution := resolve.Objects(resolve.Input{Profiles: []v1alpha1.SchedulerProfile{*object},
+		Registered: sets.KeySet(e.Registry)})
 	result := resolution.ProfileResults[object.Name]
 	if !result.Accepted {
 		t.Fatalf("the profile of the test is not valid: %s", result.Message)

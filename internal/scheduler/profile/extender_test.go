@@ -37,7 +37,8 @@ func (e *testEnv) extended(t *testing.T, enabled []string, extenders ...resolve.
 func wakers(table queue.HintMap) []fwk.EventResource {
 	var found []fwk.EventResource
 	for event, hints := range table {
-		if slices.ContainsFunc(hints, func(h queue.Hint) bool { return h.Plugin == schedframework.ExtenderName && h.Fn == nil }) {
+		if slices.ContainsFunc(hints,
+			func(h queue.Hint) bool { return h.Plugin == schedframework.ExtenderName && h.Fn == nil }) {
 			found = append(found, event.Resource)
 		}
 	}
@@ -75,7 +76,8 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 	if len(seen) != 2 || seen[0].Name() != s.URL || seen[1].Name() != "http://second.example" {
 		t.Errorf("a plugin sees %v when it is built", seen)
 	}
-	for _, resource := range []fwk.EventResource{fwk.Node, fwk.Pod, fwk.PersistentVolumeClaim, fwk.ResourceClaim, fwk.StorageClass} {
+	for _, resource := range []fwk.EventResource{fwk.Node, fwk.Pod, fwk.PersistentVolumeClaim, fwk.ResourceClaim,
+		fwk.StorageClass} {
 		if !slices.Contains(wakers(p.Queue.Hints), resource) {
 			t.Errorf("events of %s wake no pod that an extender refused", resource)
 		}
@@ -104,7 +106,8 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 func TestWithoutExtendersNothingWakesPodsForThem(t *testing.T) {
 	e := newTestEnv(t, nil)
 	p := e.build(t, object("mine"))
-	if found := wakers(p.Queue.Hints); len(found) > 0 || p.Extenders(t.Context()) != nil || len(p.handle.Extenders()) > 0 || p.handle.Within(t.Context()) != fwk.Handle(p.handle) {
+	if found := wakers(p.Queue.Hints); len(found) > 0 || p.Extenders(t.Context()) != nil ||
+		len(p.handle.Extenders()) > 0 || p.handle.Within(t.Context()) != fwk.Handle(p.handle) {
 		t.Errorf("events of %v wake pods; extenders %v", found, p.Extenders(t.Context()))
 	}
 }

@@ -51,7 +51,8 @@ func (w *hintWorld) affinityTerms() []corev1.PodAffinityTerm {
 	if w.IntN(2) == 0 {
 		return nil
 	}
-	return []corev1.PodAffinityTerm{{TopologyKey: oneOf(w, "zone", "rack"), LabelSelector: w.selector(), Namespaces: oneOf(w, nil, []string{"one"})}}
+	return []corev1.PodAffinityTerm{{TopologyKey: oneOf(w, "zone", "rack"), LabelSelector: w.selector(),
+		Namespaces: oneOf(w, nil, []string{"one"})}}
 }
 
 func (w *hintWorld) requests() corev1.ResourceList {
@@ -72,10 +73,12 @@ func (w *hintWorld) pod() *corev1.Pod {
 	unique := fmt.Sprint("pod-", w.pods)
 	container := func() corev1.Container {
 		c := corev1.Container{Name: unique, Image: unique, Resources: corev1.ResourceRequirements{
-			Requests: w.requests(), Limits: corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(w.pods), resource.DecimalSI)},
+			Requests: w.requests(),
+			Limits:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(w.pods), resource.DecimalSI)},
 		}}
 		if w.IntN(2) == 0 {
-			c.Ports = []corev1.ContainerPort{{Name: unique, ContainerPort: 8080, HostPort: oneOf(w, int32(80), 81), Protocol: corev1.ProtocolTCP}}
+			c.Ports = []corev1.ContainerPort{{Name: unique, ContainerPort: 8080, HostPort: oneOf(w, int32(80), 81),
+				Protocol: corev1.ProtocolTCP}}
 		}
 		return c
 	}
@@ -88,17 +91,19 @@ func (w *hintWorld) pod() *corev1.Pod {
 			Containers:   []corev1.Container{container()},
 			NodeSelector: oneOf(w, nil, map[string]string{"zone": "a"}),
 			Affinity: &corev1.Affinity{
-				PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: w.affinityTerms()},
-				PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: w.affinityTerms()},
+				PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: w.affinityTerms()},
+				PodAntiAffinity: &corev1.PodAntiAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: w.affinityTerms()},
 			},
 		},
 	}
 	if w.IntN(3) == 0 {
-		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: "rack", Operator: oneOf(w, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)},
-			}}},
-		}}
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "rack", Operator: oneOf(w, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)},
+				}}},
+			}}
 	}
 	if w.IntN(3) == 0 {
 		pod.Spec.InitContainers = []corev1.Container{container()}
@@ -109,12 +114,14 @@ func (w *hintWorld) pod() *corev1.Pod {
 	}
 	if w.IntN(3) == 0 {
 		pod.Spec.Tolerations = []corev1.Toleration{{
-			Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists, TolerationSeconds: ptr.To(int64(w.pods)),
+			Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists,
+			TolerationSeconds: ptr.To(int64(w.pods)),
 		}}
 	}
 	if w.IntN(2) == 0 {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: oneOf(w, "zone", "rack"), WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: w.selector(),
+			MaxSkew: 1, TopologyKey: oneOf(w, "zone", "rack"), WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector:  w.selector(),
 			MatchLabelKeys: oneOf(w, nil, []string{"rev"}),
 		}}
 	}
@@ -126,8 +133,9 @@ func (w *hintWorld) node() *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{}},
 		Spec:       corev1.NodeSpec{Unschedulable: w.IntN(3) == 0},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(oneOf(w, "2", "4", "8")), corev1.ResourcePods: resource.MustParse(oneOf(w, "1", "10")),
-			"example.com/gpu": resource.MustParse(oneOf(w, "0", "2")),
+			corev1.ResourceCPU:  resource.MustParse(oneOf(w, "2", "4", "8")),
+			corev1.ResourcePods: resource.MustParse(oneOf(w, "1", "10")),
+			"example.com/gpu":   resource.MustParse(oneOf(w, "0", "2")),
 		}},
 	}
 	for _, key := range []string{"zone", "rack"} {
@@ -136,7 +144,8 @@ func (w *hintWorld) node() *corev1.Node {
 		}
 	}
 	if w.IntN(3) == 0 {
-		node.Spec.Taints = []corev1.Taint{{Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable), Effect: corev1.TaintEffectNoSchedule}}
+		node.Spec.Taints = []corev1.Taint{{Key: oneOf(w, "busy", corev1.TaintNodeUnschedulable),
+			Effect: corev1.TaintEffectNoSchedule}}
 	}
 	return node
 }
@@ -205,7 +214,8 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 						shared[hint.Plugin]++
 					}
 					if has && earlier != answer {
-						t.Fatalf("round %d, seed %d: the hint of %s for %s returns %v for pod %s, and %v for another pod with its key",
+						t.Fatalf("round %d, seed %d: the hint of %s for %s returns %v for pod %s, and %v for another "+
+							"pod with its key",
 							round, seed, hint.Plugin, change.Label(), answer, pod.Name, earlier)
 					}
 					answers[k] = answer
@@ -214,7 +224,8 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 		}
 	}
 	for plugin, key := range settings.HintKeys {
-		if plugin != "SchedulingGates" && plugin != "DefaultPreemption" && (key.Write == nil || shared[plugin] < 100 || queued[plugin] < 100) {
+		if plugin != "SchedulingGates" && plugin != "DefaultPreemption" &&
+			(key.Write == nil || shared[plugin] < 100 || queued[plugin] < 100) {
 			t.Errorf("%s: %d pods shared a key, %d were to be queued", plugin, shared[plugin], queued[plugin])
 		}
 	}
@@ -226,7 +237,8 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 func TestPodsWhoseStatusReportsResourcesHaveNoKey(t *testing.T) {
 	w := &hintWorld{Rand: rand.New(rand.NewPCG(1, 0))}
 	pod := w.pod()
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{AllocatedResources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}}
 	if writeRequests(&mapkey.Writer{}, pod) {
 		t.Error("the pod has a key")
 	}
@@ -239,8 +251,10 @@ func BenchmarkHintKeys(b *testing.B) {
 		pods[i] = w.pod()
 	}
 	for name, pl := range map[string]fwk.Plugin{
-		"requests": &noderesources.Fit{}, "node affinity": &nodeaffinity.NodeAffinity{}, "tolerations": &tainttoleration.TaintToleration{},
-		"ports": &nodeports.NodePorts{}, "spread": &podtopologyspread.PodTopologySpread{}, "pod affinity": &interpodaffinity.InterPodAffinity{},
+		"requests": &noderesources.Fit{}, "node affinity": &nodeaffinity.NodeAffinity{},
+		"tolerations": &tainttoleration.TaintToleration{},
+		"ports":       &nodeports.NodePorts{}, "spread": &podtopologyspread.PodTopologySpread{},
+		"pod affinity": &interpodaffinity.InterPodAffinity{},
 	} {
 		write := hintKey(pl).Write
 		b.Run(name, func(b *testing.B) {

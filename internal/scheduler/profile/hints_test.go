@@ -69,7 +69,9 @@ func TestHints(t *testing.T) {
 	}{{
 		name: "contain the events that the plugins register, with their functions",
 		exts: []fwk.EnqueueExtensions{
-			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add), QueueingHintFn: skip}, {Event: event(fwk.Pod, fwk.Delete)}}},
+			registering{name: "A",
+				events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add), QueueingHintFn: skip},
+					{Event: event(fwk.Pod, fwk.Delete)}}},
 			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add)}}},
 		},
 		want: []string{"PersistentVolume/Add: A*", "PersistentVolume/Add: B", "Pod/Delete: A"},
@@ -78,23 +80,32 @@ func TestHints(t *testing.T) {
 		exts: []fwk.EnqueueExtensions{registering{name: "A"}},
 	}, {
 		name: "wake plugins that register added nodes when a taint is removed, too",
-		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add), QueueingHintFn: skip}}}},
+		exts: []fwk.EnqueueExtensions{
+			registering{name: "A",
+				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add), QueueingHintFn: skip}}}},
 		want: []string{"Node/Add: A*", "Node/UpdateNodeTaint: A"},
 	}, {
 		name: "do not repeat taints for plugins that register them, in an event of their own or with others",
 		exts: []fwk.EnqueueExtensions{
-			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add)}, {Event: event(fwk.Node, fwk.UpdateNodeTaint)}}},
-			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeTaint)}}},
+			registering{name: "A",
+				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add)},
+					{Event: event(fwk.Node, fwk.UpdateNodeTaint)}}},
+			registering{name: "B",
+				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeTaint)}}},
 		},
 		want: []string{"Node/10011: B", "Node/Add: A", "Node/UpdateNodeTaint: A"},
 	}, {
 		name: "do not add taints to other events of nodes",
-		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.UpdateNodeLabel)}, {Event: event(fwk.Pod, fwk.Add)}}}},
+		exts: []fwk.EnqueueExtensions{
+			registering{name: "A",
+				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.UpdateNodeLabel)},
+					{Event: event(fwk.Pod, fwk.Add)}}}},
 		want: []string{"Node/UpdateNodeLabel: A", "Pod/Add: A"},
 	}, {
 		name: "are an error that names every plugin that fails",
-		exts: []fwk.EnqueueExtensions{registering{name: "A", err: errors.New("one")}, registering{name: "B"}, registering{name: "C", err: errors.New("two")}},
-		err:  "plugin \"A\": events to register: one\nplugin \"C\": events to register: two",
+		exts: []fwk.EnqueueExtensions{registering{name: "A", err: errors.New("one")}, registering{name: "B"},
+			registering{name: "C", err: errors.New("two")}},
+		err: "plugin \"A\": events to register: one\nplugin \"C\": events to register: two",
 	}} {
 		t.Run(test.name, func(t *testing.T) {
 			table, err := hints(quiet(t), test.exts)
@@ -112,7 +123,8 @@ func TestHints(t *testing.T) {
 	}
 
 	t.Run("name each resource once", func(t *testing.T) {
-		table := queue.HintMap{event(fwk.Pod, fwk.Add): nil, event(fwk.Pod, fwk.Delete): nil, event(fwk.Node, fwk.Add): nil}
+		table := queue.HintMap{event(fwk.Pod, fwk.Add): nil, event(fwk.Pod, fwk.Delete): nil,
+			event(fwk.Node, fwk.Add): nil}
 		if got := resources(table); !slices.Equal(got, []fwk.EventResource{fwk.Node, fwk.Pod}) {
 			t.Errorf("got %v", got)
 		}
@@ -128,7 +140,9 @@ func (silent) Name() string { return "Silent" }
 // compared, so the test checks only whether there is one.
 func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 	fs := &fakes{}
-	registry := framework.Registry{"Silent": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return silent{}, nil }, "Quiet": fs.factory("Quiet", nil)}
+	registry := framework.Registry{"Silent": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return silent{}, nil
+	}, "Quiet": fs.factory("Quiet", nil)}
 	e := newTestEnv(t, registry)
 	cfg := e.resolve(t, object("mine", "Silent", "Quiet"))
 	p := e.build(t, object("mine", "Silent", "Quiet"))

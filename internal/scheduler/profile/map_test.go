@@ -32,7 +32,8 @@ func (byName) Less(a, b fwk.QueuedPodInfo) bool {
 
 func sorting(schedulerName string, by fwk.QueueSortPlugin) *Instance {
 	return &Instance{
-		Config:  &resolve.Profile{SchedulerName: schedulerName, QueueSort: resolve.QueueSort{Name: "By" + schedulerName}},
+		Config: &resolve.Profile{SchedulerName: schedulerName,
+			QueueSort: resolve.QueueSort{Name: "By" + schedulerName}},
 		Queue:   &queue.ProfileSettings{InitialBackoff: time.Second},
 		plugins: &framework.Plugins{QueueSort: by},
 	}
@@ -68,13 +69,15 @@ func TestMap(t *testing.T) {
 	t.Run("gives the queue another order when only the arguments of the sort change", func(t *testing.T) {
 		changed := sorting("b", byName{})
 		changed.Config.QueueSort.Args = `{"descending":true}`
-		before, after := NewMap(map[string]*Instance{"b": b}, "b").QueueSettings(), NewMap(map[string]*Instance{"b": changed}, "b").QueueSettings()
+		before, after := NewMap(map[string]*Instance{"b": b}, "b").QueueSettings(),
+			NewMap(map[string]*Instance{"b": changed}, "b").QueueSettings()
 		if before.Order == after.Order {
 			t.Errorf("both orders are called %q", before.Order)
 		}
 	})
 	t.Run("leaves the order to the queue where no profile has won", func(t *testing.T) {
-		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Instance{"a": a}, ""), NewMap(map[string]*Instance{"a": a}, "gone")} {
+		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Instance{"a": a}, ""),
+			NewMap(map[string]*Instance{"a": a}, "gone")} {
 			if s := m.QueueSettings(); s.Less != nil || s.Order != "" {
 				t.Errorf("the queue gets the order %q", s.Order)
 			}

@@ -21,5 +21,6 @@ func reportHandlerPanic(logger klog.Logger, schedulerName string, p informers.Ha
 		return
 	}
 	logger.Error(nil, "An event handler of a plugin panicked and missed the event; its further panics are only counted",
-		"schedulerName", schedulerName, "plugin", p.Owner, "kind", p.Kind.String(), "panic", p.Value, "stack", string(p.Stack))
+		"schedulerName", schedulerName, "plugin", p.Owner, "kind", p.Kind.String(), "panic", p.Value, "stack",
+		string(p.Stack))
 }

@@ -163,7 +163,8 @@ func (i *Instance) close(logger klog.Logger) {
 	i.scope.Close()
 	i.release()
 	if err := closePlugins(logger, i.instances); err != nil {
-		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", i.SchedulerName(), "revision", i.Config.Revision)
+		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", i.SchedulerName(),
+			"revision", i.Config.Revision)
 	}
 	for _, e := range i.handle.services {
 		e.Close()

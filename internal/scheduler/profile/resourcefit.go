@@ -18,7 +18,8 @@ import (
 // FitsResources reports whether the profile places a pod only where its requests fit: the plugin
 // NodeResourcesFit filters.
 func (i *Instance) FitsResources() bool {
-	return slices.ContainsFunc(i.plugins.Filter, func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
+	return slices.ContainsFunc(i.plugins.Filter,
+		func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
 }
 
 // ChecksOnNodes reports whether an extended resource must be allocatable on the node: the profile
@@ -73,6 +74,7 @@ func (i *Instance) Admits(pod *corev1.Pod) func(node fwk.NodeInfo) bool {
 		filters = append(filters, filter)
 	}
 	return func(node fwk.NodeInfo) bool {
-		return !slices.ContainsFunc(filters, func(f fwk.FilterPlugin) bool { return !f.Filter(ctx, state, pod, node).IsSuccess() })
+		return !slices.ContainsFunc(filters,
+			func(f fwk.FilterPlugin) bool { return !f.Filter(ctx, state, pod, node).IsSuccess() })
 	}
 }

@@ -27,7 +27,8 @@ func seriesOf(t *testing.T, schedulerName string) int {
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				if strings.HasPrefix(family.GetName(), "scheduler_") && label.GetName() == "profile" && label.GetValue() == schedulerName {
+				if strings.HasPrefix(family.GetName(), "scheduler_") && label.GetName() == "profile" &&
+					label.GetValue() == schedulerName {
 					count++
 				}
 			}
@@ -119,7 +120,8 @@ func TestManyProfilesAreDeleted(t *testing.T) {
 		cfg := e.resolve(t, object(name))
 		go func() { begun <- e.builder().Start(e.ctx, cfg) }()
 		var b *Build
-		eventually(t, begun).WithTimeout(10*time.Second).Should(gomega.Receive(&b), "a build waits until series are found")
+		eventually(t, begun).WithTimeout(10*time.Second).
+			Should(gomega.Receive(&b), "a build waits until series are found")
 		<-b.Done()
 		must(t, b.Err())
 		p := b.Take()

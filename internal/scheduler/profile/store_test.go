@@ -161,7 +161,8 @@ func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 			before := store.Current()
 			returned := store.Swap(logr.Discard(), next, q)
 			if !returned.Names.Equal(changed) || !q.changed.Equal(changed) {
-				t.Fatalf("step %d: the swap changes %v, the store returned %v and told the queue %v", step, changed, returned.Names, q.changed)
+				t.Fatalf("step %d: the swap changes %v, the store returned %v and told the queue %v", step, changed,
+					returned.Names, q.changed)
 			}
 			for _, name := range schedulerNames {
 				if added := next.Get(name) != nil && before.Get(name) == nil; added != returned.Added.Has(name) {
@@ -357,12 +358,14 @@ func TestTheStore(t *testing.T) {
 		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance}, "a"), q)
 		must(t, store.Close(quiet(t)))
 		late := gs.make("b")
-		if change := store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance, "b": late.Instance}, "a"), q); len(change.Names) != 0 {
+		if change := store.Swap(logr.Discard(),
+			NewMap(map[string]*Instance{"a": carried.Instance, "b": late.Instance}, "a"), q); len(change.Names) != 0 {
 			t.Errorf("a closed store reported the changes %v", change.Names)
 		}
 		<-late.Closed()
 		if carried.closes.Load() != 1 || late.closes.Load() != 1 || store.Current().Len() != 0 {
-			t.Errorf("closed %d and %d times, %d profiles are current", carried.closes.Load(), late.closes.Load(), store.Current().Len())
+			t.Errorf("closed %d and %d times, %d profiles are current", carried.closes.Load(), late.closes.Load(),
+				store.Current().Len())
 		}
 	})
 
@@ -370,8 +373,10 @@ func TestTheStore(t *testing.T) {
 		do   func(*Instance)
 		want string
 	}{
-		"panics if an instance is released too often": {func(p *Instance) { p.Release(logr.Discard()) }, `profile "a" released more often than acquired`},
-		"panics if a closed instance is acquired":     {func(p *Instance) { p.Acquire() }, `profile "a" acquired after it was released`},
+		"panics if an instance is released too often": {func(p *Instance) { p.Release(logr.Discard()) },
+			`profile "a" released more often than acquired`},
+		"panics if a closed instance is acquired": {func(p *Instance) { p.Acquire() },
+			`profile "a" acquired after it was released`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gs := newGenerations()

@@ -62,8 +62,8 @@ type Supervisor struct {
 	// wanted profile, by scheduler name.
 	calls int
 	since map[string]want
-	// failures holds the builds whose last attempt failed, by scheduler name. A failure is forgotten
-	// when the profile is built or gone.
+	// failures holds the builds whose last attempt failed, by scheduler name. A failure is
+	// forgotten when the profile is built or gone.
 	failures map[string]failure
 }
 
@@ -112,7 +112,8 @@ func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 // NewSupervisor returns a Supervisor without builds. It begins builds with start. It calls
 // buildAgain, from any goroutine, when Build has to be called again: a build that was set aside has
 // ended, or some builds have not begun. buildAgain must not block.
-func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock, buildAgain func()) *Supervisor {
+func NewSupervisor(start func(context.Context, *resolve.Profile) *Build, clock clock.Clock,
+	buildAgain func()) *Supervisor {
 	return &Supervisor{
 		start: start, clock: clock, buildAgain: buildAgain,
 		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{},
@@ -182,9 +183,11 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*resolve.Profile) {
 
 // build begins the build of a profile unless it is running or failed too recently, and waits for
 // it. timedOut reports whether it has used up the patience.
-func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
+func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile,
+	patience time.Duration) (outcome Outcome, timedOut bool) {
 	name := cfg.SchedulerName
-	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation)
+	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation",
+		cfg.Generation)
 	_, failed := s.failures[name]
 	b := s.underWay[name]
 	if b == nil {
@@ -247,7 +250,8 @@ func (s *Supervisor) noteFailure(cfg *resolve.Profile, err error) {
 		last.times = 0
 	}
 	delay := min(firstRetry<<min(last.times, 10), lastRetry)
-	s.failures[cfg.SchedulerName] = failure{revision: cfg.Revision, times: last.times + 1, err: err, retryAt: s.clock.Now().Add(delay)}
+	s.failures[cfg.SchedulerName] = failure{revision: cfg.Revision, times: last.times + 1, err: err,
+		retryAt: s.clock.Now().Add(delay)}
 }
 
 // failed returns the outcome of a build that failed and is not running.

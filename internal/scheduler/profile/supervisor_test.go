@@ -99,12 +99,14 @@ func TestASupervisor(t *testing.T) {
 			want *= time.Second
 			outcomes, started := s.build(t, "a1")
 			if o := outcomes["a"]; started != 1 || o.Err == nil || !o.Failed || time.Until(o.RetryAt) != want {
-				t.Fatalf("try %d: %d builds, %v, retried in %v, want %v", i+1, started, o.Err, time.Until(o.RetryAt), want)
+				t.Fatalf("try %d: %d builds, %v, retried in %v, want %v", i+1, started, o.Err,
+					time.Until(o.RetryAt), want)
 			}
 			advance(want - 1)
 			outcomes, started = s.build(t, "a1")
 			if o := outcomes["a"]; started != 0 || !errors.Is(o.Err, errNoLicence) || time.Until(o.RetryAt) != 1 {
-				t.Errorf("try %d: before it is due: %d builds, %v, retried in %v", i+1, started, o.Err, time.Until(o.RetryAt))
+				t.Errorf("try %d: before it is due: %d builds, %v, retried in %v", i+1, started, o.Err,
+					time.Until(o.RetryAt))
 			}
 			advance(1)
 		}
@@ -145,14 +147,16 @@ func TestASupervisor(t *testing.T) {
 		}
 	})
 
-	supervise(t, "retries each profile at its own time, and forgets those that are not wanted", func(t *testing.T, s *supervision) {
+	supervise(t, "retries each profile at its own time, and forgets those that are not wanted", func(t *testing.T,
+		s *supervision) {
 		s.ends["a"], s.ends["b"] = errNoLicence, errNoLicence
 		s.build(t, "a1")
 		advance(time.Second)
 		s.build(t, "a1")
 		advance(500 * time.Millisecond)
 		outcomes, _ := s.build(t, "a1", "b1")
-		if a, b := time.Until(outcomes["a"].RetryAt), time.Until(outcomes["b"].RetryAt); a != 1500*time.Millisecond || b != time.Second {
+		if a, b := time.Until(outcomes["a"].RetryAt), time.Until(outcomes["b"].RetryAt); a != 1500*time.Millisecond ||
+			b != time.Second {
 			t.Errorf("retried in %v and %v", a, b)
 		}
 		s.build(t, "b1")
@@ -182,7 +186,8 @@ func TestASupervisor(t *testing.T) {
 		s.ends["b"] = nil
 		begun := time.Now()
 		outcomes, started := s.build(t, "a1", "b1")
-		if !outcomes["a"].Pending() || outcomes["a"].Failed || outcomes["b"].Built == nil || started != 2 || time.Since(begun) != buildPatience {
+		if !outcomes["a"].Pending() || outcomes["a"].Failed || outcomes["b"].Built == nil || started != 2 ||
+			time.Since(begun) != buildPatience {
 			t.Errorf("%+v after %v and %d builds", outcomes, time.Since(begun), started)
 		}
 		begun = time.Now()
@@ -228,7 +233,8 @@ func TestASupervisor(t *testing.T) {
 			s.ends[name] = nil
 		}
 		outcomes, _ := s.build(t, "a1", "b1", "c1", "d1", "e1")
-		if got := order(); got != "a1 b1 " || !outcomes["c"].Waiting || !outcomes["c"].Pending() || outcomes["b"].Waiting || s.changes.Load() != 1 {
+		if got := order(); got != "a1 b1 " || !outcomes["c"].Waiting || !outcomes["c"].Pending() ||
+			outcomes["b"].Waiting || s.changes.Load() != 1 {
 			t.Errorf("built %s, %+v, %d changes reported", got, outcomes, s.changes.Load())
 		}
 		s.build(t, "a1", "b1", "c1", "d2", "e1", "f1")
@@ -261,7 +267,8 @@ func TestASupervisor(t *testing.T) {
 		}
 	})
 
-	supervise(t, "discards an instance that is not wanted any more, and none that was taken", func(t *testing.T, s *supervision) {
+	supervise(t, "discards an instance that is not wanted any more, and none that was taken", func(t *testing.T,
+		s *supervision) {
 		s.ends["a"], s.ends["b"] = nil, nil
 		outcomes, _ := s.build(t, "a1", "b1")
 		taken := outcomes["a"].Built.Take()

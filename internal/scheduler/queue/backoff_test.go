@@ -12,7 +12,8 @@ import (
 func TestWindowsBeginWithTheSecondsOfTheWallClock(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
 	w := newWindows(at)
-	for _, after := range []time.Duration{-90 * time.Minute, -700 * time.Millisecond, -600 * time.Millisecond, 0, 399 * time.Millisecond, 400 * time.Millisecond, time.Hour} {
+	for _, after := range []time.Duration{-90 * time.Minute, -700 * time.Millisecond, -600 * time.Millisecond, 0,
+		399 * time.Millisecond, 400 * time.Millisecond, time.Hour} {
 		t.Run(after.String(), func(t *testing.T) {
 			now := at.Add(after)
 			if got, want := w.begin(now), now.Truncate(time.Second); !got.Equal(want) {

@@ -32,17 +32,21 @@ func benchHints() (HintMap, upstream.QueueingHintMap) {
 	ours, theirs := HintMap{}, upstream.QueueingHintMap{}
 	skip := func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.QueueSkip, nil }
 	for i, event := range []fwk.ClusterEvent{
-		{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable}, {Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
+		{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable},
+		{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},
 		{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeTaint}, {Resource: fwk.Pod, ActionType: fwk.Delete},
 		{Resource: fwk.Pod, ActionType: fwk.All}, {Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodScaleDown},
-		{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update}, {Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update},
-		{Resource: fwk.StorageClass, ActionType: fwk.Add}, {Resource: fwk.CSINode, ActionType: fwk.All}, {Resource: fwk.CSIDriver, ActionType: fwk.Update},
+		{Resource: fwk.PersistentVolume, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add | fwk.Update},
+		{Resource: fwk.StorageClass, ActionType: fwk.Add}, {Resource: fwk.CSINode, ActionType: fwk.All},
+		{Resource: fwk.CSIDriver, ActionType: fwk.Update},
 		{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update},
 	} {
 		for j := range 3 {
 			plugin := fmt.Sprint("Plugin", (i+j*5)%12)
 			ours[event] = append(ours[event], Hint{Plugin: plugin, Fn: skip})
-			theirs[event] = append(theirs[event], &upstream.QueueingHintFunction{PluginName: plugin, QueueingHintFn: skip})
+			theirs[event] = append(theirs[event],
+				&upstream.QueueingHintFunction{PluginName: plugin, QueueingHintFn: skip})
 		}
 	}
 	return ours, theirs
@@ -79,7 +83,8 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 	b.Run("livesched", func(b *testing.B) {
 		q := New(Config{Metrics: recorder})
 		q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {
-			InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, Hints: ours, HintKeys: benchKeys(), PreEnqueue: []fwk.PreEnqueuePlugin{open},
+			InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, Hints: ours, HintKeys: benchKeys(),
+			PreEnqueue: []fwk.PreEnqueuePlugin{open},
 		}}}, nil)
 		run(b, benchQueue{
 			add:  func(pod *corev1.Pod) { q.Add(logger, pod) },
@@ -108,9 +113,11 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 				}
 				return p
 			},
-			done:    q.Done,
-			requeue: func(p *schedframework.QueuedPodInfo) error { return q.AddUnschedulableIfNotPresent(logger, p, 0) },
-			move:    func(event fwk.ClusterEvent) { q.MoveAllToActiveOrBackoffQueue(logger, event, nil, nil, nil) },
+			done: q.Done,
+			requeue: func(p *schedframework.QueuedPodInfo) error {
+				return q.AddUnschedulableIfNotPresent(logger, p, 0)
+			},
+			move: func(event fwk.ClusterEvent) { q.MoveAllToActiveOrBackoffQueue(logger, event, nil, nil, nil) },
 		})
 	})
 }
@@ -234,7 +241,8 @@ func BenchmarkNominatedPodsForNode(b *testing.B) {
 			q := New(Config{})
 			q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {}}}, nil)
 			for i := range nominations {
-				q.Nominator().AddNominatedPod(logger, info(newPod(fmt.Sprint("pod-", i))), nominate(fmt.Sprint("node-", i)))
+				q.Nominator().AddNominatedPod(logger, info(newPod(fmt.Sprint("pod-", i))),
+					nominate(fmt.Sprint("node-", i)))
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

@@ -52,19 +52,22 @@ func (w *waitingPods) check() error {
 			}
 			for n, e := range g.entries {
 				key, ok := w.keyOf(e)
-				if e.hintGroup != g || e.indexInHintGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) || ok && string(key) != g.key {
+				if e.hintGroup != g || e.indexInHintGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) ||
+					ok && string(key) != g.key {
 					return fmt.Errorf("%s is in a wrong hint group", e.pod.UID)
 				}
 			}
 			pods += len(g.entries)
 		}
 		if k.index != i || w.kinds[k.kindKey] != k || pods == 0 || pods != k.pods || known != len(k.groups) {
-			return fmt.Errorf("kind %+v is misplaced or has %d pods in %d hint groups and knows %d", k.kindKey, pods, len(k.groups), known)
+			return fmt.Errorf("kind %+v is misplaced or has %d pods in %d hint groups and knows %d", k.kindKey, pods,
+				len(k.groups), known)
 		}
 		grouped += pods
 	}
 	if len(w.kinds) != len(w.ordered) || grouped != len(w.entries) {
-		return fmt.Errorf("%d of %d pods are in hint groups of %d of %d kinds", grouped, len(w.entries), len(w.ordered), len(w.kinds))
+		return fmt.Errorf("%d of %d pods are in hint groups of %d of %d kinds", grouped, len(w.entries), len(w.ordered),
+			len(w.kinds))
 	}
 	return nil
 }

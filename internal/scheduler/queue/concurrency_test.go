@@ -137,7 +137,8 @@ func (h *chaosHolder) Acquire() {
 }
 
 func (w *chaos) create(name string, id types.UID) {
-	pod := newPod(name, uid(id), priority(int32(rand.IntN(3))), scheduler([]string{"steady", "flickering"}[rand.IntN(2)]))
+	pod := newPod(name, uid(id), priority(int32(rand.IntN(3))),
+		scheduler([]string{"steady", "flickering"}[rand.IntN(2)]))
 	w.handlers.Lock()
 	defer w.handlers.Unlock()
 	w.store.set(pod)

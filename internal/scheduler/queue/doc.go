@@ -42,8 +42,8 @@
 // plugins. If a plugin refuses the pod, the pod becomes Gated instead; if a plugin fails, the pod
 // moves to ErrorBackoff, and the plugins run again when the back-off ends. The queueing hints of
 // the plugins that refused a pod decide whether an event may help it. The hints of a Gated pod
-// are called only for events that its gating plugin registered for. For pods in flight, the queue keeps
-// the events that any plugin registered for until the pods come back.
+// are called only for events that its gating plugin registered for. For pods in flight, the queue
+// keeps the events that any plugin registered for until the pods come back.
 //
 // An event costs time by kinds of waiting pods, not by pods: see waitingPods and [HintKey].
 // Events (move), back-offs that end, pods that have waited too long, and reloads may move many

@@ -63,8 +63,8 @@ type entry struct {
 	// until is the end of the back-off, a multiple of backoffWindow. Used for Backoff and
 	// ErrorBackoff.
 	until time.Time
-	// hintGroup holds the entry at indexInHintGroup, and arrival numbers the pods in the order in which
-	// they came to wait. Used for Unschedulable and Gated.
+	// hintGroup holds the entry at indexInHintGroup, and arrival numbers the pods in the order in
+	// which they came to wait. Used for Unschedulable and Gated.
 	hintGroup        *hintGroup
 	indexInHintGroup int
 	arrival          uint64

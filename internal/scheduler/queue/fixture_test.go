@@ -196,7 +196,8 @@ func newDoor(name string, status *fwk.Status) *door {
 type store struct{ cache.Indexer }
 
 func newStore(pods ...*corev1.Pod) *store {
-	s := &store{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	s := &store{cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 	for _, pod := range pods {
 		s.set(pod)
 	}

@@ -133,7 +133,8 @@ func TestHeldPods(t *testing.T) {
 		f.Add(logger, newPod("a"))
 		f.step(holdDelay)
 		f.Expect(f.reports()).To(HaveLen(1))
-		f.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(newDoor("A", refusal)))}}, nil)
+		f.Reconfigure(logger, &Settings{
+			Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(newDoor("A", refusal)))}}, nil)
 		f.step(holdDelay)
 		f.Expect(f.reports()).To(BeEmpty())
 	})
@@ -141,7 +142,8 @@ func TestHeldPods(t *testing.T) {
 
 func TestHeldPodsOfGroups(t *testing.T) {
 	incomplete := func(needed int) HoldReason {
-		return HoldReason{Plugin: podgroup.Gate, Message: fmt.Sprintf("fewer than %d pods of the pod group ns/g are ready to be scheduled", needed)}
+		return HoldReason{Plugin: podgroup.Gate,
+			Message: fmt.Sprintf("fewer than %d pods of the pod group ns/g are ready to be scheduled", needed)}
 	}
 	t.Run("they are not reported to have no PodGroup before PodGroups are listed", func(t *testing.T) {
 		f, groups := withGroups(t)
@@ -150,28 +152,32 @@ func TestHeldPodsOfGroups(t *testing.T) {
 		f.Add(logger, newPod("a", memberOf("g")))
 		f.step(holdDelay)
 		f.Expect(f.reports()).To(Equal(map[string]HoldReason{
-			"a": {Plugin: podgroup.Gate, Message: "PodGroup ns/g is not known yet: livesched has not listed the PodGroups"},
+			"a": {Plugin: podgroup.Gate,
+				Message: "PodGroup ns/g is not known yet: livesched has not listed the PodGroups"},
 		}))
 		listed = true
 		f.step(holdInterval)
 		f.step(holdDelay)
-		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"}}))
+		f.Expect(f.reports()).
+			To(Equal(map[string]HoldReason{"a": {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"}}))
 	})
-	t.Run("they are reported without a PodGroup, and when they are too few, but not for each pod that comes", func(t *testing.T) {
-		f, _ := withGroups(t)
-		f.Add(logger, newPod("a", memberOf("g")))
-		f.step(holdDelay)
-		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"}}))
-		f.setGroup("g", 3)
-		f.step(holdInterval)
-		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": incomplete(3)}))
-		f.Add(logger, newPod("b", memberOf("g")))
-		f.step(holdInterval)
-		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"b": incomplete(3)}))
-		f.setGroup("g", 4)
-		f.step(holdInterval)
-		f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": incomplete(4), "b": incomplete(4)}))
-	})
+	t.Run("they are reported without a PodGroup, and when they are too few, but not for each pod that comes",
+		func(t *testing.T) {
+			f, _ := withGroups(t)
+			f.Add(logger, newPod("a", memberOf("g")))
+			f.step(holdDelay)
+			f.Expect(f.reports()).
+				To(Equal(map[string]HoldReason{"a": {Plugin: podgroup.Gate, Message: "there is no PodGroup ns/g"}}))
+			f.setGroup("g", 3)
+			f.step(holdInterval)
+			f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": incomplete(3)}))
+			f.Add(logger, newPod("b", memberOf("g")))
+			f.step(holdInterval)
+			f.Expect(f.reports()).To(Equal(map[string]HoldReason{"b": incomplete(3)}))
+			f.setGroup("g", 4)
+			f.step(holdInterval)
+			f.Expect(f.reports()).To(Equal(map[string]HoldReason{"a": incomplete(4), "b": incomplete(4)}))
+		})
 	t.Run("they are not reported if the group is complete in time", func(t *testing.T) {
 		f, _ := withGroups(t)
 		f.setGroup("g", 2)

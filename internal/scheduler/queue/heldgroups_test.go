@@ -50,8 +50,10 @@ func TestAnIncompleteGroupGivesUpItsNominatedNodes(t *testing.T) {
 		ended  []string
 		after  time.Duration
 	}{
-		"a member is deleted": {func(f *fixture, _ podgroup.Key, b *corev1.Pod) { f.Delete(logger, b) }, []string{"n-a"}, groupPatience},
-		"more are needed":     {func(f *fixture, _ podgroup.Key, _ *corev1.Pod) { f.setGroup("g", 3) }, []string{"n-a", "n-b"}, groupPatience},
+		"a member is deleted": {func(f *fixture, _ podgroup.Key, b *corev1.Pod) { f.Delete(logger, b) },
+			[]string{"n-a"}, groupPatience},
+		"more are needed": {func(f *fixture, _ podgroup.Key, _ *corev1.Pod) { f.setGroup("g", 3) },
+			[]string{"n-a", "n-b"}, groupPatience},
 		"the PodGroup is deleted": {func(f *fixture, key podgroup.Key, _ *corev1.Pod) {
 			f.groups.DeleteGroup(key)
 			f.GroupChanged(logger, key)
@@ -70,7 +72,8 @@ func TestAnIncompleteGroupGivesUpItsNominatedNodes(t *testing.T) {
 				f.Expect(f.place(a)).To(Equal(Gated))
 				f.clock.Step(test.after - time.Second)
 				f.Expect(f.TendHeldGroups(logger)).To(BeEmpty())
-				f.Expect(f.nominator.NodeOf(a.UID)).To(Equal("n-a"), "a pod that is replaced soon keeps the nodes for its group")
+				f.Expect(f.nominator.NodeOf(a.UID)).
+					To(Equal("n-a"), "a pod that is replaced soon keeps the nodes for its group")
 				f.clock.Step(time.Second)
 			}
 			var ended []string

@@ -89,7 +89,8 @@ func (q *Queue) callHintLocked(logger klog.Logger, hint *Hint, pod *corev1.Pod, 
 	ev.measured++
 	start := q.clock.Now()
 	result, label := q.runHintLocked(logger, hint, pod, ev)
-	q.metrics.async.ObserveQueueingHintDurationAsync(hint.Plugin, ev.event.Label(), label, q.clock.Since(start).Seconds())
+	q.metrics.async.ObserveQueueingHintDurationAsync(hint.Plugin, ev.event.Label(), label,
+		q.clock.Since(start).Seconds())
 	return result
 }
 

@@ -74,7 +74,8 @@ func (m *metrics) moved(e *entry, to Place) {
 
 // incomingNames are the values of the label "queue" of queue_incoming_pods_total.
 var incomingNames = [places]string{
-	Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable", Gated: "unschedulable",
+	Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable",
+	Gated: "unschedulable",
 }
 
 // entered counts a pod that moved to a place because of an event.
@@ -125,5 +126,6 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 
 // forget drops the handles of removed profiles, all of whose gauges must be 0.
 func (m *metrics) forget(schedulerNames sets.Set[string]) {
-	maps.DeleteFunc(m.unschedulable, func(key reasonKey, _ compmetrics.GaugeMetric) bool { return schedulerNames.Has(key.schedulerName) })
+	maps.DeleteFunc(m.unschedulable,
+		func(key reasonKey, _ compmetrics.GaugeMetric) bool { return schedulerNames.Has(key.schedulerName) })
 }

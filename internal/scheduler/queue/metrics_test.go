@@ -32,7 +32,8 @@ func gathered(t *testing.T, prefixes ...string) map[string]float64 {
 	}
 	values := map[string]float64{}
 	for _, family := range families {
-		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(family.GetName(), prefix) }) {
+		if !slices.ContainsFunc(prefixes,
+			func(prefix string) bool { return strings.HasPrefix(family.GetName(), prefix) }) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
@@ -41,7 +42,8 @@ func gathered(t *testing.T, prefixes ...string) map[string]float64 {
 				labels = append(labels, l.GetValue())
 			}
 			key := strings.TrimPrefix(family.GetName(), "scheduler_") + "{" + strings.Join(labels, ",") + "}"
-			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()); v != 0 {
+			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount()); v != 0 {
 				values[key] = v
 			}
 		}
@@ -79,20 +81,24 @@ func TestPendingGauges(t *testing.T) {
 	p := f.pop()
 	expect(none, none)
 	f.giveBack(p, []string{"A", "B"}, []string{"B"})
-	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1})
+	expect(map[string]float64{"pending_pods{unschedulable}": 1},
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1})
 	shut.status = refusal
 	f.event(nodeAdded)
 	expect(map[string]float64{"pending_pods{gated}": 1},
-		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1,
+			"unschedulable_pods{G,default}": 1})
 	shut.status = fwk.AsStatus(errors.New("sorry"))
 	f.clock.Step(time.Hour)
 	f.flushNow()
 	expect(map[string]float64{"pending_pods{backoff}": 1},
-		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1,
+			"unschedulable_pods{G,default}": 1})
 	shut.status = nil
 	f.step(time.Hour)
 	expect(map[string]float64{"pending_pods{active}": 1},
-		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1,
+			"unschedulable_pods{G,default}": 1})
 	f.Reconfigure(logger, f.with(profileOf()), sets.New("default"))
 	expect(map[string]float64{"pending_pods{active}": 1}, none)
 	f.reject("A")
@@ -135,8 +141,9 @@ func TestPendingPodsOfProfiles(t *testing.T) {
 	}))
 	f.reject("A")
 	p := f.pop()
-	f.Expect(since(t, "livesched_pending_pods", pending)).To(Equal(map[string]float64{"livesched_pending_pods{default,unschedulable}": 1}),
-		"a pod under way is in no queue")
+	f.Expect(since(t, "livesched_pending_pods", pending)).
+		To(Equal(map[string]float64{"livesched_pending_pods{default,unschedulable}": 1}),
+			"a pod under way is in no queue")
 	delete(f.settings.Profiles, "other")
 	f.Reconfigure(logger, f.settings, sets.New("other"))
 	f.Expect(families()).To(Equal(series-4), "a profile that is gone leaves no series")
@@ -214,7 +221,8 @@ func TestDurations(t *testing.T) {
 	f.metrics.async = recorder
 	shut := newDoor("G", nil)
 	f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) {
-		p.Hints = HintMap{nodeAdded: {hintOf("A", fwk.QueueSkip, nil), hintOf("B", fwk.Queue, nil), hintOf("C", 0, errors.New("sorry"))}}
+		p.Hints = HintMap{nodeAdded: {hintOf("A", fwk.QueueSkip, nil), hintOf("B", fwk.Queue, nil),
+			hintOf("C", 0, errors.New("sorry"))}}
 	})), nil)
 	for _, name := range []string{"A", "B", "C"} {
 		f.Add(logger, newPod(name))

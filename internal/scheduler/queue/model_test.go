@@ -17,8 +17,9 @@ import (
 // model implements the rules of the queue in the simplest way: pods in a map, a list of events per
 // pod in flight, linear searches everywhere. It receives the same calls as the queue.
 type model struct {
-	now      func() time.Time
-	known    func(*corev1.Pod) *corev1.Pod // the informers' newest version of this very pod, nil if it is not pending any more
+	now func() time.Time
+	// the informers' newest version of this very pod, nil if it is not pending any more
+	known    func(*corev1.Pod) *corev1.Pod
 	settings *Settings
 	pods     map[types.UID]*modelPod
 	nominees map[types.UID]modelNominee
@@ -182,7 +183,8 @@ func (m *model) less(a, b *modelPod) bool { return m.settings.Less(a.queued(), b
 
 // queued returns what a queue sort may read.
 func (p *modelPod) queued() *schedframework.QueuedPodInfo {
-	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp, Attempts: p.attempts}
+	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp,
+		Attempts: p.attempts}
 }
 
 func (m *model) pop(p *modelPod) {
@@ -330,7 +332,8 @@ func (m *model) move(event fwk.ClusterEvent, newObj any, precheck func(*corev1.P
 
 func (m *model) gateHears(p *modelPod, event fwk.ClusterEvent) bool {
 	for e, hints := range m.profile(p.pod).Hints {
-		if schedframework.MatchClusterEvents(e, event) && slices.ContainsFunc(hints, func(h Hint) bool { return h.Plugin == p.gate }) {
+		if schedframework.MatchClusterEvents(e, event) &&
+			slices.ContainsFunc(hints, func(h Hint) bool { return h.Plugin == p.gate }) {
 			return true
 		}
 	}
@@ -537,7 +540,8 @@ func (m *model) current(uid types.UID) *modelPod {
 
 // nominationEnded reports that pods of a priority and below may have room.
 func (m *model) nominationEnded(priority int32) {
-	m.move(schedframework.EventAssignedPodDelete, nil, func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
+	m.move(schedframework.EventAssignedPodDelete, nil,
+		func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 }
 
 func (m *model) nominate(pod *corev1.Pod, node string) {

@@ -60,8 +60,9 @@ type move struct {
 	// itself is the waiting pod that the event is about, nil if there is none.
 	itself *entry
 	// hintGroups are those that the move has not looked at yet, and candidates are pods of the
-	// others. The move first looks at all hint groups. Then it sorts the candidates by priority: between
-	// two turns, a pod of lower priority must not take the room of a pod of higher priority.
+	// others. The move first looks at all hint groups. Then it sorts the candidates by priority:
+	// between two turns, a pod of lower priority must not take the room of a pod of higher
+	// priority.
 	hintGroups []*hintGroup
 	candidates []candidate
 	sorted     bool
@@ -73,8 +74,8 @@ type move struct {
 type candidate struct {
 	*entry
 	priority int32
-	// alike is the hint group whose pods are requeued by strategy. If it is nil, or the pod has left it
-	// since, the hints are called for the pod.
+	// alike is the hint group whose pods are requeued by strategy. If it is nil, or the pod has
+	// left it since, the hints are called for the pod.
 	alike    *hintGroup
 	strategy strategy
 }
@@ -124,7 +125,8 @@ func (m *move) sort() {
 	}
 }
 
-// beginLocked keeps the event for the pods in flight, and collects the hint groups that it concerns.
+// beginLocked keeps the event for the pods in flight, and collects the hint groups that it
+// concerns.
 func (m *move) beginLocked() {
 	event := m.event.event
 	if !m.rules.interested(event) {
@@ -179,7 +181,8 @@ func (m *move) lookAtLocked(g *hintGroup) {
 // considerLocked requeues a pod that the event may help.
 func (m *move) considerLocked(c candidate) {
 	e := c.entry
-	if !e.place.awaitsEvent() || e.arrival > m.arrivals || e.outdatedLocked() || m.precheck != nil && !m.precheck(e.pod) {
+	if !e.place.awaitsEvent() || e.arrival > m.arrivals || e.outdatedLocked() || m.precheck != nil &&
+		!m.precheck(e.pod) {
 		return
 	}
 	s := c.strategy

@@ -19,12 +19,16 @@ import (
 )
 
 func hintOf(plugin string, result fwk.QueueingHint, err error) Hint {
-	return Hint{Plugin: plugin, Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return result, err }}
+	return Hint{Plugin: plugin, Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+		return result,
+			err
+	}}
 }
 
 func TestHints(t *testing.T) {
 	panics := func(plugin string) Hint {
-		return Hint{Plugin: plugin, Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { panic("sorry") }}
+		return Hint{Plugin: plugin,
+			Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { panic("sorry") }}
 	}
 	tests := []struct {
 		name                   string
@@ -177,13 +181,14 @@ func TestHints(t *testing.T) {
 		pod, oldObj, newObj := newPod("a"), &corev1.Node{}, &corev1.Node{}
 		calls := 0
 		f := newFixture(t, func(p *ProfileSettings) {
-			p.Hints = HintMap{nodeAdded: {{Plugin: "A", Fn: func(_ klog.Logger, p *corev1.Pod, o, n any) (fwk.QueueingHint, error) {
-				calls++
-				if p != pod || o != oldObj || n != newObj {
-					t.Errorf("the hint got %v, %v, %v", p, o, n)
-				}
-				return fwk.QueueSkip, nil
-			}}}}
+			p.Hints = HintMap{
+				nodeAdded: {{Plugin: "A", Fn: func(_ klog.Logger, p *corev1.Pod, o, n any) (fwk.QueueingHint, error) {
+					calls++
+					if p != pod || o != oldObj || n != newObj {
+						t.Errorf("the hint got %v, %v, %v", p, o, n)
+					}
+					return fwk.QueueSkip, nil
+				}}}}
 		})
 		f.Add(logger, pod)
 		p := f.pop()
@@ -205,7 +210,8 @@ func TestHints(t *testing.T) {
 			f.giveBack(f.pop(), []string{"Worse"}, nil)
 		}
 		f.Move(log, nodeAdded, nil, &corev1.Node{}, nil)
-		f.Expect(text.String()).To(And(ContainSubstring(`plugin="Bad"`), ContainSubstring("TestHints")), "with the stack")
+		f.Expect(text.String()).To(And(ContainSubstring(`plugin="Bad"`), ContainSubstring("TestHints")),
+			"with the stack")
 		f.Expect(text.Data()).To(HaveLen(2))
 		f.Expect(f.Counts().Backoff).To(Equal(6))
 	})
@@ -220,27 +226,28 @@ func TestMove(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("only pods that pass the precheck are checked, but the event is kept for those in flight", func(t *testing.T) {
-		f := newFixture(t)
-		pods := map[string]*corev1.Pod{}
-		for _, name := range []string{"a", "b", "c"} {
-			pods[name] = newPod(name)
-			f.Add(logger, pods[name])
-		}
-		var inFlight *schedframework.QueuedPodInfo
-		for range 3 {
-			if p := f.pop(); p.Pod.Name == "c" {
-				inFlight = p
-			} else {
-				f.giveBack(p, []string{"A"}, nil)
+	t.Run("only pods that pass the precheck are checked, but the event is kept for those in flight",
+		func(t *testing.T) {
+			f := newFixture(t)
+			pods := map[string]*corev1.Pod{}
+			for _, name := range []string{"a", "b", "c"} {
+				pods[name] = newPod(name)
+				f.Add(logger, pods[name])
 			}
-		}
-		f.Move(logger, nodeAdded, nil, nil, func(pod *corev1.Pod) bool { return pod.Name == "a" })
-		f.giveBack(inFlight, []string{"A"}, nil)
-		f.Expect(f.place(pods["a"])).To(Equal(Backoff))
-		f.Expect(f.place(pods["b"])).To(Equal(Unschedulable))
-		f.Expect(f.place(pods["c"])).To(Equal(Backoff))
-	})
+			var inFlight *schedframework.QueuedPodInfo
+			for range 3 {
+				if p := f.pop(); p.Pod.Name == "c" {
+					inFlight = p
+				} else {
+					f.giveBack(p, []string{"A"}, nil)
+				}
+			}
+			f.Move(logger, nodeAdded, nil, nil, func(pod *corev1.Pod) bool { return pod.Name == "a" })
+			f.giveBack(inFlight, []string{"A"}, nil)
+			f.Expect(f.place(pods["a"])).To(Equal(Backoff))
+			f.Expect(f.place(pods["b"])).To(Equal(Unschedulable))
+			f.Expect(f.place(pods["c"])).To(Equal(Backoff))
+		})
 	t.Run("an event that interests no plugin is not kept", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
@@ -265,14 +272,17 @@ func TestMove(t *testing.T) {
 		f.Add(logger, newPod("b"))
 		b := f.reject("Labelled")
 		other := newPod("other", onNode("n"))
-		for _, event := range schedframework.PodSchedulingPropertiesChange(objects.Edited(other, label("x", "y")), other) {
+		for _, event := range schedframework.PodSchedulingPropertiesChange(objects.Edited(other, label("x", "y")),
+			other) {
 			f.Move(logger, event, other, objects.Edited(other, label("x", "y")), nil)
 		}
 		f.Expect(f.place(b)).To(Equal(Backoff))
 	})
 	t.Run("one profile's hints do not move another's pods", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Profiles["second"] = profileOf(func(p *ProfileSettings) { p.Hints = HintMap{claimAdded: {{Plugin: "A"}}} })
+		f.settings.Profiles["second"] = profileOf(func(p *ProfileSettings) {
+			p.Hints = HintMap{claimAdded: {{Plugin: "A"}}}
+		})
 		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, newPod("a"))
 		a := f.reject("A")

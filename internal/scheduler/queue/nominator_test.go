@@ -109,7 +109,8 @@ func TestNominator(t *testing.T) {
 			name: "an update of a pod that is not nominated may nominate it",
 			do: func(f *fixture, n *Nominator) {
 				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a")))
-				n.UpdateNominatedPod(logger, newPod("b", nominated("n1")), info(newPod("b", nominated("n1"), label("x", "y"))))
+				n.UpdateNominatedPod(logger, newPod("b", nominated("n1")),
+					info(newPod("b", nominated("n1"), label("x", "y"))))
 			},
 			want: map[string][]string{"n1": {"b"}},
 		},
@@ -134,14 +135,16 @@ func TestNominator(t *testing.T) {
 			do: func(f *fixture, n *Nominator) {
 				pod := newPod("a", nominated("n1"))
 				n.AddNominatedPod(logger, info(pod), nil)
-				n.UpdateNominatedPod(logger, pod, info(objects.Edited(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
+				n.UpdateNominatedPod(logger, pod,
+					info(objects.Edited(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
 			},
 		},
 		{
 			name: "an update that does not change the node in the status keeps another that was nominated in memory",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nominate("n1"))
-				n.UpdateNominatedPod(logger, newPod("a", nominated("old")), info(newPod("a", nominated("old"), label("x", "y"))))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")),
+					info(newPod("a", nominated("old"), label("x", "y"))))
 			},
 			want: map[string][]string{"n1": {"a"}},
 		},
@@ -158,12 +161,13 @@ func TestNominator(t *testing.T) {
 		{
 			name: "the queue nominates the pods it is given, except gated ones",
 			do: func(f *fixture, n *Nominator) {
-				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(&preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
-					if len(pod.Spec.SchedulingGates) != 0 {
-						return refusal
-					}
-					return nil
-				}}))), nil)
+				f.Reconfigure(logger,
+					f.with(profileOf(preEnqueueOf(&preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
+						if len(pod.Spec.SchedulingGates) != 0 {
+							return refusal
+						}
+						return nil
+					}}))), nil)
 				f.Add(logger, newPod("added", nominated("n1")))
 				f.Update(logger, nil, newPod("updated", nominated("n1")))
 				f.Add(logger, newPod("gated", gates("x"), nominated("n1")))
@@ -253,7 +257,9 @@ func TestNominatedPodsAreCopies(t *testing.T) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}},
 		}}
-		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+		p.Spec.Containers = []corev1.Container{
+			{Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 	})
 	f := newFixture(t)
 	f.Nominator().AddNominatedPod(logger, info(pod), nominate("n"))

@@ -132,7 +132,8 @@ func (q *Queue) lessLocked(a, b *entry) (less bool) {
 			less = defaultLess(a.info, b.info)
 		}
 	}()
-	if a.member.half != b.member.half && q.rules.byPriority && corev1helpers.PodPriority(a.pod) == corev1helpers.PodPriority(b.pod) {
+	if a.member.half != b.member.half && q.rules.byPriority &&
+		corev1helpers.PodPriority(a.pod) == corev1helpers.PodPriority(b.pod) {
 		return a.member.half
 	}
 	return q.rules.less(a.info, b.info)

@@ -172,7 +172,8 @@ func count(is bool) int {
 // profile may take care of the groups of scheduler-plugins.
 func (q *Queue) awaitsGroupLocked(e *entry) bool {
 	m := e.member.of
-	return m != nil && q.groups.Applies(m.key) && (m.key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
+	return m != nil && q.groups.Applies(m.key) &&
+		(m.key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
 }
 
 // completeLocked reports whether enough pods of a group are ready. It is true for a pod that is

@@ -212,7 +212,8 @@ func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, in flight: %v", name, inFlight), func(t *testing.T) {
 				f, groups := withGroups(t)
 				key := podgroup.Key{Namespace: newPod("").Namespace, Name: "g"}
-				groups.SetGroup(podgroup.Group{Key: key, MinMember: 2, Topology: podgroup.Topology{Required: test.required}})
+				groups.SetGroup(podgroup.Group{Key: key, MinMember: 2,
+					Topology: podgroup.Topology{Required: test.required}})
 				members := []*corev1.Pod{newPod("a", memberOf("g")), newPod("b", memberOf("g"))}
 				for _, pod := range members {
 					f.Add(logger, pod)
@@ -250,10 +251,11 @@ func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
 func TestWaitingGroupsThatRequireATopologyAreAlike(t *testing.T) {
 	calls := 0
 	f, groups := withGroups(t, func(p *ProfileSettings) {
-		p.Hints[nodeAdded] = []Hint{{Plugin: "A", Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
-			calls++
-			return fwk.QueueSkip, nil
-		}}}
+		p.Hints[nodeAdded] = []Hint{
+			{Plugin: "A", Fn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+				calls++
+				return fwk.QueueSkip, nil
+			}}}
 		p.HintKeys = map[string]HintKey{"A": {Write: func(*mapkey.Writer, *corev1.Pod) bool { return true }}}
 	})
 	labels := []string{"rack", "zone"}
@@ -261,7 +263,8 @@ func TestWaitingGroupsThatRequireATopologyAreAlike(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprintf("g%d", i)
 		groups.SetGroup(podgroup.Group{
-			Key: podgroup.Key{Namespace: newPod("").Namespace, Name: name}, MinMember: 1, Topology: podgroup.Topology{Required: labels[i%2]},
+			Key: podgroup.Key{Namespace: newPod("").Namespace, Name: name}, MinMember: 1,
+			Topology: podgroup.Topology{Required: labels[i%2]},
 		})
 		pods = append(pods, newPod(name, memberOf(name)))
 		f.Add(logger, pods[i])
@@ -426,7 +429,8 @@ func TestAGroupIsRetriedAtATime(t *testing.T) {
 
 func TestPodsOfAnotherSchedulerNameDoNotCount(t *testing.T) {
 	f, _ := withGroups(t)
-	f.settings = &Settings{Profiles: map[string]*ProfileSettings{"default": f.settings.Profiles["default"], "gpu": profileOf()}}
+	f.settings = &Settings{Profiles: map[string]*ProfileSettings{"default": f.settings.Profiles["default"],
+		"gpu": profileOf()}}
 	f.Reconfigure(logger, f.settings, nil)
 	f.setGroup("g", 2)
 	f.Add(logger, newPod("a", memberOf("g")))
@@ -472,10 +476,13 @@ func TestAHalfPlacedGroupIsCompletedFirst(t *testing.T) {
 		change func(f *fixture)
 		want   []string
 	}{
-		"it comes first":          {func(*fixture) {}, []string{"urgent", "last", "old", "other"}},
-		"it has all it needs":     {func(f *fixture) { f.setGroup("g", 2) }, []string{"urgent", "old", "other", "last"}},
-		"its other pods are gone": {func(f *fixture) { f.setGroup("g", 1); f.lose("a", "b") }, []string{"urgent", "old", "other", "last"}},
-		"a pod comes back":        {func(f *fixture) { f.lose("a", "b"); f.win("a", "b") }, []string{"urgent", "last", "old", "other"}},
+		"it comes first": {func(*fixture) {}, []string{"urgent", "last", "old", "other"}},
+		"it has all it needs": {func(f *fixture) { f.setGroup("g", 2) },
+			[]string{"urgent", "old", "other", "last"}},
+		"its other pods are gone": {func(f *fixture) { f.setGroup("g", 1); f.lose("a", "b") },
+			[]string{"urgent", "old", "other", "last"}},
+		"a pod comes back": {func(f *fixture) { f.lose("a", "b"); f.win("a", "b") },
+			[]string{"urgent", "last", "old", "other"}},
 		"a custom order": {func(f *fixture) {
 			f.Reconfigure(logger, &Settings{Less: f.rules.less, Order: "Mine", Profiles: f.settings.Profiles}, nil)
 		}, []string{"urgent", "old", "other", "last"}},
@@ -486,7 +493,8 @@ func TestAHalfPlacedGroupIsCompletedFirst(t *testing.T) {
 			f.setGroup("h", 1)
 			f.win("a", "b")
 			for _, pod := range []*corev1.Pod{
-				newPod("old"), newPod("other", memberOf("h")), newPod("last", memberOf("g")), newPod("urgent", priority(1)),
+				newPod("old"), newPod("other", memberOf("h")), newPod("last", memberOf("g")),
+				newPod("urgent", priority(1)),
 			} {
 				f.Add(logger, pod)
 				f.clock.Step(time.Second)
@@ -590,7 +598,8 @@ func (w *groupWorld) act() {
 		if w.IntN(2) == 0 {
 			w.gate.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed")
 		}
-		w.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(w.gate))}}, nil)
+		w.Reconfigure(logger, &Settings{
+			Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(w.gate))}}, nil)
 	}
 }
 
@@ -675,7 +684,8 @@ func (w *groupWorld) check() {
 	for _, e := range w.Queue.pods {
 		if m := e.member.of; m != nil {
 			placed, missing := w.groups.Placed(m.key)
-			w.Expect(m.half == (placed > 0 && missing > 0) && e.member.half == m.half).To(BeTrue(), "whether the group is half placed has changed")
+			w.Expect(m.half == (placed > 0 && missing > 0) && e.member.half == m.half).
+				To(BeTrue(), "whether the group is half placed has changed")
 		}
 	}
 	for _, h := range []*podHeap{&w.active, &w.Queue.backoff, &w.errorBackoff} {
@@ -691,7 +701,8 @@ func (w *groupWorld) check() {
 			w.Expect(e.refusal).To(Equal(e.member.of.awaited), "what the group waits for has changed")
 		}
 		if m := e.member.of; e.member.held && w.nominator.NodeOf(e.pod.UID) != "" {
-			w.Expect(w.holding.Has(m) && m.tendAt.Sub(w.clock.Now()) <= groupPatience).To(BeTrue(), "the pod stays nominated")
+			w.Expect(w.holding.Has(m) && m.tendAt.Sub(w.clock.Now()) <= groupPatience).
+				To(BeTrue(), "the pod stays nominated")
 		}
 	}
 }

@@ -106,7 +106,8 @@ func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.
 }
 
 // callPreEnqueueLocked calls one plugin. A panic counts as an error of the plugin.
-func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl fwk.PreEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
+func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl fwk.PreEnqueuePlugin, e *entry,
+	measured bool) (status *fwk.Status) {
 	start := q.clock.Now()
 	defer func() {
 		if r := recover(); r != nil {
@@ -114,7 +115,8 @@ func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl fwk.PreEnqueuePlugi
 			status = fwk.AsStatus(fmt.Errorf("panic: %v", r))
 		}
 		if measured && q.metrics.async != nil {
-			q.metrics.async.ObservePluginDurationAsync(preEnqueue, pl.Name(), status.Code().String(), q.clock.Since(start).Seconds())
+			q.metrics.async.ObservePluginDurationAsync(preEnqueue, pl.Name(), status.Code().String(),
+				q.clock.Since(start).Seconds())
 		}
 	}()
 	return pl.PreEnqueue(ctx, e.pod)
@@ -125,7 +127,8 @@ func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl fwk.PreEnqueuePlugi
 // so that the stack is the plugin's.
 func (q *Queue) reportPanicLocked(logger klog.Logger, what, plugin string, value any) {
 	if q.firstReportLocked(what, plugin) {
-		logger.Error(nil, "A plugin panicked; this is not logged again until the profiles change", "extensionPoint", what, "plugin", plugin,
+		logger.Error(nil, "A plugin panicked; this is not logged again until the profiles change", "extensionPoint",
+			what, "plugin", plugin,
 			"panic", value, "stack", string(debug.Stack()))
 	}
 }

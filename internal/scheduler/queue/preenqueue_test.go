@@ -56,7 +56,8 @@ func TestGatedPods(t *testing.T) {
 	})
 	t.Run("a pod may be gated on its way to Backoff, but not when it leaves Backoff", func(t *testing.T) {
 		shut := newDoor("G", nil)
-		f := newFixture(t, preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[nodeAdded] = append(p.Hints[nodeAdded], Hint{Plugin: "G"}) })
+		f := newFixture(t, preEnqueueOf(shut),
+			func(p *ProfileSettings) { p.Hints[nodeAdded] = append(p.Hints[nodeAdded], Hint{Plugin: "G"}) })
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
 		shut.status = refusal
@@ -75,7 +76,8 @@ func TestGatedPods(t *testing.T) {
 		victimDeleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 		preempting := newDoor("DefaultPreemption", nil)
 		f := newFixture(t, preEnqueueOf(preempting), func(p *ProfileSettings) {
-			p.Hints = HintMap{victimDeleted: {hintOf("DefaultPreemption", fwk.QueueSkip, nil), {Plugin: "NodeResourcesFit"}}}
+			p.Hints = HintMap{victimDeleted: {hintOf("DefaultPreemption", fwk.QueueSkip, nil),
+				{Plugin: "NodeResourcesFit"}}}
 		})
 		f.Add(logger, newPod("preemptor"))
 		p := f.pop()
@@ -88,7 +90,8 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 	})
 	t.Run("removing the last scheduling gate queues the pod", func(t *testing.T) {
-		plugin, err := schedulinggates.New(context.Background(), nil, nil, feature.Features{EnableSchedulingQueueHint: true})
+		plugin, err := schedulinggates.New(context.Background(), nil, nil,
+			feature.Features{EnableSchedulingQueueHint: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,21 +139,22 @@ func TestPreEnqueueErrors(t *testing.T) {
 		f.Expect(p.ConsecutiveErrorsCount).To(BeZero(), "the pod itself has met no error")
 		f.Expect(p.UnschedulablePlugins).To(BeEmpty())
 	})
-	t.Run("a pod that was rejected before keeps its reasons, and may be gated by the plugin that failed", func(t *testing.T) {
-		broken := newDoor("G", nil)
-		f := newFixture(t, preEnqueueOf(broken))
-		f.Add(logger, newPod("a"))
-		pod := f.reject("A")
-		broken.status = sorry
-		f.event(nodeAdded)
-		f.Expect(f.place(pod)).To(Equal(ErrorBackoff))
-		broken.status = refusal
-		f.step(time.Minute)
-		state, _ := f.Get(pod.UID)
-		f.Expect(state.Place).To(Equal(Gated))
-		f.Expect(state.Error).To(BeEmpty())
-		f.Expect(state.UnschedulablePlugins).To(Equal([]string{"A", "G"}))
-	})
+	t.Run("a pod that was rejected before keeps its reasons, and may be gated by the plugin that failed",
+		func(t *testing.T) {
+			broken := newDoor("G", nil)
+			f := newFixture(t, preEnqueueOf(broken))
+			f.Add(logger, newPod("a"))
+			pod := f.reject("A")
+			broken.status = sorry
+			f.event(nodeAdded)
+			f.Expect(f.place(pod)).To(Equal(ErrorBackoff))
+			broken.status = refusal
+			f.step(time.Minute)
+			state, _ := f.Get(pod.UID)
+			f.Expect(state.Place).To(Equal(Gated))
+			f.Expect(state.Error).To(BeEmpty())
+			f.Expect(state.UnschedulablePlugins).To(Equal([]string{"A", "G"}))
+		})
 	t.Run("a plugin that always fails costs one call per window even without back-off", func(t *testing.T) {
 		broken := newDoor("A", sorry)
 		f := newFixture(t, preEnqueueOf(broken), func(p *ProfileSettings) { p.MaxBackoff = 0 })

@@ -22,7 +22,8 @@ import (
 func TestOrder(t *testing.T) {
 	t.Run("pods are popped by priority, then by the time of queueing", func(t *testing.T) {
 		f := newFixture(t)
-		for _, pod := range []*corev1.Pod{newPod("old"), newPod("low", priority(-1)), newPod("young"), newPod("high", priority(7))} {
+		for _, pod := range []*corev1.Pod{newPod("old"), newPod("low", priority(-1)), newPod("young"),
+			newPod("high", priority(7))} {
 			f.Add(logger, pod)
 			f.clock.Step(time.Millisecond)
 		}
@@ -34,7 +35,10 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("the queue sort of the settings decides", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().Name > b.GetPodInfo().GetPod().Name }
+		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
+			return a.GetPodInfo().GetPod().Name > b.GetPodInfo().
+				GetPod().Name
+		}
 		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"b", "a", "d", "c"} {
 			f.Add(logger, newPod(name))

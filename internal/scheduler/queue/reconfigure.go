@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
@@ -73,7 +72,8 @@ type reload struct {
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
 	old := q.currentRules() // only Close and the holder of reconfiguring replace the rules
-	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](), maxPods: turnPods}
+	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](),
+		maxPods: turnPods}
 	for name := range sets.KeySet(old.profiles).Union(sets.KeySet(r.next.profiles)) {
 		if r.next.profiles[name] != old.profiles[name] {
 			r.renewed.Insert(name)

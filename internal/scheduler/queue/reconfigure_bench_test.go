@@ -75,7 +75,8 @@ func BenchmarkReconfigure(b *testing.B) {
 		place Place
 		order string
 	}{
-		{"Active", Active, "default"}, {"Backoff", Backoff, "default"}, {"Unschedulable", Unschedulable, "default"}, {"Gated", Gated, "default"},
+		{"Active", Active, "default"}, {"Backoff", Backoff, "default"}, {"Unschedulable", Unschedulable, "default"},
+		{"Gated", Gated, "default"},
 		{"Active in another order", Active, ""},
 	} {
 		b.Run(c.name, func(b *testing.B) {

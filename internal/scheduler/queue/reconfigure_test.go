@@ -44,7 +44,8 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 4}))
 		for range 4 {
 			p := f.pop()
-			f.Expect(p.UnschedulablePlugins).To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
+			f.Expect(p.UnschedulablePlugins).
+				To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
 		}
 	})
 	t.Run("pods of other profiles stay as they are", func(t *testing.T) {
@@ -81,7 +82,8 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t, preEnqueueOf(shut))
 		pod := newPod("a")
 		f.Add(logger, pod)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[classAdded] = []Hint{{Plugin: "G"}} })), defaults)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut),
+			func(p *ProfileSettings) { p.Hints[classAdded] = []Hint{{Plugin: "G"}} })), defaults)
 		f.Expect(f.place(pod)).To(Equal(Gated))
 		shut.status = nil
 		f.event(classAdded)
@@ -141,50 +143,55 @@ func TestReconfigure(t *testing.T) {
 		f.giveBack(p, []string{"A"}, nil)
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("pods of a removed profile leave queue and nominator and are returned, those in flight aside", func(t *testing.T) {
-		shut := newDoor("G", refusal)
-		f := newFixture(t, preEnqueueOf(shut))
-		f.settings.Profiles["other"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil)
-		stays := newPod("stays", scheduler("other"), nominated("n"))
-		f.Add(logger, stays)
-		f.Add(logger, newPod("gated"))
-		shut.status = nil
-		flying := newPod("flying", nominated("n"), priority(9))
-		f.Add(logger, flying)
-		p := f.popOf(flying)
-		for name, rejectors := range map[string][]string{"unschedulable": {"B"}, "backoff": {"A"}, "error": nil} {
-			f.Add(logger, newPod(name, nominated("n"), priority(9)))
-			f.reject(rejectors...)
-			if name == "backoff" {
-				f.event(nodeAdded)
+	t.Run("pods of a removed profile leave queue and nominator and are returned, those in flight aside",
+		func(t *testing.T) {
+			shut := newDoor("G", refusal)
+			f := newFixture(t, preEnqueueOf(shut))
+			f.settings.Profiles["other"] = profileOf()
+			f.Reconfigure(logger, f.settings, nil)
+			stays := newPod("stays", scheduler("other"), nominated("n"))
+			f.Add(logger, stays)
+			f.Add(logger, newPod("gated"))
+			shut.status = nil
+			flying := newPod("flying", nominated("n"), priority(9))
+			f.Add(logger, flying)
+			p := f.popOf(flying)
+			for name, rejectors := range map[string][]string{"unschedulable": {"B"}, "backoff": {"A"}, "error": nil} {
+				f.Add(logger, newPod(name, nominated("n"), priority(9)))
+				f.reject(rejectors...)
+				if name == "backoff" {
+					f.event(nodeAdded)
+				}
 			}
-		}
-		f.Add(logger, newPod("active", nominated("n")))
-		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(6))
-		f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 1, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1, InFlightEvents: f.Counts().InFlightEvents}))
+			f.Add(logger, newPod("active", nominated("n")))
+			f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(6))
+			f.Expect(f.Counts()).
+				To(Equal(Counts{Active: 2, Backoff: 1, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1,
+					InFlightEvents: f.Counts().InFlightEvents}))
 
-		delete(f.settings.Profiles, "default")
-		var dropped []string
-		for _, pod := range f.Reconfigure(logger, f.settings, defaults) {
-			dropped = append(dropped, pod.Name)
-		}
-		f.Expect(dropped).To(Equal([]string{"active", "backoff", "error", "gated", "unschedulable"}))
-		f.Expect(f.Counts().InFlight).To(Equal(1))
-		f.Expect(f.Counts().Active).To(Equal(1))
-		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
-		f.Nominator().AddNominatedPod(logger, p.PodInfo, nominate("n"))
-		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
-		f.Done(flying.UID)
-		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
-	})
+			delete(f.settings.Profiles, "default")
+			var dropped []string
+			for _, pod := range f.Reconfigure(logger, f.settings, defaults) {
+				dropped = append(dropped, pod.Name)
+			}
+			f.Expect(dropped).To(Equal([]string{"active", "backoff", "error", "gated", "unschedulable"}))
+			f.Expect(f.Counts().InFlight).To(Equal(1))
+			f.Expect(f.Counts().Active).To(Equal(1))
+			f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1))
+			f.Nominator().AddNominatedPod(logger, p.PodInfo, nominate("n"))
+			f.Expect(f.Nominator().NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
+			f.Done(flying.UID)
+			f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
+		})
 	t.Run("the nominations of a removed profile no longer reserve room", func(t *testing.T) {
 		var asked []*corev1.Pod
 		hint := Hint{Plugin: "A", Fn: func(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 			asked = append(asked, oldObj.(*corev1.Pod))
 			return fwk.Queue, nil
 		}}
-		f := newFixture(t, func(p *ProfileSettings) { p.Hints = HintMap{schedframework.EventAssignedPodDelete: {hint}} })
+		f := newFixture(t, func(p *ProfileSettings) {
+			p.Hints = HintMap{schedframework.EventAssignedPodDelete: {hint}}
+		})
 		f.settings.Profiles["other"] = profileOf()
 		f.Reconfigure(logger, f.settings, nil)
 		var low, equal, high *corev1.Pod
@@ -203,7 +210,8 @@ func TestReconfigure(t *testing.T) {
 		delete(f.settings.Profiles, "other")
 		f.Reconfigure(logger, f.settings, sets.New("other"))
 		f.Expect(f.Nominator().NominatedPodsForNode("n")).To(BeEmpty())
-		f.Expect([]Place{f.place(low), f.place(equal), f.place(high)}).To(Equal([]Place{Backoff, Backoff, Unschedulable}))
+		f.Expect([]Place{f.place(low), f.place(equal), f.place(high)}).
+			To(Equal([]Place{Backoff, Backoff, Unschedulable}))
 		f.Expect(asked).To(HaveLen(2))
 		f.Expect(asked[0].Status.NominatedNodeName).To(Equal("n"), "hints look there for the node")
 		f.Expect(preemptor.Status.NominatedNodeName).To(BeEmpty(), "the informers' object is not written to")
@@ -222,7 +230,10 @@ func TestReconfigure(t *testing.T) {
 			f.reject("A")
 		}
 		f.event(nodeAdded)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name }
+		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
+			return a.GetPodInfo().GetPod().Name < b.GetPodInfo().
+				GetPod().Name
+		}
 		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"a", "b", "c", "d", "backoff-a", "backoff-b", "backoff-c", "backoff-d"} {
 			f.Expect(f.pop().Pod.Name).To(Equal(name))
@@ -232,7 +243,9 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		p := f.pop()
-		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil)
+		f.Reconfigure(logger,
+			f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })),
+			nil)
 		f.giveBack(p, nil, nil)
 		f.Expect(f.place(p.Pod)).To(Equal(Active), "it is tried again at once, by the new profile")
 		f.giveBack(f.pop(), nil, nil)
@@ -246,7 +259,8 @@ func TestReconfigure(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		shut := newDoor("A", refusal)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), defaults)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut),
+			func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), defaults)
 		shut.status = nil
 		f.event(nodeAdded)
 		state, _ := f.Get(pod.UID)

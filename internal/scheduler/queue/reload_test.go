@@ -145,7 +145,8 @@ func TestClosedQueueRunsNoPlugins(t *testing.T) {
 func TestBetweenTheStepsOfAReload(t *testing.T) {
 	t.Run("a pod that is about to be popped is checked by the new profile first", func(t *testing.T) {
 		f := newFixture(t)
-		for _, pod := range []*corev1.Pod{newPod("first", priority(3)), newPod("second", priority(2)), newPod("third", priority(1))} {
+		for _, pod := range []*corev1.Pod{newPod("first", priority(3)), newPod("second", priority(2)),
+			newPod("third", priority(1))} {
 			f.Add(logger, pod)
 		}
 		gate := &notes{refuses: func(pod *corev1.Pod) bool { return pod.Name == "first" }}
@@ -163,7 +164,8 @@ func TestBetweenTheStepsOfAReload(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		r := f.reloading(&notes{})
-		f.Expect(f.pop().UnschedulablePlugins).To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
+		f.Expect(f.pop().UnschedulablePlugins).
+			To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
 		f.end(r)
 		f.Expect(f.Counts()).To(Equal(Counts{InFlight: 1}))
 	})
@@ -195,7 +197,9 @@ func TestBetweenTheStepsOfAReload(t *testing.T) {
 		f.Expect(f.reject("B").Name).To(Equal("unschedulable"))
 		f.Add(logger, newPod("stays", scheduler("other"), priority(-1)))
 
-		r := f.newReload(logger, &Settings{Profiles: map[string]*ProfileSettings{"other": f.settings.Profiles["other"]}}, sets.New("default"))
+		r := f.newReload(logger,
+			&Settings{Profiles: map[string]*ProfileSettings{"other": f.settings.Profiles["other"]}},
+			sets.New("default"))
 		r.replaceRules()
 		f.Activate(logger, map[string]*corev1.Pod{"": pods["activated"]})
 		f.Delete(logger, pods["deleted"])

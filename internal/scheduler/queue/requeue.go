@@ -85,7 +85,8 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 }
 
 // keepLocked queues a pod that was in flight, in the place that the events since its Pop decide.
-func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
+func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod,
+	profile *profileRules) {
 	if p.Pod != pod {
 		// A new PodInfo: the old one may be in the cache, and its computed resources may be
 		// outdated.

@@ -138,20 +138,21 @@ func TestRequeue(t *testing.T) {
 }
 
 func TestRequeueReleases(t *testing.T) {
-	t.Run("a pod that is popped again immediately is in flight again, with an empty list of events", func(t *testing.T) {
-		f := newFixture(t)
-		pod := newPod("a")
-		f.Add(logger, pod)
-		for range 3 {
+	t.Run("a pod that is popped again immediately is in flight again, with an empty list of events",
+		func(t *testing.T) {
+			f := newFixture(t)
+			pod := newPod("a")
+			f.Add(logger, pod)
+			for range 3 {
+				p := f.pop()
+				f.event(nodeAdded)
+				f.giveBack(p, nil, []string{"A"})
+				f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
+			}
 			p := f.pop()
-			f.event(nodeAdded)
 			f.giveBack(p, nil, []string{"A"})
-			f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
-		}
-		p := f.pop()
-		f.giveBack(p, nil, []string{"A"})
-		f.Expect(f.place(pod)).To(Equal(Unschedulable), "events of earlier cycles are not replayed")
-	})
+			f.Expect(f.place(pod)).To(Equal(Unschedulable), "events of earlier cycles are not replayed")
+		})
 	t.Run("a pod that is gone is released and not queued", func(t *testing.T) {
 		pod := newPod("a")
 		for reason, gone := range map[string]func(*fixture, *store){
@@ -179,8 +180,10 @@ func TestRequeueReleases(t *testing.T) {
 	})
 	t.Run("a pod that was deleted by mistake comes back", func(t *testing.T) {
 		for name, back := range map[string]func(*fixture, *corev1.Pod){
-			"added":   func(f *fixture, pod *corev1.Pod) { f.Add(logger, pod) },
-			"updated": func(f *fixture, pod *corev1.Pod) { f.Update(logger, pod, objects.Edited(pod, label("x", "y"))) },
+			"added": func(f *fixture, pod *corev1.Pod) { f.Add(logger, pod) },
+			"updated": func(f *fixture, pod *corev1.Pod) {
+				f.Update(logger, pod, objects.Edited(pod, label("x", "y")))
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t)
@@ -246,7 +249,9 @@ func TestRequeueReleases(t *testing.T) {
 func TestRequeueRefreshesThePod(t *testing.T) {
 	t.Run("an assumed copy comes back as the newest version of the pod", func(t *testing.T) {
 		pod := newPod("a", func(p *corev1.Pod) {
-			p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+			p.Spec.Containers = []corev1.Container{
+				{Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
 		})
 		for _, withLister := range []bool{false, true} {
 			newer := objects.Edited(pod, label("x", "y"), func(p *corev1.Pod) {

@@ -14,10 +14,14 @@ import (
 func TestTheEndOfAReservationWakesPodsWithClaimsOfItsKind(t *testing.T) {
 	const plain, volume, ephemeral, device, extended = "plain", "volume", "ephemeral", "device", "extended"
 	specs := map[string]corev1.PodSpec{
-		plain:     {Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
-		volume:    {Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}},
-		ephemeral: {Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}},
-		device:    {ResourceClaims: []corev1.PodResourceClaim{{Name: "c"}}},
+		plain: {Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}},
+		volume: {Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}},
+		ephemeral: {Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}},
+		device: {ResourceClaims: []corev1.PodResourceClaim{{Name: "c"}}},
 		extended: {Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"example.com/gpu": resource.MustParse("1")},
 		}}}},

@@ -47,7 +47,8 @@ func TestBackoff(t *testing.T) {
 		pod := f.reject("A")
 		f.event(nodeAdded)
 		state, _ := f.Get(pod.UID)
-		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Truncate(time.Second).Add(time.Second)), "0.7 s + 1 s, rounded down")
+		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Truncate(time.Second).Add(time.Second)),
+			"0.7 s + 1 s, rounded down")
 		f.step(1200 * time.Millisecond) // 1.9 s
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		f.step(100 * time.Millisecond) // 2.0 s
@@ -70,7 +71,10 @@ func TestBackoff(t *testing.T) {
 	})
 	t.Run("each profile has its own back-off", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Profiles["slow"] = profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })
+		f.settings.Profiles["slow"] = profileOf(func(p *ProfileSettings) {
+			p.InitialBackoff, p.MaxBackoff = time.Minute,
+				time.Hour
+		})
 		f.settings.Profiles["none"] = profileOf(func(p *ProfileSettings) { p.MaxBackoff = 0 })
 		f.Reconfigure(logger, f.settings, nil)
 		ends := map[string]time.Duration{"default": time.Second, "slow": time.Minute}
@@ -167,7 +171,10 @@ func TestFlush(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
 	t.Run("a flushed pod that is still backing off continues to back off", func(t *testing.T) {
-		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable, p.InitialBackoff = time.Millisecond, 5*time.Second })
+		f := newFixture(t, func(p *ProfileSettings) {
+			p.MaxInUnschedulable, p.InitialBackoff = time.Millisecond,
+				5*time.Second
+		})
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
 		f.clock.Step(time.Second)

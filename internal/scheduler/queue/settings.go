@@ -145,7 +145,8 @@ type eventHints struct {
 // newRuleSet prepares Settings. It calls no plugin. It carries over the profileRules
 // of old whose settings are the same, unless changed has their names. groups may be nil.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
-	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
+	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{},
+		interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {
 		return rs
 	}
@@ -183,10 +184,12 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 		p.hints = append(p.hints, eventHints{event: event, hints: hints})
 	}
 	if groups != nil {
-		p.hints = append(p.hints, eventHints{event: nodeRelabeled, hints: []Hint{{Plugin: podgroup.TopologyGate, Fn: relabelHint(groups)}}})
+		p.hints = append(p.hints,
+			eventHints{event: nodeRelabeled, hints: []Hint{{Plugin: podgroup.TopologyGate, Fn: relabelHint(groups)}}})
 	}
 	slices.SortStableFunc(p.hints, func(a, b eventHints) int {
-		return cmp.Or(cmp.Compare(a.event.Resource, b.event.Resource), cmp.Compare(a.event.ActionType, b.event.ActionType),
+		return cmp.Or(cmp.Compare(a.event.Resource, b.event.Resource),
+			cmp.Compare(a.event.ActionType, b.event.ActionType),
 			cmp.Compare(a.event.CustomLabel, b.event.CustomLabel))
 	})
 	asked := sets.New[string]()

@@ -55,7 +55,8 @@ func TestPendingPods(t *testing.T) {
 		"Active active-1", "Active active-2", "Backoff backoff-1", "Backoff backoff-2", "ErrorBackoff error",
 		"Unschedulable unschedulable", "Gated gated", "InFlight flying",
 	}))
-	f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 2, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1, InFlightEvents: 1}))
+	f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 2, ErrorBackoff: 1, Unschedulable: 1, Gated: 1,
+		InFlight: 1, InFlightEvents: 1}))
 	f.Expect(f.Has("flying")).To(BeTrue())
 	f.Expect(f.Has("nobody")).To(BeFalse())
 }

@@ -15,8 +15,8 @@ type Pending struct {
 }
 
 // PendingByProfile returns the number of waiting pods by scheduler name, for each profile of the
-// settings. The time that it takes depends on the number of profiles alone, not on the number of pods.
-// While Reconfigure runs, a pod may still be counted where it was before.
+// settings. The time that it takes depends on the number of profiles alone, not on the number of
+// pods. While Reconfigure runs, a pod may still be counted where it was before.
 func (q *Queue) PendingByProfile() map[string]Pending {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -38,9 +38,11 @@ func TestPendingByProfile(t *testing.T) {
 	f.Add(logger, newPod("gated", scheduler("other")))
 	f.reject("A") // refused
 	f.reject()    // an error
-	f.Expect(f.PendingByProfile()).To(Equal(map[string]Pending{"default": {Active: 1, Backoff: 1, Unschedulable: 1}, "other": {Gated: 1}}))
+	f.Expect(f.PendingByProfile()).
+		To(Equal(map[string]Pending{"default": {Active: 1, Backoff: 1, Unschedulable: 1}, "other": {Gated: 1}}))
 	f.pop()
-	f.Expect(f.PendingByProfile()["default"]).To(Equal(Pending{Backoff: 1, Unschedulable: 1}), "a pod in flight is in no queue")
+	f.Expect(f.PendingByProfile()["default"]).To(Equal(Pending{Backoff: 1, Unschedulable: 1}),
+		"a pod in flight is in no queue")
 
 	f.Reconfigure(logger, f.settings, sets.New("default"))
 	f.Expect(f.PendingByProfile()["default"]).To(Equal(Pending{Active: 2}), "a reload evaluates the waiting pods again")
@@ -49,7 +51,8 @@ func TestPendingByProfile(t *testing.T) {
 	f.Expect(f.PendingByProfile()).To(Equal(map[string]Pending{"default": {Active: 2}}))
 	f.settings.Profiles["other"] = profileOf()
 	f.Reconfigure(logger, f.settings, nil)
-	f.Expect(f.PendingByProfile()["other"]).To(Equal(Pending{}), "the pods of a profile that was removed have left the queue")
+	f.Expect(f.PendingByProfile()["other"]).
+		To(Equal(Pending{}), "the pods of a profile that was removed have left the queue")
 }
 
 // The counts are read from counters: neither what holds the pods nor the pods are looked at.
@@ -70,7 +73,8 @@ func BenchmarkPendingByProfile(b *testing.B) {
 	for _, pods := range []int{0, 100_000} {
 		b.Run(fmt.Sprint(pods), func(b *testing.B) {
 			q := New(Config{})
-			q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {MaxBackoff: time.Second}}}, nil)
+			q.Reconfigure(logger,
+				&Settings{Profiles: map[string]*ProfileSettings{"default": {MaxBackoff: time.Second}}}, nil)
 			for i := range pods {
 				q.Add(logger, newPod(fmt.Sprint(i)))
 			}

@@ -96,7 +96,8 @@ var (
 	}
 	twinRegistrations = []fwk.ClusterEvent{
 		nodeAdded, {Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, claimAdded,
-		{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodLabel}, {Resource: fwk.Pod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
+		{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodLabel},
+		{Resource: fwk.Pod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
 		{Resource: fwk.Pod, ActionType: fwk.All}, {Resource: fwk.WildCard, ActionType: fwk.All},
 	}
 	twinSorts = []fwk.LessFunc{
@@ -183,7 +184,8 @@ func twinHint(plugin string, pod *corev1.Pod, newObj any) answer {
 		fmt.Fprint(h, token.n)
 	}
 	fmt.Fprint(h, plugin, pod.Labels["l"])
-	if about, ok := newObj.(*corev1.Pod); ok && about.UID == pod.UID || plugin < "P2" || plugin == "P3" && twinDiffers(nil, newObj) {
+	if about, ok := newObj.(*corev1.Pod); ok && about.UID == pod.UID || plugin < "P2" || plugin == "P3" &&
+		twinDiffers(nil, newObj) {
 		fmt.Fprint(h, pod.UID)
 	}
 	switch h.Sum32() % 12 {
@@ -259,10 +261,13 @@ func (w *twinWorld) do() {
 		weight int
 		do     func()
 	}{
-		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
-		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
+		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace},
+		{"bind", 3, w.bindElsewhere},
+		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue},
+		{"event", 14, w.event}, {"activate", 5, w.activate},
 		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate},
-		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"turn", 8, w.turn}, {"flush", 3, w.flush}, {"reportHeld", 4, w.reportHeld},
+		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"turn", 8, w.turn},
+		{"flush", 3, w.flush}, {"reportHeld", 4, w.reportHeld},
 	}
 	total := 0
 	for _, op := range ops {
@@ -308,7 +313,8 @@ func anyOf[T any](r *rand.Rand, list []T) (one T, ok bool) {
 
 func (w *twinWorld) newPod(name string) *corev1.Pod {
 	w.uids++
-	pod := newPod(name, uid(types.UID(fmt.Sprint("u", w.uids))), scheduler(twinProfiles[w.r.IntN(len(twinProfiles))]), priority(int32(w.r.IntN(3))))
+	pod := newPod(name, uid(types.UID(fmt.Sprint("u", w.uids))), scheduler(twinProfiles[w.r.IntN(len(twinProfiles))]),
+		priority(int32(w.r.IntN(3))))
 	if w.r.IntN(8) == 0 {
 		gates("x")(pod)
 	}
@@ -432,7 +438,8 @@ func (w *twinWorld) pop() {
 	looked := before.Difference(w.outdated())
 	for uid := range looked {
 		w.note("outdated when it was about to be popped")
-		if p, popped := w.model.pods[uid], w.model.pods[info.Pod.UID]; p.place == Active && popped.place == Active && w.model.less(popped, p) {
+		if p, popped := w.model.pods[uid], w.model.pods[info.Pod.UID]; p.place == Active && popped.place == Active &&
+			w.model.less(popped, p) {
 			w.fatalf("%s was looked at, %s comes before it", uid, info.Pod.UID)
 		}
 	}
@@ -446,7 +453,8 @@ func (w *twinWorld) pop() {
 				w.fatalf("%s: flushed: %v, want %v", p.pod.UID, flushed, p.flushed)
 			}
 			w.model.pop(p)
-			if info.Pod != p.pod || info.Attempts != p.attempts || !info.InitialAttemptTimestamp.Equal(p.firstTime) || info.GatingPlugin != "" {
+			if info.Pod != p.pod || info.Attempts != p.attempts || !info.InitialAttemptTimestamp.Equal(p.firstTime) ||
+				info.GatingPlugin != "" {
 				w.fatalf("popped %+v, want %+v", info, p)
 			}
 			w.popped = append(w.popped, popped{info, *p})
@@ -772,7 +780,8 @@ func (w *twinWorld) comparePod(s PodState, p *modelPod) {
 		w.fatalf("%s is outdated: %v, want %v", s.Pod.UID, outdated, p.outdated)
 	}
 	if s.Attempts != p.attempts || !s.Timestamp.Equal(p.timestamp) || s.GatingPlugin != p.gate ||
-		!slices.Equal(s.UnschedulablePlugins, sets.List(p.refusedBy)) || !slices.Equal(s.PendingPlugins, sets.List(p.pendingBy)) ||
+		!slices.Equal(s.UnschedulablePlugins, sets.List(p.refusedBy)) ||
+		!slices.Equal(s.PendingPlugins, sets.List(p.pendingBy)) ||
 		(s.Error != "") != (p.failures > 0) {
 		w.fatalf("%+v, want %+v", s, p)
 	}
@@ -811,7 +820,8 @@ func (w *twinWorld) compareGauges(c Counts) {
 		if p.place == InFlight {
 			continue
 		}
-		queue := map[Place]string{Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}[p.place]
+		queue := map[Place]string{Active: "active", Backoff: "backoff", ErrorBackoff: "backoff",
+			Unschedulable: "unschedulable", Gated: "gated"}[p.place]
 		want["livesched_pending_pods{"+p.pod.Spec.SchedulerName+","+queue+"}"]++
 		for plugin := range p.refusedBy.Union(p.pendingBy) {
 			want["unschedulable_pods{"+plugin+","+p.pod.Spec.SchedulerName+"}"]++
@@ -830,7 +840,8 @@ func (w *twinWorld) compareGauges(c Counts) {
 	}
 	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
 	got := map[string]float64{}
-	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods") {
+	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_unschedulable_pods",
+		"scheduler_inflight_events", "livesched_pending_pods") {
 		if v -= w.gaugesBefore[key]; v != 0 {
 			got[key] = v
 		}

@@ -150,7 +150,8 @@ func newUpstreamWorld(t *testing.T, seed uint64, flushes bool) *upstreamWorld {
 
 // register registers a plugin of both queues for an event.
 func (w *upstreamWorld) register(ours HintMap, theirs upstream.QueueingHintMap, plugin string) {
-	event := twinRegistrations[w.r.IntN(len(twinRegistrations)-1)] // without the one for everything, which hides the others
+	// without the one for everything, which hides the others
+	event := twinRegistrations[w.r.IntN(len(twinRegistrations)-1)]
 	fn := func(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 		switch twinHint(plugin, pod, newObj) {
 		case yes:
@@ -186,8 +187,10 @@ func (w *upstreamWorld) do() {
 		weight int
 		do     func()
 	}{
-		{"create", 12, w.create}, {"update", 12, w.update}, {"delete", 3, w.deletePod}, {"pop", 20, w.pop}, {"done", 2, w.done},
-		{"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate}, {"sleep", 8, w.sleep}, {"gate", 6, w.gate},
+		{"create", 12, w.create}, {"update", 12, w.update}, {"delete", 3, w.deletePod}, {"pop", 20, w.pop},
+		{"done", 2, w.done},
+		{"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate}, {"sleep", 8, w.sleep},
+		{"gate", 6, w.gate},
 		{"nominate", 4, w.nominate}, {"reconfigure", 2, w.reconfigure},
 	}
 	total := 0
@@ -216,7 +219,8 @@ func (w *upstreamWorld) pods() []*corev1.Pod {
 
 func (w *upstreamWorld) create() {
 	w.uids++
-	pod := newPod(fmt.Sprint("p", w.uids), uid(types.UID(fmt.Sprint("u", w.uids))), scheduler([]string{"red", "green"}[w.r.IntN(2)]), priority(int32(w.r.IntN(3))))
+	pod := newPod(fmt.Sprint("p", w.uids), uid(types.UID(fmt.Sprint("u", w.uids))),
+		scheduler([]string{"red", "green"}[w.r.IntN(2)]), priority(int32(w.r.IntN(3))))
 	if len(w.pods()) > 25 {
 		return
 	}
@@ -260,7 +264,8 @@ func (w *upstreamWorld) update() {
 	w.theirs.Update(context.Background(), pod, newer)
 	after, _ := w.ours.Get(pod.UID)
 	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
-	if before.Place.awaitsEvent() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
+	if before.Place.awaitsEvent() && after.Place == Active &&
+		slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
 	}
 	if before.Place != InFlight {
@@ -459,7 +464,8 @@ func (w *upstreamWorld) compare() {
 	for _, s := range w.ours.PendingPods() {
 		w.seen[s.Place]++
 		ours[s.Pod.UID] = map[Place]string{
-			Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable", Gated: "unschedulable", InFlight: "in flight",
+			Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable",
+			Gated: "unschedulable", InFlight: "in flight",
 		}[s.Place]
 		if s.Place == InFlight {
 			continue
@@ -475,7 +481,8 @@ func (w *upstreamWorld) compare() {
 	}
 	theirs := map[types.UID]string{}
 	for place, pods := range map[string][]*corev1.Pod{
-		"active": w.theirs.PodsInActiveQ(), "backoff": w.theirs.PodsInBackoffQ(), "unschedulable": w.theirs.UnschedulablePods(), "in flight": w.theirs.InFlightPods(),
+		"active": w.theirs.PodsInActiveQ(), "backoff": w.theirs.PodsInBackoffQ(),
+		"unschedulable": w.theirs.UnschedulablePods(), "in flight": w.theirs.InFlightPods(),
 	} {
 		for _, pod := range pods {
 			theirs[pod.UID] += place
@@ -514,11 +521,15 @@ func (w *upstreamWorld) compareInfo(ours, theirs *schedframework.QueuedPodInfo) 
 		}
 		return *info.InitialAttemptTimestamp
 	}
-	if ours.Pod != theirs.Pod || !ours.Timestamp.Equal(theirs.Timestamp) || ours.Attempts != theirs.Attempts || ours.GatingPlugin != theirs.GatingPlugin ||
-		ours.UnschedulableCount != theirs.UnschedulableCount || ours.ConsecutiveErrorsCount != theirs.ConsecutiveErrorsCount ||
+	if ours.Pod != theirs.Pod || !ours.Timestamp.Equal(theirs.Timestamp) || ours.Attempts != theirs.Attempts ||
+		ours.GatingPlugin != theirs.GatingPlugin ||
+		ours.UnschedulableCount != theirs.UnschedulableCount ||
+		ours.ConsecutiveErrorsCount != theirs.ConsecutiveErrorsCount ||
 		ours.WasFlushedFromUnschedulable != theirs.WasFlushedFromUnschedulable || !first(ours).Equal(first(theirs)) ||
-		!ours.UnschedulablePlugins.Equal(theirs.UnschedulablePlugins) || !ours.PendingPlugins.Equal(theirs.PendingPlugins) {
-		w.fatalf("ours %v %d %+v\nupstream %v %d %+v", ours.Pod.UID, *ours.Pod.Spec.Priority, *ours, theirs.Pod.UID, *theirs.Pod.Spec.Priority, *theirs)
+		!ours.UnschedulablePlugins.Equal(theirs.UnschedulablePlugins) ||
+		!ours.PendingPlugins.Equal(theirs.PendingPlugins) {
+		w.fatalf("ours %v %d %+v\nupstream %v %d %+v", ours.Pod.UID, *ours.Pod.Spec.Priority, *ours, theirs.Pod.UID,
+			*theirs.Pod.Spec.Priority, *theirs)
 	}
 }
 

@@ -73,7 +73,8 @@ func (h *hintGroup) alike(ev *clusterEvent) bool {
 		return false
 	}
 	for _, plugin := range h.kind.profile.asked {
-		if differs := plugin.key.Differs; differs != nil && differs(ev.oldObj, ev.newObj) && h.entries[0].refusedBy(plugin.name) {
+		if differs := plugin.key.Differs; differs != nil && differs(ev.oldObj, ev.newObj) &&
+			h.entries[0].refusedBy(plugin.name) {
 			return false
 		}
 	}
@@ -111,7 +112,8 @@ func (w *waitingPods) join(e *entry) {
 	of := kindOf(e)
 	k := w.kinds[of]
 	if k == nil {
-		k = &kind{kindKey: of, byKey: map[string]*hintGroup{}, concerned: map[fwk.ClusterEvent]bool{}, index: len(w.ordered)}
+		k = &kind{kindKey: of, byKey: map[string]*hintGroup{}, concerned: map[fwk.ClusterEvent]bool{},
+			index: len(w.ordered)}
 		if w.kinds == nil {
 			w.kinds = map[kindKey]*kind{}
 		}

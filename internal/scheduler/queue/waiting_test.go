@@ -110,7 +110,8 @@ func TestAMassMoveLetsOthersIn(t *testing.T) {
 // A move takes turns, between which pods are popped.
 func TestTheMostImportantPodsMoveFirst(t *testing.T) {
 	f := newFixture(t)
-	pods := []*corev1.Pod{newPod("least", priority(-1)), newPod("most", priority(2)), newPod("middling", priority(1)), newPod("none")}
+	pods := []*corev1.Pod{newPod("least", priority(-1)), newPod("most", priority(2)), newPod("middling", priority(1)),
+		newPod("none")}
 	for _, pod := range pods {
 		f.Add(logger, pod)
 		f.reject("A")

@@ -30,7 +30,8 @@ type attempts struct {
 
 // readAttempts finds the attempts. A decision about a single pod is an attempt of its own.
 func readAttempts(s *capture.Snapshot) *attempts {
-	a := &attempts{placed: map[int][]*capture.Decision{}, inVain: sets.New[uint64](), unassumed: sets.New[uint64](), unknown: sets.New[uint64]()}
+	a := &attempts{placed: map[int][]*capture.Decision{}, inVain: sets.New[uint64](), unassumed: sets.New[uint64](),
+		unknown: sets.New[uint64]()}
 	for first := 0; first < len(s.Decisions); {
 		last := first
 		for last+1 < len(s.Decisions) && s.Decisions[last+1].Placed > 0 {

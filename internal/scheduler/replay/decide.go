@@ -32,7 +32,8 @@ func (s *State) Decide(ctx context.Context) (*report.Report, error) {
 	}
 	defer k.Close()
 	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 }, false)}
-	out := &report.Report{Decisions: len(s.snapshot.Decisions), Different: []report.Difference{}, Left: map[report.Reason]int{}}
+	out := &report.Report{Decisions: len(s.snapshot.Decisions), Different: []report.Difference{},
+		Left: map[report.Reason]int{}}
 	for i := range slices.Backward(s.snapshot.Decisions) {
 		d := &s.snapshot.Decisions[i]
 		for _, pod := range r.past.restore(i) {
@@ -121,7 +122,8 @@ func domainOf(d *capture.Decision) (domain podgroup.Domain) {
 }
 
 // decide decides a pod, and describes the decision as recorded does. The error is the cause of ctx.
-func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *resolve.Profile, pod *corev1.Pod) (string, error) {
+func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *resolve.Profile,
+	pod *corev1.Pod) (string, error) {
 	instance, err := r.fork.Instance(ctx, cfg)
 	if err != nil {
 		return err.Error(), context.Cause(ctx)

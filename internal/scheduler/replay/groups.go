@@ -43,5 +43,6 @@ func (s *State) Group(pod *corev1.Pod) *fork.Group {
 	if !s.groups.Applies(key) {
 		return nil
 	}
-	return explain.GroupOf(s.groups, key, pod.Spec.SchedulerName, s.snapshot.Pending, func(p *corev1.Pod) bool { return len(p.Spec.SchedulingGates) == 0 })
+	return explain.GroupOf(s.groups, key, pod.Spec.SchedulerName, s.snapshot.Pending,
+		func(p *corev1.Pod) bool { return len(p.Spec.SchedulingGates) == 0 })
 }

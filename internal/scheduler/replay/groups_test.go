@@ -60,11 +60,13 @@ func (g *worldGang) Unreserve(_ context.Context, i int) {
 // attempt begins an attempt at a group.
 func (w *world) attempt(topology podgroup.Topology, needed int, pods ...*corev1.Pod) (*gang.Attempt, *worldGang) {
 	w.Helper()
-	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, len(pods)), decisions: make([]decisionlog.Number, len(pods))}
+	g := &worldGang{world: w, pods: pods, assumed: make([]*corev1.Pod, len(pods)),
+		decisions: make([]decisionlog.Number, len(pods))}
 	overlay, err := w.Cache.BeginOverlay(logr.Discard(), w.Snapshot)
 	w.must(err)
 	a := &gang.Attempt{
-		Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile, Overlay: overlay, Decider: g,
+		Group: podgroup.Group{Topology: topology}, Needed: needed, On: sets.New[string](), Profile: w.Profile,
+		Overlay: overlay, Decider: g,
 		Memory: &gang.Memory{},
 	}
 	for _, pod := range pods {
@@ -100,8 +102,10 @@ func (w *world) randomGroup() {
 		pods[i] = w.newPod()
 		w.put(pods[i])
 	}
-	w.placeGroup(pick(w.random, podgroup.Topology{}, podgroup.Topology{Required: rack}, podgroup.Topology{Preferred: []string{rack}},
-		podgroup.Topology{Required: corev1.LabelTopologyZone, Preferred: []string{rack}}), 1+w.random.IntN(len(pods)), pods...)
+	w.placeGroup(pick(w.random, podgroup.Topology{}, podgroup.Topology{Required: rack},
+		podgroup.Topology{Preferred: []string{rack}},
+		podgroup.Topology{Required: corev1.LabelTopologyZone, Preferred: []string{rack}}), 1+w.random.IntN(len(pods)),
+		pods...)
 }
 
 // inRacks is a world with two racks of two nodes, and pods that use a port of their node.
@@ -209,7 +213,8 @@ func TestAGroupIsNotDecidedAgainAfterAnotherChange(t *testing.T) {
 // TestThePodGroupsOfASnapshotAreKnown takes a snapshot with three pending pods of a group, of which
 // two fit in a rack.
 func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
-	inGroup := map[podgroup.Source]func(*corev1.Pod){podgroup.SchedulerPlugins: objects.MemberOf("g"), podgroup.Kubernetes: objects.InGroup("g")}
+	inGroup := map[podgroup.Source]func(*corev1.Pod){podgroup.SchedulerPlugins: objects.MemberOf("g"),
+		podgroup.Kubernetes: objects.InGroup("g")}
 	for source, join := range inGroup {
 		w, pods := inRacks(t, 5)
 		for i, pod := range pods {
@@ -224,7 +229,8 @@ func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
 
 		state := w.state(snapshot)
 		g := state.Group(pods[0])
-		if g == nil || g.Key != podgroup.KeyOf(pods[0]) || g.Needed != 3 || !slices.Equal(g.Pods, pods[:3]) || state.Group(pods[4]) != nil {
+		if g == nil || g.Key != podgroup.KeyOf(pods[0]) || g.Needed != 3 || !slices.Equal(g.Pods, pods[:3]) ||
+			state.Group(pods[4]) != nil {
 			t.Fatalf("source %d: got %+v", source, g)
 		}
 		k, err := state.Fork(t.Context())
@@ -281,7 +287,8 @@ func (w *world) unplaced(snapshot *capture.Snapshot) int32 {
 	w.must(err)
 	defer k.Close()
 	status, err := simulate.Run(w.Context(), k, simulate.Request{
-		Pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: simulate.MaxPods, Labels: labels.Everything()}, Pending: snapshot.Pending,
+		Pods:    simulate.Selection{Type: v1alpha1.PodsPending, Limit: simulate.MaxPods, Labels: labels.Everything()},
+		Pending: snapshot.Pending,
 	})
 	w.must(err)
 	return status.Current.Unplaced

@@ -38,8 +38,9 @@ type past struct {
 
 func newPast(s *State) *past {
 	p := &past{
-		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{}, selecting: map[string][]selecting{},
-		devices: sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
+		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{},
+		selecting: map[string][]selecting{},
+		devices:   sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
 		attempts: readAttempts(s.snapshot),
 	}
 	for _, pod := range s.snapshot.Pods {
@@ -50,7 +51,8 @@ func newPast(s *State) *past {
 	}
 	for _, object := range s.snapshot.Objects {
 		if selector := selectorOf(object); selector != nil {
-			p.selecting[object.GetNamespace()] = append(p.selecting[object.GetNamespace()], selecting{selector, object.GetCreationTimestamp().Time})
+			p.selecting[object.GetNamespace()] = append(p.selecting[object.GetNamespace()],
+				selecting{selector, object.GetCreationTimestamp().Time})
 		}
 	}
 	for _, running := range s.snapshot.Header.Profiles {
@@ -124,7 +126,8 @@ func (p *past) profile(d *capture.Decision) (*resolve.Profile, report.Reason) {
 	s, running := p.state, p.running[d.Profile]
 	resolved := s.resolution.Profiles[running.SchedulerName]
 	switch {
-	case running.Revision != d.Revision || !running.Reproducible || resolved == nil || resolved.Name != d.Profile || s.unusable[d.Profile] != nil,
+	case running.Revision != d.Revision || !running.Reproducible || resolved == nil || resolved.Name != d.Profile ||
+		s.unusable[d.Profile] != nil,
 		!s.snapshot.Header.Redacted && resolved.Revision != d.Revision:
 		return nil, report.OtherProfile
 	case len(resolved.Extenders) > 0:
@@ -159,7 +162,8 @@ func (p *past) excuse(d *capture.Decision, pod *corev1.Pod) report.Reason {
 			return report.Selected
 		}
 	}
-	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil || podfields.UsesVolumeClaims(pod) {
+	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil ||
+		podfields.UsesVolumeClaims(pod) {
 		return report.Claims
 	}
 	return ""

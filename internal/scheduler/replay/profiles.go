@@ -24,8 +24,9 @@ import (
 // buildProfiles resolves and builds the profiles. Forks of them have no extenders.
 func (s *State) buildProfiles(ctx context.Context) error {
 	s.input = resolve.Input{
-		Profiles: s.snapshot.Profiles, Policies: s.snapshot.Policies, SecretsUnknown: true, AllowedHosts: resolve.AnyHost(),
-		Registered: sets.KeySet(s.registry),
+		Profiles: s.snapshot.Profiles, Policies: s.snapshot.Policies, SecretsUnknown: true,
+		AllowedHosts: resolve.AnyHost(),
+		Registered:   sets.KeySet(s.registry),
 	}
 	s.resolution = resolve.Objects(s.input)
 	for name, result := range s.resolution.ProfileResults {
@@ -55,9 +56,10 @@ func (s *State) buildProfiles(ctx context.Context) error {
 func (s *State) Unusable() map[string]error { return s.unusable }
 
 // Changes returns the profiles that objects change if they are applied: see simulate.Changes. The
-// error is the reason why an object would not be accepted, or that none of them changes a profile of
-// the snapshot.
-func (s *State) Changes(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy) (map[string]*resolve.Profile, error) {
+// error is the reason why an object would not be accepted, or that none of them changes a profile
+// of the snapshot.
+func (s *State) Changes(profiles []v1alpha1.SchedulerProfile,
+	policies []v1alpha1.SchedulingPolicy) (map[string]*resolve.Profile, error) {
 	after := resolve.Objects(s.input.With(profiles, policies, s.snapshot.Header.Time))
 	var errs []error
 	check := func(kind, name string, result resolve.Result) {

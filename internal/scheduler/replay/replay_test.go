@@ -104,7 +104,8 @@ func TestEveryDecisionSinceTheLatestOtherChangeIsReproduced(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seed %d", path, seed+run), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, seed+run, path, nil)
-				w.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"kind": "shared"}}},
+				w.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default",
+					Labels: map[string]string{"kind": "shared"}}},
 					&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
 				for range 8 {
 					w.addNode()
@@ -117,11 +118,14 @@ func TestEveryDecisionSinceTheLatestOtherChangeIsReproduced(t *testing.T) {
 						snapshot := w.snapshot(redacted)
 						result := w.replay(snapshot)
 						for _, d := range result.Different {
-							t.Errorf("redacted=%v: decision %d about %s differs: then %s, now %s", redacted, d.Decision.Number, d.Pod, d.Then, d.Now)
+							t.Errorf("redacted=%v: decision %d about %s differs: then %s, now %s", redacted,
+								d.Decision.Number, d.Pod, d.Then, d.Now)
 						}
 						left := result.Left[report.Changed] + result.Left[report.PodGone]
-						if result.Same < w.undisturbed || result.Same+left != result.Decisions || result.Decisions != w.all {
-							t.Errorf("redacted=%v: %+v; %d of %d decisions should be reproduced", redacted, result, w.undisturbed, w.all)
+						if result.Same < w.undisturbed || result.Same+left != result.Decisions ||
+							result.Decisions != w.all {
+							t.Errorf("redacted=%v: %+v; %d of %d decisions should be reproduced", redacted, result,
+								w.undisturbed, w.all)
 						}
 					}
 				}
@@ -153,7 +157,9 @@ func TestWhatDiffersIsReported(t *testing.T) {
 		"another number of nodes":                    func(d *capture.Decision) { d.Feasible++ },
 		"another total":                              func(d *capture.Decision) { d.Total++ },
 		"another number of best nodes":               func(d *capture.Decision) { d.Tied++ },
-		"a pod that fitted nowhere":                  func(d *capture.Decision) { d.Result, d.Node = "Unschedulable", "" },
+		"a pod that fitted nowhere": func(d *capture.Decision) {
+			d.Result, d.Node = "Unschedulable", ""
+		},
 	} {
 		snapshot := w.snapshot(false)
 		change(&snapshot.Decisions[2])
@@ -161,7 +167,8 @@ func TestWhatDiffersIsReported(t *testing.T) {
 			snapshot.Header.Changes--
 			i := slices.IndexFunc(snapshot.Pods, func(p *corev1.Pod) bool { return p.UID == last.UID })
 			snapshot.Pods[i].Spec.NodeName = ""
-			snapshot.Pending, snapshot.Pods = append(snapshot.Pending, snapshot.Pods[i]), slices.Delete(snapshot.Pods, i, i+1)
+			snapshot.Pending, snapshot.Pods = append(snapshot.Pending, snapshot.Pods[i]),
+				slices.Delete(snapshot.Pods, i, i+1)
 		}
 		result := w.replay(snapshot)
 		if len(result.Different) != 1 || result.Same != 2 {
@@ -203,7 +210,8 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 		},
 		report.Selected: func(s *capture.Snapshot) {
 			differ(s)
-			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: "s", CreationTimestamp: metav1.NewTime(s.Decisions[2].Time)}}
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: last.Namespace, Name: "s",
+				CreationTimestamp: metav1.NewTime(s.Decisions[2].Time)}}
 			service.Spec.Selector = map[string]string{"app": last.Labels["app"]}
 			s.Objects = append(s.Objects, service)
 		},
@@ -214,7 +222,8 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 			}}}
 		},
 		report.Extenders: func(s *capture.Snapshot) {
-			s.Policies[0].Spec.Extenders = []v1alpha1.Extender{{URLPrefix: "https://extender.svc", FilterVerb: "filter"}}
+			s.Policies[0].Spec.Extenders = []v1alpha1.Extender{
+				{URLPrefix: "https://extender.svc", FilterVerb: "filter"}}
 			s.Header.Redacted = true // the revision is another one
 		},
 		report.Sampled: func(s *capture.Snapshot) {
@@ -255,7 +264,8 @@ func TestANewProfileIsSimulated(t *testing.T) {
 		w, _ := placed(t)
 		snapshot := w.snapshot(redacted)
 		s := w.state(snapshot)
-		packed := *objects.Profile(snapshot.Profiles[0].Name, `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}},
+		packed := *objects.Profile(snapshot.Profiles[0].Name,
+			`{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}},
 		  "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}`)
 		changes, err := s.Changes([]v1alpha1.SchedulerProfile{packed}, nil)
 		w.must(err)
@@ -263,7 +273,8 @@ func TestANewProfileIsSimulated(t *testing.T) {
 		w.must(err)
 		defer k.Close()
 		status, err := simulate.Run(t.Context(), k, simulate.Request{
-			Pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: simulate.MaxPods, Labels: labels.Everything()}, Pending: snapshot.Pending, Changes: changes,
+			Pods:    simulate.Selection{Type: v1alpha1.PodsAll, Limit: simulate.MaxPods, Labels: labels.Everything()},
+			Pending: snapshot.Pending, Changes: changes,
 		})
 		w.must(err)
 		if status.Pods != 3 || status.New == nil || status.New.Unplaced != 0 {
@@ -276,10 +287,13 @@ func TestANewProfileIsSimulated(t *testing.T) {
 		profile v1alpha1.SchedulerProfile
 		want    string
 	}{
-		"a profile of another name": {*objects.Profile("other", "{}"), "change no profile of the snapshot, which are: mine"},
-		"an invalid profile":        {*objects.Profile("mine", `{"plugins": {"score": {"enabled": [{"name": "Nobody"}]}}}`), "Nobody"},
+		"a profile of another name": {*objects.Profile("other", "{}"),
+			"change no profile of the snapshot, which are: mine"},
+		"an invalid profile": {*objects.Profile("mine", `{"plugins": {"score": {"enabled": [{"name": "Nobody"}]}}}`),
+			"Nobody"},
 	} {
-		if _, err := s.Changes([]v1alpha1.SchedulerProfile{test.profile}, nil); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := s.Changes([]v1alpha1.SchedulerProfile{test.profile}, nil); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -292,7 +306,8 @@ func TestClaimsAreThoseOfTheSnapshot(t *testing.T) {
 	snapshot := w.snapshot(false)
 	at := snapshot.Nodes[1].Labels[corev1.LabelHostname]
 	volume, claim := objects.VolumeOn("volume", "local", at), objects.ClaimOf("claim", "local")
-	volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: "claim"}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+		Name: claim.Name, UID: "claim"}
 	volume.ResourceVersion, claim.ResourceVersion, claim.UID = "1", "2", "claim"
 	claim.Spec.VolumeName, claim.Status.Phase = volume.Name, corev1.ClaimBound
 	claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}

@@ -79,7 +79,8 @@ func New(ctx context.Context, snapshot *capture.Snapshot, registry framework.Reg
 	schedmetrics.Register()
 	metrics.Register()
 	lifetime, cancel := context.WithCancel(ctx)
-	s := &State{snapshot: snapshot, registry: registry, unusable: map[string]error{}, cache: cache.New(), store: profile.NewStore(), cancel: cancel}
+	s := &State{snapshot: snapshot, registry: registry, unusable: map[string]error{}, cache: cache.New(),
+		store: profile.NewStore(), cancel: cancel}
 	if err := s.assemble(lifetime); err != nil {
 		s.Close()
 		return nil, err
@@ -100,9 +101,12 @@ func (s *State) assemble(ctx context.Context) error {
 		return err
 	}
 	s.env, err = profile.NewEnvironment(ctx, profile.Dependencies{
-		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope, Snapshot: cache.NewSnapshot(),
-		Queue: s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(), PodsInPreBind: framework.NewPodsInPreBind(),
-		Recorder: func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, EventSources: noEvents{},
+		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope,
+		Snapshot: cache.NewSnapshot(),
+		Queue:    s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		EventSources:  noEvents{},
 	})
 	if err != nil {
 		return err
@@ -119,7 +123,8 @@ func (s *State) assemble(ctx context.Context) error {
 	s.nominate(klog.FromContext(ctx))
 	s.groups = groupsOf(s.snapshot)
 	forks := fork.Config{
-		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: s.groups, Client: kubeClient, KubeConfig: kube,
+		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: s.groups,
+		Client: kubeClient, KubeConfig: kube,
 		FastPath: s.snapshot.Header.FastPath != "off",
 	}
 	s.forker = fork.NewForker(forks)
@@ -170,7 +175,8 @@ func (s *State) nominate(logger klog.Logger) {
 		if err != nil {
 			logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
 		}
-		s.queue.Nominator().AddNominatedPod(logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nomination.Node})
+		s.queue.Nominator().AddNominatedPod(logger, info,
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nomination.Node})
 	}
 }
 

@@ -63,8 +63,9 @@ type world struct {
 func newWorld(t testing.TB, seed uint64, path sidebyside.Path, change func(*configv1.KubeSchedulerProfile)) *world {
 	t.Helper()
 	w := &world{
-		TB: t, random: rand.New(rand.NewPCG(seed, 0)), objects: sidebyside.NewObjects(), log: decisionlog.New(1000), path: path,
-		now: time.Unix(1700000000, 0), profile: configv1.KubeSchedulerProfile{SchedulerName: ptr.To("mine")},
+		TB: t, random: rand.New(rand.NewPCG(seed, 0)), objects: sidebyside.NewObjects(), log: decisionlog.New(1000),
+		path: path,
+		now:  time.Unix(1700000000, 0), profile: configv1.KubeSchedulerProfile{SchedulerName: ptr.To("mine")},
 	}
 	if change != nil {
 		change(&w.profile)
@@ -110,14 +111,17 @@ func (w *world) addNode(changes ...func(*corev1.Node)) {
 	})
 	node.UID = types.UID(name)
 	if w.random.IntN(4) == 0 {
-		node.Spec.Taints = []corev1.Taint{{Key: "example.com/dedicated", Value: "gpu", Effect: pick(w.random, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule)}}
+		node.Spec.Taints = []corev1.Taint{
+			{Key: "example.com/dedicated", Value: "gpu",
+				Effect: pick(w.random, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule)}}
 	}
 	if w.random.IntN(3) == 0 {
 		node.Status.Allocatable["example.com/gpu"] = resource.MustParse("4")
 	}
 	if w.random.IntN(2) == 0 {
 		node.Status.Images = []corev1.ContainerImage{
-			{Names: []string{"registry.example.com/app:latest", "registry.example.com/app@sha256:1234"}, SizeBytes: 800 << 20},
+			{Names: []string{"registry.example.com/app:latest", "registry.example.com/app@sha256:1234"},
+				SizeBytes: 800 << 20},
 		}
 	}
 	for _, change := range changes {
@@ -132,20 +136,23 @@ func (w *world) addNode(changes ...func(*corev1.Node)) {
 // newPod returns a random pod of one of a few applications.
 func (w *world) newPod() *corev1.Pod {
 	app := fmt.Sprintf("app-%d", w.random.IntN(8))
-	p := objects.Pod(pick(w.random, "default", "team"), w.name(app), "mine", pick(w.random, "100m", "500m", "2"), pick(w.random, "100Mi", "1Gi"))
+	p := objects.Pod(pick(w.random, "default", "team"), w.name(app), "mine", pick(w.random, "100m", "500m", "2"),
+		pick(w.random, "100Mi", "1Gi"))
 	p.UID = types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", w.created))
 	p.CreationTimestamp = metav1.NewTime(w.now)
 	p.Labels = map[string]string{"app": app}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 	required := func(r ...corev1.NodeSelectorRequirement) *corev1.Affinity {
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: r}},
-		}}}
+		return &corev1.Affinity{
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: r}},
+			}}}
 	}
 	switch app {
 	case "app-0":
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: selector,
 		}}
 	case "app-1":
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -158,17 +165,20 @@ func (w *world) newPod() *corev1.Pod {
 		p.Spec.NodeSelector = map[string]string{"example.com/pool": "red"}
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "example.com/dedicated", Operator: corev1.TolerationOpExists}}
 	case "app-3":
-		p.Spec.Affinity = required(corev1.NodeSelectorRequirement{Key: "generation", Operator: corev1.NodeSelectorOpGt, Values: []string{"9"}})
+		p.Spec.Affinity = required(corev1.NodeSelectorRequirement{Key: "generation", Operator: corev1.NodeSelectorOpGt,
+			Values: []string{"9"}})
 	case "app-4":
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-				Weight: 7, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: selector},
+				Weight: 7, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone,
+					LabelSelector: selector},
 			}},
 		}}
 	case "app-5":
 		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
 	case "app-6":
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 8080, ContainerPort: 8080, Protocol: corev1.ProtocolTCP, HostIP: pick(w.random, "", "10.1.2.3")}}
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{HostPort: 8080, ContainerPort: 8080, Protocol: corev1.ProtocolTCP, HostIP: pick(w.random, "", "10.1.2.3")}}
 	case "app-7":
 		p.Spec.Containers[0].Image = pick(w.random, "registry.example.com/app", "registry.example.com/other:1")
 	}
@@ -215,14 +225,17 @@ func infoOf(t testing.TB, pod *corev1.Pod) *schedframework.PodInfo {
 
 // decideWithin decides a pod on the nodes of a domain, and does not assume it. It returns the pod
 // on its node, nil if it has none, and the number of the decision.
-func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod, result decisionlog.Result) (*corev1.Pod, decisionlog.Number) {
+func (w *world) decideWithin(domain podgroup.Domain, pod *corev1.Pod,
+	result decisionlog.Result) (*corev1.Pod, decisionlog.Number) {
 	w.Helper()
 	w.now = w.now.Add(time.Second)
 	got := w.Decide(domain.Restrict(pod))
 	d := decisionlog.Decision{
-		Pod: pod.UID, Time: w.now, Attempt: 1, Profile: "mine", Revision: w.Profile.Config.Revision, Changes: w.Snapshot.Changes(), Placed: w.Snapshot.Placed(),
+		Pod: pod.UID, Time: w.now, Attempt: 1, Profile: "mine", Revision: w.Profile.Config.Revision,
+		Changes: w.Snapshot.Changes(), Placed: w.Snapshot.Placed(),
 		Nominated: !w.Queue.Nominator().Empty(), Nodes: w.Snapshot.NumNodes(), Evaluated: w.Result.EvaluatedNodes,
-		Feasible: w.Result.FeasibleNodes, Node: w.Result.SuggestedHost, Total: w.Result.Total, Tied: w.Result.TiedNodes, Result: result, Domain: domain,
+		Feasible: w.Result.FeasibleNodes, Node: w.Result.SuggestedHost, Total: w.Result.Total, Tied: w.Result.TiedNodes,
+		Result: result, Domain: domain,
 	}
 	w.all, w.undisturbed = w.all+1, w.undisturbed+1
 	var unfit *schedframework.FitError
@@ -267,7 +280,8 @@ func (w *world) write(redacted bool) []byte {
 	}, 1000)
 	w.must(err)
 	profiles, policies := []v1alpha1.SchedulerProfile{w.object}, []v1alpha1.SchedulingPolicy{w.policy}
-	in.SetObjects(profiles, policies, resolve.Objects(resolve.Input{Profiles: profiles, Policies: policies, Registered: w.registered()}))
+	in.SetObjects(profiles, policies,
+		resolve.Objects(resolve.Input{Profiles: profiles, Policies: policies, Registered: w.registered()}))
 	in.Header.Time = w.now
 	if w.path == sidebyside.ScalarPath {
 		in.Header.FastPath = "off"

@@ -85,7 +85,8 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 	gvk := configv1.SchemeGroupVersion.WithKind(plugin + "Args")
 	obj, actual, err := scheme.Codecs.UniversalDeserializer().Decode(raw, &gvk, nil)
 	if actual != nil && *actual != gvk {
-		found.add(v1alpha1.ReasonInvalidArgs, path, "must have apiVersion %s and kind %s, has apiVersion %s and kind %s",
+		found.add(v1alpha1.ReasonInvalidArgs, path,
+			"must have apiVersion %s and kind %s, has apiVersion %s and kind %s",
 			gvk.GroupVersion(), gvk.Kind, actual.GroupVersion(), actual.Kind)
 		return nil
 	}

@@ -27,7 +27,8 @@ func BenchmarkResolve(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("one of %d profiles has changed, %d policies", size.profiles, size.policies), func(b *testing.B) {
+		b.Run(fmt.Sprintf("one of %d profiles has changed, %d policies", size.profiles,
+			size.policies), func(b *testing.B) {
 			in := manyObjects(size.profiles, size.policies)
 			in.Registered = inTree
 			in.Last = Objects(in)
@@ -44,15 +45,20 @@ func manyObjects(profiles, policies int) Input {
 	var in Input
 	for i := range policies {
 		in.Policies = append(in.Policies, v1alpha1.SchedulingPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy-%03d", i), UID: types.UID(fmt.Sprint("policy", i)), Generation: 1},
-			Spec:       v1alpha1.SchedulingPolicySpec{Parallelism: ptr.To(int32(1 + i%16))},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("policy-%03d", i), UID: types.UID(fmt.Sprint("policy", i)),
+				Generation: 1},
+			Spec: v1alpha1.SchedulingPolicySpec{Parallelism: ptr.To(int32(1 + i%16))},
 		})
 	}
 	for i := range profiles {
-		p := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("profile-%04d", i), UID: types.UID(fmt.Sprint("profile", i)), Generation: 1}}
+		p := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("profile-%04d", i),
+			UID: types.UID(fmt.Sprint("profile", i)), Generation: 1}}
 		p.Spec.PolicyRef.Name = in.Policies[i%policies].Name
 		p.Spec.PluginConfig = []v1alpha1.PluginConfig{{
-			Name: "NodeResourcesFit", Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":%d}]}}`, 1+i%100)},
+			Name: "NodeResourcesFit",
+			Args: runtime.RawExtension{
+				Raw: fmt.Appendf(nil,
+					`{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":%d}]}}`, 1+i%100)},
 		}}
 		in.Profiles = append(in.Profiles, p)
 	}

@@ -33,7 +33,8 @@ const ComponentConfig = "componentconfig"
 // kube-scheduler can be started with each document if it has the plugins, except that TLS material
 // of extenders and passwords in their URLs are left out. Backoffs are rounded up to whole seconds,
 // and the percentage 0 becomes 100, since kube-scheduler would choose a percentage for 0.
-func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles []*Profile) (map[string]json.RawMessage, error) {
+func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration,
+	profiles []*Profile) (map[string]json.RawMessage, error) {
 	groups := map[string][]*Profile{} // by the settings that they share
 	for _, p := range profiles {
 		shared, err := json.Marshal(struct {
@@ -70,7 +71,8 @@ func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles 
 		}
 		document, err := runtime.Encode(argsEncoder, componentConfig(process, group))
 		if err != nil {
-			return nil, fmt.Errorf("encoding the configuration of the profiles that build on policy %q: %w", group[0].PolicyName, err)
+			return nil, fmt.Errorf("encoding the configuration of the profiles that build on policy %q: %w",
+				group[0].PolicyName, err)
 		}
 		documents[name] = bytes.TrimSpace(document)
 	}
@@ -79,11 +81,13 @@ func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles 
 
 func defaultPolicyFirst(a, b *Profile) int {
 	other := func(p *Profile) int { return order(p.PolicyName != DefaultPolicyName) }
-	return cmp.Or(other(a)-other(b), cmp.Compare(a.PolicyName, b.PolicyName), cmp.Compare(b.PolicyGeneration, a.PolicyGeneration), cmp.Compare(a.SchedulerName, b.SchedulerName))
+	return cmp.Or(other(a)-other(b), cmp.Compare(a.PolicyName, b.PolicyName),
+		cmp.Compare(b.PolicyGeneration, a.PolicyGeneration), cmp.Compare(a.SchedulerName, b.SchedulerName))
 }
 
 // componentConfig returns the configuration of profiles that share all fields outside of profiles.
-func componentConfig(process *schedconfig.KubeSchedulerConfiguration, group []*Profile) *schedconfig.KubeSchedulerConfiguration {
+func componentConfig(process *schedconfig.KubeSchedulerConfiguration,
+	group []*Profile) *schedconfig.KubeSchedulerConfiguration {
 	c := process.DeepCopy()
 	c.Profiles, c.Extenders, c.PercentageOfNodesToScore = nil, nil, nil
 	for _, p := range group {
@@ -93,12 +97,14 @@ func componentConfig(process *schedconfig.KubeSchedulerConfiguration, group []*P
 		profile.Plugins.MultiPoint.Disabled = []schedconfig.Plugin{{Name: allPlugins}}
 		c.Profiles = append(c.Profiles, *profile)
 	}
-	slices.SortFunc(c.Profiles, func(a, b schedconfig.KubeSchedulerProfile) int { return cmp.Compare(a.SchedulerName, b.SchedulerName) })
+	slices.SortFunc(c.Profiles,
+		func(a, b schedconfig.KubeSchedulerProfile) int { return cmp.Compare(a.SchedulerName, b.SchedulerName) })
 	if len(group) == 0 {
 		return c
 	}
 	c.Parallelism = group[0].Parallelism
-	c.PodInitialBackoffSeconds, c.PodMaxBackoffSeconds = wholeSeconds(group[0].PodInitialBackoff), wholeSeconds(group[0].PodMaxBackoff)
+	c.PodInitialBackoffSeconds, c.PodMaxBackoffSeconds = wholeSeconds(group[0].PodInitialBackoff),
+		wholeSeconds(group[0].PodMaxBackoff)
 	for i := range group[0].Extenders {
 		c.Extenders = append(c.Extenders, componentExtender(&group[0].Extenders[i]))
 	}

@@ -26,7 +26,8 @@ import (
 
 // shownAsUpstream shows profiles and reads the result as kube-scheduler reads its configuration
 // file: strictly, with its defaults merged in, and validated.
-func shownAsUpstream(t *testing.T, profiles []*resolve.Profile) (map[string]*schedconfig.KubeSchedulerConfiguration, string) {
+func shownAsUpstream(t *testing.T,
+	profiles []*resolve.Profile) (map[string]*schedconfig.KubeSchedulerConfiguration, string) {
 	t.Helper()
 	process, err := latest.Default()
 	if err != nil {
@@ -111,15 +112,18 @@ func TestKubeSchedulerReadsTheShownProfilesAsTheyRun(t *testing.T) {
 					}
 					for plugin, args := range wantArgs {
 						if gotArgs[plugin] != args {
-							t.Errorf("%s, %s: args of %s are %s, want %s", name, got.SchedulerName, plugin, gotArgs[plugin], args)
+							t.Errorf("%s, %s: args of %s are %s, want %s", name, got.SchedulerName, plugin,
+								gotArgs[plugin], args)
 						}
 					}
 					percentage := want.PercentageOfNodesToScore
 					if percentage == 0 {
 						percentage = 100
 					}
-					if *got.PercentageOfNodesToScore != percentage || c.Parallelism != want.Parallelism || len(c.Extenders) != len(want.Extenders) ||
-						float64(c.PodInitialBackoffSeconds) < want.PodInitialBackoff.Seconds() || float64(c.PodMaxBackoffSeconds) < want.PodMaxBackoff.Seconds() {
+					if *got.PercentageOfNodesToScore != percentage || c.Parallelism != want.Parallelism ||
+						len(c.Extenders) != len(want.Extenders) ||
+						float64(c.PodInitialBackoffSeconds) < want.PodInitialBackoff.Seconds() ||
+						float64(c.PodMaxBackoffSeconds) < want.PodMaxBackoff.Seconds() {
 						t.Errorf("%s is shown with other settings: %+v", got.SchedulerName, c)
 					}
 					compared++
@@ -137,8 +141,10 @@ func TestKubeSchedulerReadsTheShownProfilesAsTheyRun(t *testing.T) {
 
 func TestProfilesThatShareTheirPolicysSettingsAreShownTogether(t *testing.T) {
 	r := resolveText(t,
-		policyText("default", `parallelism: 3`), policyText("batch", `parallelism: 5, podMaxBackoff: 1500ms`), policyText("alike", `parallelism: 3`),
-		profileText("a", `policyRef: {name: batch}`), profileText("b", ``), profileText("c", `percentageOfNodesToScore: 7`), profileText("d", `policyRef: {name: alike}`),
+		policyText("default", `parallelism: 3`), policyText("batch", `parallelism: 5, podMaxBackoff: 1500ms`),
+		policyText("alike", `parallelism: 3`),
+		profileText("a", `policyRef: {name: batch}`), profileText("b", ``),
+		profileText("c", `percentageOfNodesToScore: 7`), profileText("d", `policyRef: {name: alike}`),
 	)
 	shown, _ := shownAsUpstream(t, slices.Collect(maps.Values(r.Profiles)))
 	got := map[string]string{}
@@ -147,9 +153,11 @@ func TestProfilesThatShareTheirPolicysSettingsAreShownTogether(t *testing.T) {
 		for _, p := range c.Profiles {
 			names = append(names, p.SchedulerName)
 		}
-		got[name] = fmt.Sprintf("%s: %d goroutines, backoff from %ds to %ds", strings.Join(names, " "), c.Parallelism, c.PodInitialBackoffSeconds, c.PodMaxBackoffSeconds)
+		got[name] = fmt.Sprintf("%s: %d goroutines, backoff from %ds to %ds", strings.Join(names, " "), c.Parallelism,
+			c.PodInitialBackoffSeconds, c.PodMaxBackoffSeconds)
 	}
-	want := map[string]string{"componentconfig": "b c d: 3 goroutines, backoff from 1s to 10s", "componentconfig/batch": "a: 5 goroutines, backoff from 1s to 2s"}
+	want := map[string]string{"componentconfig": "b c d: 3 goroutines, backoff from 1s to 10s",
+		"componentconfig/batch": "a: 5 goroutines, backoff from 1s to 2s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -161,7 +169,8 @@ func TestConfigWithoutProfilesIsADocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	documents, err := resolve.ComponentConfigs(process, nil)
-	if err != nil || len(documents) != 1 || strings.Contains(string(documents[resolve.ComponentConfig]), "schedulerName") {
+	if err != nil || len(documents) != 1 ||
+		strings.Contains(string(documents[resolve.ComponentConfig]), "schedulerName") {
 		t.Errorf("%s, %v", documents, err)
 	}
 }
@@ -187,7 +196,9 @@ func TestShownExtendersHaveNoSecrets(t *testing.T) {
 	}
 	var got []string
 	for _, e := range shown[resolve.ComponentConfig].Extenders {
-		got = append(got, fmt.Sprintf("%s %s%s%s%s %d %v %v %v %v", e.URLPrefix, e.FilterVerb, e.PreemptVerb, e.PrioritizeVerb, e.BindVerb, e.Weight, e.HTTPTimeout.Duration, e.EnableHTTPS, e.NodeCacheCapable, e.Ignorable))
+		got = append(got, fmt.Sprintf("%s %s%s%s%s %d %v %v %v %v", e.URLPrefix, e.FilterVerb, e.PreemptVerb,
+			e.PrioritizeVerb, e.BindVerb, e.Weight, e.HTTPTimeout.Duration, e.EnableHTTPS, e.NodeCacheCapable,
+			e.Ignorable))
 		if e.TLSConfig != nil {
 			got = append(got, fmt.Sprintf("insecure %v, name %q", e.TLSConfig.Insecure, e.TLSConfig.ServerName))
 		}
@@ -208,7 +219,8 @@ func TestKubeSchedulerAddsNothingToTheShownConfig(t *testing.T) {
 	p := *r.Profiles["p"]
 	p.Config = p.Config.DeepCopy()
 	enabled := &p.Config.Plugins.MultiPoint.Enabled
-	*enabled = slices.DeleteFunc(*enabled, func(plugin schedconfig.Plugin) bool { return plugin.Name == "ImageLocality" })
+	*enabled = slices.DeleteFunc(*enabled,
+		func(plugin schedconfig.Plugin) bool { return plugin.Name == "ImageLocality" })
 	shown, _ := shownAsUpstream(t, []*resolve.Profile{&p})
 	got, _ := inCommon(shown[resolve.ComponentConfig].Profiles[0].Plugins, nil)
 	want, _ := inCommon(p.Config.Plugins, nil)

@@ -34,7 +34,8 @@ func randomWorld(t *testing.T, steps int) *world {
 	t.Helper()
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
-	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}
+	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{},
+		policies: map[string]v1alpha1.SchedulingPolicy{}}
 	for range steps {
 		w.live()
 	}
@@ -78,7 +79,8 @@ func TestInvalidObjectChangesNothingForOthers(t *testing.T) {
 			bad := w.copied()
 			profile := bad.profiles[name]
 			profile.Generation++
-			profile.Spec.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "Unknown"}}}}
+			profile.Spec.Plugins = &v1alpha1.Plugins{
+				Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "Unknown"}}}}
 			bad.profiles[name] = profile
 			after := resolve.Objects(bad.input())
 			got := outcomes(after)
@@ -86,7 +88,8 @@ func TestInvalidObjectChangesNothingForOthers(t *testing.T) {
 				t.Fatalf("step %d: broken profile %q is accepted", step, name)
 			}
 			if got[name].Runs != want[name].Runs {
-				t.Errorf("step %d: profile %q ran in revision %q, and runs in %q once it is broken", step, name, want[name].Runs, got[name].Runs)
+				t.Errorf("step %d: profile %q ran in revision %q, and runs in %q once it is broken", step, name,
+					want[name].Runs, got[name].Runs)
 			}
 			others := maps.Clone(want)
 			delete(others, name)
@@ -95,7 +98,8 @@ func TestInvalidObjectChangesNothingForOthers(t *testing.T) {
 				t.Errorf("step %d: that profile %q is broken changes others:\n%s", step, name, cmp.Diff(others, got))
 			}
 			if before.SortedBy != after.SortedBy {
-				t.Errorf("step %d: that profile %q is broken changes who sorts the queue from %q to %q", step, name, before.SortedBy, after.SortedBy)
+				t.Errorf("step %d: that profile %q is broken changes who sorts the queue from %q to %q", step, name,
+					before.SortedBy, after.SortedBy)
 			}
 			broken++
 		}
@@ -113,7 +117,8 @@ func TestInvalidObjectChangesNothingForOthers(t *testing.T) {
 				t.Fatalf("step %d: broken policy %q is accepted", step, name)
 			}
 			if got := outcomes(after); !maps.Equal(want, got) {
-				t.Errorf("step %d: that policy %q is broken changes profiles, its own or others:\n%s", step, name, cmp.Diff(want, got))
+				t.Errorf("step %d: that policy %q is broken changes profiles, its own or others:\n%s", step, name,
+					cmp.Diff(want, got))
 			}
 			broken++
 		}
@@ -140,10 +145,12 @@ func TestDeletingTheWinnerRestoresTheStateWithoutIt(t *testing.T) {
 	settled := 0
 	for step := range 1500 {
 		resolution := w.live()
-		if slices.ContainsFunc(slices.Collect(maps.Values(resolution.ProfileResults)), func(r resolve.Result) bool { return len(r.Problems) > 0 }) {
+		if slices.ContainsFunc(slices.Collect(maps.Values(resolution.ProfileResults)),
+			func(r resolve.Result) bool { return len(r.Problems) > 0 }) {
 			continue // last good specs depend on the past by design
 		}
-		if slices.ContainsFunc(slices.Collect(maps.Values(resolution.PolicyResults)), func(r resolve.Result) bool { return !r.Accepted }) {
+		if slices.ContainsFunc(slices.Collect(maps.Values(resolution.PolicyResults)),
+			func(r resolve.Result) bool { return !r.Accepted }) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(w.profiles)) {
@@ -155,11 +162,13 @@ func TestDeletingTheWinnerRestoresTheStateWithoutIt(t *testing.T) {
 				continue // a loser's last good spec stays active, with the rights of its age
 			}
 			if want.SortedBy != after.SortedBy {
-				t.Errorf("step %d: without %q the queue is sorted by %q, had it never been by %q", step, name, after.SortedBy, want.SortedBy)
+				t.Errorf("step %d: without %q the queue is sorted by %q, had it never been by %q", step, name,
+					after.SortedBy, want.SortedBy)
 			}
 			got, ideal := outcomes(after), outcomes(want)
 			if !maps.Equal(ideal, got) {
-				t.Errorf("step %d: without %q the others are not what they had been without it from the start:\n%s", step, name, cmp.Diff(ideal, got))
+				t.Errorf("step %d: without %q the others are not what they had been without it from the start:\n%s",
+					step, name, cmp.Diff(ideal, got))
 			}
 			for other := range ideal {
 				if ideal[other].Accepted && !resolution.ProfileResults[other].Accepted {

@@ -60,9 +60,12 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 	}
 	r.candidates[object.Name] = c
 	c.warnings = r.profileWarnings(object.Name, &object.Spec, p.base, c.current.Config.Plugins)
-	c.current.setSource(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
+	c.current.setSource(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(),
+		Policy: p.good})
 	if p.result.KeptLastGood {
-		c.accepted = fmt.Sprintf("The spec is valid. SchedulingPolicy %q is not: its last good generation %d stays in use", p.good.Name, p.good.Generation)
+		c.accepted = fmt.Sprintf(
+			"The spec is valid. SchedulingPolicy %q is not: its last good generation %d stays in use", p.good.Name,
+			p.good.Generation)
 	}
 	return c
 }
@@ -128,7 +131,8 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 	for _, c := range candidates {
 		result := Result{
 			Generation: c.object.Generation, SchedulerName: SchedulerName(c.object),
-			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: withWarnings(c.accepted, c.warnings), Warnings: c.warnings,
+			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: withWarnings(c.accepted, c.warnings),
+			Warnings: c.warnings,
 		}
 		running, conflict := s.present(c)
 		if objections := append(c.problems, conflict...); len(objections) > 0 {
@@ -164,8 +168,10 @@ func (w *winners) present(c *candidate) (*Profile, problems) {
 		return nil, conflict
 	}
 	if w.sorter != nil && w.sorter.QueueSort != c.current.QueueSort {
-		conflict.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, w.sorter.QueueSort.Name),
-			"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and cannot be sorted by %s",
+		conflict.add(v1alpha1.ReasonQueueSortConflict,
+			queueSortPath(&c.object.Spec, c.current.QueueSort.Name, w.sorter.QueueSort.Name),
+			"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and "+
+				"cannot be sorted by %s",
 			w.sorter.QueueSort, w.sorter.Name, c.current.QueueSort)
 		return nil, conflict
 	}

@@ -76,7 +76,8 @@ func namedAt(merged *schedconfig.Plugins, at point) []string {
 		}
 	}
 	for _, plugin := range merged.MultiPoint.Enabled {
-		if _, known := extends(plugin.Name, at.name); known && !own.Has(plugin.Name) && runsAt(merged, at, plugin.Name) == present {
+		if _, known := extends(plugin.Name, at.name); known && !own.Has(plugin.Name) &&
+			runsAt(merged, at, plugin.Name) == present {
 			inherited = append(inherited, weighted(plugin, at))
 		}
 	}

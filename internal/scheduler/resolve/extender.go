@@ -113,7 +113,8 @@ func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
 
 // secretsOf returns the Secrets that a policy names, so that it can keep them when they are
 // deleted.
-func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
+func secretsOf(spec *v1alpha1.SchedulingPolicySpec,
+	all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
 	var named map[types.NamespacedName]Secret
 	for _, name := range secretNames(spec) {
 		if named == nil {
@@ -129,7 +130,8 @@ func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName
 // an extender is called. Ignorable extenders come last; otherwise the order stays. ignored are the
 // resources that are left to extenders.
 func (r *resolver) resolveExtenders(
-	policy string, specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems,
+	policy string, specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path,
+	found *problems,
 ) (extenders []Extender, ignored []string) {
 	binder := -1
 	managed := sets.New[string]()
@@ -148,16 +150,19 @@ func (r *resolver) resolveExtenders(
 			TLS:              resolveTLS(policy, spec, secrets, path, found),
 		}
 		if e.Timeout > MaxHTTPTimeout {
-			found.add(v1alpha1.ReasonInvalid, path.Child("httpTimeout"), "must be at most %v, is %v: the scheduling of all pods waits for a call", MaxHTTPTimeout, e.Timeout)
+			found.add(v1alpha1.ReasonInvalid, path.Child("httpTimeout"),
+				"must be at most %v, is %v: the scheduling of all pods waits for a call", MaxHTTPTimeout, e.Timeout)
 		}
 		checkVerbs(spec, path, found)
 		r.checkURL(spec, path, found)
 		if spec.PrioritizeVerb != "" && spec.Weight <= 0 {
-			found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be greater than 0 with a prioritizeVerb, is %d", spec.Weight)
+			found.add(v1alpha1.ReasonInvalid, path.Child("weight"),
+				"must be greater than 0 with a prioritizeVerb, is %d", spec.Weight)
 		}
 		if spec.BindVerb != "" {
 			if binder >= 0 {
-				found.add(v1alpha1.ReasonInvalid, path.Child("bindVerb"), "only one extender of a policy can bind, and extenders[%d] has a bindVerb already", binder)
+				found.add(v1alpha1.ReasonInvalid, path.Child("bindVerb"),
+					"only one extender of a policy can bind, and extenders[%d] has a bindVerb already", binder)
 			} else {
 				binder = i
 			}
@@ -191,7 +196,8 @@ func checkManagedResource(name string, managed sets.Set[string], path *field.Pat
 	case len(errs) > 0:
 		found.add(v1alpha1.ReasonInvalid, path, "%q is not the name of a resource: %s", name, strings.Join(errs, "; "))
 	case !v1helper.IsExtendedResourceName(corev1.ResourceName(name)):
-		found.add(v1alpha1.ReasonInvalid, path, "%q is not an extended resource: it must have the form example.com/gpu, outside of kubernetes.io", name)
+		found.add(v1alpha1.ReasonInvalid, path,
+			"%q is not an extended resource: it must have the form example.com/gpu, outside of kubernetes.io", name)
 	case managed.Has(name):
 		found.add(v1alpha1.ReasonInvalid, path, "resource %q is managed twice", name)
 	}
@@ -200,11 +206,13 @@ func checkManagedResource(name string, managed sets.Set[string], path *field.Pat
 // checkVerbs checks that every verb is a path below the URL: it must not lead to another one.
 func checkVerbs(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	for _, verb := range []struct{ field, name string }{
-		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb}, {"bindVerb", spec.BindVerb},
+		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb},
+		{"bindVerb", spec.BindVerb},
 	} {
 		if verb.name != "" && !verbPattern.MatchString(verb.name) {
 			found.add(v1alpha1.ReasonInvalid, path.Child(verb.field), "%q is not a path such as filter or v1/filter: "+
-				"segments of letters, digits and -_.~ that do not begin with a dot, separated by single slashes", verb.name)
+				"segments of letters, digits and -_.~ that do not begin with a dot, separated by single slashes",
+				verb.name)
 		}
 	}
 }
@@ -223,7 +231,8 @@ func (r *resolver) checkURL(spec *v1alpha1.Extender, path *field.Path, found *pr
 	case prefix.Hostname() == "":
 		found.add(v1alpha1.ReasonInvalid, path, "must name a host")
 	case prefix.User != nil:
-		found.add(v1alpha1.ReasonInvalid, path, "must not have a user name or a password, which everyone who can read the policy can read: use a client certificate in tlsConfig.secretRef")
+		found.add(v1alpha1.ReasonInvalid, path, "must not have a user name or a password, which everyone who can "+
+			"read the policy can read: use a client certificate in tlsConfig.secretRef")
 	case prefix.RawQuery != "" || prefix.ForceQuery || prefix.Fragment != "":
 		found.add(v1alpha1.ReasonInvalid, path, "must not have a query or a fragment: verbs are appended to it")
 	case spec.EnableHTTPS && prefix.Scheme != "https":
@@ -231,14 +240,16 @@ func (r *resolver) checkURL(spec *v1alpha1.Extender, path *field.Path, found *pr
 	case spec.TLSConfig != nil && prefix.Scheme != "https":
 		found.add(v1alpha1.ReasonInvalid, tlsPath, "has no effect on a urlPrefix that begins with http://")
 	case !r.input.AllowedHosts.Allows(prefix):
-		found.add(v1alpha1.ReasonExtenderHostNotAllowed, path, "livesched's flag %s does not allow %s://%s; it allows %s",
+		found.add(v1alpha1.ReasonExtenderHostNotAllowed, path,
+			"livesched's flag %s does not allow %s://%s; it allows %s",
 			FlagAllowedHosts, prefix.Scheme, prefix.Host, r.input.AllowedHosts.describe())
 	}
 }
 
 // resolveTLS returns the TLS settings of an extender. With enableHTTPS and no tlsConfig nothing is
 // verified, as in kube-scheduler.
-func resolveTLS(policy string, spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
+func resolveTLS(policy string, spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path,
+	found *problems) ExtenderTLS {
 	if spec.TLSConfig == nil {
 		return ExtenderTLS{Insecure: spec.EnableHTTPS}
 	}
@@ -250,7 +261,8 @@ func resolveTLS(policy string, spec *v1alpha1.Extender, secrets map[types.Namesp
 	path = path.Child("tlsConfig", "secretRef")
 	secret, exists := secrets[secretName(ref)]
 	if !exists {
-		found.add(v1alpha1.ReasonSecretNotFound, path, "Secret %q does not exist in namespace %q", ref.Name, ref.Namespace)
+		found.add(v1alpha1.ReasonSecretNotFound, path, "Secret %q does not exist in namespace %q", ref.Name,
+			ref.Namespace)
 		return resolved
 	}
 	if reason, problem := secret.problem(policy); problem != "" {

@@ -65,9 +65,11 @@ func randomExtender(random *rand.Rand) v1alpha1.Extender {
 		e.BindVerb = "bind"
 	}
 	for range random.Intn(3) {
-		names := []string{"example.com/a", "example.com/b", "example.com/c", "example.com/d", "cpu", "kubernetes.io/e", "a b/c", "requests.example.com/f", ""}
+		names := []string{"example.com/a", "example.com/b", "example.com/c", "example.com/d", "cpu", "kubernetes.io/e",
+			"a b/c", "requests.example.com/f", ""}
 		e.ManagedResources = append(e.ManagedResources, v1alpha1.ExtenderManagedResource{
-			Name: names[min(random.Intn(40)%len(names), random.Intn(len(names)))], IgnoredByScheduler: random.Intn(2) == 0,
+			Name:               names[min(random.Intn(40)%len(names), random.Intn(len(names)))],
+			IgnoredByScheduler: random.Intn(2) == 0,
 		})
 	}
 	return e
@@ -92,11 +94,13 @@ func TestRandomExtendersAreAcceptedAsInKubeScheduler(t *testing.T) {
 		want := validation.ValidateKubeSchedulerConfiguration(configuration)
 		policy := v1alpha1.SchedulingPolicy{Spec: v1alpha1.SchedulingPolicySpec{Extenders: extenders}}
 		policy.Name = "default"
-		resolution := resolve.Objects(resolve.Input{AllowedHosts: resolve.AnyHost(), Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered()})
+		resolution := resolve.Objects(resolve.Input{AllowedHosts: resolve.AnyHost(),
+			Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered()})
 		result := resolution.PolicyResults["default"]
 		if result.Accepted != (want == nil) {
 			text, _ := json.Marshal(extenders)
-			t.Fatalf("case %d: accepted %v (%s), kube-scheduler says %v\n%s", i, result.Accepted, result.Message, want, text)
+			t.Fatalf("case %d: accepted %v (%s), kube-scheduler says %v\n%s", i, result.Accepted, result.Message,
+				want, text)
 		}
 		if result.Accepted {
 			accepted++
@@ -139,7 +143,8 @@ func tlsSecret(t *testing.T, n int) resolve.Secret {
 
 func TestSecretContentsAreNeverShown(t *testing.T) {
 	secret := tlsSecret(t, 1)
-	profile := &resolve.Profile{Settings: resolve.Settings{Extenders: []resolve.Extender{{TLS: resolve.ExtenderTLS{Secret: &secret}}}}}
+	profile := &resolve.Profile{
+		Settings: resolve.Settings{Extenders: []resolve.Extender{{TLS: resolve.ExtenderTLS{Secret: &secret}}}}}
 	good := resolve.GoodPolicy{Secrets: map[types.NamespacedName]resolve.Secret{{Name: "a"}: secret}}
 	var logged bytes.Buffer
 	logger := funcr.NewJSON(func(line string) { logged.WriteString(line) }, funcr.Options{})
@@ -150,7 +155,8 @@ func TestSecretContentsAreNeverShown(t *testing.T) {
 	}
 	shown := logged.String() + string(marshalled)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		shown += fmt.Sprintf(format, secret) + fmt.Sprintf(format, &secret) + fmt.Sprintf(format, profile.Extenders) + fmt.Sprintf(format, good)
+		shown += fmt.Sprintf(format, secret) + fmt.Sprintf(format, &secret) + fmt.Sprintf(format, profile.Extenders) +
+			fmt.Sprintf(format, good)
 	}
 	pair, err := secret.ClientCertificates()
 	if err != nil || len(pair) != 1 {
@@ -181,7 +187,8 @@ func TestARevisionDependsOnTheSecretsOfItsExtenders(t *testing.T) {
 	if first, again := revision(extended, tlsSecret(t, 1)), revision(extended, tlsSecret(t, 1)); first != again {
 		t.Error("one Secret has two revisions")
 	}
-	if seen := sets.New(revision(extended, tlsSecret(t, 1)), revision(extended, tlsSecret(t, 5)), revision(extended, tlsSecret(t, 6)), revision(plain, tlsSecret(t, 1))); len(seen) != 4 {
+	if seen := sets.New(revision(extended, tlsSecret(t, 1)), revision(extended, tlsSecret(t, 5)),
+		revision(extended, tlsSecret(t, 6)), revision(plain, tlsSecret(t, 1))); len(seen) != 4 {
 		t.Errorf("four different settings have the revisions %v", sets.List(seen))
 	}
 	if revision(plain, tlsSecret(t, 1)) != revision(plain, tlsSecret(t, 5)) {
@@ -190,14 +197,17 @@ func TestARevisionDependsOnTheSecretsOfItsExtenders(t *testing.T) {
 }
 
 func TestASecretThatCannotBeReadIsNamedWithTheReason(t *testing.T) {
-	in := parseText(t, policyText("default", `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`))
-	in.Secrets = map[types.NamespacedName]resolve.Secret{{Namespace: "tls", Name: "tls"}: resolve.UnreadableSecret(errors.New("you shall not"))}
+	in := parseText(t, policyText("default",
+		`extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`))
+	in.Secrets = map[types.NamespacedName]resolve.Secret{
+		{Namespace: "tls", Name: "tls"}: resolve.UnreadableSecret(errors.New("you shall not"))}
 	result := resolve.Objects(in).PolicyResults["default"]
 	const want = `spec.extenders[0].tlsConfig.secretRef: Secret "tls" in namespace "tls" cannot be read: you shall not`
 	if result.Reason != v1alpha1.ReasonSecretNotReadable || result.Message != want {
 		t.Errorf("got %s: %s", result.Reason, result.Message)
 	}
-	if refs := resolve.SecretRefs(in.Policies, resolve.LastGood{}); len(refs) != 1 || !refs.Has(types.NamespacedName{Namespace: "tls", Name: "tls"}) {
+	if refs := resolve.SecretRefs(in.Policies, resolve.LastGood{}); len(refs) != 1 ||
+		!refs.Has(types.NamespacedName{Namespace: "tls", Name: "tls"}) {
 		t.Errorf("named are %v", refs)
 	}
 }
@@ -207,7 +217,8 @@ func TestLastGoodPolicyFromBeforeARestartUsesCurrentSecrets(t *testing.T) {
 	in := parseText(t, policyText("default", `parallelism: 0`), profileText("p", ``))
 	in.Policies[0].Generation = 2
 	good := parseText(t, policyText("default", extended)).Policies[0]
-	in.LastGood.Policies = map[string][]resolve.GoodPolicy{"default": {{Name: "default", UID: good.UID, Generation: 1, Spec: good.Spec}}}
+	in.LastGood.Policies = map[string][]resolve.GoodPolicy{
+		"default": {{Name: "default", UID: good.UID, Generation: 1, Spec: good.Spec}}}
 	name := types.NamespacedName{Namespace: "tls", Name: "tls"}
 	if refs := resolve.SecretRefs(in.Policies, in.LastGood); !refs.Has(name) {
 		t.Errorf("named are %v", refs)
@@ -224,7 +235,8 @@ func TestLastGoodPolicyFromBeforeARestartUsesCurrentSecrets(t *testing.T) {
 		Data:       map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key},
 	})}
 	first := resolve.Objects(in)
-	if got := first.Profiles["p"]; got == nil || got.PolicyGeneration != 1 || len(got.Extenders) != 1 || got.Extenders[0].TLS.Secret == nil {
+	if got := first.Profiles["p"]; got == nil || got.PolicyGeneration != 1 || len(got.Extenders) != 1 ||
+		got.Extenders[0].TLS.Secret == nil {
 		t.Fatalf("resolved %+v", got)
 	}
 	// From now on the Secret is neither stored nor read.

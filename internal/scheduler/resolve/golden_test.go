@@ -36,7 +36,8 @@ var update = flag.Bool("update", false, "write the golden files")
 // that sort the queue, and one that does not.
 func registered() sets.Set[string] {
 	return sets.KeySet(schedplugins.NewInTreeRegistry()).Insert(
-		"NodeLabel", "NodePreferAvoidPods", "NodeResourceLimits", "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated",
+		"NodeLabel", "NodePreferAvoidPods", "NodeResourceLimits", "NodeResourcesLeastAllocated",
+		"NodeResourcesMostAllocated",
 		"RequestedToCapacityRatio", "SelectorSpread", "ServiceAffinity",
 	).Insert("Coscheduling", "QoSSort", "DeadlineSort")
 }
@@ -148,7 +149,8 @@ func parseObjects(text []byte) (resolve.Input, error) {
 			if in.Secrets == nil {
 				in.Secrets = map[types.NamespacedName]resolve.Secret{}
 			}
-			in.Secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = resolve.NewSecret(&secret)
+			in.Secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = resolve.NewSecret(
+				&secret)
 		default:
 			return in, fmt.Errorf("kind %q", header.Kind)
 		}
@@ -197,7 +199,8 @@ type shownResolution struct {
 
 func show(t *testing.T, r *resolve.Resolution) []byte {
 	t.Helper()
-	shown := shownResolution{SortedBy: r.SortedBy, ProfileResults: showResults(r.ProfileResults), PolicyResults: showResults(r.PolicyResults), Profiles: map[string]shownProfile{}}
+	shown := shownResolution{SortedBy: r.SortedBy, ProfileResults: showResults(r.ProfileResults),
+		PolicyResults: showResults(r.PolicyResults), Profiles: map[string]shownProfile{}}
 	defaults := defaultArgs(t)
 	for name, p := range r.Profiles {
 		policy := fmt.Sprintf("%s, generation %d", p.PolicyName, p.PolicyGeneration)
@@ -205,7 +208,8 @@ func show(t *testing.T, r *resolve.Resolution) []byte {
 			policy = "built-in defaults"
 		}
 		shown.Profiles[name] = shownProfile{
-			Object: p.Name, Generation: p.Generation, Policy: policy, Revision: p.Revision, QueueSort: p.QueueSort.String(),
+			Object: p.Name, Generation: p.Generation, Policy: policy, Revision: p.Revision,
+			QueueSort:                 p.QueueSort.String(),
 			PodInitialBackoff:         p.PodInitialBackoff.String(),
 			PodMaxBackoff:             p.PodMaxBackoff.String(),
 			PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods.String(),
@@ -239,7 +243,8 @@ func showPlugins(plugins *schedconfig.Plugins) map[string]shownSet {
 	for i := range value.NumField() {
 		set := value.Field(i).Interface().(schedconfig.PluginSet)
 		if len(set.Enabled)+len(set.Disabled) > 0 {
-			shown[value.Type().Field(i).Name] = shownSet{Enabled: showList(set.Enabled), Disabled: showList(set.Disabled)}
+			shown[value.Type().Field(i).Name] = shownSet{Enabled: showList(set.Enabled),
+				Disabled: showList(set.Disabled)}
 		}
 	}
 	return shown
@@ -268,18 +273,21 @@ func showList(plugins []schedconfig.Plugin) string {
 // that are the same for every profile.
 func showArgs(t *testing.T, configs []schedconfig.PluginConfig, hidden map[string]string) map[string]string {
 	t.Helper()
-	internal := &schedconfig.KubeSchedulerConfiguration{Profiles: []schedconfig.KubeSchedulerProfile{{PluginConfig: configs}}}
+	internal := &schedconfig.KubeSchedulerConfiguration{
+		Profiles: []schedconfig.KubeSchedulerProfile{{PluginConfig: configs}}}
 	var versioned configv1.KubeSchedulerConfiguration
 	if err := scheme.Scheme.Convert(internal.DeepCopy(), &versioned, nil); err != nil {
 		t.Fatal(err)
 	}
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
-	if err := versioned.EncodeNestedObjects(scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion)); err != nil {
+	if err := versioned.EncodeNestedObjects(scheme.Codecs.EncoderForVersion(info.Serializer,
+		configv1.SchemeGroupVersion)); err != nil {
 		t.Fatal(err)
 	}
 	shown := map[string]string{}
 	for _, config := range versioned.Profiles[0].PluginConfig {
-		args := strings.TrimSpace(strings.Replace(string(config.Args.Raw), `"apiVersion":"kubescheduler.config.k8s.io/v1",`, "", 1))
+		args := strings.TrimSpace(strings.Replace(string(config.Args.Raw),
+			`"apiVersion":"kubescheduler.config.k8s.io/v1",`, "", 1))
 		if args != hidden[config.Name] {
 			shown[config.Name] = args
 		}
@@ -300,7 +308,8 @@ func defaultArgs(t *testing.T) map[string]string {
 func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 	t.Helper()
 	if len(r.ProfileResults) != len(in.Profiles) || len(r.PolicyResults) != len(in.Policies) {
-		t.Errorf("%d profiles have %d results, %d policies have %d", len(in.Profiles), len(r.ProfileResults), len(in.Policies), len(r.PolicyResults))
+		t.Errorf("%d profiles have %d results, %d policies have %d", len(in.Profiles), len(r.ProfileResults),
+			len(in.Policies), len(r.PolicyResults))
 	}
 	byObject := map[string]*resolve.Profile{}
 	for name, p := range r.Profiles {
@@ -311,7 +320,8 @@ func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 		if len(p.Revision) != 10 || strings.Trim(p.Revision, "bcdfghjklmnpqrstvwxz2456789") != "" {
 			t.Errorf("revision %q of profile %q", p.Revision, name)
 		}
-		if p.PodInitialBackoff <= 0 || p.PodMaxBackoff < p.PodInitialBackoff || p.PodMaxInUnschedulablePods <= 0 || p.Parallelism < 1 ||
+		if p.PodInitialBackoff <= 0 || p.PodMaxBackoff < p.PodInitialBackoff || p.PodMaxInUnschedulablePods <= 0 ||
+			p.Parallelism < 1 ||
 			p.PercentageOfNodesToScore < 0 || p.PercentageOfNodesToScore > 100 || p.QueueSort.Name == "" {
 			t.Errorf("profile %q runs with settings that cannot be: %+v", name, p)
 		}
@@ -322,7 +332,8 @@ func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 			}
 			configured.Insert(args.Name)
 		}
-		for _, plugin := range slices.Concat(p.Config.Plugins.MultiPoint.Enabled, p.Config.Plugins.Score.Enabled, p.Config.Plugins.Filter.Enabled) {
+		for _, plugin := range slices.Concat(p.Config.Plugins.MultiPoint.Enabled, p.Config.Plugins.Score.Enabled,
+			p.Config.Plugins.Filter.Enabled) {
 			if !in.Registered.Has(plugin.Name) || plugin.Weight < 0 {
 				t.Errorf("profile %q runs plugin %+v", name, plugin)
 			}
@@ -333,20 +344,25 @@ func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 	}
 	for object, result := range r.ProfileResults {
 		p := byObject[object]
-		if result.Reason == "" || result.Message == "" || result.Accepted != (result.Reason == v1alpha1.ReasonAccepted) {
+		if result.Reason == "" || result.Message == "" ||
+			result.Accepted != (result.Reason == v1alpha1.ReasonAccepted) {
 			t.Errorf("result of profile %q: %+v", object, result)
 		}
 		switch {
-		case result.Accepted && (p == nil || p.Generation != result.Generation || len(result.Problems) > 0 || result.KeptLastGood):
+		case result.Accepted && (p == nil || p.Generation != result.Generation || len(result.Problems) > 0 ||
+			result.KeptLastGood):
 			t.Errorf("accepted profile %q runs as %+v, result %+v", object, p, result)
 		case result.Accepted && p.QueueSort != r.Profiles[r.SortedBy].QueueSort:
-			t.Errorf("accepted profile %q sorts by %v, the queue by %v", object, p.QueueSort, r.Profiles[r.SortedBy].QueueSort)
+			t.Errorf("accepted profile %q sorts by %v, the queue by %v", object, p.QueueSort,
+				r.Profiles[r.SortedBy].QueueSort)
 		case !result.Accepted && result.KeptLastGood != (p != nil):
 			t.Errorf("refused profile %q runs as %v, result %+v", object, p, result)
 		}
 	}
 	for object, result := range r.PolicyResults {
-		if result.Reason == "" || result.Message == "" || result.Accepted != (result.Reason == v1alpha1.ReasonAccepted) || result.Accepted && (result.KeptLastGood || len(result.Problems) > 0) {
+		if result.Reason == "" || result.Message == "" ||
+			result.Accepted != (result.Reason == v1alpha1.ReasonAccepted) || result.Accepted &&
+			(result.KeptLastGood || len(result.Problems) > 0) {
 			t.Errorf("result of policy %q: %+v", object, result)
 		}
 	}

@@ -23,8 +23,8 @@ const FlagAllowedHosts = "--extender-allowed-hosts"
 const AllHosts = "off"
 
 // AllowedHosts are the hosts that extenders may be at. Users who may write policies choose
-// the addresses that livesched connects to, and this is the operator's limit on them. The zero value
-// allows none. It is immutable.
+// the addresses that livesched connects to, and this is the operator's limit on them. The zero
+// value allows none. It is immutable.
 type AllowedHosts struct {
 	all   bool
 	hosts []allowedHost
@@ -86,7 +86,8 @@ func parseAllowedHost(value string) (allowedHost, error) {
 	host.name = canonicalHost(strings.TrimPrefix(host.name, "*"))
 	if len(validation.IsDNS1123Subdomain(strings.TrimPrefix(host.name, "."))) > 0 {
 		if _, err := netip.ParseAddr(host.name); err != nil {
-			return allowedHost{}, errors.New("must be a host such as example.com, or names below a domain such as *.example.com, with an optional port")
+			return allowedHost{}, errors.New("must be a host such as example.com, or names below a domain such as " +
+				"*.example.com, with an optional port")
 		}
 	}
 	return host, nil

@@ -14,7 +14,8 @@ import (
 
 func TestExtendersMayBeAtTheAllowedHosts(t *testing.T) {
 	byDefault := resolve.DefaultAllowedHosts()
-	list := []string{"one.example", "*.two.example", ".three.example:8443", "http://127.0.0.1:8888", "http://*.plain.example", "[2001:db8::1]:443", "2001:db8::2"}
+	list := []string{"one.example", "*.two.example", ".three.example:8443", "http://127.0.0.1:8888",
+		"http://*.plain.example", "[2001:db8::1]:443", "2001:db8::2"}
 	for _, test := range []struct {
 		flag    []string
 		url     string
@@ -68,7 +69,8 @@ func TestExtendersMayBeAtTheAllowedHosts(t *testing.T) {
 
 func TestInvalidAllowedHosts(t *testing.T) {
 	for _, values := range [][]string{
-		{""}, {"*"}, {"."}, {"a b"}, {"a/b"}, {"ftp://a"}, {"http://"}, {"a:"}, {"a:0"}, {"a:http"}, {"a:1:2"}, {"off", "a"}, {"a.*.b"}, {"me@a"}, {"https://a/b"},
+		{""}, {"*"}, {"."}, {"a b"}, {"a/b"}, {"ftp://a"}, {"http://"}, {"a:"}, {"a:0"}, {"a:http"}, {"a:1:2"},
+		{"off", "a"}, {"a.*.b"}, {"me@a"}, {"https://a/b"},
 	} {
 		if allowed, err := resolve.ParseAllowedHosts(values); err == nil {
 			t.Errorf("%q is read as %+v", values, allowed)
@@ -81,18 +83,22 @@ func TestAPolicyBeyondTheAllowedHostsIsNotAcceptedAndTheLastGoodOneStays(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := parseText(t, profileText("p", ``), policyText("default", `extenders: [{urlPrefix: "https://a.b.svc/x", filterVerb: f}]`))
+	in := parseText(t, profileText("p", ``),
+		policyText("default", `extenders: [{urlPrefix: "https://a.b.svc/x", filterVerb: f}]`))
 	in.AllowedHosts = allowed
 	first := resolve.Objects(in)
 	if result := first.PolicyResults["default"]; !result.Accepted {
 		t.Fatal(result.Message)
 	}
-	next := parseText(t, profileText("p", ``), policyText("default", `extenders: [{urlPrefix: "http://user.example/x", filterVerb: f}]`))
+	next := parseText(t, profileText("p", ``),
+		policyText("default", `extenders: [{urlPrefix: "http://user.example/x", filterVerb: f}]`))
 	next.Policies[0].Generation = 2
 	next.AllowedHosts, next.LastGood, next.Last = allowed, first.LastGood(running(first)), first
 	second := resolve.Objects(next)
-	const want = `spec.extenders[0].urlPrefix: livesched's flag --extender-allowed-hosts does not allow http://user.example; it allows HTTPS to *.svc, 127.0.0.1:80 (also over HTTP)`
-	if result := second.PolicyResults["default"]; result.Accepted || result.Reason != v1alpha1.ReasonExtenderHostNotAllowed || result.Message != want || !result.KeptLastGood {
+	const want = `spec.extenders[0].urlPrefix: livesched's flag --extender-allowed-hosts does not allow ` +
+		`http://user.example; it allows HTTPS to *.svc, 127.0.0.1:80 (also over HTTP)`
+	if result := second.PolicyResults["default"]; result.Accepted ||
+		result.Reason != v1alpha1.ReasonExtenderHostNotAllowed || result.Message != want || !result.KeptLastGood {
 		t.Errorf("got %+v", result)
 	}
 	if p := second.Profiles["p"]; p == nil || p.PolicyGeneration != 1 {
@@ -101,7 +107,8 @@ func TestAPolicyBeyondTheAllowedHostsIsNotAcceptedAndTheLastGoodOneStays(t *test
 
 	// After a restart with another flag, neither is allowed.
 	next.AllowedHosts, next.Last = resolve.AllowedHosts{}, nil
-	if third := resolve.Objects(next); third.Profiles["p"] != nil || !strings.Contains(third.PolicyResults["default"].Message, "allows no hosts") {
+	if third := resolve.Objects(next); third.Profiles["p"] != nil ||
+		!strings.Contains(third.PolicyResults["default"].Message, "allows no hosts") {
 		t.Errorf("runs %+v: %+v", third.Profiles["p"], third.PolicyResults["default"])
 	}
 }

@@ -14,9 +14,10 @@ import (
 // inTreePoints holds the extension points of kube-scheduler's own plugins. It is a table, because
 // the kubectl plugin validates profiles without the code of the plugins; a test compares the two.
 var inTreePoints = map[string][]string{
-	names.DefaultBinder:                   {"bind"},
-	names.DefaultPreemption:               {"preEnqueue", "postFilter"},
-	names.DynamicResources:                {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"},
+	names.DefaultBinder:     {"bind"},
+	names.DefaultPreemption: {"preEnqueue", "postFilter"},
+	names.DynamicResources: {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve",
+		"preBind"},
 	names.GangScheduling:                  {"preEnqueue", "permit"},
 	names.ImageLocality:                   {"score"},
 	names.InterPodAffinity:                {"preFilter", "filter", "preScore", "score"},

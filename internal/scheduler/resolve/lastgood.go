@@ -86,7 +86,8 @@ func (g GoodProfile) same(other GoodProfile) bool {
 	if g.Generation != other.Generation || (g.Policy == nil) != (other.Policy == nil) {
 		return false
 	}
-	return g.Policy == nil || g.Policy.Name == other.Policy.Name && g.Policy.UID == other.Policy.UID && g.Policy.Generation == other.Policy.Generation
+	return g.Policy == nil || g.Policy.Name == other.Policy.Name && g.Policy.UID == other.Policy.UID &&
+		g.Policy.Generation == other.Policy.Generation
 }
 
 // Before returns the last good profile of the object whose present spec resolved to the profile of

@@ -68,7 +68,8 @@ func (r *resolver) resolveLegacy(policy *v1alpha1.LegacyPolicy, path *field.Path
 	l.finishArgs()
 	weight := policy.HardPodAffinitySymmetricWeight
 	if weight != nil && (*weight < 1 || *weight > 100) {
-		found.add(v1alpha1.ReasonInvalid, path.Child("hardPodAffinitySymmetricWeight"), "must be from 1 to 100, is %d", *weight)
+		found.add(v1alpha1.ReasonInvalid, path.Child("hardPodAffinitySymmetricWeight"), "must be from 1 to 100, is %d",
+			*weight)
 	}
 	_, spreads := l.weights[names.PodTopologySpread]
 	return algorithm{
@@ -102,7 +103,8 @@ func legacyArgs(weight *int32, spreads bool) func(string, runtime.Object) {
 func (l *legacyPolicy) addPredicate(predicate *v1alpha1.PredicatePolicy, path *field.Path) {
 	var arguments map[string]bool
 	if a := predicate.Argument; a != nil {
-		arguments = map[string]bool{argServiceAffinity: a.ServiceAffinity != nil, argLabelsPresence: a.LabelsPresence != nil}
+		arguments = map[string]bool{argServiceAffinity: a.ServiceAffinity != nil,
+			argLabelsPresence: a.LabelsPresence != nil}
 	}
 	entry, argument := l.find(legacyPredicates, "predicate", predicate.Name, arguments, path)
 	if entry == nil {
@@ -165,7 +167,8 @@ func (l *legacyPolicy) addPriority(priority *v1alpha1.PriorityPolicy, path *fiel
 func (l *legacyPolicy) addAntiAffinity(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	label := priority.Argument.ServiceAntiAffinity.Label
 	l.checkLabel(label, path.Child("argument", argServiceAntiAffinity, "label"))
-	l.accumulate(serviceaffinity.Name, argServiceAntiAffinity, priority.Weight, len(l.serviceAffinity.AntiAffinityLabelsPreference), path)
+	l.accumulate(serviceaffinity.Name, argServiceAntiAffinity, priority.Weight,
+		len(l.serviceAffinity.AntiAffinityLabelsPreference), path)
 	l.serviceAffinity.AntiAffinityLabelsPreference = append(l.serviceAffinity.AntiAffinityLabelsPreference, label)
 }
 
@@ -174,7 +177,8 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 	a, at := priority.Argument.LabelPreference, path.Child("argument", argLabelPreference, "label")
 	l.checkLabel(a.Label, at)
 	l.useLabel(labelUse{a.Label, false, a.Presence}, at)
-	l.accumulate(nodelabel.Name, argLabelPreference, priority.Weight, len(l.nodeLabel.PresentLabelsPreference)+len(l.nodeLabel.AbsentLabelsPreference), path)
+	l.accumulate(nodelabel.Name, argLabelPreference, priority.Weight, len(l.nodeLabel.PresentLabelsPreference)+
+		len(l.nodeLabel.AbsentLabelsPreference), path)
 	if a.Presence {
 		l.nodeLabel.PresentLabelsPreference = append(l.nodeLabel.PresentLabelsPreference, a.Label)
 	} else {
@@ -187,16 +191,19 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	const name = noderesources.RequestedToCapacityRatioName
 	if first, ok := l.from[name]; ok {
-		l.found.add(v1alpha1.ReasonInvalid, path, "a policy can have one priority with %s, and %s is one already", argRequestedToCapacity, first)
+		l.found.add(v1alpha1.ReasonInvalid, path, "a policy can have one priority with %s, and %s is one already",
+			argRequestedToCapacity, first)
 		return
 	}
 	at := path.Child("name")
-	args := noderesources.Args{Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}}}
+	args := noderesources.Args{Shape: []configv1.UtilizationShapePoint{{Utilization: 0, Score: 10},
+		{Utilization: 100, Score: 0}}}
 	if priority.Argument != nil {
 		a := priority.Argument.RequestedToCapacityRatioArguments
 		at, args = path.Child("argument", argRequestedToCapacity), noderesources.Args{}
 		for _, point := range a.Shape {
-			args.Shape = append(args.Shape, configv1.UtilizationShapePoint{Utilization: point.Utilization, Score: point.Score})
+			args.Shape = append(args.Shape,
+				configv1.UtilizationShapePoint{Utilization: point.Utilization, Score: point.Score})
 		}
 		for _, resource := range a.Resources {
 			args.Resources = append(args.Resources, configv1.ResourceSpec{Name: resource.Name, Weight: resource.Weight})
@@ -209,11 +216,14 @@ func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.P
 	}
 }
 
-// weigh sets the weight of a plugin to the weight of a priority. Two priorities of one plugin must agree.
+// weigh sets the weight of a plugin to the weight of a priority. Two priorities of one plugin must
+// agree.
 func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	if first, ok := l.from[plugin]; ok {
 		if l.weights[plugin] != int64(weight) {
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like the weight of %s: both are plugin %s, which runs once", l.weights[plugin], first, plugin)
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"),
+				"must be %d, like the weight of %s: both are plugin %s, which runs once", l.weights[plugin], first,
+				plugin)
 		}
 		return
 	}
@@ -227,12 +237,15 @@ func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others 
 	if others == 0 {
 		l.from[plugin] = path
 	} else if one := l.weights[plugin] / int64(others); one != int64(weight) {
-		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like the weight of %s: all priorities with a %s must have the same weight", one, l.from[plugin], argument)
+		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"),
+			"must be %d, like the weight of %s: all priorities with a %s must have the same weight", one,
+			l.from[plugin], argument)
 		weight = int32(one)
 	}
 	l.weights[plugin] += int64(weight)
 	if l.weights[plugin] > math.MaxInt32 {
-		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "the weights of all priorities with a %s must add up to %d at most", argument, math.MaxInt32)
+		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"),
+			"the weights of all priorities with a %s must add up to %d at most", argument, math.MaxInt32)
 	}
 }
 
@@ -241,7 +254,8 @@ func (l *legacyPolicy) useLabel(use labelUse, path *field.Path) {
 	opposite := use
 	opposite.presence = !use.presence
 	if other, ok := l.labels[opposite]; ok {
-		l.found.add(v1alpha1.ReasonInvalid, path, "label %q cannot be wanted both present and absent; %s wants the opposite", use.label, other)
+		l.found.add(v1alpha1.ReasonInvalid, path,
+			"label %q cannot be wanted both present and absent; %s wants the opposite", use.label, other)
 		return
 	}
 	l.labels[use] = path
@@ -272,7 +286,8 @@ func (l *legacyPolicy) setArgs(plugin string, args any) {
 // find returns the entry of a predicate or priority in the table, and the name of its argument, ""
 // if it has none. arguments holds the possible arguments, and whether they are set; nil if there is
 // no argument. It returns nil if there are problems.
-func (l *legacyPolicy) find(table []LegacyName, kind, name string, arguments map[string]bool, path *field.Path) (entry *LegacyName, argument string) {
+func (l *legacyPolicy) find(table []LegacyName, kind, name string, arguments map[string]bool,
+	path *field.Path) (entry *LegacyName, argument string) {
 	if arguments != nil {
 		set := sets.New[string]()
 		for name, isSet := range arguments {
@@ -281,7 +296,8 @@ func (l *legacyPolicy) find(table []LegacyName, kind, name string, arguments map
 			}
 		}
 		if set.Len() != 1 {
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument"), "exactly one of %s must be set", strings.Join(sets.List(sets.KeySet(arguments)), ", "))
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument"), "exactly one of %s must be set",
+				strings.Join(sets.List(sets.KeySet(arguments)), ", "))
 			return nil, ""
 		}
 		argument, _ = set.PopAny()
@@ -308,16 +324,19 @@ func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, p
 			if entry.Argument != "" {
 				allowed = "takes only the argument " + entry.Argument
 			}
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument", argument), "%s %s %s: choose another name", kind, name, allowed)
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument", argument), "%s %s %s: choose another name", kind,
+				name, allowed)
 			return nil
 		}
 		return entry
 	}
 	if argument != "" {
-		return &table[slices.IndexFunc(table, func(entry LegacyName) bool { return entry.Name == "" && entry.Argument == argument })]
+		return &table[slices.IndexFunc(table,
+			func(entry LegacyName) bool { return entry.Name == "" && entry.Argument == argument })]
 	}
 	known := slices.Sorted(slices.Values(namesIn(table)))
-	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"), "unknown %s %q; without an argument the name must be one of %s", kind, name, strings.Join(known, ", "))
+	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"),
+		"unknown %s %q; without an argument the name must be one of %s", kind, name, strings.Join(known, ", "))
 	return nil
 }
 

@@ -39,7 +39,9 @@ type upstreamLegacy struct {
 	HardPodAffinityWeight                int32
 	AlwaysCheckAllPredicates             bool
 	Args                                 struct {
-		NodeLabel                struct{ PresentLabels, AbsentLabels, PresentLabelsPreference, AbsentLabelsPreference []string }
+		NodeLabel struct {
+			PresentLabels, AbsentLabels, PresentLabelsPreference, AbsentLabelsPreference []string
+		}
 		ServiceAffinity          struct{ AffinityLabels, AntiAffinityLabelsPreference []string }
 		RequestedToCapacityRatio *struct {
 			Shape     []schedconfig.UtilizationShapePoint
@@ -65,7 +67,8 @@ func parseLegacy(t *testing.T, text []byte) *v1alpha1.LegacyPolicy {
 
 // resolveLegacy resolves a legacy policy and a profile with an empty spec of its own.
 func resolveLegacy(policy *v1alpha1.LegacyPolicy) *resolve.Resolution {
-	in := resolve.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1), Registered: registered()}
+	in := resolve.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1),
+		Registered: registered()}
 	in.Profiles[0].Name, in.Profiles[0].Generation = "p", 1
 	in.Policies[0].Name, in.Policies[0].Generation = resolve.DefaultPolicyName, 1
 	in.Policies[0].Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Policy: policy}
@@ -140,14 +143,16 @@ func TestRandomLegacyPoliciesMatchKubeScheduler(t *testing.T) {
 }
 
 // today maps plugins of kube-scheduler 1.22 to the present names of those that were merged.
-var today = map[string]string{"EBSLimits": "NodeVolumeLimits", "GCEPDLimits": "NodeVolumeLimits", "AzureDiskLimits": "NodeVolumeLimits", "CinderLimits": "NodeVolumeLimits"}
+var today = map[string]string{"EBSLimits": "NodeVolumeLimits", "GCEPDLimits": "NodeVolumeLimits",
+	"AzureDiskLimits": "NodeVolumeLimits", "CinderLimits": "NodeVolumeLimits"}
 
 func compareLegacy(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPolicy, resolution *resolve.Resolution) {
 	t.Helper()
 	checkLegacyInvariants(t, resolution)
 	got := resolution.Profiles["p"]
 	if (want.Error == "") != (got != nil) {
-		t.Fatalf("kube-scheduler said %q, livesched %+v", want.Error, resolution.PolicyResults[resolve.DefaultPolicyName])
+		t.Fatalf("kube-scheduler said %q, livesched %+v", want.Error,
+			resolution.PolicyResults[resolve.DefaultPolicyName])
 	}
 	if got == nil {
 		return
@@ -174,7 +179,8 @@ func atPoints(plugins *schedconfig.Plugins, policy *v1alpha1.LegacyPolicy) *sche
 func compareDeciding(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPolicy, plugins *schedconfig.Plugins) {
 	t.Helper()
 	filters := namesOf(plugins.Filter)
-	cut := slices.IndexFunc(filters, func(name string) bool { return name == "DynamicResources" || name == "NodeDeclaredFeatures" })
+	cut := slices.IndexFunc(filters,
+		func(name string) bool { return name == "DynamicResources" || name == "NodeDeclaredFeatures" })
 	if cut < 0 {
 		t.Fatalf("the filters that no predicate stands for are missing: %v", filters)
 	}
@@ -201,7 +207,8 @@ func compareDeciding(t *testing.T, want *upstreamLegacy, policy *v1alpha1.Legacy
 		name string
 		want []string
 		got  schedconfig.PluginSet
-	}{{"preFilter", want.PreFilter, plugins.PreFilter}, {"reserve", want.Reserve, plugins.Reserve}, {"preBind", want.PreBind, plugins.PreBind}} {
+	}{{"preFilter", want.PreFilter, plugins.PreFilter}, {"reserve", want.Reserve, plugins.Reserve},
+		{"preBind", want.PreBind, plugins.PreBind}} {
 		if missing := sets.New(point.want...).Difference(sets.New(namesOf(point.got)...)); missing.Len() > 0 {
 			t.Errorf("%s lacks %v", point.name, sets.List(missing))
 		}
@@ -244,7 +251,8 @@ func defaultPlugins(t *testing.T) []schedconfig.Plugin {
 	return defaults.Profiles[0].Plugins.MultiPoint.Enabled
 }
 
-func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPolicy, got *schedconfig.KubeSchedulerProfile) {
+func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPolicy,
+	got *schedconfig.KubeSchedulerProfile) {
 	t.Helper()
 	args := map[string]runtime.Object{}
 	for _, pc := range got.PluginConfig {
@@ -256,7 +264,8 @@ func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.Lega
 	}
 	wantLabels := nodelabel.Args{
 		PresentLabels: want.Args.NodeLabel.PresentLabels, AbsentLabels: want.Args.NodeLabel.AbsentLabels,
-		PresentLabelsPreference: want.Args.NodeLabel.PresentLabelsPreference, AbsentLabelsPreference: want.Args.NodeLabel.AbsentLabelsPreference,
+		PresentLabelsPreference: want.Args.NodeLabel.PresentLabelsPreference,
+		AbsentLabelsPreference:  want.Args.NodeLabel.AbsentLabelsPreference,
 	}
 	if diff := cmp.Diff(wantLabels, labels, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("args of NodeLabel (-kube-scheduler 1.22 +livesched)\n%s", diff)
@@ -265,13 +274,15 @@ func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.Lega
 	if err != nil {
 		t.Error(err)
 	}
-	wantAffinity := serviceaffinity.Args{AffinityLabels: want.Args.ServiceAffinity.AffinityLabels, AntiAffinityLabelsPreference: want.Args.ServiceAffinity.AntiAffinityLabelsPreference}
+	wantAffinity := serviceaffinity.Args{AffinityLabels: want.Args.ServiceAffinity.AffinityLabels,
+		AntiAffinityLabelsPreference: want.Args.ServiceAffinity.AntiAffinityLabelsPreference}
 	if diff := cmp.Diff(wantAffinity, affinity, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("args of ServiceAffinity (-kube-scheduler 1.22 +livesched)\n%s", diff)
 	}
 	if ratio := want.Args.RequestedToCapacityRatio; ratio != nil {
 		var a noderesources.Args
-		if err := json.Unmarshal(args[noderesources.RequestedToCapacityRatioName].(*runtime.Unknown).Raw, &a); err != nil {
+		if err := json.Unmarshal(args[noderesources.RequestedToCapacityRatioName].(*runtime.Unknown).Raw,
+			&a); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(a.Shape, a.Resources) != fmt.Sprint(ratio.Shape, ratio.Resources) {
@@ -284,9 +295,11 @@ func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.Lega
 		}
 	}
 	spread, ok := args["PodTopologySpread"].(*schedconfig.PodTopologySpreadArgs)
-	evenly := slices.ContainsFunc(policy.Priorities, func(p v1alpha1.PriorityPolicy) bool { return p.Name == "EvenPodsSpreadPriority" })
+	evenly := slices.ContainsFunc(policy.Priorities,
+		func(p v1alpha1.PriorityPolicy) bool { return p.Name == "EvenPodsSpreadPriority" })
 	if ok && (spread.DefaultingType == schedconfig.ListDefaulting) != evenly {
-		t.Errorf("EvenPodsSpreadPriority is %v, and pods without constraints get those of %s", evenly, spread.DefaultingType)
+		t.Errorf("EvenPodsSpreadPriority is %v, and pods without constraints get those of %s", evenly,
+			spread.DefaultingType)
 	}
 }
 
@@ -303,8 +316,10 @@ func checkLegacyInvariants(t *testing.T, resolution *resolve.Resolution) {
 	if !filters.HasAll("TaintToleration", "NodeUnschedulable", "DynamicResources", "NodeDeclaredFeatures") {
 		t.Errorf("a mandatory filter is missing: %v", sets.List(filters))
 	}
-	if !everywhere.HasAll("SchedulingGates", "PrioritySort", "DefaultBinder") || !everywhere.Union(sets.New(namesOf(plugins.PostFilter)...)).Has("DefaultPreemption") {
-		t.Errorf("a plugin is missing that no policy can do without: %v, %v", sets.List(everywhere), namesOf(plugins.PostFilter))
+	if !everywhere.HasAll("SchedulingGates", "PrioritySort", "DefaultBinder") ||
+		!everywhere.Union(sets.New(namesOf(plugins.PostFilter)...)).Has("DefaultPreemption") {
+		t.Errorf("a plugin is missing that no policy can do without: %v, %v", sets.List(everywhere),
+			namesOf(plugins.PostFilter))
 	}
 	for _, plugin := range plugins.Score.Enabled {
 		if plugin.Weight < 0 {
@@ -326,7 +341,8 @@ func TestEmptyLegacyPolicyIsDefaultProvider(t *testing.T) {
 	if got := resolveLegacy(&v1alpha1.LegacyPolicy{}).Profiles["p"]; got.Revision != none.Revision {
 		t.Errorf("revision %s, want %s", got.Revision, none.Revision)
 	}
-	if got := resolveLegacy(&v1alpha1.LegacyPolicy{AlwaysCheckAllPredicates: true}).Profiles["p"]; got.Revision == none.Revision {
+	if got := resolveLegacy(&v1alpha1.LegacyPolicy{AlwaysCheckAllPredicates: true}).
+		Profiles["p"]; got.Revision == none.Revision {
 		t.Error("alwaysCheckAllPredicates is no part of the revision")
 	}
 }
@@ -353,21 +369,25 @@ func TestAnEmptyListOfALegacyPolicyStaysEmpty(t *testing.T) {
 
 func TestEveryLegacyNameIsAccepted(t *testing.T) {
 	withArgument := map[string]*v1alpha1.PriorityArgument{
-		"serviceAntiAffinity":               {ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: "l"}},
-		"labelPreference":                   {LabelPreference: &v1alpha1.LabelPreference{Label: "l"}},
-		"requestedToCapacityRatioArguments": {RequestedToCapacityRatioArguments: &v1alpha1.RequestedToCapacityRatioArguments{Shape: []v1alpha1.UtilizationShapePoint{{}}}},
+		"serviceAntiAffinity": {ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: "l"}},
+		"labelPreference":     {LabelPreference: &v1alpha1.LabelPreference{Label: "l"}},
+		"requestedToCapacityRatioArguments": {
+			RequestedToCapacityRatioArguments: &v1alpha1.RequestedToCapacityRatioArguments{
+				Shape: []v1alpha1.UtilizationShapePoint{{}}}},
 	}
 	predicateArguments := map[string]*v1alpha1.PredicateArgument{
 		"serviceAffinity": {ServiceAffinity: &v1alpha1.ServiceAffinity{Labels: []string{"l"}}},
 		"labelsPresence":  {LabelsPresence: &v1alpha1.LabelsPresence{Labels: []string{"l"}}},
 	}
-	check := func(name string, entry resolve.LegacyName, policy *v1alpha1.LegacyPolicy, point func(*schedconfig.Plugins) schedconfig.PluginSet) {
+	check := func(name string, entry resolve.LegacyName, policy *v1alpha1.LegacyPolicy,
+		point func(*schedconfig.Plugins) schedconfig.PluginSet) {
 		t.Run(strings.TrimSpace(name+" "+entry.Argument), func(t *testing.T) {
 			resolution := resolveLegacy(policy)
 			if result := resolution.PolicyResults[resolve.DefaultPolicyName]; !result.Accepted {
 				t.Fatal(result.Message)
 			}
-			if set := sets.New(namesOf(point(resolution.Profiles["p"].Config.Plugins))...); !set.HasAll(entry.Plugins...) {
+			if set := sets.New(namesOf(point(resolution.Profiles["p"].Config.Plugins))...); !set.HasAll(
+				entry.Plugins...) {
 				t.Errorf("runs %v, want %v", sets.List(set), entry.Plugins)
 			}
 		})
@@ -377,13 +397,15 @@ func TestEveryLegacyNameIsAccepted(t *testing.T) {
 		if entry.Name == "" {
 			predicate.Name = "Mine"
 		}
-		check(entry.Name, entry, &v1alpha1.LegacyPolicy{Predicates: []v1alpha1.PredicatePolicy{predicate}}, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Filter })
+		check(entry.Name, entry, &v1alpha1.LegacyPolicy{Predicates: []v1alpha1.PredicatePolicy{predicate}},
+			func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Filter })
 	}
 	for _, entry := range resolve.LegacyPriorities() {
 		priority := v1alpha1.PriorityPolicy{Name: entry.Name, Weight: 1, Argument: withArgument[entry.Argument]}
 		if entry.Name == "" {
 			priority.Name = "Mine"
 		}
-		check(entry.Name, entry, &v1alpha1.LegacyPolicy{Priorities: []v1alpha1.PriorityPolicy{priority}}, func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Score })
+		check(entry.Name, entry, &v1alpha1.LegacyPolicy{Priorities: []v1alpha1.PriorityPolicy{priority}},
+			func(p *schedconfig.Plugins) schedconfig.PluginSet { return p.Score })
 	}
 }

@@ -49,7 +49,8 @@ func newBuilder(t testing.TB) *builder {
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
-		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory), frameworkruntime.WithSnapshotSharedLister(schedcache.NewEmptySnapshot()),
+		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(schedcache.NewEmptySnapshot()),
 		frameworkruntime.WithSharedDRAManager(noDevices{}))
 	if err != nil {
 		t.Fatal(err)
@@ -150,8 +151,10 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 		}
 	}
 	everything.Priorities = append(everything.Priorities,
-		v1alpha1.PriorityPolicy{Name: "a", Weight: 1, Argument: &v1alpha1.PriorityArgument{ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: "l"}}},
-		v1alpha1.PriorityPolicy{Name: "b", Weight: 1, Argument: &v1alpha1.PriorityArgument{LabelPreference: &v1alpha1.LabelPreference{Label: "l"}}})
+		v1alpha1.PriorityPolicy{Name: "a", Weight: 1,
+			Argument: &v1alpha1.PriorityArgument{ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: "l"}}},
+		v1alpha1.PriorityPolicy{Name: "b", Weight: 1,
+			Argument: &v1alpha1.PriorityArgument{LabelPreference: &v1alpha1.LabelPreference{Label: "l"}}})
 	legacy := resolveLegacy(everything).Profiles["p"]
 	if legacy == nil {
 		t.Fatal(resolveLegacy(everything).PolicyResults)
@@ -167,7 +170,8 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	}
 	for _, pc := range legacy.Config.PluginConfig {
 		if args, ok := pc.Args.(*runtime.Unknown); ok {
-			every.PluginConfig = append(every.PluginConfig, v1alpha1.PluginConfig{Name: pc.Name, Args: runtime.RawExtension{Raw: args.Raw}})
+			every.PluginConfig = append(every.PluginConfig,
+				v1alpha1.PluginConfig{Name: pc.Name, Args: runtime.RawExtension{Raw: args.Raw}})
 		}
 	}
 	profile, result := resolveOne(every)
@@ -218,7 +222,8 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 // each extension point.
 func TestAProfileIsMergedOverALegacyPolicy(t *testing.T) {
 	b := newBuilder(t)
-	in := resolve.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1), Registered: registered()}
+	in := resolve.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1),
+		Registered: registered()}
 	parse(t, &in.Policies[0], `
 metadata: {name: default}
 spec:
@@ -249,7 +254,8 @@ spec:
 	got := b.build(t, resolution.Profiles["p"].Config)
 	for what, pair := range map[string][2]any{
 		"filter": {namesOf(got.Filter), []string{
-			"NodeUnschedulable", "NodeResourcesFit", "NodeName", "NodeAffinity", "TaintToleration", "NodeLabel", "InterPodAffinity",
+			"NodeUnschedulable", "NodeResourcesFit", "NodeName", "NodeAffinity", "TaintToleration", "NodeLabel",
+			"InterPodAffinity",
 			"DynamicResources", "NodeDeclaredFeatures", "VolumeZone",
 		}},
 		"score":      {showList(got.Score.Enabled), "NodeResourcesMostAllocated=9 PodTopologySpread=1 NodeAffinity=2"},

@@ -49,7 +49,8 @@ func replaceTable(t *testing.T, text, name, table string) string {
 
 func legacyTable(title string, names []resolve.LegacyName) string {
 	var table strings.Builder
-	fmt.Fprintf(&table, "| %s | Argument | Kubernetes | Runs as | Difference to 1.22, or to the last version that had it |\n|---|---|---|---|---|\n", title)
+	fmt.Fprintf(&table, "| %s | Argument | Kubernetes | Runs as | Difference to 1.22, or to the last version that "+
+		"had it |\n|---|---|---|---|---|\n", title)
 	for _, entry := range names {
 		name, argument := "any name", ""
 		if entry.Name != "" {

@@ -71,7 +71,8 @@ func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *
 
 // scoringPlugins returns the plugins of the priorities, in the order of the table; or
 // DefaultProvider's, with its weights, if the policy sets no priorities.
-func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []schedconfig.Plugin {
+func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy,
+	defaults *schedconfig.Plugins) []schedconfig.Plugin {
 	var plugins []schedconfig.Plugin
 	if policy.Priorities == nil {
 		for _, plugin := range defaults.MultiPoint.Enabled {

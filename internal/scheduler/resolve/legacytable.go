@@ -43,38 +43,54 @@ type LegacyName struct {
 }
 
 const (
-	conditionsAreTaints = "Node conditions are taints today, which the node lifecycle controller sets and pods can tolerate"
-	migratedVolumes     = "Volumes of this kind are CSI volumes today, with the limits of the node's CSI driver"
+	conditionsAreTaints = "Node conditions are taints today, which the node lifecycle controller sets and pods can " +
+		"tolerate"
+	migratedVolumes = "Volumes of this kind are CSI volumes today, with the limits of the node's CSI driver"
 )
 
-// legacyPredicates is in the order in which the plugins run, which is the order of the predicates in
-// kube-scheduler 1.22 (predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go
+// legacyPredicates is in the order in which the plugins run, which is the order of the predicates
+// in kube-scheduler 1.22 (predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go
 // there).
 var legacyPredicates = []LegacyName{
 	{Name: "CheckNodeUnschedulable", Versions: "1.12-1.22", Plugins: []string{names.NodeUnschedulable}},
-	{Name: "GeneralPredicates", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesFit, names.NodeName, names.NodePorts, names.NodeAffinity}},
+	{Name: "GeneralPredicates", Versions: "1.10-1.22",
+		Plugins: []string{names.NodeResourcesFit, names.NodeName, names.NodePorts, names.NodeAffinity}},
 	{Name: "HostName", Versions: "1.10-1.22", Plugins: []string{names.NodeName}},
 	{Name: "PodFitsHostPorts", Versions: "1.10-1.22", Plugins: []string{names.NodePorts}},
 	{Name: "PodFitsPorts", Versions: "1.10-1.22", Plugins: []string{names.NodePorts}},
 	{Name: "MatchNodeSelector", Versions: "1.10-1.22", Plugins: []string{names.NodeAffinity}},
 	{Name: "PodFitsResources", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesFit}},
-	{Name: "NoDiskConflict", Versions: "1.10-1.22", Plugins: []string{names.VolumeRestrictions}, Difference: "It also keeps ReadWriteOncePod volumes to one pod"},
+	{Name: "NoDiskConflict", Versions: "1.10-1.22", Plugins: []string{names.VolumeRestrictions},
+		Difference: "It also keeps ReadWriteOncePod volumes to one pod"},
 	{Name: "PodToleratesNodeTaints", Versions: "1.10-1.22", Plugins: []string{names.TaintToleration}},
 	{Name: "PodToleratesNodeNoExecuteTaints", Versions: "none", Plugins: []string{names.TaintToleration},
-		Difference: "kube-scheduler had such a predicate up to 1.17, but policies could not name it; taints of effect NoSchedule count too, as in every policy"},
-	{Name: "CheckNodeCondition", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
-	{Name: "CheckNodeMemoryPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
-	{Name: "CheckNodeDiskPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
-	{Name: "CheckNodePIDPressure", Versions: "1.11-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
-	{Name: "CheckNodeLabelPresence", Versions: "1.17-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelsPresence, Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
+		Difference: "kube-scheduler had such a predicate up to 1.17, but policies could not name it; taints of " +
+			"effect NoSchedule count too, as in every policy"},
+	{Name: "CheckNodeCondition", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration},
+		Difference: conditionsAreTaints},
+	{Name: "CheckNodeMemoryPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration},
+		Difference: conditionsAreTaints},
+	{Name: "CheckNodeDiskPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration},
+		Difference: conditionsAreTaints},
+	{Name: "CheckNodePIDPressure", Versions: "1.11-1.16", Plugins: []string{names.TaintToleration},
+		Difference: conditionsAreTaints},
+	{Name: "CheckNodeLabelPresence", Versions: "1.17-1.22", Plugins: []string{nodelabel.Name},
+		Argument:   argLabelsPresence,
+		Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
 	{Versions: "1.10-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelsPresence},
-	{Name: "CheckServiceAffinity", Versions: "1.17-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAffinity, Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
+	{Name: "CheckServiceAffinity", Versions: "1.17-1.22", Plugins: []string{serviceaffinity.Name},
+		Argument:   argServiceAffinity,
+		Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
 	{Versions: "1.10-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAffinity},
-	{Name: "MaxEBSVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
-	{Name: "MaxGCEPDVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
+	{Name: "MaxEBSVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits},
+		Difference: migratedVolumes},
+	{Name: "MaxGCEPDVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits},
+		Difference: migratedVolumes},
 	{Name: "MaxCSIVolumeCountPred", Versions: "1.12-1.22", Plugins: []string{names.NodeVolumeLimits}},
-	{Name: "MaxAzureDiskVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
-	{Name: "MaxCinderVolumeCount", Versions: "1.14-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
+	{Name: "MaxAzureDiskVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits},
+		Difference: migratedVolumes},
+	{Name: "MaxCinderVolumeCount", Versions: "1.14-1.22", Plugins: []string{names.NodeVolumeLimits},
+		Difference: migratedVolumes},
 	{Name: "CheckVolumeBinding", Versions: "1.10-1.22", Plugins: []string{names.VolumeBinding}},
 	{Name: "NoVolumeZoneConflict", Versions: "1.10-1.22", Plugins: []string{names.VolumeZone}},
 	{Name: "EvenPodsSpread", Versions: "1.16-1.22", Plugins: []string{names.PodTopologySpread}},
@@ -95,13 +111,18 @@ var legacyPriorities = []LegacyName{
 	{Name: equalPriority, Versions: "1.10-1.22"},
 	{Name: "LeastRequestedPriority", Versions: "1.10-1.22", Plugins: []string{noderesources.LeastAllocatedName}},
 	{Name: "MostRequestedPriority", Versions: "1.10-1.22", Plugins: []string{noderesources.MostAllocatedName}},
-	{Name: requestedToCapacityRatioPriority, Versions: "1.11-1.17", Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity,
-		Difference: "Without an argument it prefers empty nodes, as in 1.11-1.17; later versions had no such priority without one"},
-	{Versions: "1.11-1.22", Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity},
-	{Name: "BalancedResourceAllocation", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesBalancedAllocation},
+	{Name: requestedToCapacityRatioPriority, Versions: "1.11-1.17",
+		Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity,
+		Difference: "Without an argument it prefers empty nodes, as in 1.11-1.17; later versions had no such " +
+			"priority without one"},
+	{Versions: "1.11-1.22", Plugins: []string{noderesources.RequestedToCapacityRatioName},
+		Argument: argRequestedToCapacity},
+	{Name: "BalancedResourceAllocation", Versions: "1.10-1.22",
+		Plugins:    []string{names.NodeResourcesBalancedAllocation},
 		Difference: "It compares a node with and without the pod, and leaves pods without requests alone"},
 	{Name: "SelectorSpreadPriority", Versions: "1.10-1.22", Plugins: []string{selectorspread.Name},
-		Difference: "None to 1.10-1.19; 1.20-1.22 ran default constraints of PodTopologySpread in its place, unless the feature gate DefaultPodTopologySpread was off"},
+		Difference: "None to 1.10-1.19; 1.20-1.22 ran default constraints of PodTopologySpread in its place, unless " +
+			"the feature gate DefaultPodTopologySpread was off"},
 	{Name: "ServiceSpreadingPriority", Versions: "1.10-1.22", Plugins: []string{selectorspread.Name},
 		Difference: "The same as SelectorSpreadPriority, as in 1.17-1.22; up to 1.16 services alone counted"},
 	{Versions: "1.10-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAntiAffinity},
@@ -111,8 +132,10 @@ var legacyPriorities = []LegacyName{
 	{Name: "TaintTolerationPriority", Versions: "1.10-1.22", Plugins: []string{names.TaintToleration}},
 	{Versions: "1.10-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelPreference},
 	{Name: "NodePreferAvoidPodsPriority", Versions: "1.10-1.22", Plugins: []string{nodepreferavoidpods.Name}},
-	{Name: "ImageLocalityPriority", Versions: "1.10-1.22", Plugins: []string{names.ImageLocality}, Difference: "Images of init containers and of image volumes count too"},
-	{Name: "ResourceLimitsPriority", Versions: "1.10-1.18", Plugins: []string{noderesources.LimitsName}, Difference: "No feature gate is needed"},
+	{Name: "ImageLocalityPriority", Versions: "1.10-1.22", Plugins: []string{names.ImageLocality},
+		Difference: "Images of init containers and of image volumes count too"},
+	{Name: "ResourceLimitsPriority", Versions: "1.10-1.18", Plugins: []string{noderesources.LimitsName},
+		Difference: "No feature gate is needed"},
 }
 
 // ownPoints are the extension points of livesched's own plugins: see inTreePoints for the others.

@@ -63,25 +63,31 @@ type base struct {
 
 // resolvePolicy checks the spec of the named policy and resolves it, with the Secrets that the spec
 // names. The base is usable only if no problems were found.
-func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
+func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpec,
+	secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
 	b := &base{algorithm: r.resolveSource(spec.AlgorithmSource, path.Child("algorithmSource"), &found)}
 	b.Settings = Settings{
-		PodInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
-		PodMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
-		PodMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
-		PercentageOfNodesToScore:  ptr.Deref(spec.PercentageOfNodesToScore, defaultPercentageOfNodesToScore),
-		Parallelism:               ptr.Deref(spec.Parallelism, defaultParallelism),
-		CheckAllFilters:           b.checkAllFilters,
+		PodInitialBackoff: positive(spec.PodInitialBackoff, defaultPodInitialBackoff,
+			path.Child("podInitialBackoff"), &found),
+		PodMaxBackoff: positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"),
+			&found),
+		PodMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods,
+			path.Child("podMaxInUnschedulablePods"), &found),
+		PercentageOfNodesToScore: ptr.Deref(spec.PercentageOfNodesToScore, defaultPercentageOfNodesToScore),
+		Parallelism:              ptr.Deref(spec.Parallelism, defaultParallelism),
+		CheckAllFilters:          b.checkAllFilters,
 	}
 	if b.PodMaxBackoff < b.PodInitialBackoff {
-		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.PodInitialBackoff, b.PodMaxBackoff)
+		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"),
+			"must not be shorter than podInitialBackoff (%v), is %v", b.PodInitialBackoff, b.PodMaxBackoff)
 	}
 	if spec.PodGroupReserveAfter != nil {
 		b.PodGroupReserveAfter = spec.PodGroupReserveAfter.Duration
 		if b.PodGroupReserveAfter < minPodGroupReserveAfter {
-			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v", minPodGroupReserveAfter, b.PodGroupReserveAfter)
+			found.add(v1alpha1.ReasonInvalid, path.Child("podGroupReserveAfter"), "must be %v or longer, is %v",
+				minPodGroupReserveAfter, b.PodGroupReserveAfter)
 		}
 	}
 	checkPercentage(b.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
@@ -112,7 +118,8 @@ func (r *resolver) resolveSource(source *v1alpha1.AlgorithmSource, path *field.P
 	case v1alpha1.ClusterAutoscalerProvider:
 		provider.provideArgs = mostAllocated
 	default:
-		found.add(v1alpha1.ReasonInvalid, path.Child("provider"), "must be %s or %s, is %q", v1alpha1.DefaultProvider, v1alpha1.ClusterAutoscalerProvider, *source.Provider)
+		found.add(v1alpha1.ReasonInvalid, path.Child("provider"), "must be %s or %s, is %q", v1alpha1.DefaultProvider,
+			v1alpha1.ClusterAutoscalerProvider, *source.Provider)
 	}
 	return provider
 }
@@ -120,7 +127,8 @@ func (r *resolver) resolveSource(source *v1alpha1.AlgorithmSource, path *field.P
 // mostAllocated is ClusterAutoscalerProvider: if the arguments of NodeResourcesFit set no scoring
 // strategy, it is MostAllocated. Its resources are kube-scheduler's defaults.
 func mostAllocated(plugin string, args runtime.Object) {
-	if fit, ok := args.(*configv1.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && fit.ScoringStrategy == nil {
+	if fit, ok := args.(*configv1.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit &&
+		fit.ScoringStrategy == nil {
 		fit.ScoringStrategy = &configv1.ScoringStrategy{Type: configv1.MostAllocated}
 	}
 }
@@ -168,6 +176,7 @@ func (r *resolver) checkRegistered(plugin string, path *field.Path, found *probl
 	if r.input.Registered.Has(plugin) {
 		return true
 	}
-	found.add(v1alpha1.ReasonUnknownPlugin, path, "unknown plugin %q%s", plugin, suggest.DidYouMean(plugin, PluginNames(r.input.Registered)))
+	found.add(v1alpha1.ReasonUnknownPlugin, path, "unknown plugin %q%s", plugin,
+		suggest.DidYouMean(plugin, PluginNames(r.input.Registered)))
 	return false
 }

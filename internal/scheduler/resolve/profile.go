@@ -43,7 +43,8 @@ func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
 
 // resolveProfile checks the spec of a profile and merges it over its policy. The profile is nil if
 // problems were found.
-func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base) (*Profile, problems) {
+func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec,
+	b *base) (*Profile, problems) {
 	path, name := field.NewPath("spec"), schedulerName(objectName, spec)
 	found := r.checkFields(objectName, spec)
 
@@ -83,7 +84,8 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 func (r *resolver) checkWithoutPolicy(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
 	found := r.checkFields(objectName, spec)
 	b := r.noPolicy.base
-	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)), field.NewPath("spec", "pluginConfig"), &found)
+	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)),
+		field.NewPath("spec", "pluginConfig"), &found)
 	return found
 }
 
@@ -102,9 +104,11 @@ func (r *resolver) checkFields(objectName string, spec *v1alpha1.SchedulerProfil
 func checkSchedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec, found *problems) {
 	name, path := schedulerName(objectName, spec), schedulerNamePath(spec)
 	if len(name) > maxSchedulerName {
-		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must have at most %d characters, this one has %d", maxSchedulerName, len(name))
+		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must have at most %d characters, this one has %d",
+			maxSchedulerName, len(name))
 	} else if !schedulerNamePattern.MatchString(name) {
-		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must consist of lower case letters, digits, '-' and '.', and begin and end with a letter or digit; %q does not", name)
+		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must consist of lower case letters, digits, '-' "+
+			"and '.', and begin and end with a letter or digit; %q does not", name)
 	}
 }
 
@@ -129,14 +133,16 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 			path := path.Child("enabled").Index(i)
 			switch {
 			case plugin.Name == allPlugins:
-				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q stands for all plugins: it can be disabled but not enabled", allPlugins)
+				found.add(v1alpha1.ReasonInvalid, path.Child("name"),
+					"%q stands for all plugins: it can be disabled but not enabled", allPlugins)
 			case seen.Has(plugin.Name):
 				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is enabled twice", plugin.Name)
 			case r.checkRegistered(plugin.Name, path.Child("name"), found):
 				checkExtends(plugin.Name, point.name, path.Child("name"), found)
 			}
 			if plugin.Weight != nil && *plugin.Weight < 0 {
-				found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be 0 (which means 1) or more, is %d", *plugin.Weight)
+				found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be 0 (which means 1) or more, is %d",
+					*plugin.Weight)
 			}
 			seen.Insert(plugin.Name)
 		}
@@ -162,14 +168,16 @@ func checkExtends(plugin, point string, path *field.Path, found *problems) {
 		return
 	}
 	if does, known := extends(plugin, point); known && !does {
-		found.add(v1alpha1.ReasonInvalid, path, "plugin %q does not extend %s; it extends %s", plugin, point, strings.Join(inTreePoints[plugin], ", "))
+		found.add(v1alpha1.ReasonInvalid, path, "plugin %q does not extend %s; it extends %s", plugin, point,
+			strings.Join(inTreePoints[plugin], ", "))
 	}
 }
 
 // resolveArgs resolves the arguments of all plugins of a merged set: first the arguments in the
 // profile, in its order, then the arguments of the policy's queue sort, then defaults for the other
 // plugins.
-func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) []schedconfig.PluginConfig {
+func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path,
+	found *problems) []schedconfig.PluginConfig {
 	var resolved []schedconfig.PluginConfig
 	given := sets.New[string]()
 	for i, config := range configs {
@@ -189,9 +197,11 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 		}
 		resolved = append(resolved, r.complete(config.Name, args, b, path.Child("args"), found))
 	}
-	if q := b.queueSort; q != nil && q.args != nil && !given.Has(q.name) && slices.Equal(pluginNames(merged.QueueSort.Enabled), []string{q.name}) {
+	if q := b.queueSort; q != nil && q.args != nil && !given.Has(q.name) &&
+		slices.Equal(pluginNames(merged.QueueSort.Enabled), []string{q.name}) {
 		given.Insert(q.name)
-		resolved = append(resolved, r.complete(q.name, q.args.DeepCopyObject(), b, field.NewPath("spec", "policyRef"), found))
+		resolved = append(resolved,
+			r.complete(q.name, q.args.DeepCopyObject(), b, field.NewPath("spec", "policyRef"), found))
 	}
 	for _, name := range sets.List(enabledNames(merged)) {
 		if given.Has(name) {
@@ -212,7 +222,8 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 
 // complete sets the unset fields of versioned arguments, first from the algorithm source, then to
 // kube-scheduler's defaults, and validates the result.
-func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *field.Path, found *problems) schedconfig.PluginConfig {
+func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *field.Path,
+	found *problems) schedconfig.PluginConfig {
 	b.provideArgs(plugin, args)
 	internal, err := completeArgs(args)
 	if err != nil {
@@ -220,7 +231,8 @@ func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *f
 		return schedconfig.PluginConfig{Name: plugin}
 	}
 	found.addArgs(v1alpha1.ReasonInvalidArgs, path, validateArgs(r.defaults, plugin, internal)...)
-	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && len(b.ignoredResources) > 0 {
+	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit &&
+		len(b.ignoredResources) > 0 {
 		// This replaces the profile's own, as in kube-scheduler (buildExtenders in
 		// pkg/scheduler/scheduler.go).
 		fit.IgnoredResources = slices.Clone(b.ignoredResources)

@@ -52,7 +52,8 @@ func (w *world) step() {
 func (w *world) meta(name string, old metav1.ObjectMeta) metav1.ObjectMeta {
 	if old.Name == "" {
 		created := metav1.Date(2026, 1, 1, 0, 0, w.random.Intn(3), 0, time.UTC)
-		return metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, w.clock)), Generation: 1, CreationTimestamp: created}
+		return metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, w.clock)), Generation: 1,
+			CreationTimestamp: created}
 	}
 	old.Generation++
 	return old
@@ -79,9 +80,12 @@ func (w *world) changeProfile(name string) {
 			Disabled: []v1alpha1.Plugin{{Name: "*"}},
 		}}
 	case 3:
-		profile.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NodeResourcesFit", Weight: ptr.To(int32(w.random.Intn(5) - 1))}}}}
+		profile.Spec.Plugins = &v1alpha1.Plugins{
+			Score: v1alpha1.PluginSet{
+				Enabled: []v1alpha1.Plugin{{Name: "NodeResourcesFit", Weight: ptr.To(int32(w.random.Intn(5) - 1))}}}}
 	case 4:
-		profile.Spec.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "Unknown"}}}}
+		profile.Spec.Plugins = &v1alpha1.Plugins{
+			Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "Unknown"}}}}
 	case 5:
 		profile.Spec.PluginConfig = randomSpec(w.random).PluginConfig
 	case 6:
@@ -100,7 +104,8 @@ func (w *world) changePolicy(name string) {
 	case 0:
 		policy.Spec.Parallelism = ptr.To(int32(w.random.Intn(20)))
 	case 1:
-		policy.Spec.QueueSort = &v1alpha1.QueueSort{Name: "QoSSort", Args: runtime.RawExtension{Raw: []byte(`{"a": 1}`)}}
+		policy.Spec.QueueSort = &v1alpha1.QueueSort{Name: "QoSSort",
+			Args: runtime.RawExtension{Raw: []byte(`{"a": 1}`)}}
 	case 2:
 		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}
 	case 3:
@@ -126,7 +131,8 @@ func (w *world) randomLegacy() *v1alpha1.LegacyPolicy {
 		priorities := resolve.LegacyPriorities()
 		entry := priorities[w.random.Intn(len(priorities))]
 		policy.Priorities = append(policy.Priorities, v1alpha1.PriorityPolicy{
-			Name: entry.Name, Weight: int32(w.random.Intn(20)), Argument: randomPriorityArgument(w.random, entry.Argument),
+			Name: entry.Name, Weight: int32(w.random.Intn(20)),
+			Argument: randomPriorityArgument(w.random, entry.Argument),
 		})
 	}
 	return policy
@@ -138,7 +144,8 @@ func randomPredicateArgument(random *rand.Rand, kind string) *v1alpha1.Predicate
 	case "serviceAffinity":
 		return &v1alpha1.PredicateArgument{ServiceAffinity: &v1alpha1.ServiceAffinity{Labels: labels}}
 	case "labelsPresence":
-		return &v1alpha1.PredicateArgument{LabelsPresence: &v1alpha1.LabelsPresence{Labels: labels, Presence: random.Intn(2) == 0}}
+		return &v1alpha1.PredicateArgument{LabelsPresence: &v1alpha1.LabelsPresence{Labels: labels,
+			Presence: random.Intn(2) == 0}}
 	}
 	return nil
 }
@@ -149,13 +156,16 @@ func randomPriorityArgument(random *rand.Rand, kind string) *v1alpha1.PriorityAr
 	case "serviceAntiAffinity":
 		return &v1alpha1.PriorityArgument{ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: label}}
 	case "labelPreference":
-		return &v1alpha1.PriorityArgument{LabelPreference: &v1alpha1.LabelPreference{Label: label, Presence: random.Intn(2) == 0}}
+		return &v1alpha1.PriorityArgument{LabelPreference: &v1alpha1.LabelPreference{Label: label,
+			Presence: random.Intn(2) == 0}}
 	case "requestedToCapacityRatioArguments":
 		ratio := &v1alpha1.RequestedToCapacityRatioArguments{Shape: []v1alpha1.UtilizationShapePoint{
-			{Utilization: random.Int31n(50), Score: random.Int31n(11)}, {Utilization: 40 + random.Int31n(60), Score: random.Int31n(11)},
+			{Utilization: random.Int31n(50), Score: random.Int31n(11)},
+			{Utilization: 40 + random.Int31n(60), Score: random.Int31n(11)},
 		}}
 		if random.Intn(2) == 0 {
-			ratio.Resources = []v1alpha1.ResourceSpec{{Name: "cpu", Weight: random.Int63n(200)}, {Name: "memory", Weight: random.Int63n(3)}}
+			ratio.Resources = []v1alpha1.ResourceSpec{{Name: "cpu", Weight: random.Int63n(200)},
+				{Name: "memory", Weight: random.Int63n(3)}}
 		}
 		return &v1alpha1.PriorityArgument{RequestedToCapacityRatioArguments: ratio}
 	}
@@ -171,15 +181,18 @@ func (w *world) input() resolve.Input {
 	for _, policy := range w.policies {
 		in.Policies = append(in.Policies, policy)
 	}
-	w.random.Shuffle(len(in.Profiles), func(i, j int) { in.Profiles[i], in.Profiles[j] = in.Profiles[j], in.Profiles[i] })
-	w.random.Shuffle(len(in.Policies), func(i, j int) { in.Policies[i], in.Policies[j] = in.Policies[j], in.Policies[i] })
+	w.random.Shuffle(len(in.Profiles),
+		func(i, j int) { in.Profiles[i], in.Profiles[j] = in.Profiles[j], in.Profiles[i] })
+	w.random.Shuffle(len(in.Policies),
+		func(i, j int) { in.Policies[i], in.Policies[j] = in.Policies[j], in.Policies[i] })
 	return in
 }
 
 func TestResultDoesNotDependOnTheOrderOfObjectsAndRunningProfilesContinue(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
-	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}
+	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{},
+		policies: map[string]v1alpha1.SchedulingPolicy{}}
 	var before, chained *resolve.Resolution
 	for step := range 600 {
 		w.step()

@@ -37,8 +37,8 @@ func (q QueueSort) String() string {
 	return q.Name + " with args " + q.Args
 }
 
-// applyQueueSort replaces the default queue sort by the queue sort of a policy, unless the profile enables
-// its own. custom may be nil.
+// applyQueueSort replaces the default queue sort by the queue sort of a policy, unless the profile
+// enables its own. custom may be nil.
 func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedconfig.Plugins {
 	if sort == nil || custom != nil && len(custom.QueueSort.Enabled) > 0 {
 		return custom
@@ -59,7 +59,8 @@ func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedco
 // sortsByDefault reports whether multiPoint adds PrioritySort at queueSort.
 func sortsByDefault(merged *schedconfig.Plugins) bool {
 	disabled := sets.New(pluginNames(merged.QueueSort.Disabled)...)
-	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint.Enabled)...).Has(names.PrioritySort)
+	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint.Enabled)...).
+		Has(names.PrioritySort)
 }
 
 // findQueueSort finds the plugin of a merged set that sorts the queue. It uses names only, since
@@ -70,15 +71,19 @@ func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 	byDefault := sortsByDefault(merged)
 	switch enabled := pluginNames(merged.QueueSort.Enabled); {
 	case len(enabled) > 1:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "must have one plugin, has %s", strings.Join(enabled, ", "))
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "must have one plugin, has %s",
+			strings.Join(enabled, ", "))
 	case len(enabled) == 0 && !byDefault:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "no plugin sorts the queue: enable %s or another queue sort plugin", names.PrioritySort)
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"),
+			"no plugin sorts the queue: enable %s or another queue sort plugin", names.PrioritySort)
 	case len(enabled) == 0:
 		return names.PrioritySort
 	case byDefault && enabled[0] != names.PrioritySort:
-		found.add(v1alpha1.ReasonInvalid, path.Child("disabled"), `only one plugin can sort the queue: to enable %s, disable %s or "*"`, enabled[0], names.PrioritySort)
+		found.add(v1alpha1.ReasonInvalid, path.Child("disabled"),
+			`only one plugin can sort the queue: to enable %s, disable %s or "*"`, enabled[0], names.PrioritySort)
 	case inTree.Has(enabled[0]) && enabled[0] != names.PrioritySort:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled").Index(0).Child("name"), "plugin %q is not a queue sort plugin", enabled[0])
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled").Index(0).Child("name"),
+			"plugin %q is not a queue sort plugin", enabled[0])
 	default:
 		return enabled[0]
 	}
@@ -97,5 +102,6 @@ func checkBind(merged *schedconfig.Plugins, found *problems) {
 	if candidates.Has(names.DefaultBinder) || candidates.Difference(inTree).Len() > 0 {
 		return
 	}
-	found.add(v1alpha1.ReasonInvalid, path, "no plugin binds pods: enable %s or another bind plugin", names.DefaultBinder)
+	found.add(v1alpha1.ReasonInvalid, path, "no plugin binds pods: enable %s or another bind plugin",
+		names.DefaultBinder)
 }

@@ -182,7 +182,8 @@ func Objects(in Input) *Resolution {
 		r.defaults, r.noPolicy = in.Last.resolver.defaults, in.Last.resolver.noPolicy
 	} else {
 		r.defaults = upstreamDefaults()
-		base, _ := r.resolvePolicy(DefaultPolicyName, &v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
+		// an empty spec has no problems
+		base, _ := r.resolvePolicy(DefaultPolicyName, &v1alpha1.SchedulingPolicySpec{}, nil)
 		r.noPolicy = &policy{base: base}
 	}
 	if in.SecretsUnknown {
@@ -222,7 +223,8 @@ func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 		r.out.remembered.Policies[object.Name] = []GoodPolicy{*last.good}
 		return
 	}
-	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
+	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted,
+		Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
 	resolved, found := r.resolvePolicy(object.Name, &object.Spec, r.input.Secrets)
@@ -273,7 +275,8 @@ func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, probl
 	case !exists:
 		found.add(v1alpha1.ReasonPolicyNotFound, path, "SchedulingPolicy %q does not exist", name)
 	case p.base == nil:
-		found.add(v1alpha1.ReasonPolicyNotAccepted, path, "SchedulingPolicy %q is not accepted (%s): %s", name, p.result.Reason, p.result.Message)
+		found.add(v1alpha1.ReasonPolicyNotAccepted, path, "SchedulingPolicy %q is not accepted (%s): %s", name,
+			p.result.Reason, p.result.Message)
 	}
 	return p, found
 }

@@ -52,7 +52,8 @@ func policyText(name, spec string) string {
 func TestRevisions(t *testing.T) {
 	const (
 		score  = `plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}]}}`
-		config = `pluginConfig: [{name: Coscheduling, args: {a: 1, b: [1, 2]}}], plugins: {permit: {enabled: [{name: Coscheduling}]}}`
+		config = `pluginConfig: [{name: Coscheduling, args: {a: 1, b: [1, 2]}}], plugins: {permit: {enabled: [{name: ` +
+			`Coscheduling}]}}`
 	)
 	for _, test := range []struct {
 		name      string
@@ -62,10 +63,13 @@ func TestRevisions(t *testing.T) {
 		{"defaults written out are no change",
 			[]string{profileText("p", ``)},
 			[]string{profileText("p", `schedulerName: p, policyRef: {name: default}, percentageOfNodesToScore: 0`),
-				policyText("default", `podInitialBackoff: 1s, podMaxBackoff: 10s, podMaxInUnschedulablePods: 5m, percentageOfNodesToScore: 0, parallelism: 16, algorithmSource: {provider: DefaultProvider}, queueSort: {name: PrioritySort}`)}, false},
+				policyText("default", `podInitialBackoff: 1s, podMaxBackoff: 10s, podMaxInUnschedulablePods: 5m, `+
+					`percentageOfNodesToScore: 0, parallelism: 16, algorithmSource: {provider: DefaultProvider}, `+
+					`queueSort: {name: PrioritySort}`)}, false},
 		{"default arguments written out are no change",
 			[]string{profileText("p", ``)},
-			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}, {name: NodeResourcesFit, args: {ignoredResources: []}}]`)}, false},
+			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}, `+
+				`{name: NodeResourcesFit, args: {ignoredResources: []}}]`)}, false},
 		{"the order of fields in arguments is no change",
 			[]string{profileText("p", config)},
 			[]string{profileText("p", strings.Replace(config, "a: 1, b: [1, 2]", "b: [1, 2], a: 1", 1))}, false},
@@ -73,57 +77,97 @@ func TestRevisions(t *testing.T) {
 			[]string{profileText("p", config)},
 			[]string{profileText("p", strings.Replace(config, "[1, 2]", "[2, 1]", 1))}, true},
 		{"the order of argument entries is no change",
-			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 2}}, {name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)},
-			[]string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}, {name: InterPodAffinity, args: {hardPodAffinityWeight: 2}}]`)}, false},
+			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 2}}, `+
+				`{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)},
+			[]string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}, {name: `+
+				`InterPodAffinity, args: {hardPodAffinityWeight: 2}}]`)}, false},
 		{"arguments of a plugin that does not run are no change",
-			[]string{profileText("p", ``)}, []string{profileText("p", `pluginConfig: [{name: Coscheduling, args: {a: 1}}]`)}, false},
+			[]string{profileText("p", ``)},
+			[]string{profileText("p", `pluginConfig: [{name: Coscheduling, args: {a: 1}}]`)}, false},
 		{"disabling what is not enabled is no change",
-			[]string{profileText("p", ``)}, []string{profileText("p", `plugins: {filter: {disabled: [{name: Coscheduling}]}}`)}, false},
+			[]string{profileText("p", ``)},
+			[]string{profileText("p", `plugins: {filter: {disabled: [{name: Coscheduling}]}}`)}, false},
 		{"a weight of 0 is a weight of 1",
-			[]string{profileText("p", strings.Replace(score, "5", "0", 1))}, []string{profileText("p", strings.Replace(score, "5", "1", 1))}, false},
+			[]string{profileText("p", strings.Replace(score, "5", "0", 1))},
+			[]string{profileText("p", strings.Replace(score, "5", "1", 1))}, false},
 		{"a weight where nothing is scored is no change",
-			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts, weight: 5}]}}`)}, []string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts}]}}`)}, false},
+			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts, weight: 5}]}}`)},
+			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts}]}}`)}, false},
 		{"the order of disabled plugins is no change",
-			[]string{profileText("p", `plugins: {score: {disabled: [{name: ImageLocality}, {name: InterPodAffinity}]}}`)},
-			[]string{profileText("p", `plugins: {score: {disabled: [{name: InterPodAffinity}, {name: ImageLocality, weight: 3}]}}`)}, false},
+			[]string{profileText("p",
+				`plugins: {score: {disabled: [{name: ImageLocality}, {name: InterPodAffinity}]}}`)},
+			[]string{profileText("p",
+				`plugins: {score: {disabled: [{name: InterPodAffinity}, {name: ImageLocality, weight: 3}]}}`)}, false},
 		{"a weight is a change", []string{profileText("p", ``)}, []string{profileText("p", score)}, true},
 		{"the order of plugins is a change",
 			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts}, {name: NodeName}]}}`)},
 			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodeName}, {name: NodePorts}]}}`)}, true},
-		{"a disabled plugin is a change", []string{profileText("p", ``)}, []string{profileText("p", `plugins: {score: {disabled: [{name: ImageLocality}]}}`)}, true},
-		{"an argument is a change", []string{profileText("p", ``)}, []string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)}, true},
-		{"the percentage is a change", []string{profileText("p", ``)}, []string{profileText("p", `percentageOfNodesToScore: 5`)}, true},
-		{"a policy's percentage is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `percentageOfNodesToScore: 5`)}, true},
+		{"a disabled plugin is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", `plugins: {score: {disabled: [{name: ImageLocality}]}}`)}, true},
+		{"an argument is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)}, true},
+		{"the percentage is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", `percentageOfNodesToScore: 5`)}, true},
+		{"a policy's percentage is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `percentageOfNodesToScore: 5`)}, true},
 		{"a policy's percentage that the profile overrides is no change",
-			[]string{profileText("p", `percentageOfNodesToScore: 7`)}, []string{profileText("p", `percentageOfNodesToScore: 7`), policyText("default", `percentageOfNodesToScore: 5`)}, false},
-		{"the initial backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podInitialBackoff: 2s`)}, true},
-		{"the longest backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxBackoff: 20s`)}, true},
-		{"the wait of unschedulable pods is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxInUnschedulablePods: 1m`)}, true},
-		{"the wait of groups is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podGroupReserveAfter: 1m`)}, true},
-		{"parallelism is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `parallelism: 1`)}, true},
-		{"the algorithm source is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {provider: ClusterAutoscalerProvider}`)}, true},
-		{"a legacy policy is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: []}}`)}, true},
-		{"an empty legacy policy is no change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {}}`)}, false},
-		{"checking all predicates is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {alwaysCheckAllPredicates: true}}`)}, true},
-		{"the weight of symmetric affinity is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 9}}`)}, true},
+			[]string{profileText("p", `percentageOfNodesToScore: 7`)},
+			[]string{profileText("p", `percentageOfNodesToScore: 7`),
+				policyText("default", `percentageOfNodesToScore: 5`)}, false},
+		{"the initial backoff is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `podInitialBackoff: 2s`)}, true},
+		{"the longest backoff is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `podMaxBackoff: 20s`)}, true},
+		{"the wait of unschedulable pods is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `podMaxInUnschedulablePods: 1m`)}, true},
+		{"the wait of groups is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `podGroupReserveAfter: 1m`)}, true},
+		{"parallelism is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `parallelism: 1`)}, true},
+		{"the algorithm source is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``),
+				policyText("default", `algorithmSource: {provider: ClusterAutoscalerProvider}`)}, true},
+		{"a legacy policy is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: []}}`)}, true},
+		{"an empty legacy policy is no change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {}}`)}, false},
+		{"checking all predicates is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``),
+				policyText("default", `algorithmSource: {policy: {alwaysCheckAllPredicates: true}}`)}, true},
+		{"the weight of symmetric affinity is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``),
+				policyText("default", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 9}}`)}, true},
 		{"the order of predicates, and duplicates, are no change",
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: HostName}, {name: PodFitsResources}]}}`)},
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: PodFitsResources}, {name: HostName}, {name: HostName}]}}`)}, false},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: `+
+				`HostName}, {name: PodFitsResources}]}}`)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: `+
+				`PodFitsResources}, {name: HostName}, {name: HostName}]}}`)}, false},
 		{"the order of priorities, and those without effect, are no change",
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: [{name: MostRequestedPriority, weight: 2}, {name: ImageLocalityPriority, weight: 1}]}}`)},
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: [{name: ImageLocalityPriority, weight: 1}, {name: EqualPriority, weight: 9}, {name: MostRequestedPriority, weight: 2}]}}`)}, false},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: [{name: `+
+				`MostRequestedPriority, weight: 2}, {name: ImageLocalityPriority, weight: 1}]}}`)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: [{name: `+
+				`ImageLocalityPriority, weight: 1}, {name: EqualPriority, weight: 9}, {name: MostRequestedPriority, `+
+				`weight: 2}]}}`)}, false},
 		{"the label of a predicate is a change",
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, argument: {labelsPresence: {labels: [a]}}}]}}`)},
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, argument: {labelsPresence: {labels: [b]}}}]}}`)}, true},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, `+
+				`argument: {labelsPresence: {labels: [a]}}}]}}`)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, `+
+				`argument: {labelsPresence: {labels: [b]}}}]}}`)}, true},
 		{"the name of a predicate with an argument is no change",
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, argument: {labelsPresence: {labels: [a]}}}]}}`)},
-			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: b, argument: {labelsPresence: {labels: [a]}}}]}}`)}, false},
-		{"the queue sort is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)}, true},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: a, `+
+				`argument: {labelsPresence: {labels: [a]}}}]}}`)},
+			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: b, `+
+				`argument: {labelsPresence: {labels: [a]}}}]}}`)}, false},
+		{"the queue sort is a change", []string{profileText("p", ``)},
+			[]string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)}, true},
 		{"the arguments of the queue sort are a change",
-			[]string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)}, []string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort, args: {a: 1}}`)}, true},
+			[]string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)},
+			[]string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort, args: {a: 1}}`)}, true},
 		{"metadata are no change",
 			[]string{profileText("p", score)},
-			[]string{strings.Replace(profileText("p", score), "name: p", `name: p, uid: other, generation: 7, resourceVersion: "9", labels: {a: b}, annotations: {a: b}, creationTimestamp: "2026-01-01T00:00:00Z"`, 1)}, false},
+			[]string{strings.Replace(profileText("p", score), "name: p",
+				`name: p, uid: other, generation: 7, resourceVersion: "9", labels: {a: b}, annotations: {a: b}, `+
+					`creationTimestamp: "2026-01-01T00:00:00Z"`, 1)}, false},
 		{"other objects are no change",
 			[]string{profileText("p", score)},
 			[]string{profileText("p", score), profileText("q", ``), policyText("unused", `parallelism: 5`)}, false},
@@ -158,8 +202,10 @@ func TestLastGood(t *testing.T) {
 		}
 	})
 	t.Run("an object that lost its scheduler name keeps its last good spec", func(t *testing.T) {
-		elder := strings.Replace(profileText("elder", `schedulerName: p`), "name: elder", `name: elder, uid: e, creationTimestamp: "2020-01-01T00:00:00Z"`, 1)
-		young := strings.Replace(profileText("p", `percentageOfNodesToScore: 2`), "name: p", `name: p, creationTimestamp: "2021-01-01T00:00:00Z"`, 1)
+		elder := strings.Replace(profileText("elder", `schedulerName: p`), "name: elder",
+			`name: elder, uid: e, creationTimestamp: "2020-01-01T00:00:00Z"`, 1)
+		young := strings.Replace(profileText("p", `percentageOfNodesToScore: 2`), "name: p",
+			`name: p, creationTimestamp: "2021-01-01T00:00:00Z"`, 1)
 		in := parseText(t, elder, young)
 		in.LastGood = lastGood
 		second := resolve.Objects(in)
@@ -179,7 +225,8 @@ func TestLastGood(t *testing.T) {
 		}
 	})
 	t.Run("an object that was created again starts without one", func(t *testing.T) {
-		in := parseText(t, strings.Replace(profileText("p", `percentageOfNodesToScore: 101`), "name: p", "name: p, uid: another", 1))
+		in := parseText(t, strings.Replace(profileText("p", `percentageOfNodesToScore: 101`), "name: p",
+			"name: p, uid: another", 1))
 		in.LastGood = lastGood
 		second := resolve.Objects(in)
 		if len(second.Profiles) != 0 || second.ProfileResults["p"].KeptLastGood {
@@ -198,14 +245,17 @@ func TestLastGood(t *testing.T) {
 	})
 	t.Run("an older last good spec runs while the newest cannot", func(t *testing.T) {
 		in := parseText(t, profileText("p", `percentageOfNodesToScore: 101`))
-		latest := resolveText(t, profileText("p", `percentageOfNodesToScore: 7, plugins: {permit: {enabled: [{name: Coscheduling}]}}`)).Profiles["p"].Source
+		latest := resolveText(t,
+			profileText("p", `percentageOfNodesToScore: 7, plugins: {permit: {enabled: [{name: Coscheduling}]}}`)).
+			Profiles["p"].Source
 		latest.Generation = 3
 		in.Profiles[0].Generation = 4
 		in.LastGood.Profiles = map[string][]resolve.GoodProfile{"p": {latest, lastGood.Profiles["p"][0]}}
 		registered := in.Registered
 		in.Registered = registered.Clone().Delete("Coscheduling")
 		second := resolve.Objects(in)
-		if got := second.Profiles["p"]; got == nil || got.Generation != 1 || got.PercentageOfNodesToScore != 1 || !second.ProfileResults["p"].KeptLastGood {
+		if got := second.Profiles["p"]; got == nil || got.Generation != 1 || got.PercentageOfNodesToScore != 1 ||
+			!second.ProfileResults["p"].KeptLastGood {
 			t.Fatalf("resolved %+v", got)
 		}
 		in.LastGood, in.Registered = second.LastGood(running(second)), registered
@@ -220,9 +270,11 @@ func TestLastGood(t *testing.T) {
 			object := parseText(t, policyText("default", text)).Policies[0]
 			return resolve.GoodPolicy{Name: "default", UID: object.UID, Generation: generation, Spec: object.Spec}
 		}
-		in.LastGood.Policies = map[string][]resolve.GoodPolicy{"default": {spec(8, `queueSort: {name: NoSuchPlugin}`), spec(7, `parallelism: 7`), spec(6, `parallelism: 6`)}}
+		in.LastGood.Policies = map[string][]resolve.GoodPolicy{"default": {spec(8, `queueSort: {name: NoSuchPlugin}`),
+			spec(7, `parallelism: 7`), spec(6, `parallelism: 6`)}}
 		second := resolve.Objects(in)
-		if got := second.Profiles["p"]; got == nil || got.PolicyGeneration != 7 || got.Parallelism != 7 || !second.PolicyResults["default"].KeptLastGood {
+		if got := second.Profiles["p"]; got == nil || got.PolicyGeneration != 7 || got.Parallelism != 7 ||
+			!second.PolicyResults["default"].KeptLastGood {
 			t.Errorf("resolved %+v", got)
 		}
 		if got := second.LastGood(running(second)).Policies["default"]; len(got) != 3 {
@@ -235,16 +287,19 @@ func TestLastGood(t *testing.T) {
 			object := parseText(t, policyText("default", text)).Policies[0]
 			return resolve.GoodPolicy{Name: "default", UID: object.UID, Generation: generation, Spec: object.Spec}
 		}
-		const extended = `parallelism: 8, extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`
+		const extended = `parallelism: 8, extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: ` +
+			`tls, name: tls}}}]`
 		latest, older := good(8, extended), good(7, `parallelism: 7`)
 		profile := func(generation int64, policy resolve.GoodPolicy) resolve.GoodProfile {
-			return resolve.GoodProfile{UID: lastGood.Profiles["p"][0].UID, Generation: generation, Spec: lastGood.Profiles["p"][0].Spec, Policy: &policy}
+			return resolve.GoodProfile{UID: lastGood.Profiles["p"][0].UID, Generation: generation,
+				Spec: lastGood.Profiles["p"][0].Spec, Policy: &policy}
 		}
 		for _, present := range []string{extended, `parallelism: 0`} {
 			for _, test := range []struct {
 				secret resolve.Secret
 				want   int64
-			}{{resolve.UnansweredSecret(errors.New("not yet")), 0}, {resolve.UnreadableSecret(errors.New("forbidden")), 7}} {
+			}{{resolve.UnansweredSecret(errors.New("not yet")), 0},
+				{resolve.UnreadableSecret(errors.New("forbidden")), 7}} {
 				in := parseText(t, policyText("default", present), profileText("p", `percentageOfNodesToScore: 101`))
 				in.Policies[0].Generation, in.Profiles[0].Generation = 9, 3
 				in.Secrets = map[types.NamespacedName]resolve.Secret{named: test.secret}
@@ -257,8 +312,10 @@ func TestLastGood(t *testing.T) {
 				if p := resolution.Profiles["p"]; p != nil {
 					got = p.PolicyGeneration
 				}
-				if kept := resolution.PolicyResults["default"].KeptLastGood; got != test.want || kept != (test.want != 0) {
-					t.Errorf("present is %s: runs with generation %d, want %d; the policy kept one: %v", present, got, test.want, kept)
+				if kept := resolution.PolicyResults["default"].KeptLastGood; got != test.want ||
+					kept != (test.want != 0) {
+					t.Errorf("present is %s: runs with generation %d, want %d; the policy kept one: %v", present, got,
+						test.want, kept)
 				}
 				in.Profiles = parseText(t, profileText("p", ``)).Profiles
 				if got := resolve.Objects(in).Profiles["p"] != nil; got != (test.want != 0) {
@@ -300,7 +357,8 @@ func TestMessageNamesAtMostTenProblems(t *testing.T) {
 		entries = append(entries, fmt.Sprintf("{name: Unknown%d}", i))
 	}
 	result := resolveText(t, profileText("p", `pluginConfig: [`+strings.Join(entries, ",")+`]`)).ProfileResults["p"]
-	if len(result.Problems) != 15 || !strings.HasSuffix(result.Message, "; and 5 more") || strings.Count(result.Message, "unknown plugin") != 10 {
+	if len(result.Problems) != 15 || !strings.HasSuffix(result.Message, "; and 5 more") ||
+		strings.Count(result.Message, "unknown plugin") != 10 {
 		t.Errorf("%d problems: %s", len(result.Problems), result.Message)
 	}
 	if result.Problems[14].Path != "spec.pluginConfig[14].name" {
@@ -321,13 +379,15 @@ func TestUnknownPluginsAreComparedWithThoseThatAProfileMayUse(t *testing.T) {
 		}
 	}
 	usable := resolve.PluginNames(registered())
-	if slices.Contains(usable, "GangScheduling") || slices.Contains(usable, "TopologyPlacementGenerator") || !slices.Contains(usable, "NodePorts") {
+	if slices.Contains(usable, "GangScheduling") || slices.Contains(usable, "TopologyPlacementGenerator") ||
+		!slices.Contains(usable, "NodePorts") {
 		t.Errorf("usable plugins: %q", usable)
 	}
 }
 
 func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases", "livesched.io_schedulingpolicies.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases",
+		"livesched.io_schedulingpolicies.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,17 +413,21 @@ func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
 }
 
 func TestSettingsOfAPolicyReachItsProfiles(t *testing.T) {
-	p := resolveText(t, profileText("p", ``), policyText("default", `podInitialBackoff: 2s, podMaxBackoff: 3s, podMaxInUnschedulablePods: 4s, percentageOfNodesToScore: 5, parallelism: 6, podGroupReserveAfter: 7s`)).Profiles["p"]
+	p := resolveText(t, profileText("p", ``), policyText("default", `podInitialBackoff: 2s, podMaxBackoff: 3s, `+
+		`podMaxInUnschedulablePods: 4s, percentageOfNodesToScore: 5, parallelism: 6, podGroupReserveAfter: 7s`)).
+		Profiles["p"]
 	if p.PodGroupReserveAfter != 7*time.Second {
 		t.Errorf("%+v", p)
 	}
-	if p.PodInitialBackoff != 2*time.Second || p.PodMaxBackoff != 3*time.Second || p.PodMaxInUnschedulablePods != 4*time.Second || p.PercentageOfNodesToScore != 5 || p.Parallelism != 6 {
+	if p.PodInitialBackoff != 2*time.Second || p.PodMaxBackoff != 3*time.Second ||
+		p.PodMaxInUnschedulablePods != 4*time.Second || p.PercentageOfNodesToScore != 5 || p.Parallelism != 6 {
 		t.Errorf("%+v", p)
 	}
 	if p.Config.PercentageOfNodesToScore != nil {
 		t.Error("the percentage of the policy is shown as that of the profile")
 	}
-	if p.PolicyName != "default" || p.PolicyGeneration != 1 || p.Source.Policy == nil || p.Source.Policy.UID != "policy-uid" {
+	if p.PolicyName != "default" || p.PolicyGeneration != 1 || p.Source.Policy == nil ||
+		p.Source.Policy.UID != "policy-uid" {
 		t.Errorf("source %+v", p.Source)
 	}
 }
@@ -393,7 +457,9 @@ func TestActivePluginsHasEveryExtensionPoint(t *testing.T) {
 	plugins := &schedconfig.Plugins{}
 	value := reflect.ValueOf(plugins).Elem()
 	for i := range value.NumField() {
-		value.Field(i).Set(reflect.ValueOf(schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: value.Type().Field(i).Name, Weight: 7}}}))
+		value.Field(i).
+			Set(reflect.ValueOf(
+				schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: value.Type().Field(i).Name, Weight: 7}}}))
 	}
 	active := reflect.ValueOf(resolve.ActivePlugins(plugins))
 	if got, want := active.NumField(), value.NumField()-1; got != want { // multiPoint is not one of them

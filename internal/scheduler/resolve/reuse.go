@@ -17,7 +17,8 @@ func (r *resolver) lastPolicy(object *v1alpha1.SchedulingPolicy) *policy {
 		return nil
 	}
 	last := r.input.Last.resolver.policies[object.Name]
-	if last == nil || !last.result.Accepted || last.good.UID != object.UID || last.good.Generation != object.Generation {
+	if last == nil || !last.result.Accepted || last.good.UID != object.UID ||
+		last.good.Generation != object.Generation {
 		return nil
 	}
 	if !maps.EqualFunc(last.good.Secrets, secretsOf(&object.Spec, r.input.Secrets), Secret.Equal) {
@@ -36,7 +37,8 @@ func (r *resolver) lastCandidate(object *v1alpha1.SchedulerProfile, p *policy) *
 		return nil
 	}
 	last := r.input.Last.resolver.candidates[object.Name]
-	if last == nil || last.current == nil || last.object.UID != object.UID || last.object.Generation != object.Generation {
+	if last == nil || last.current == nil || last.object.UID != object.UID ||
+		last.object.Generation != object.Generation {
 		return nil
 	}
 	if last.policy.base != p.base || last.policy.good != p.good {

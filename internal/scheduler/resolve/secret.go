@@ -102,12 +102,17 @@ func (s *Secret) problem(policy string) (reason, problem string) {
 	case s.unreadable != "":
 		return v1alpha1.ReasonSecretNotReadable, "cannot be read: " + s.unreadable
 	case s.policy != policy && len(policy) > validation.LabelValueMaxLength:
-		return v1alpha1.ReasonSecretNotPermitted, fmt.Sprintf("cannot be used by a policy whose name is longer than %d characters: "+
-			"the Secret must name the policy in its label %s", validation.LabelValueMaxLength, v1alpha1.LabelSchedulingPolicy)
+		return v1alpha1.ReasonSecretNotPermitted,
+			fmt.Sprintf("cannot be used by a policy whose name is longer than %d characters: "+
+				"the Secret must name the policy in its label %s", validation.LabelValueMaxLength,
+				v1alpha1.LabelSchedulingPolicy)
 	case s.policy != policy:
-		return v1alpha1.ReasonSecretNotPermitted, fmt.Sprintf("does not have the label %s=%s, by which its owner lets this policy use it", v1alpha1.LabelSchedulingPolicy, policy)
+		return v1alpha1.ReasonSecretNotPermitted,
+			fmt.Sprintf("does not have the label %s=%s, by which its owner lets this policy use it",
+				v1alpha1.LabelSchedulingPolicy, policy)
 	case len(s.ca)+len(s.cert)+len(s.key) == 0:
-		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has none of %s, %s and %s", SecretCA, SecretCertificate, SecretKey)
+		return v1alpha1.ReasonInvalidSecret,
+			fmt.Sprintf("has none of %s, %s and %s", SecretCA, SecretCertificate, SecretKey)
 	case len(s.ca) > 0 && !certificates(s.ca):
 		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has no certificates in PEM form in %s", SecretCA)
 	case len(s.cert) == 0 && len(s.key) > 0:
@@ -152,7 +157,8 @@ func (s *Secret) fingerprint() string {
 
 // Equal reports whether two Secrets have the same content, for the same policy.
 func (s Secret) Equal(other Secret) bool {
-	return s.unreadable == other.unreadable && s.unanswered == other.unanswered && s.policy == other.policy && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
+	return s.unreadable == other.unreadable && s.unanswered == other.unanswered && s.policy == other.policy &&
+		bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
 
 // MarshalJSON writes the fingerprint, which is part of revisions.

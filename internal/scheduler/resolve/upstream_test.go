@@ -56,7 +56,8 @@ func loadUpstream(spec *v1alpha1.SchedulerProfileSpec) (*schedconfig.KubeSchedul
 func resolveOne(spec v1alpha1.SchedulerProfileSpec) (*resolve.Profile, resolve.Result) {
 	profile := v1alpha1.SchedulerProfile{Spec: spec}
 	profile.Name = "one"
-	resolution := resolve.Objects(resolve.Input{Profiles: []v1alpha1.SchedulerProfile{profile}, Registered: registered()})
+	resolution := resolve.Objects(resolve.Input{Profiles: []v1alpha1.SchedulerProfile{profile},
+		Registered: registered()})
 	return resolution.Profiles[spec.SchedulerName], resolution.ProfileResults["one"]
 }
 
@@ -116,7 +117,8 @@ func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 func refusedByBuild(result resolve.Result) bool {
 	for _, problem := range result.Problems {
 		switch {
-		case strings.HasPrefix(problem.Path, "spec.plugins.queueSort"), strings.HasPrefix(problem.Path, "spec.plugins.bind"):
+		case strings.HasPrefix(problem.Path, "spec.plugins.queueSort"),
+			strings.HasPrefix(problem.Path, "spec.plugins.bind"):
 		case strings.HasSuffix(problem.Path, ".args.scoringStrategy.type"): // of NodeResourcesFit
 		case strings.Contains(problem.Detail, " does not extend "):
 		default:
@@ -136,15 +138,22 @@ var argsSamples = map[string][]string{
 		`{"unknown":1}`,
 		`{}`,
 	},
-	"InterPodAffinity":                {`{"hardPodAffinityWeight":0}`, `{"hardPodAffinityWeight":101}`, `{"ignorePreferredTermsOfExistingPods":true}`, ``},
-	"NodeAffinity":                    {`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]}}}`, `{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Nope"}]}]}}}`},
-	"PodTopologySpread":               {`{"defaultingType":"List"}`, `{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]}`, `{"kind":"InterPodAffinityArgs","apiVersion":"kubescheduler.config.k8s.io/v1"}`},
-	"NodeResourcesBalancedAllocation": {`{"resources":[{"name":"cpu"},{"name":"a.b/c","weight":1}]}`, `{"resources":[{"name":"cpu"},{"name":"cpu"}]}`},
-	"VolumeBinding":                   {`{"bindTimeoutSeconds":5}`, `{"bindTimeoutSeconds":-5}`, `{"bindTimeoutSeconds":"x"}`},
-	"DefaultPreemption":               {`{"minCandidateNodesPercentage":0}`, `{"minCandidateNodesPercentage":0,"minCandidateNodesAbsolute":0}`},
-	"DynamicResources":                {`{"filterTimeout":"3s"}`, `{"bindingTimeout":"1ms"}`},
-	"Coscheduling":                    {`{"anything":[1,2.50,{"x":null}]}`, `{"apiVersion":"x/v1","kind":"Y"}`, ``},
-	"NodeName":                        {`{}`, ``},
+	"InterPodAffinity": {`{"hardPodAffinityWeight":0}`, `{"hardPodAffinityWeight":101}`,
+		`{"ignorePreferredTermsOfExistingPods":true}`, ``},
+	"NodeAffinity": {
+		`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]}}}`,
+		`{"addedAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Nope"}]}]}}}`},
+	"PodTopologySpread": {`{"defaultingType":"List"}`,
+		`{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]}`,
+		`{"kind":"InterPodAffinityArgs","apiVersion":"kubescheduler.config.k8s.io/v1"}`},
+	"NodeResourcesBalancedAllocation": {`{"resources":[{"name":"cpu"},{"name":"a.b/c","weight":1}]}`,
+		`{"resources":[{"name":"cpu"},{"name":"cpu"}]}`},
+	"VolumeBinding": {`{"bindTimeoutSeconds":5}`, `{"bindTimeoutSeconds":-5}`, `{"bindTimeoutSeconds":"x"}`},
+	"DefaultPreemption": {`{"minCandidateNodesPercentage":0}`,
+		`{"minCandidateNodesPercentage":0,"minCandidateNodesAbsolute":0}`},
+	"DynamicResources": {`{"filterTimeout":"3s"}`, `{"bindingTimeout":"1ms"}`},
+	"Coscheduling":     {`{"anything":[1,2.50,{"x":null}]}`, `{"apiVersion":"x/v1","kind":"Y"}`, ``},
+	"NodeName":         {`{}`, ``},
 }
 
 func randomSpec(random *rand.Rand) v1alpha1.SchedulerProfileSpec {

@@ -43,10 +43,13 @@ func policyWarnings(spec *v1alpha1.SchedulingPolicySpec) problems {
 		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
 	}
 	if d := spec.PodMaxBackoff; d != nil && d.Duration > longBackoff {
-		found.warn(path.Child("podMaxBackoff"), "a pod that failed several times waits up to %v before it is retried, even if it could be scheduled long before", d.Duration)
+		found.warn(path.Child("podMaxBackoff"), "a pod that failed several times waits up to %v before it is "+
+			"retried, even if it could be scheduled long before", d.Duration)
 	}
 	if d := spec.PodMaxInUnschedulablePods; d != nil && d.Duration < shortUnschedulable {
-		found.warn(path.Child("podMaxInUnschedulablePods"), "every unschedulable pod is retried every %v, even if nothing changed, which delays the other pods", shortUnschedulable)
+		found.warn(path.Child("podMaxInUnschedulablePods"),
+			"every unschedulable pod is retried every %v, even if nothing changed, which delays the other pods",
+			shortUnschedulable)
 	}
 	for i := range spec.Extenders {
 		extenderWarnings(&spec.Extenders[i], path.Child("extenders").Index(i), &found)
@@ -67,11 +70,14 @@ func extenderWarnings(spec *v1alpha1.Extender, path *field.Path, found *problems
 	}
 	switch {
 	case prefix.Scheme == "http" && !local(prefix.Hostname()):
-		found.warn(path.Child("urlPrefix"), "requests to the extender and its responses are neither encrypted nor authenticated: use https:// with tlsConfig")
+		found.warn(path.Child("urlPrefix"), "requests to the extender and its responses are neither encrypted nor "+
+			"authenticated: use https:// with tlsConfig")
 	case prefix.Scheme == "https" && spec.TLSConfig != nil && spec.TLSConfig.Insecure:
-		found.warn(path.Child("tlsConfig", "insecure"), "the certificate of the extender is not verified: anyone on the network path can answer in its place")
+		found.warn(path.Child("tlsConfig", "insecure"),
+			"the certificate of the extender is not verified: anyone on the network path can answer in its place")
 	case prefix.Scheme == "https" && spec.TLSConfig == nil && spec.EnableHTTPS:
-		found.warn(path.Child("enableHTTPS"), "without tlsConfig the certificate of the extender is not verified, as in kube-scheduler: set tlsConfig, or leave enableHTTPS out")
+		found.warn(path.Child("enableHTTPS"), "without tlsConfig the certificate of the extender is not verified, as "+
+			"in kube-scheduler: set tlsConfig, or leave enableHTTPS out")
 	}
 }
 
@@ -82,17 +88,20 @@ func local(host string) bool {
 
 func warnPercentage(value int32, path *field.Path, found *problems) {
 	if value > 0 && value < lowPercentage {
-		found.warn(path, "the search for nodes ends at %d%% of the nodes or at 100 nodes, whichever is more: in a large cluster most nodes are never compared; 0 compares all nodes", value)
+		found.warn(path, "the search for nodes ends at %d%% of the nodes or at 100 nodes, whichever is more: in a "+
+			"large cluster most nodes are never compared; 0 compares all nodes", value)
 	}
 }
 
 // profileWarnings returns the warnings about the spec of a profile without problems. merged is its
 // plugin set, merged over its policy's.
-func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base, merged *schedconfig.Plugins) problems {
+func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base,
+	merged *schedconfig.Plugins) problems {
 	var found problems
 	path := field.NewPath("spec")
 	if schedulerName(objectName, spec) == corev1.DefaultSchedulerName {
-		found.warn(schedulerNamePath(spec), "kube-scheduler schedules pods with this name, too, unless it was stopped or has another name: two schedulers with one name may assign the same capacity twice")
+		found.warn(schedulerNamePath(spec), "kube-scheduler schedules pods with this name, too, unless it was "+
+			"stopped or has another name: two schedulers with one name may assign the same capacity twice")
 	}
 	if spec.PercentageOfNodesToScore != nil {
 		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
@@ -128,7 +137,8 @@ func warnWeights(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
 		}
 		for i, plugin := range set.Disabled {
 			if plugin.Weight != nil && *plugin.Weight != 0 {
-				found.warn(path.Child("disabled").Index(i).Child("weight"), "has no effect on a plugin that is disabled")
+				found.warn(path.Child("disabled").Index(i).Child("weight"),
+					"has no effect on a plugin that is disabled")
 			}
 		}
 	}
@@ -147,9 +157,12 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 		for i, plugin := range set.Enabled {
 			switch {
 			case point.name == "placementGenerate" || point.name == "placementScore":
-				found.warn(path.Index(i), "has no effect: livesched places groups of pods by itself and calls no plugin at %s", point.name)
+				found.warn(path.Index(i),
+					"has no effect: livesched places groups of pods by itself and calls no plugin at %s", point.name)
 			case gated.Has(plugin.Name):
-				found.warn(path.Index(i), "has no effect: livesched schedules groups of pods by itself and does not call plugin %q", plugin.Name)
+				found.warn(path.Index(i),
+					"has no effect: livesched schedules groups of pods by itself and does not call plugin %q",
+					plugin.Name)
 			}
 		}
 	}
@@ -167,13 +180,16 @@ func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *
 			}
 			if point.name == "multiPoint" {
 				if !named(before.MultiPoint.Enabled, plugin.Name) {
-					found.warn(path.Index(i), "has no effect: the profile builds on a set in which plugin %q is not enabled at multiPoint", plugin.Name)
+					found.warn(path.Index(i),
+						"has no effect: the profile builds on a set in which plugin %q is not enabled at multiPoint",
+						plugin.Name)
 				}
 				continue
 			}
 			added := named(custom.MultiPoint.Enabled, plugin.Name) && mayExtend(plugin.Name, point.name)
 			if !added && runsAt(before, point, plugin.Name) == absent {
-				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s in any case", plugin.Name, point.name)
+				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s in any case", plugin.Name,
+					point.name)
 			}
 		}
 	}
@@ -185,7 +201,8 @@ func mayExtend(plugin, point string) bool {
 }
 
 // warnArgs reports arguments of plugins that are not enabled.
-func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) {
+func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path,
+	found *problems) {
 	enabled := enabledNames(merged)
 	for i, config := range configs {
 		if !enabled.Has(config.Name) {
@@ -193,7 +210,9 @@ func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plug
 			continue
 		}
 		if config.Name == names.NodeResourcesFit && len(b.ignoredResources) > 0 && ignoresResources(config.Args.Raw) {
-			found.warn(path.Index(i).Child("args", "ignoredResources"), "has no effect: the resources that extenders of the policy manage with ignoredByScheduler take its place, as in kube-scheduler")
+			found.warn(path.Index(i).Child("args", "ignoredResources"),
+				"has no effect: the resources that extenders of the policy manage with ignoredByScheduler take its "+
+					"place, as in kube-scheduler")
 		}
 	}
 }
@@ -218,20 +237,30 @@ type missing struct {
 // a message names only some of many warnings. Profiles get no warning about plugins that their
 // policy lacks already.
 var consequences = []struct{ plugin, point, consequence string }{
-	{names.SchedulingGates, "preEnqueue", "livesched tries to schedule pods with scheduling gates, and the API server refuses to bind them"},
-	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},
-	{names.NodeAffinity, "filter", "the nodeSelector and the required node affinity of pods are ignored: pods are bound to nodes whose kubelets refuse them"},
-	{names.NodePorts, "filter", "pods are bound to nodes on which their host ports are taken, whose kubelets refuse them"},
-	{names.TaintToleration, "filter", "taints are ignored: pods are bound to nodes that are reserved or failing, and pods that do not tolerate NoExecute are evicted"},
+	{names.SchedulingGates, "preEnqueue",
+		"livesched tries to schedule pods with scheduling gates, and the API server refuses to bind them"},
+	{names.NodeResourcesFit, "filter",
+		"pods are bound to nodes that have no room for them, whose kubelets refuse them"},
+	{names.NodeAffinity, "filter", "the nodeSelector and the required node affinity of pods are ignored: pods are " +
+		"bound to nodes whose kubelets refuse them"},
+	{names.NodePorts, "filter",
+		"pods are bound to nodes on which their host ports are taken, whose kubelets refuse them"},
+	{names.TaintToleration, "filter", "taints are ignored: pods are bound to nodes that are reserved or failing, and " +
+		"pods that do not tolerate NoExecute are evicted"},
 	{names.NodeUnschedulable, "filter", "pods are bound to nodes that are cordoned"},
-	{names.PodTopologySpread, "filter", "topology spread constraints with whenUnsatisfiable: DoNotSchedule are ignored"},
+	{names.PodTopologySpread, "filter",
+		"topology spread constraints with whenUnsatisfiable: DoNotSchedule are ignored"},
 	{names.InterPodAffinity, "filter", "the required affinity and anti-affinity between pods are ignored"},
-	{names.VolumeBinding, "filter", "pods are bound to nodes that their volumes cannot be reached from, and claims that wait for their first pod are never bound"},
+	{names.VolumeBinding, "filter", "pods are bound to nodes that their volumes cannot be reached from, and claims " +
+		"that wait for their first pod are never bound"},
 	{names.DynamicResources, "filter", "devices that pods claim are not allocated: such pods do not start"},
-	{names.VolumeRestrictions, "filter", "pods are bound although another pod has their volume for itself (ReadWriteOncePod): they do not start"},
-	{names.NodeVolumeLimits, "filter", "pods are bound to nodes to which no more volumes can be attached, where they do not start"},
+	{names.VolumeRestrictions, "filter",
+		"pods are bound although another pod has their volume for itself (ReadWriteOncePod): they do not start"},
+	{names.NodeVolumeLimits, "filter",
+		"pods are bound to nodes to which no more volumes can be attached, where they do not start"},
 	{names.VolumeZone, "filter", "pods are bound to nodes outside the zones of their volumes, where they do not start"},
-	{names.NodeDeclaredFeatures, "filter", "pods are bound to nodes that lack features that they need, whose kubelets refuse them"},
+	{names.NodeDeclaredFeatures, "filter",
+		"pods are bound to nodes that lack features that they need, whose kubelets refuse them"},
 }
 
 func (m *missing) warnMissing() {
@@ -243,7 +272,9 @@ func (m *missing) warnMissing() {
 	}
 	preempts := pointNamed("postFilter")
 	if runsAt(m.before, preempts, names.DefaultPreemption) == present && onlyDevices(m.merged, preempts) {
-		m.found.warn(m.culprit(preempts, names.DefaultPreemption), "without %s at postFilter, pods of higher priority wait for room instead of preempting others", names.DefaultPreemption)
+		m.found.warn(m.culprit(preempts, names.DefaultPreemption),
+			"without %s at postFilter, pods of higher priority wait for room instead of preempting others",
+			names.DefaultPreemption)
 	}
 }
 
@@ -269,7 +300,8 @@ func (m *missing) warnNoScore(extenders []Extender) {
 			return
 		}
 	}
-	m.found.warn(m.culprit(score, allPlugins), "no plugin scores nodes: a pod is bound to an arbitrary one of the nodes that it fits")
+	m.found.warn(m.culprit(score, allPlugins),
+		"no plugin scores nodes: a pod is bound to an arbitrary one of the nodes that it fits")
 }
 
 // dependents are plugins that fail at later extension points if they were not called at an earlier
@@ -301,7 +333,8 @@ func (m *missing) warnDependents(defaults *schedconfig.Plugins) {
 		}
 		for _, by := range h.by {
 			if runsAt(m.merged, pointNamed(by), h.plugin) == present && runsAt(m.before, needed, h.plugin) == present {
-				m.found.warn(m.culprit(needed, h.plugin), "%s at %s needs what it computes at %s, which is disabled: every pod fails", h.plugin, by, h.needed)
+				m.found.warn(m.culprit(needed, h.plugin),
+					"%s at %s needs what it computes at %s, which is disabled: every pod fails", h.plugin, by, h.needed)
 				break
 			}
 		}

@@ -14,8 +14,10 @@ import (
 // With returns the input as it would be if objects were applied: each replaces the spec of the one
 // of its name, or is added as the youngest.
 func (i Input) With(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, now time.Time) Input {
-	i.Profiles = applied(i.Profiles, profiles, now, func(p *v1alpha1.SchedulerProfile) *metav1.ObjectMeta { return &p.ObjectMeta })
-	i.Policies = applied(i.Policies, policies, now, func(p *v1alpha1.SchedulingPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
+	i.Profiles = applied(i.Profiles, profiles, now,
+		func(p *v1alpha1.SchedulerProfile) *metav1.ObjectMeta { return &p.ObjectMeta })
+	i.Policies = applied(i.Policies, policies, now,
+		func(p *v1alpha1.SchedulingPolicy) *metav1.ObjectMeta { return &p.ObjectMeta })
 	return i
 }
 
@@ -30,7 +32,8 @@ func applied[T any](current, changed []T, now time.Time, metaOf func(*T) *metav1
 		meta := metaOf(&object)
 		at, exists := index[meta.Name]
 		if !exists {
-			*meta = metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Generation: 1, CreationTimestamp: metav1.NewTime(now)}
+			*meta = metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels, Generation: 1,
+				CreationTimestamp: metav1.NewTime(now)}
 			index[meta.Name] = len(next)
 			next = append(next, object)
 			continue

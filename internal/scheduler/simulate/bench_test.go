@@ -81,7 +81,8 @@ func BenchmarkSimulate(b *testing.B) {
 				c.must(err)
 				status, err := simulate.Run(b.Context(), k, r)
 				c.must(err)
-				if int(status.Pods) != test.pods || status.New.Moved == 0 || int(status.Current.Preemptions) != test.preemptors {
+				if int(status.Pods) != test.pods || status.New.Moved == 0 ||
+					int(status.Current.Preemptions) != test.preemptors {
 					b.Fatalf("got %+v", status)
 				}
 				k.Close()

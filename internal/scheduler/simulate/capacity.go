@@ -41,7 +41,8 @@ type CountRequest struct {
 // Count counts how many pods or groups fit. The fork is changed, and must not be used afterwards.
 // The error is an *InvalidError, an error of a plugin, or the cause of ctx.
 func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.CapacityStatus, error) {
-	if errs := checkSchedulerName(specPath.Child("pod", "spec", "schedulerName"), k, r.Pod.Spec.SchedulerName); len(errs) > 0 {
+	if errs := checkSchedulerName(specPath.Child("pod", "spec", "schedulerName"), k,
+		r.Pod.Spec.SchedulerName); len(errs) > 0 {
 		return nil, &InvalidError{errs}
 	}
 	cfg, err := k.Profile(r.Pod.Spec.SchedulerName)
@@ -63,14 +64,16 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 		return nil, err
 	}
 	status := &v1alpha1.CapacityStatus{
-		Profile: cfg.Name, Revision: cfg.Revision, ExtendersNotCalled: len(cfg.Extenders) > 0, ClusterNodes: int32(snapshot.NumNodes()),
+		Profile: cfg.Name, Revision: cfg.Revision, ExtendersNotCalled: len(cfg.Extenders) > 0,
+		ClusterNodes: int32(snapshot.NumNodes()),
 	}
 	if r.Group == nil {
 		if status.PodGroup, err = r.useNamedGroup(ctx, k, cfg); err != nil {
 			return nil, err
 		}
 	}
-	c := &counter{CountRequest: r, fork: k, profile: cfg, sequence: NewSequence(k, r.Seed), pools: poolPods{}, status: status}
+	c := &counter{CountRequest: r, fork: k, profile: cfg, sequence: NewSequence(k, r.Seed), pools: poolPods{},
+		status: status}
 	if r.Group != nil {
 		err = c.countGroups(ctx)
 	} else {
@@ -214,7 +217,8 @@ func (p poolPods) add(pool, node string) {
 func (p poolPods) report(status *v1alpha1.CapacityStatus) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		status.Nodes += int32(p[name].nodes.Len())
-		status.Pools = append(status.Pools, v1alpha1.PoolCapacity{Pool: name, Pods: int32(p[name].pods), Nodes: int32(p[name].nodes.Len())})
+		status.Pools = append(status.Pools,
+			v1alpha1.PoolCapacity{Pool: name, Pods: int32(p[name].pods), Nodes: int32(p[name].nodes.Len())})
 	}
 	slices.SortStableFunc(status.Pools, func(a, b v1alpha1.PoolCapacity) int { return cmp.Compare(b.Pods, a.Pods) })
 }

@@ -69,7 +69,8 @@ func pod(app string, number int, cpu, memory string) *corev1.Pod {
 	p.UID = types.UID(p.Name)
 	p.CreationTimestamp = metav1.Unix(int64(1700000000+number), 0)
 	p.Labels = map[string]string{"app": app, appsv1.DefaultDeploymentUniqueLabelKey: "abc"}
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app + "-abc", UID: types.UID(app), Controller: ptr.To(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: app + "-abc", UID: types.UID(app),
+		Controller: ptr.To(true)}}
 	return p
 }
 
@@ -152,11 +153,13 @@ func randomPod(random *rand.Rand, number int) *corev1.Pod {
 	switch app {
 	case "app-1":
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: selector,
 		}}
 	case "app-2":
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: selector}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: corev1.LabelHostname, LabelSelector: selector}},
 		}}
 	case "app-3":
 		p.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "pool-1"}

@@ -50,7 +50,8 @@ func (s *Sequence) PlaceGang(ctx context.Context, cfg *resolve.Profile, g *fork.
 	if err != nil {
 		return nil, err
 	}
-	attempt, members := s.fork.NewAttempt(g, instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
+	attempt,
+		members := s.fork.NewAttempt(g, instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
 		s.source.Seed(s.seed, hashOf(pod))
 		return s.decider.DecideMember(ctx, instance, pod)
 	})

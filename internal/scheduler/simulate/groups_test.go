@@ -76,16 +76,19 @@ func TestAGroupIsDecidedAsAWhole(t *testing.T) {
 		nodes    int32
 		message  string
 	}{
-		"all fit":                        {[]int{2}, new(group(4)), 4, 0, 2, ""},
-		"too few fit":                    {[]int{2}, new(group(5)), 6, 6, 0, "there are resources for 4 of them at most"},
-		"more than needed":               {[]int{2}, new(group(3)), 6, 2, 2, "Insufficient cpu"},
-		"too few are there":              {[]int{4}, new(group(5)), 4, 4, 0, "5 pods must be placed together, but there are 4"},
+		"all fit": {[]int{2}, new(group(4)), 4, 0, 2, ""},
+		"too few fit": {[]int{2}, new(group(5)), 6, 6, 0,
+			"there are resources for 4 of them at most"},
+		"more than needed": {[]int{2}, new(group(3)), 6, 2, 2, "Insufficient cpu"},
+		"too few are there": {[]int{4}, new(group(5)), 4, 4, 0,
+			"5 pods must be placed together, but there are 4"},
 		"some have succeeded":            {[]int{4}, &ended, 3, 0, 3, ""},
 		"no PodGroup":                    {[]int{4}, nil, 3, 3, 0, "there is no such PodGroup"},
 		"a PodGroup that is wrong":       {[]int{4}, &wrong, 3, 3, 0, "annotation x: wrong"},
 		"one by one":                     {[]int{1}, &oneByOne, 3, 1, 1, "Insufficient cpu"},
 		"in the smallest rack with room": {[]int{3, 2, 1}, new(inOneRack(4)), 4, 0, 2, ""},
-		"in no rack":                     {[]int{2, 2}, new(inOneRack(5)), 5, 5, 0, "there are resources for 4 of them at most in one " + corev1.LabelTopologyZone},
+		"in no rack": {[]int{2, 2}, new(inOneRack(5)), 5, 5, 0,
+			"there are resources for 4 of them at most in one " + corev1.LabelTopologyZone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newGroupCluster(t, test.racks...)
@@ -94,7 +97,8 @@ func TestAGroupIsDecidedAsAWhole(t *testing.T) {
 			}
 			status := c.simulate(simulate.Request{Pods: pending(), Pending: members(test.pods)})
 			got := status.Current
-			if int(got.Unplaced) != test.unplaced || got.Preemptions != 0 || test.nodes > 0 && got.NodesUsed > test.nodes {
+			if int(got.Unplaced) != test.unplaced || got.Preemptions != 0 || test.nodes > 0 &&
+				got.NodesUsed > test.nodes {
 				t.Errorf("got %+v", got)
 			}
 			for i := range got.UnplacedPods {
@@ -115,7 +119,8 @@ func TestGroupsThatRunAreDecidedAgain(t *testing.T) {
 	same := *c.Profile.Config
 	r := simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": &same}, Seed: 3}
 	status := c.simulate(r)
-	if status.Current.Unplaced != 0 || status.Current.Moved == 0 || status.Current.NodesUsed != 2 || status.New.Moved != 0 {
+	if status.Current.Unplaced != 0 || status.Current.Moved == 0 || status.Current.NodesUsed != 2 ||
+		status.New.Moved != 0 {
 		t.Errorf("got %+v", status)
 	}
 	if diff := cmp.Diff(status, c.simulate(r)); diff != "" {
@@ -159,25 +164,29 @@ func TestAGroupPreemptsInASimulation(t *testing.T) {
 	}
 	status := c.simulate(simulate.Request{Pods: pending(), Pending: pods})
 	got := status.Current
-	if got.Unplaced != 0 || got.Preemptions != 1 || got.Victims != 1 || got.VictimPods[0].Name != "web-abc-2" || got.VictimPods[0].Node != "r1-0" {
+	if got.Unplaced != 0 || got.Preemptions != 1 || got.Victims != 1 || got.VictimPods[0].Name != "web-abc-2" ||
+		got.VictimPods[0].Node != "r1-0" {
 		t.Errorf("the rack with the most room needs one eviction: %+v", got)
 	}
 	// Pods that are decided, too, are unplaced then. Nothing is left for the second column.
 	same := *c.Profile.Config
-	status = c.simulate(simulate.Request{Pods: all(), Pending: pods, Changes: map[string]*resolve.Profile{"mine": &same}})
+	status = c.simulate(simulate.Request{Pods: all(), Pending: pods,
+		Changes: map[string]*resolve.Profile{"mine": &same}})
 	if status.Current.Unplaced != 1 || status.New.Unplaced != 1 || status.New.Moved != 0 {
 		t.Errorf("got %+v", status)
 	}
 	c.Groups.SetGroup(inOneRack(5))
 	pods = append(pods, member(200))
-	if got := c.simulate(simulate.Request{Pods: pending(), Pending: pods}).Current; got.Victims != 0 || got.Unplaced != 5 {
+	if got := c.simulate(simulate.Request{Pods: pending(), Pending: pods}).Current; got.Victims != 0 ||
+		got.Unplaced != 5 {
 		t.Errorf("no pod is evicted for a group that does not fit anyway: %+v", got)
 	}
 }
 
 func TestAGroupEvictsAWholeGroup(t *testing.T) {
 	c := newGroupCluster(t, 2)
-	victims := podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true}
+	victims := podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2,
+		EvictedWhole: true}
 	c.Groups.SetGroup(victims)
 	for i, node := range []string{"r0-0", "r0-1"} {
 		p := pod("web", i, "8", "1Gi")
@@ -206,17 +215,23 @@ func TestGroupsAreCounted(t *testing.T) {
 	}{
 		"anywhere": {
 			racks: []int{3, 2}, group: v1alpha1.CapacityPodGroup{MinMember: 4}, groups: 2, nodes: 4,
-			message: "pod group default/train: 4 pods must be placed together, but there are resources for 2 of them at most", fit: 2, tried: 1,
+			message: "pod group default/train: 4 pods must be placed together, but there are resources for 2 of them " +
+				"at most", fit: 2, tried: 1,
 		},
 		"in one rack": {
-			racks: []int{3, 3}, group: v1alpha1.CapacityPodGroup{MinMember: 4, RequiredTopology: corev1.LabelTopologyZone}, groups: 2, nodes: 4,
+			racks: []int{3, 3},
+			group: v1alpha1.CapacityPodGroup{MinMember: 4, RequiredTopology: corev1.LabelTopologyZone}, groups: 2,
+			nodes:   4,
 			message: "at most in one " + corev1.LabelTopologyZone, fit: 2, tried: 2,
 		},
 		"in one rack, if possible": {
-			racks: []int{3, 3}, group: v1alpha1.CapacityPodGroup{MinMember: 4, PreferredTopology: []string{corev1.LabelTopologyZone}}, groups: 3, nodes: 6,
+			racks:  []int{3, 3},
+			group:  v1alpha1.CapacityPodGroup{MinMember: 4, PreferredTopology: []string{corev1.LabelTopologyZone}},
+			groups: 3, nodes: 6,
 			message: "but there are resources for 0 of them", tried: 1,
 		},
-		"up to a limit": {racks: []int{4}, group: v1alpha1.CapacityPodGroup{MinMember: 2}, limit: 7, groups: 3, nodes: 3, limited: true},
+		"up to a limit": {racks: []int{4}, group: v1alpha1.CapacityPodGroup{MinMember: 2}, limit: 7, groups: 3,
+			nodes: 3, limited: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newGroupCluster(t, test.racks...)
@@ -229,7 +244,8 @@ func TestGroupsAreCounted(t *testing.T) {
 			c.must(err)
 			status, err := simulate.Count(t.Context(), c.fork(), r)
 			c.must(err)
-			if status.PodGroups != test.groups || status.Pods != test.groups*test.group.MinMember || status.Nodes < test.nodes || status.Limited != test.limited {
+			if status.PodGroups != test.groups || status.Pods != test.groups*test.group.MinMember ||
+				status.Nodes < test.nodes || status.Limited != test.limited {
 				t.Errorf("got %+v", status)
 			}
 			if test.limited {
@@ -239,7 +255,8 @@ func TestGroupsAreCounted(t *testing.T) {
 				return
 			}
 			next := status.Next
-			if !strings.Contains(next.Message, test.message) || int(next.PodGroup.Fit) != test.fit || len(next.PodGroup.Tried) != test.tried {
+			if !strings.Contains(next.Message, test.message) || int(next.PodGroup.Fit) != test.fit ||
+				len(next.PodGroup.Tried) != test.tried {
 				t.Errorf("the next one: %s, %+v", next.Message, next.PodGroup)
 			}
 		})
@@ -259,12 +276,14 @@ func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
 		error, reason string
 	}{
 		"together": {
-			group: new(inOneRack(3)), pods: 6, groups: 2, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupTogether, MinMember: 3},
+			group: new(inOneRack(3)), pods: 6, groups: 2,
+			want:   v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupTogether, MinMember: 3},
 			reason: "pod group default/g: 3 pods must be placed together",
 		},
 		"of Kubernetes": {
 			group: &ofKubernetes, pods: 6, groups: 2,
-			want: v1alpha1.NamedPodGroup{APIVersion: "scheduling.k8s.io/v1alpha2", Use: v1alpha1.PodGroupTogether, MinMember: 3},
+			want: v1alpha1.NamedPodGroup{APIVersion: "scheduling.k8s.io/v1alpha2", Use: v1alpha1.PodGroupTogether,
+				MinMember: 3},
 		},
 		"one by one": {group: &oneByOne, pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupOneByOne}},
 		"unknown":    {pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupNotFound}},
@@ -295,7 +314,8 @@ func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
 			if test.want.APIVersion == "" {
 				test.want.APIVersion = "scheduling.x-k8s.io/v1alpha1"
 			}
-			if diff := cmp.Diff(&test.want, got.PodGroup); diff != "" || got.Pods != test.pods || got.PodGroups != test.groups {
+			if diff := cmp.Diff(&test.want, got.PodGroup); diff != "" || got.Pods != test.pods ||
+				got.PodGroups != test.groups {
 				t.Errorf("%d pods, %d groups: %s", got.Pods, got.PodGroups, diff)
 			}
 			if !strings.Contains(got.Next.Message, test.reason) {
@@ -307,9 +327,10 @@ func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
 
 func TestAGroupThatCannotBeCounted(t *testing.T) {
 	like := pod("train", 0, "4", "1Gi")
-	_, err := simulate.ParseCapacity(&v1alpha1.Capacity{Spec: v1alpha1.CapacitySpec{Pod: *like, Limit: 10, PodGroup: &v1alpha1.CapacityPodGroup{
-		MinMember: 11, RequiredTopology: "no key", PreferredTopology: []string{"a", "b", "c", "d", "e"},
-	}}})
+	_, err := simulate.ParseCapacity(
+		&v1alpha1.Capacity{Spec: v1alpha1.CapacitySpec{Pod: *like, Limit: 10, PodGroup: &v1alpha1.CapacityPodGroup{
+			MinMember: 11, RequiredTopology: "no key", PreferredTopology: []string{"a", "b", "c", "d", "e"},
+		}}})
 	var invalid *simulate.InvalidError
 	if !errors.As(err, &invalid) {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ import (
 // useNamedGroup makes a request count groups like the PodGroup that its pod names, if the scheduler
 // would place the pods of that one together. It returns how it uses the PodGroup, or nil if the pod
 // names none. The error is an *InvalidError, or the error of building the profile.
-func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork, cfg *resolve.Profile) (*v1alpha1.NamedPodGroup, error) {
+func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork,
+	cfg *resolve.Profile) (*v1alpha1.NamedPodGroup, error) {
 	key := podgroup.KeyOf(r.Pod)
 	if key == (podgroup.Key{}) {
 		return nil, nil
@@ -44,7 +45,8 @@ func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork, cfg *res
 	case group.OneByOne:
 		named.Use = v1alpha1.PodGroupOneByOne
 	case group.MinMember > r.Limit:
-		return nil, invalidGroup(key, fmt.Sprintf("%d pods must be placed together, but spec.limit is %d", group.MinMember, r.Limit))
+		return nil, invalidGroup(key,
+			fmt.Sprintf("%d pods must be placed together, but spec.limit is %d", group.MinMember, r.Limit))
 	default:
 		named.Use, named.MinMember = v1alpha1.PodGroupTogether, int32(group.MinMember)
 		// Another group like it: its own pods have nodes already, or wait for them.

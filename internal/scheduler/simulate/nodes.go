@@ -44,7 +44,8 @@ func nodesOf(snapshot *cache.Snapshot) []fwk.NodeInfo {
 
 // resolve returns the names of the nodes that are removed, and a node for each addition: the one of
 // the name, or the first of the pool.
-func (n *Nodes) resolve(snapshot *cache.Snapshot) (removed map[string]bool, templates []fwk.NodeInfo, errs field.ErrorList) {
+func (n *Nodes) resolve(snapshot *cache.Snapshot) (removed map[string]bool, templates []fwk.NodeInfo,
+	errs field.ErrorList) {
 	removed = map[string]bool{}
 	missing, path := sets.New(n.Remove...), specPath.Child("nodes")
 	for _, node := range nodesOf(snapshot) {

@@ -29,7 +29,8 @@ func measure(snapshot *cache.Snapshot, c *census, counted map[owner]bool) v1alph
 		mean := s.sum / float64(s.nodes)
 		deviation := math.Sqrt(max(0, s.squares/float64(s.nodes)-mean*mean))
 		out.Utilization = append(out.Utilization, v1alpha1.ResourceUtilization{
-			Resource: name, MeanPermille: int32(math.Round(1000 * mean)), StddevPermille: int32(math.Round(1000 * deviation)),
+			Resource: name, MeanPermille: int32(math.Round(1000 * mean)),
+			StddevPermille: int32(math.Round(1000 * deviation)),
 		})
 	}
 	return out

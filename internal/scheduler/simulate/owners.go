@@ -27,7 +27,8 @@ type owner struct{ kind, namespace, name string }
 // ReplicaSet, which the name and the label of the ReplicaSet tell.
 func ownerOf(pod *corev1.Pod, controller *metav1.OwnerReference) owner {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	if deployment, ok := strings.CutSuffix(controller.Name, "-"+hash); ok && hash != "" && controller.Kind == "ReplicaSet" {
+	if deployment, ok := strings.CutSuffix(controller.Name, "-"+hash); ok && hash != "" &&
+		controller.Kind == "ReplicaSet" {
 		return owner{"Deployment", pod.Namespace, deployment}
 	}
 	return owner{controller.Kind, pod.Namespace, controller.Name}
@@ -52,7 +53,8 @@ type controllers struct {
 }
 
 func newControllers() *controllers {
-	return &controllers{byUID: map[types.UID]*controller{}, alone: map[string]*controller{}, static: &controller{stays: true}}
+	return &controllers{byUID: map[types.UID]*controller{}, alone: map[string]*controller{},
+		static: &controller{stays: true}}
 }
 
 // of returns the controller of a pod. A pod without one has an owner without a name.
@@ -91,7 +93,8 @@ func owners(counts map[owner]int) []v1alpha1.OwnerPods {
 		out = append(out, v1alpha1.OwnerPods{Kind: o.kind, Namespace: o.namespace, Name: o.name, Pods: int32(pods)})
 	}
 	slices.SortFunc(out, func(a, b v1alpha1.OwnerPods) int {
-		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Kind, b.Kind))
 	})
 	return out[:min(len(out), maxOwners)]
 }

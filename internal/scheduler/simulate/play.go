@@ -57,12 +57,14 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*resolve.
 	measured := measure(snapshot, s.census, s.owners)
 	s.settle(p, -1)
 	p.nodes = snapshot.NumNodes()
-	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization, measured.ZoneSkewMax
+	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization,
+		measured.ZoneSkewMax
 	return p, sequence.TakeBack(ctx)
 }
 
 // decide decides the subjects in their order.
-func (s *simulation) decide(ctx context.Context, sequence *Sequence, profileOf func(string) (*resolve.Profile, error)) (*played, error) {
+func (s *simulation) decide(ctx context.Context, sequence *Sequence,
+	profileOf func(string) (*resolve.Profile, error)) (*played, error) {
 	p := &played{placed: make([]string, len(s.subjects)), evicted: sets.New[types.UID](), done: sets.New[groupKey]()}
 	for i := range s.subjects {
 		if err := s.turn(ctx, sequence, profileOf, i, p); err != nil {
@@ -114,14 +116,16 @@ func (s *simulation) turn(
 }
 
 // placeGroup decides the subjects of a group together.
-func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, group *subjectGroup, p *played) error {
+func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, group *subjectGroup,
+	p *played) error {
 	needed, on := group.needed(p.evicted)
 	var missing string
 	switch {
 	case !group.known:
 		missing = fmt.Sprintf("pod group %s: there is no such PodGroup", group.Key)
 	case len(group.members) < needed:
-		missing = fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", group.Key, needed, len(group.members))
+		missing = fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", group.Key, needed,
+			len(group.members))
 	}
 	if missing != "" {
 		for _, pod := range group.pods {
@@ -150,7 +154,8 @@ func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *re
 }
 
 // place decides a pod, and preempts others for it if it fits nowhere. It returns its node.
-func (s *simulation) place(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, pod *corev1.Pod, p *played) (string, error) {
+func (s *simulation) place(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, pod *corev1.Pod,
+	p *played) (string, error) {
 	d, err := sequence.Place(ctx, cfg, pod)
 	if Refused(err) {
 		reason := err
@@ -206,6 +211,7 @@ func (p *played) refuse(pod *corev1.Pod, message string) {
 		message = ""
 	}
 	if len(p.unplaced) < maxUnplaced {
-		p.unplaced = append(p.unplaced, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name, Message: message})
+		p.unplaced = append(p.unplaced,
+			v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name, Message: message})
 	}
 }

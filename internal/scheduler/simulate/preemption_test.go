@@ -58,17 +58,20 @@ func TestPreemptionsAreCounted(t *testing.T) {
 		return c.simulate(r).Current
 	}
 	got := run(simulate.Request{Pods: pending()})
-	if got.Preemptions != 1 || got.Victims != 2 || len(got.VictimPods) != 2 || got.Unplaced != 0 || got.PreemptionsLimited {
+	if got.Preemptions != 1 || got.Victims != 2 || len(got.VictimPods) != 2 || got.Unplaced != 0 ||
+		got.PreemptionsLimited {
 		t.Errorf("a pod that preempts two: %+v", got)
 	}
 	for _, victim := range got.VictimPods {
-		if want := (v1alpha1.VictimPod{Namespace: "default", Name: victim.Name, Node: "a", PreemptorNamespace: "default", PreemptorName: "important-abc-8"}); victim != want {
+		if want := (v1alpha1.VictimPod{Namespace: "default", Name: victim.Name, Node: "a",
+			PreemptorNamespace: "default", PreemptorName: "important-abc-8"}); victim != want {
 			t.Errorf("got %+v, want %+v", victim, want)
 		}
 	}
 	// Those that are decided again have no node then.
 	got = run(simulate.Request{Pods: all()})
-	if got.Preemptions != 1 || got.Victims != 2 || got.Unplaced != 2 || got.UnplacedPods[0].Message != "Preempted by default/important-abc-8." {
+	if got.Preemptions != 1 || got.Victims != 2 || got.Unplaced != 2 ||
+		got.UnplacedPods[0].Message != "Preempted by default/important-abc-8." {
 		t.Errorf("all pods: %+v", got)
 	}
 	// A simulation in a namespace does not name pods of others.
@@ -104,7 +107,8 @@ func TestAProfileWithoutPreemptionPreemptsNothing(t *testing.T) {
 	c.run(pod("web", 1, "8", "1Gi"), "a")
 	without := resolved(t, `{"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}`)
 	status := c.simulate(simulate.Request{
-		Pods: pending(), Pending: []*corev1.Pod{important(2, "1")}, Changes: map[string]*resolve.Profile{"mine": without},
+		Pods: pending(), Pending: []*corev1.Pod{important(2, "1")},
+		Changes: map[string]*resolve.Profile{"mine": without},
 	})
 	if status.Current.Preemptions != 1 || status.New.Preemptions != 0 || status.New.Unplaced != 1 {
 		t.Errorf("with preemption %+v, without %+v", status.Current, status.New)
@@ -165,7 +169,8 @@ func (c *cluster) crowd(random *rand.Rand, nodes int) {
 	}
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "app-0"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "app-0"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "app-0"}}},
 	}
 	c.must(c.objects.Put(budget))
 }
@@ -211,7 +216,8 @@ func TestPreemptionsAreThoseOfTheScheduler(t *testing.T) {
 				}
 				slices.Sort(victims)
 				g.Eventually(c.Requests.Deleted).WithTimeout(10 * time.Second).Should(gomega.Equal(int(got.Victims)))
-				evicted := slices.DeleteFunc(c.Requests.Take(), func(write string) bool { return !strings.HasPrefix(write, "delete") })
+				evicted := slices.DeleteFunc(c.Requests.Take(),
+					func(write string) bool { return !strings.HasPrefix(write, "delete") })
 				if diff := cmp.Diff(evicted, victims); diff != "" {
 					t.Errorf("%s: victims (-scheduler +simulation): %s", p.Name, diff)
 				}

@@ -25,13 +25,15 @@ func Parse(s *v1alpha1.Simulation) (Request, error) {
 	path := specPath.Child("pods")
 	spec := &s.Spec
 	r := Request{Seed: uint64(spec.Seed), Pods: Selection{
-		Type: cmp.Or(spec.Pods.Type, v1alpha1.PodsLast), Limit: int(cmp.Or(spec.Pods.Limit, DefaultPods)), Namespace: s.Metadata.Namespace,
+		Type: cmp.Or(spec.Pods.Type, v1alpha1.PodsLast), Limit: int(cmp.Or(spec.Pods.Limit, DefaultPods)),
+		Namespace:     s.Metadata.Namespace,
 		SchedulerName: spec.SchedulerName,
 	}}
 	switch r.Pods.Type {
 	case v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll:
 	default:
-		errs = append(errs, field.NotSupported(path.Child("type"), r.Pods.Type, []v1alpha1.PodSelectionType{v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll}))
+		errs = append(errs, field.NotSupported(path.Child("type"), r.Pods.Type,
+			[]v1alpha1.PodSelectionType{v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll}))
 	}
 	errs = append(errs, checkLimit(path.Child("limit"), r.Pods.Limit)...)
 	for i := range spec.Profiles {
@@ -52,7 +54,8 @@ func parseNames(path *field.Path, names []string, s *Selection) field.ErrorList 
 	case len(names) == 0:
 		return nil
 	case s.Namespace == "":
-		return field.ErrorList{field.Forbidden(path, "a simulation in all namespaces does not select pods by their names")}
+		return field.ErrorList{
+			field.Forbidden(path, "a simulation in all namespaces does not select pods by their names")}
 	case len(names) > MaxPods:
 		return field.ErrorList{field.TooMany(path, len(names), MaxPods)}
 	}
@@ -90,7 +93,8 @@ func ParseCapacity(c *v1alpha1.Capacity) (CountRequest, error) {
 func parseGroup(g *v1alpha1.CapacityPodGroup, pod *corev1.Pod, limit int, errs *field.ErrorList) *podgroup.Group {
 	path := specPath.Child("podGroup")
 	if size := int(g.MinMember); size < 1 || size > limit {
-		*errs = append(*errs, field.Invalid(path.Child("minMember"), size, fmt.Sprintf("must be from 1 to the limit of pods, %d", limit)))
+		*errs = append(*errs, field.Invalid(path.Child("minMember"), size,
+			fmt.Sprintf("must be from 1 to the limit of pods, %d", limit)))
 	}
 	topology := podgroup.Topology{Required: g.RequiredTopology, Preferred: g.PreferredTopology}
 	if topology.Required != "" {
@@ -101,7 +105,8 @@ func parseGroup(g *v1alpha1.CapacityPodGroup, pod *corev1.Pod, limit int, errs *
 	if err := podgroup.CheckKeys(topology.Preferred...); err != nil {
 		*errs = append(*errs, field.Invalid(path.Child("preferredTopology"), topology.Preferred, err.Error()))
 	}
-	return &podgroup.Group{Key: podgroup.Key{Namespace: pod.Namespace, Name: pod.Name}, MinMember: int(g.MinMember), Topology: topology}
+	return &podgroup.Group{Key: podgroup.Key{Namespace: pod.Namespace, Name: pod.Name}, MinMember: int(g.MinMember),
+		Topology: topology}
 }
 
 func invalid(errs field.ErrorList) error {
@@ -139,7 +144,8 @@ func parseNodes(n *v1alpha1.NodeChanges, errs *field.ErrorList) Nodes {
 	nodes, added := Nodes{Remove: n.Remove}, 0
 	for i, addition := range n.Add {
 		if addition.Count < 1 || addition.Count > MaxAddedNodes {
-			*errs = append(*errs, field.Invalid(path.Child("add").Index(i).Child("count"), addition.Count, "must be from 1 to 5000"))
+			*errs = append(*errs,
+				field.Invalid(path.Child("add").Index(i).Child("count"), addition.Count, "must be from 1 to 5000"))
 			continue
 		}
 		added += int(addition.Count)

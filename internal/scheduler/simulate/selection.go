@@ -91,12 +91,14 @@ type selected struct {
 // choose selects pods. It selects those on removed nodes regardless of the type and the limit. If
 // it selects a pending pod of a group, it selects all of them, whatever their labels and the limit:
 // none can be placed without the others. It adds all nodes and pods of the snapshot to the census.
-func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
+func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1.Pod, s Selection,
+	removed map[string]bool) selected {
 	var out selected
 	var others []subject
 	waiting := make([]subject, 0, len(pending))
 	for _, pod := range pending {
-		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !s.decidable(k, pod) {
+		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 ||
+			k.Pod(pod) != nil || !s.decidable(k, pod) {
 			continue
 		}
 		if next := s.pending(pod, c.of(pod)); s.matches(pod) {
@@ -146,8 +148,8 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, c *census, pending []*corev1
 	return out
 }
 
-// first returns the first n pods in an order, and the rest in any order. There may be many: it sorts
-// only pods that may be among the first, at most 2n at a time.
+// first returns the first n pods in an order, and the rest in any order. There may be many: it
+// sorts only pods that may be among the first, at most 2n at a time.
 func first[P any](pods []P, n int, order func(a, b P) int) (first, rest []P) {
 	switch {
 	case n == 0:

@@ -79,7 +79,8 @@ func (s *Sequence) Assume(ctx context.Context, d fork.Decision) error {
 // Preempt evicts the pods that a refused pod would preempt, and places it. refused and reason are
 // what Place has just returned. It returns nil if preemption does not help. The error is one that
 // Place returns, or preemption.ErrTooManyDryRuns. The evicted pods stay away also after an error.
-func (s *Sequence) Preempt(ctx context.Context, cfg *resolve.Profile, refused fork.Decision, reason error) (*fork.Preempted, fork.Decision, error) {
+func (s *Sequence) Preempt(ctx context.Context, cfg *resolve.Profile, refused fork.Decision,
+	reason error) (*fork.Preempted, fork.Decision, error) {
 	preempted, err := s.decider.Preempt(ctx, refused, reason)
 	if preempted == nil || err != nil {
 		return nil, refused, err

@@ -92,7 +92,8 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	c := newCensus(snapshot.NumNodes())
 	chosen := choose(k, snapshot, c, r.Pending, r.Pods, removed)
 	s := newSimulation(k, c, chosen.subjects, r)
-	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
+	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching),
+		Displaced: int32(chosen.displaced)}
 	status.Actual = s.actual(measure(snapshot, c, s.owners))
 	if err := s.lift(); err != nil {
 		return nil, nil, err
@@ -155,8 +156,9 @@ type simulation struct {
 
 func newSimulation(k *fork.Fork, c *census, subjects []subject, r *Request) *simulation {
 	s := &simulation{
-		fork: k, subjects: subjects, census: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
-		groups: groupsOf(subjects, k.Groups()), seed: r.Seed, hidden: nodeNames{}, namespace: r.Pods.Namespace,
+		fork: k, subjects: subjects, census: c, owners: map[owner]bool{},
+		numbers: make(map[types.UID]int, len(subjects)),
+		groups:  groupsOf(subjects, k.Groups()), seed: r.Seed, hidden: nodeNames{}, namespace: r.Pods.Namespace,
 	}
 	for i := range subjects {
 		s.owners[subjects[i].controller.owner] = true
@@ -193,7 +195,8 @@ func (s *simulation) actual(out v1alpha1.SimulationOutcome) v1alpha1.SimulationO
 			out.Unplaced++
 			if len(out.UnplacedPods) < maxUnplaced {
 				pod := s.subjects[i].pod
-				out.UnplacedPods = append(out.UnplacedPods, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name})
+				out.UnplacedPods = append(out.UnplacedPods,
+					v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name})
 			}
 		}
 	}

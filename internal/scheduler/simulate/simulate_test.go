@@ -33,7 +33,8 @@ func TestTheSameSpecAndSeedMovesNothing(t *testing.T) {
 				pending := c.fill(rand.New(rand.NewPCG(seed, 1)), 12, 90)
 				// Another object with the same configuration: an instance of its own.
 				same := *c.Profile.Config
-				r := simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*resolve.Profile{"mine": &same}, Seed: seed}
+				r := simulate.Request{Pods: all(), Pending: pending,
+					Changes: map[string]*resolve.Profile{"mine": &same}, Seed: seed}
 				status := c.simulate(r)
 				if status.Pods != 90 || status.New.Moved != 0 || len(status.New.MovedByOwner) != 0 {
 					t.Errorf("moved %d of %d: %+v", status.New.Moved, status.Pods, status.New.MovedByOwner)
@@ -97,7 +98,8 @@ func TestASimulationLeavesNoTrace(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	pending := c.fill(rand.New(rand.NewPCG(1, 3)), 6, 60)
 	before, metricsBefore := c.Cache.Dump(), gather(t)
-	status := c.simulate(simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
+	status := c.simulate(simulate.Request{Pods: all(), Pending: pending,
+		Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
 	if status.New.Moved == 0 || status.New.Unplaced == 0 {
 		t.Errorf("the test should move pods and refuse some: %+v", status.New)
 	}
@@ -106,7 +108,8 @@ func TestASimulationLeavesNoTrace(t *testing.T) {
 	}
 	after := c.Cache.Dump()
 	for name, node := range before.Nodes {
-		if len(node.Pods) != len(after.Nodes[name].Pods) || node.Requested.MilliCPU != after.Nodes[name].Requested.MilliCPU {
+		if len(node.Pods) != len(after.Nodes[name].Pods) ||
+			node.Requested.MilliCPU != after.Nodes[name].Requested.MilliCPU {
 			t.Errorf("node %s has changed", name)
 		}
 	}
@@ -136,14 +139,16 @@ func TestBinPackingUsesFewerNodes(t *testing.T) {
 	for i := range 6 {
 		c.run(pod("web", i, "1", "1Gi"), fmt.Sprintf("n%d", i))
 	}
-	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
+	status := c.simulate(simulate.Request{Pods: all(),
+		Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
 	if status.Actual.NodesUsed != 6 || status.Current.NodesUsed != 6 || status.New.NodesUsed != 1 {
 		t.Errorf("nodes used: %d, %d, %d", status.Actual.NodesUsed, status.Current.NodesUsed, status.New.NodesUsed)
 	}
 	if status.Actual.ZoneSkewMax != 0 || status.New.ZoneSkewMax != 6 {
 		t.Errorf("zone skew: %d, %d", status.Actual.ZoneSkewMax, status.New.ZoneSkewMax)
 	}
-	want := []v1alpha1.ResourceUtilization{{Resource: "cpu", MeanPermille: 125, StddevPermille: 280}, {Resource: "memory", MeanPermille: 63, StddevPermille: 140}}
+	want := []v1alpha1.ResourceUtilization{{Resource: "cpu", MeanPermille: 125, StddevPermille: 280},
+		{Resource: "memory", MeanPermille: 63, StddevPermille: 140}}
 	if diff := cmp.Diff(want, status.New.Utilization); diff != "" {
 		t.Error(diff)
 	}
@@ -152,7 +157,8 @@ func TestBinPackingUsesFewerNodes(t *testing.T) {
 		t.Errorf("moved %d: %+v", status.New.Moved, moved)
 	}
 	p := status.Profiles
-	if len(p) != 1 || p[0].SchedulerName != "mine" || p[0].Pods != 6 || p[0].Current == p[0].New || p[0].ExtendersNotCalled {
+	if len(p) != 1 || p[0].SchedulerName != "mine" || p[0].Pods != 6 || p[0].Current == p[0].New ||
+		p[0].ExtendersNotCalled {
 		t.Errorf("profiles: %+v", p)
 	}
 }
@@ -164,7 +170,8 @@ func TestSelections(t *testing.T) {
 	for i := range 4 {
 		c.run(pod("web", i, "100m", "1Mi"), "a")
 	}
-	daemon, theirs, ending := pod("daemon", 4, "1m", "1Mi"), pod("theirs", 5, "1m", "1Mi"), pod("ending", 6, "1m", "1Mi")
+	daemon, theirs, ending := pod("daemon", 4, "1m", "1Mi"), pod("theirs", 5, "1m", "1Mi"),
+		pod("ending", 6, "1m", "1Mi")
 	daemon.OwnerReferences[0].Kind = "DaemonSet"
 	theirs.Spec.SchedulerName = "theirs"
 	ending.DeletionTimestamp = ptr.To(metav1.Now())
@@ -174,7 +181,8 @@ func TestSelections(t *testing.T) {
 	// The pod that was created first was scheduled last.
 	late := pod("late", -1, "100m", "1Mi")
 	late.Namespace = "other"
-	late.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1800000000, 0)}}
+	late.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Unix(1800000000, 0)}}
 	c.run(late, "b")
 	waiting, gated := pod("waiting", 7, "100m", "1Mi"), pod("gated", 8, "100m", "1Mi")
 	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
@@ -190,16 +198,25 @@ func TestSelections(t *testing.T) {
 		displaced      int32
 	}{
 		{name: "all", pods: all(), want: 6, matching: 6},
-		{name: "the last", pods: simulate.Selection{Type: v1alpha1.PodsLast, Limit: 2, Labels: labels.Everything()}, want: 2, matching: 5},
-		{name: "pending", pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: 10, Labels: labels.Everything()}, want: 1, matching: 1},
-		{name: "all up to a limit", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 3, Labels: labels.Everything()}, want: 3, matching: 6},
-		{name: "a namespace", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 9, Namespace: "other", Labels: labels.Everything()}, want: 1, matching: 1},
+		{name: "the last", pods: simulate.Selection{Type: v1alpha1.PodsLast, Limit: 2, Labels: labels.Everything()},
+			want: 2, matching: 5},
+		{name: "pending", pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: 10, Labels: labels.Everything()},
+			want: 1, matching: 1},
+		{name: "all up to a limit",
+			pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 3, Labels: labels.Everything()}, want: 3,
+			matching: 6},
+		{name: "a namespace", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 9, Namespace: "other",
+			Labels: labels.Everything()}, want: 1, matching: 1},
 		{name: "labels", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 9, Labels: web}, want: 4, matching: 4},
-		{name: "pods on removed nodes", pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: 1, Labels: labels.Everything()}, remove: []string{"a"},
-			want: 5, matching: 5, displaced: 2},
+		{name: "pods on removed nodes",
+			pods:   simulate.Selection{Type: v1alpha1.PodsPending, Limit: 1, Labels: labels.Everything()},
+			remove: []string{"a"},
+			want:   5, matching: 5, displaced: 2},
 	} {
-		status := c.simulate(simulate.Request{Pods: test.pods, Pending: pending, Nodes: simulate.Nodes{Remove: test.remove}})
-		if status.Pods != test.want || status.Matching != test.matching || status.Displaced != test.displaced || status.New != nil {
+		status := c.simulate(simulate.Request{Pods: test.pods, Pending: pending,
+			Nodes: simulate.Nodes{Remove: test.remove}})
+		if status.Pods != test.want || status.Matching != test.matching || status.Displaced != test.displaced ||
+			status.New != nil {
 			t.Errorf("%s: %d of %d pods, %d displaced", test.name, status.Pods, status.Matching, status.Displaced)
 		}
 		if status.Current.Unplaced != 0 {
@@ -219,11 +236,13 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	run := func(nodes simulate.Nodes) *v1alpha1.SimulationStatus {
 		return c.simulate(simulate.Request{Pods: all(), Pending: waiting, Nodes: nodes})
 	}
-	if s := run(simulate.Nodes{}); s.Actual.Unplaced != 2 || s.Current.Unplaced != 2 || len(s.Current.UnplacedPods) != 2 ||
+	if s := run(simulate.Nodes{}); s.Actual.Unplaced != 2 || s.Current.Unplaced != 2 ||
+		len(s.Current.UnplacedPods) != 2 ||
 		s.Current.UnplacedPods[0].Message != "0/2 nodes are available: 2 Insufficient cpu." {
 		t.Errorf("no change: %+v", s)
 	}
-	if s := run(simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 1}}}); s.Nodes != 3 || s.Current.Unplaced != 0 {
+	if s := run(simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 1}}}); s.Nodes != 3 ||
+		s.Current.Unplaced != 0 {
 		t.Errorf("a node of a pool: %+v", s)
 	}
 	zone, err := labels.Parse("karpenter.sh/nodepool=q")
@@ -231,20 +250,24 @@ func TestNodesAreAddedAndRemoved(t *testing.T) {
 	if s := run(simulate.Nodes{RemoveLabels: zone}); s.Nodes != 1 || s.Current.Unplaced != 6 || s.Actual.Unplaced != 2 {
 		t.Errorf("a pool is removed: %+v", s)
 	}
-	if s := run(simulate.Nodes{Remove: []string{"a"}, Add: []simulate.Addition{{Like: "a", Count: 2}}}); s.Nodes != 3 || s.Current.Unplaced != 0 {
+	if s := run(simulate.Nodes{Remove: []string{"a"}, Add: []simulate.Addition{{Like: "a", Count: 2}}}); s.Nodes != 3 ||
+		s.Current.Unplaced != 0 {
 		t.Errorf("a node is replaced by two: %+v", s)
 	}
 	_, err = simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(), Nodes: simulate.Nodes{
 		Remove: []string{"a", "nobody"}, Add: []simulate.Addition{{Like: "nothing", Count: 1}},
 	}})
 	var invalid *simulate.InvalidError
-	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Field != "spec.nodes.remove[1]" || invalid.Fields[1].Field != "spec.nodes.add[0].like" {
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Field != "spec.nodes.remove[1]" ||
+		invalid.Fields[1].Field != "spec.nodes.add[0].like" {
 		t.Errorf("got %v", err)
 	}
 	for like, want := range map[string]string{
-		"nothing": "no node and no pool has this name; pools: p, q", "pq": "no node and no pool has this name: did you mean p or q? Pools: p, q",
+		"nothing": "no node and no pool has this name; pools: p, q",
+		"pq":      "no node and no pool has this name: did you mean p or q? Pools: p, q",
 	} {
-		_, err = simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(), Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: like, Count: 1}}}})
+		_, err = simulate.Run(t.Context(), c.fork(),
+			simulate.Request{Pods: all(), Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: like, Count: 1}}}})
 		if !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
 			t.Errorf("%s: got %v", like, err)
 		}
@@ -260,7 +283,8 @@ func TestAddedNodesHaveStaticPods(t *testing.T) {
 	c.run(proxy, "a")
 	c.run(pod("web", 1, "5", "1Mi"), "a")
 	waiting := []*corev1.Pod{pod("waiting", 2, "6", "1Mi"), pod("waiting", 3, "5", "1Mi")}
-	status := c.simulate(simulate.Request{Pods: all(), Pending: waiting, Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "a", Count: 2}}}})
+	status := c.simulate(simulate.Request{Pods: all(), Pending: waiting,
+		Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "a", Count: 2}}}})
 	if got := status.Current.UnplacedPods; len(got) != 1 || got[0].Name != waiting[0].Name {
 		t.Errorf("5 of 8 cpu are left on each new node, but got %+v", status.Current)
 	}
@@ -274,10 +298,12 @@ func TestPodsAreSelectedByTheirNames(t *testing.T) {
 	pending := []*corev1.Pod{pod("web", 3, "1", "1Gi"), pod("web", 4, "1", "1Gi")}
 	chosen := all()
 	chosen.Names = sets.New("web-abc-2", "web-abc-3", "nobody")
-	if s := c.simulate(simulate.Request{Pods: chosen, Pending: pending}); s.Pods != 2 || s.Matching != 2 || s.Actual.Unplaced != 1 || s.Current.Unplaced != 0 {
+	if s := c.simulate(simulate.Request{Pods: chosen, Pending: pending}); s.Pods != 2 || s.Matching != 2 ||
+		s.Actual.Unplaced != 1 || s.Current.Unplaced != 0 {
 		t.Errorf("got %+v", s)
 	}
-	asked := &v1alpha1.Simulation{Spec: v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Names: []string{"web-abc-2"}}}}
+	asked := &v1alpha1.Simulation{
+		Spec: v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Names: []string{"web-abc-2"}}}}
 	var invalid *simulate.InvalidError
 	if _, err := simulate.Parse(asked); !errors.As(err, &invalid) || invalid.Fields[0].Field != "spec.pods.names" {
 		t.Errorf("in all namespaces: got %v", err)
@@ -301,7 +327,8 @@ func TestPodsGetAnotherSchedulerName(t *testing.T) {
 	}
 	request.Pods.SchedulerName = "mine"
 	s := c.simulate(request)
-	if s.Pods != 2 || s.Current.Unplaced != 1 || s.Current.UnplacedPods[0].Name != pending.Name || len(s.Profiles) != 1 || s.Profiles[0].SchedulerName != "mine" {
+	if s.Pods != 2 || s.Current.Unplaced != 1 || s.Current.UnplacedPods[0].Name != pending.Name ||
+		len(s.Profiles) != 1 || s.Profiles[0].SchedulerName != "mine" {
 		t.Errorf("got %+v", s)
 	}
 	if bound.Spec.SchedulerName != "default-scheduler" || pending.Spec.SchedulerName != "default-scheduler" {
@@ -310,7 +337,8 @@ func TestPodsGetAnotherSchedulerName(t *testing.T) {
 	request.Pods.SchedulerName = "min"
 	var invalid *simulate.InvalidError
 	_, err := simulate.Run(t.Context(), c.fork(), request)
-	if want := "no SchedulerProfile has this scheduler name: did you mean mine? The scheduler names are mine"; !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
+	const want = "no SchedulerProfile has this scheduler name: did you mean mine? The scheduler names are mine"
+	if !errors.As(err, &invalid) || invalid.Fields[0].Detail != want {
 		t.Errorf("got %v", err)
 	}
 	request.Pods.SchedulerName, request.Changes = "new", map[string]*resolve.Profile{"new": resolved(t, binpack)}
@@ -361,7 +389,8 @@ func TestARemovedProfilePlacesNothing(t *testing.T) {
 	c.node("a", "z", "p")
 	c.run(pod("web", 1, "1", "1Gi"), "a")
 	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": nil}})
-	if status.New.Unplaced != 1 || !strings.Contains(status.New.UnplacedPods[0].Message, `no profile has the scheduler name "mine"`) {
+	if status.New.Unplaced != 1 ||
+		!strings.Contains(status.New.UnplacedPods[0].Message, `no profile has the scheduler name "mine"`) {
 		t.Errorf("got %+v", status.New)
 	}
 }
@@ -372,7 +401,8 @@ func TestASimulationEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the caller has gone")
 	cancel(gone)
-	if _, err := simulate.Run(ctx, c.fork(), simulate.Request{Pods: all()}); !errors.Is(err, gone) && !errors.Is(err, context.Canceled) {
+	if _, err := simulate.Run(ctx, c.fork(), simulate.Request{Pods: all()}); !errors.Is(err, gone) &&
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -392,16 +422,20 @@ func TestCapacity(t *testing.T) {
 	like := pod("new", 2, "3", "1Gi")
 	got := count(simulate.CountRequest{Pod: like, Limit: 100})
 	pools := []v1alpha1.PoolCapacity{{Pool: "p", Pods: 3, Nodes: 2}, {Pool: "q", Pods: 2, Nodes: 1}}
-	if diff := cmp.Diff(pools, got.Pools); diff != "" || got.Pods != 5 || got.Nodes != 3 || got.ClusterNodes != 3 || got.Limited || got.Profile != "mine" {
+	if diff := cmp.Diff(pools, got.Pools); diff != "" || got.Pods != 5 || got.Nodes != 3 || got.ClusterNodes != 3 ||
+		got.Limited || got.Profile != "mine" {
 		t.Errorf("got %+v %s", got, diff)
 	}
-	if n := got.Next; n == nil || n.Verdict != v1alpha1.VerdictFitsWhenFreed || len(n.Groups) != 1 || n.Groups[0].Refusals[0].Plugin != "NodeResourcesFit" || len(n.Suggestions) == 0 {
+	if n := got.Next; n == nil || n.Verdict != v1alpha1.VerdictFitsWhenFreed || len(n.Groups) != 1 ||
+		n.Groups[0].Refusals[0].Plugin != "NodeResourcesFit" || len(n.Suggestions) == 0 {
 		t.Errorf("next: %+v", n)
 	}
 	if got := count(simulate.CountRequest{Pod: like, Limit: 4}); got.Pods != 4 || !got.Limited || got.Next != nil {
 		t.Errorf("with a limit: %+v", got)
 	}
-	if got := count(simulate.CountRequest{Pod: like, Limit: 100, Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 2}}}}); got.Pods != 9 || got.ClusterNodes != 5 {
+	if got := count(simulate.CountRequest{Pod: like, Limit: 100,
+		Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 2}}}}); got.Pods != 9 ||
+		got.ClusterNodes != 5 {
 		t.Errorf("with more nodes: %+v", got)
 	}
 	like.Spec.SchedulerName = "theirs"

@@ -138,7 +138,8 @@ func locate(cfg Config, p *pins, name string) (string, error) {
 		return given, nil
 	}
 	if slices.Contains([]string{Etcd, APIServer}, name) {
-		return "", fmt.Errorf("%s is %s, but there is no executable %s in it; put %s and %s there, or unset the variable to have them built from source",
+		return "", fmt.Errorf("%s is %s, but there is no executable %s in it; put %s and %s there, or unset the "+
+			"variable to have them built from source",
 			AssetsEnv, cfg.Assets, name, Etcd, APIServer)
 	}
 	return built, nil
@@ -164,7 +165,8 @@ func FindRoot() (string, error) {
 			return "", fmt.Errorf("looking for the repository: %w", err)
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("%s is not inside the livesched repository, which has the pins of the control plane", start)
+			return "", fmt.Errorf("%s is not inside the livesched repository, which has the pins of the control plane",
+				start)
 		}
 	}
 }

@@ -32,11 +32,12 @@ func newRoot(t *testing.T) (root, log string) {
 	t.Helper()
 	root = t.TempDir()
 	for file, text := range map[string]string{
-		"go.mod":                                    "module github.com/livesched/livesched\n",
-		"hack/controlplane/etcd/go.mod":             "module x\n\nrequire go.etcd.io/etcd/server/v3 v3.6.1\n",
-		"hack/controlplane/etcd/go.sum":             "",
-		"hack/controlplane/etcd/main.go":            "package main\n",
-		"hack/controlplane/kubernetes/go.mod":       "module x\n\nrequire (\n\tk8s.io/api v0.0.1 // indirect\n\tk8s.io/kubernetes v1.2.3 // indirect\n)\n",
+		"go.mod":                         "module github.com/livesched/livesched\n",
+		"hack/controlplane/etcd/go.mod":  "module x\n\nrequire go.etcd.io/etcd/server/v3 v3.6.1\n",
+		"hack/controlplane/etcd/go.sum":  "",
+		"hack/controlplane/etcd/main.go": "package main\n",
+		"hack/controlplane/kubernetes/go.mod": "module x\n\nrequire (\n\tk8s.io/api v0.0.1 // indirect\n" +
+			"\tk8s.io/kubernetes v1.2.3 // indirect\n)\n",
 		"hack/controlplane/kubernetes/go.sum":       "",
 		"hack/controlplane/kubernetes-1.1/go.mod":   "module x\n\nrequire k8s.io/kubernetes v1.1.4 // indirect\n",
 		"hack/controlplane/kubernetes-1.1/go.sum":   "",
@@ -49,7 +50,8 @@ func newRoot(t *testing.T) (root, log string) {
 		"assets/not-executable/not-" + Etcd + ".md": "",
 	} {
 		path := filepath.Join(root, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,13 +79,18 @@ func TestEnsure(t *testing.T) {
 		set, err := Ensure(t.Context(), Config{Root: root, Progress: &progress}, Etcd, APIServer)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(filepath.Base(set.Dir)).To(MatchRegexp(`^v1\.2\.3-[0-9a-f]{8}$`))
-		g.Expect(set.Paths).To(Equal(map[string]string{Etcd: filepath.Join(set.Dir, "etcd"), APIServer: filepath.Join(set.Dir, "kube-apiserver")}))
+		g.Expect(set.Paths).To(
+			Equal(map[string]string{Etcd: filepath.Join(set.Dir, "etcd"),
+				APIServer: filepath.Join(set.Dir, "kube-apiserver")}))
 		g.Expect(builds(g, log)).To(HaveExactElements(
-			And(HavePrefix(filepath.Join(root, "hack/controlplane/etcd")+" build"), ContainSubstring("-ldflags -s -w -o"), HaveSuffix(" .")),
+			And(HavePrefix(filepath.Join(root, "hack/controlplane/etcd")+" build"),
+				ContainSubstring("-ldflags -s -w -o"), HaveSuffix(" .")),
 			And(HavePrefix(filepath.Join(root, "hack/controlplane/kubernetes")+" build"),
-				ContainSubstring("-ldflags -s -w -X k8s.io/component-base/version.gitVersion=v1.2.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=2 -o"),
+				ContainSubstring("-ldflags -s -w -X k8s.io/component-base/version.gitVersion=v1.2.3 -X "+
+					"k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=2 -o"),
 				HaveSuffix(" k8s.io/kubernetes/cmd/kube-apiserver"))))
-		g.Expect(progress.String()).To(MatchRegexp(`^building etcd v3\.6\.1 from source.* \d+(\.\d+)?m?s\nbuilding kube-apiserver v1\.2\.3 .*s\n$`))
+		g.Expect(progress.String()).To(MatchRegexp(`^building etcd v3\.6\.1 from source.* \d+(\.\d+)?m?s\nbuilding ` +
+			`kube-apiserver v1\.2\.3 .*s\n$`))
 
 		progress.Reset()
 		again, err := Ensure(t.Context(), Config{Root: root, Progress: &progress}, Etcd, APIServer, Kwok)
@@ -92,7 +99,8 @@ func TestEnsure(t *testing.T) {
 		g.Expect(builds(g, log)).To(HaveLen(3), "kwok is new")
 		g.Expect(progress.String()).To(HavePrefix("building kwok v0.8.0"))
 
-		g.Expect(os.WriteFile(filepath.Join(root, "hack/controlplane/kwok/go.sum"), []byte("other"), 0o644)).To(Succeed())
+		g.Expect(os.WriteFile(filepath.Join(root, "hack/controlplane/kwok/go.sum"), []byte("other"), 0o644)).
+			To(Succeed())
 		other, err := Ensure(t.Context(), Config{Root: root}, Etcd)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(other.Dir).NotTo(Equal(set.Dir), "other pins, other directory")
@@ -105,7 +113,8 @@ func TestEnsure(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(filepath.Base(set.Dir)).To(HavePrefix("v1.1.4-"))
 		g.Expect(builds(g, log)).To(HaveExactElements(And(
-			HavePrefix(filepath.Join(root, "hack/controlplane/kubernetes-1.1")+" build"), ContainSubstring("gitMinor=1 "))))
+			HavePrefix(filepath.Join(root, "hack/controlplane/kubernetes-1.1")+" build"),
+			ContainSubstring("gitMinor=1 "))))
 		_, err = Ensure(t.Context(), Config{Root: root, Kubernetes: "1.0"}, APIServer)
 		g.Expect(err).To(MatchError(ContainSubstring("kubernetes-1.0")))
 	})
@@ -143,7 +152,8 @@ func TestEnsure(t *testing.T) {
 		t.Setenv("FAKE_GO_FAILS", "1")
 		var progress bytes.Buffer
 		set, err := Ensure(t.Context(), Config{Root: root, Progress: &progress}, Kwok)
-		g.Expect(err).To(MatchError(And(ContainSubstring("building kwok v0.8.0: go build"), ContainSubstring("package is broken"))))
+		g.Expect(err).To(MatchError(And(ContainSubstring("building kwok v0.8.0: go build"),
+			ContainSubstring("package is broken"))))
 		g.Expect(progress.String()).To(HaveSuffix(" failed\n"))
 		g.Expect(os.ReadDir(set.Dir)).To(BeEmpty())
 	})
@@ -181,7 +191,9 @@ func TestEnsureWithAssets(t *testing.T) {
 		root, log := newRoot(t)
 		t.Setenv(AssetsEnv, filepath.Join(root, "assets", "one"))
 		_, err := Ensure(t.Context(), Config{Root: root}, APIServer, Etcd)
-		g.Expect(err).To(MatchError(And(ContainSubstring("KUBEBUILDER_ASSETS is "+root), ContainSubstring("no executable etcd"), ContainSubstring("unset the variable"))))
+		g.Expect(err).
+			To(MatchError(And(ContainSubstring("KUBEBUILDER_ASSETS is "+root), ContainSubstring("no executable etcd"),
+				ContainSubstring("unset the variable"))))
 		g.Expect(builds(g, log)).To(BeEmpty())
 	})
 }

@@ -35,7 +35,9 @@ func build(ctx context.Context, cfg Config, p *pins, names []string) error {
 			continue // built by the previous holder of the lock
 		}
 		prog := programs(p.kubernetes)[name]
-		fmt.Fprintf(cfg.Progress, "building %s %s from source, once: minutes if the Go build cache has nothing of it yet ... ", name, p.versions[prog.source])
+		fmt.Fprintf(cfg.Progress,
+			"building %s %s from source, once: minutes if the Go build cache has nothing of it yet ... ", name,
+			p.versions[prog.source])
 		began := time.Now()
 		if err := buildOne(ctx, moduleDir(cfg.Root, prog.source), target, p.ldflags(prog), prog.pkg); err != nil {
 			fmt.Fprintln(cfg.Progress, "failed")

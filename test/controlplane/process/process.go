@@ -192,7 +192,8 @@ func (p *Process) Stop(grace time.Duration) error {
 	select {
 	case <-p.done:
 	case <-timer.C:
-		err = fmt.Errorf("%s did not end within %s of SIGTERM and was killed; its log is %s", p.cfg.Name, grace, p.cfg.LogFile)
+		err = fmt.Errorf("%s did not end within %s of SIGTERM and was killed; its log is %s", p.cfg.Name, grace,
+			p.cfg.LogFile)
 	}
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // the rest of the group, usually none
 	<-p.done

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 
 // playParent starts a child, prints its PID, and waits to be killed.
 func playParent(dir string) {
-	p, err := Start(Config{Name: "child", Path: "sleep", Args: []string{"1000"}, LogFile: filepath.Join(dir, "child.log")})
+	p, err := Start(Config{Name: "child", Path: "sleep", Args: []string{"1000"},
+		LogFile: filepath.Join(dir, "child.log")})
 	if err != nil {
 		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
@@ -49,7 +50,8 @@ func playParent(dir string) {
 
 func start(t *testing.T, script string) *Process {
 	t.Helper()
-	p, err := Start(Config{Name: "child", Path: "/bin/sh", Args: []string{"-c", script}, LogFile: filepath.Join(t.TempDir(), "child.log")})
+	p, err := Start(Config{Name: "child", Path: "/bin/sh", Args: []string{"-c", script},
+		LogFile: filepath.Join(t.TempDir(), "child.log")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +62,8 @@ func start(t *testing.T, script string) *Process {
 // alive returns false also for a process that has ended but whose new parent has not yet waited for
 // it.
 func alive(pid int) bool {
-	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+		strings.Contains(string(stat), ") Z ") {
 		return false
 	}
 	return syscall.Kill(pid, 0) == nil
@@ -123,7 +126,9 @@ func TestProcess(t *testing.T) {
 		g.Eventually(p.Done()).Should(BeClosed())
 		var exit *ExitError
 		g.Expect(errors.As(p.Err(), &exit)).To(BeTrue())
-		g.Expect(exit.Error()).To(And(ContainSubstring("child ended with exit status 3"), ContainSubstring(p.LogFile()), HaveSuffix("  line 100\n  out of luck")))
+		g.Expect(exit.Error()).
+			To(And(ContainSubstring("child ended with exit status 3"), ContainSubstring(p.LogFile()),
+				HaveSuffix("  line 100\n  out of luck")))
 		g.Expect(exit.LogTail).NotTo(ContainSubstring("line 80"))
 		g.Expect(p.Stop(time.Second)).To(MatchError(ContainSubstring("exit status 3")))
 	})

@@ -44,7 +44,8 @@ func (p *Process) WaitReady(ctx context.Context, check func(context.Context) err
 		case <-p.done:
 			return p.endedEarly()
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (%w); the end of %s:\n%s", p.cfg.Name, context.Cause(ctx), err, p.cfg.LogFile, Tail(p.cfg.LogFile, tailLines))
+			return fmt.Errorf("%s is not ready: %w (%w); the end of %s:\n%s", p.cfg.Name, context.Cause(ctx), err,
+				p.cfg.LogFile, Tail(p.cfg.LogFile, tailLines))
 		case <-ticker.C:
 		}
 	}

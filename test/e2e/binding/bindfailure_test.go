@@ -43,7 +43,8 @@ plugins:
 `)
 	})
 
-	It("because of a plugin is undone in reverse order, frees the room, is reported on the pod, and is retried until the pod is bound", func(ctx context.Context) {
+	It("because of a plugin is undone in reverse order, frees the room, is reported on the pod, and is retried until "+
+		"the pod is bound", func(ctx context.Context) {
 		failing, release := make(chan struct{}), make(chan struct{})
 		var attempts atomic.Int32
 		s.Perform(func(a *Acts) {
@@ -65,7 +66,8 @@ plugins:
 		pod := CreatePod(ctx, "mine", "pod", CPU("3"))
 		Eventually(failing).Should(BeClosed())
 		late := CreatePod(ctx, "mine", "late", CPU("1500m"))
-		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 
 		By("binding a pod that waits for the room while the failed one backs off")
 		close(release)
@@ -112,10 +114,12 @@ plugins:
 		ExpectBound(ctx, pod)
 		Expect(calls.Load()).To(Equal(int32(3)))
 		Expect(s.At(pod, "Unreserve")).To(Equal([]string{Beta, Alpha, Beta, Alpha}))
-		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	})
 
-	DescribeTable("because the API server rejects it is undone, reported and retried:", func(ctx context.Context, refusal *apierrors.StatusError) {
+	DescribeTable("because the API server rejects it is undone, reported and retried:", func(ctx context.Context,
+		refusal *apierrors.StatusError) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if BindsPod(r, "pod") && calls.Add(1) == 1 {
@@ -132,13 +136,15 @@ plugins:
 		ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
 	},
 		Entry("internal error", apierrors.NewInternalError(errors.New("etcd is away"))),
-		Entry("conflict, because the pod was changed", apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
+		Entry("conflict, because the pod was changed",
+			apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
 		Entry("not found, because the API server is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod")),
 		Entry("forbidden", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today"))),
 		Entry("timeout", apierrors.NewTimeoutError("it took too long", 0)),
 	)
 
-	It("although the API server has bound the pod, as only the response was lost, counts as a success: the pod is bound once, its room is taken, and no failure is reported", func(ctx context.Context) {
+	It("although the API server has bound the pod, as only the response was lost, counts as a success: the pod is "+
+		"bound once, its room is taken, and no failure is reported", func(ctx context.Context) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if !BindsPod(r, "pod") {
@@ -156,39 +162,41 @@ plugins:
 		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
 		ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
 		Eventually(s.At).WithArguments(pod, "PostBind").Should(Equal([]string{Alpha, Beta}))
-		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		Consistently(calls.Load).Should(Equal(int32(1)), "the pod is not bound again")
 		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
 		ExpectStillScheduled(ctx, pod)
 	})
 
-	It("because the pod was deleted frees its room, and a new pod of the same name is another pod", func(ctx context.Context) {
-		binding, goOn := make(chan struct{}), make(chan struct{})
-		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-			if BindsPod(r, "pod") {
-				select {
-				case <-binding:
-				default:
-					close(binding)
-					<-goOn
+	It("because the pod was deleted frees its room, and a new pod of the same name is another pod",
+		func(ctx context.Context) {
+			binding, goOn := make(chan struct{}), make(chan struct{})
+			f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				if BindsPod(r, "pod") {
+					select {
+					case <-binding:
+					default:
+						close(binding)
+						<-goOn
+					}
 				}
-			}
-			return send()
+				return send()
+			})
+			pod := CreatePod(ctx, "mine", "pod", CPU("3"))
+			Eventually(binding).Should(BeClosed())
+			Expect(K8s.Delete(ctx, pod)).To(Succeed())
+			ExpectBound(ctx, CreatePod(ctx, "mine", "late", CPU("2")))
+			successor := CreatePod(ctx, "mine", "pod", CPU("1"))
+			ExpectBound(ctx, successor)
+			close(goOn)
+			Eventually(s.At).WithArguments(pod, "Unreserve").Should(HaveLen(2))
+			Consistently(func(g Gomega) {
+				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())
+				g.Expect(successor.Spec.NodeName).To(Equal("n1"))
+			}).WithContext(ctx).Should(Succeed())
+			Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
 		})
-		pod := CreatePod(ctx, "mine", "pod", CPU("3"))
-		Eventually(binding).Should(BeClosed())
-		Expect(K8s.Delete(ctx, pod)).To(Succeed())
-		ExpectBound(ctx, CreatePod(ctx, "mine", "late", CPU("2")))
-		successor := CreatePod(ctx, "mine", "pod", CPU("1"))
-		ExpectBound(ctx, successor)
-		close(goOn)
-		Eventually(s.At).WithArguments(pod, "Unreserve").Should(HaveLen(2))
-		Consistently(func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())
-			g.Expect(successor.Spec.NodeName).To(Equal("n1"))
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
-	})
 
 	It("because another client bound the pod first counts the pod on the node where it is", func(ctx context.Context) {
 		CreateNodes(ctx, "n2")
@@ -216,7 +224,9 @@ func answer(r *http.Request, refusal *apierrors.StatusError) (*http.Response, er
 		return nil, err
 	}
 	return &http.Response{
-		StatusCode: int(status.Code), Status: http.StatusText(int(status.Code)), Request: r, Proto: r.Proto, ProtoMajor: r.ProtoMajor,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		StatusCode: int(status.Code), Status: http.StatusText(int(status.Code)), Request: r, Proto: r.Proto,
+		ProtoMajor: r.ProtoMajor,
+		Header:     http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
 	}, nil
 }

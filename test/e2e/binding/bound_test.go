@@ -63,26 +63,30 @@ var _ = Describe("What livesched reports about a pod", Ordered, ContinueOnFailur
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", CPU("5"))
 		ExpectUnschedulable(ctx, pod, tooSmall)
-		Expect(ExpectEvent(ctx, pod, "FailedScheduling", Equal(tooSmall))).To(about(pod, "Scheduling", corev1.EventTypeWarning))
+		Expect(ExpectEvent(ctx, pod, "FailedScheduling", Equal(tooSmall))).
+			To(about(pod, "Scheduling", corev1.EventTypeWarning))
 		Expect(EventsOf(ctx, pod, "Scheduled")).To(BeEmpty())
 	})
 
-	It("that is unschedulable for very many reasons: all of them in the condition, and as many as fit in the Event", func(ctx context.Context) {
-		CreateNodes(ctx, "n1")
-		requests := corev1.ResourceList{}
-		for i := range 30 {
-			requests[corev1.ResourceName(fmt.Sprintf("example.com/%s-%d", strings.Repeat("x", 50), i))] = resource.MustParse("1")
-		}
-		pod := CreatePod(ctx, "mine", "pod", func(pod *corev1.Pod) {
-			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests, Limits: requests}
+	It("that is unschedulable for very many reasons: all of them in the condition, and as many as fit in the Event",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			requests := corev1.ResourceList{}
+			for i := range 30 {
+				requests[corev1.ResourceName(fmt.Sprintf("example.com/%s-%d", strings.Repeat("x", 50),
+					i))] = resource.MustParse("1")
+			}
+			pod := CreatePod(ctx, "mine", "pod", func(pod *corev1.Pod) {
+				pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: requests, Limits: requests}
+			})
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient example.com/"))
+			whole := pod.Status.Conditions[0].Message
+			Expect(len(whole)).To(BeNumerically(">", validation.NoteLengthLimit))
+			event := ExpectEvent(ctx, pod, "FailedScheduling", HaveSuffix(" ..."))
+			Expect(event.Note).To(HaveLen(validation.NoteLengthLimit))
+			Expect(whole).To(HavePrefix(strings.TrimSuffix(event.Note, " ...")))
 		})
-		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient example.com/"))
-		whole := pod.Status.Conditions[0].Message
-		Expect(len(whole)).To(BeNumerically(">", validation.NoteLengthLimit))
-		event := ExpectEvent(ctx, pod, "FailedScheduling", HaveSuffix(" ..."))
-		Expect(event.Note).To(HaveLen(validation.NoteLengthLimit))
-		Expect(whole).To(HavePrefix(strings.TrimSuffix(event.Note, " ...")))
-	})
 
 	It("that preempts others: its nominated node, until it is bound there", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))

@@ -54,7 +54,8 @@ var _ = Describe("A livesched that is stopped", func() {
 		began := time.Now()
 		err := run.Stop(EndsWithin)
 		Expect(time.Since(began)).To(BeNumerically("<", EndsWithin))
-		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("grace period")), MatchError(ContainSubstring("did not close in time"))))
+		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("grace period")),
+			MatchError(ContainSubstring("did not close in time"))))
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 	},
@@ -72,40 +73,41 @@ var _ = Describe("A livesched that is stopped", func() {
 		}),
 	)
 
-	It("returns pods that wait on Permit without reporting a failure, and the next process binds them", func(ctx context.Context) {
-		binding, goOn := make(chan struct{}), make(chan struct{})
-		s.Perform(WaitsOnPermit(10 * time.Minute))
-		s.Perform(func(a *Acts) {
-			a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
-				if pod.Name == "bound" {
-					close(binding)
-					<-goOn
+	It("returns pods that wait on Permit without reporting a failure, and the next process binds them",
+		func(ctx context.Context) {
+			binding, goOn := make(chan struct{}), make(chan struct{})
+			s.Perform(WaitsOnPermit(10 * time.Minute))
+			s.Perform(func(a *Acts) {
+				a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
+					if pod.Name == "bound" {
+						close(binding)
+						<-goOn
+					}
+					return nil
 				}
-				return nil
-			}
-		})
-		pod := CreatePod(ctx, "mine", "pod", Labelled("wait", "yes"))
-		s.ExpectWaiting(ctx, pod)
-		bound := CreatePod(ctx, "mine", "bound")
-		Eventually(binding).Should(BeClosed())
-		ended := make(chan error, 1)
-		go func() { ended <- run.Stop(StopsWithin) }()
-		// Not because of the time limit: at that time, the pod that is being bound would be given
-		// up, too.
-		Eventually(s.At).WithArguments(pod, "Unreserve").Should(Equal([]string{Alpha}))
-		close(goOn)
-		Eventually(ended).Should(Receive(BeNil()))
-		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
-		Expect(bound.Spec.NodeName).To(Equal("n1"))
-		Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
-		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		Expect(pod.Status.Conditions).To(BeEmpty())
+			})
+			pod := CreatePod(ctx, "mine", "pod", Labelled("wait", "yes"))
+			s.ExpectWaiting(ctx, pod)
+			bound := CreatePod(ctx, "mine", "bound")
+			Eventually(binding).Should(BeClosed())
+			ended := make(chan error, 1)
+			go func() { ended <- run.Stop(StopsWithin) }()
+			// Not because of the time limit: at that time, the pod that is being bound would be
+			// given up, too.
+			Eventually(s.At).WithArguments(pod, "Unreserve").Should(Equal([]string{Alpha}))
+			close(goOn)
+			Eventually(ended).Should(Receive(BeNil()))
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
+			Expect(bound.Spec.NodeName).To(Equal("n1"))
+			Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			Expect(pod.Status.Conditions).To(BeEmpty())
 
-		s.Perform(func(a *Acts) { a.Permit, a.PreBind = nil, nil })
-		next := StartUnstopped(Cluster.Config, s.Register)
-		DeferCleanup(func() { Expect(next.Stop(StopsWithin)).To(Succeed()) })
-		ExpectBound(ctx, pod)
-	})
+			s.Perform(func(a *Acts) { a.Permit, a.PreBind = nil, nil })
+			next := StartUnstopped(Cluster.Config, s.Register)
+			DeferCleanup(func() { Expect(next.Stop(StopsWithin)).To(Succeed()) })
+			ExpectBound(ctx, pod)
+		})
 
 	It("finishes the bindings in progress", func(ctx context.Context) {
 		working, stopping := make(chan struct{}), make(chan struct{})
@@ -144,7 +146,8 @@ func watchReads() (*Faults, *reads) {
 	f.Set(func(request *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		// The path of a single object ends with its name: livesched reads the lease in this way,
 		// and pods that it is about to bind.
-		if collection := path.Base(request.URL.Path); request.Method == http.MethodGet && strings.HasSuffix(collection, "s") && !strings.Contains(request.URL.Path, "/namespaces/") {
+		if collection := path.Base(request.URL.Path); request.Method == http.MethodGet &&
+			strings.HasSuffix(collection, "s") && !strings.Contains(request.URL.Path, "/namespaces/") {
 			r.note(request.URL.String())
 		}
 		return send()
@@ -204,7 +207,8 @@ var _ = Describe("A second replica", func() {
 		Eventually(func() int { return second.Scheduler.Store().Current().Len() }).Should(Equal(1))
 		ExpectBound(ctx, CreatePod(ctx, "mine", "bound-by-the-first", CPU("2")))
 		waiting = CreatePod(ctx, "mine", "waiting", CPU("3"))
-		ExpectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	}
 
 	// takesOver expects the second one to schedule as soon as it has the lease. It reads only what
@@ -225,30 +229,32 @@ var _ = Describe("A second replica", func() {
 		Eventually(standby.At).WithArguments(waiting, "PostBind").Should(Equal([]string{Alpha}))
 	}
 
-	It("keeps its queue up to date while the first one leads, but schedules nothing and writes nothing", func(ctx context.Context) {
-		begin(ctx, lasting)
-		Eventually(standby.At).WithArguments(waiting, "PreEnqueue").ShouldNot(BeEmpty())
-		for _, name := range Names("pod", 3) {
-			pod := CreatePod(ctx, "mine", name)
-			ExpectBound(ctx, pod)
-			Expect(standby.At(pod, "PreFilter")).To(BeEmpty())
-			ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/"+name+" to "+pod.Spec.NodeName))
-			Expect(EventsOf(ctx, pod, "Scheduled")).To(HaveLen(1))
-		}
-		Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
-		ExpectEvent(ctx, waiting, "FailedScheduling", ContainSubstring("is gone"))
-		Eventually(func() int { return second.Scheduler.Store().Current().Len() }).Should(BeZero())
-		Consistently(func(g Gomega) {
-			told := 0
-			for _, event := range EventsOf(ctx, waiting, "FailedScheduling") {
-				if strings.Contains(event.Note, "is gone") {
-					told++
-					g.Expect(event.Series).To(BeNil(), "told once")
-				}
+	It("keeps its queue up to date while the first one leads, but schedules nothing and writes nothing",
+		func(ctx context.Context) {
+			begin(ctx, lasting)
+			Eventually(standby.At).WithArguments(waiting, "PreEnqueue").ShouldNot(BeEmpty())
+			for _, name := range Names("pod", 3) {
+				pod := CreatePod(ctx, "mine", name)
+				ExpectBound(ctx, pod)
+				Expect(standby.At(pod, "PreFilter")).To(BeEmpty())
+				ExpectEvent(ctx, pod, "Scheduled",
+					Equal("Successfully assigned default/"+name+" to "+pod.Spec.NodeName))
+				Expect(EventsOf(ctx, pod, "Scheduled")).To(HaveLen(1))
 			}
-			g.Expect(told).To(Equal(1))
-		}).WithContext(ctx).Should(Succeed())
-	})
+			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
+			ExpectEvent(ctx, waiting, "FailedScheduling", ContainSubstring("is gone"))
+			Eventually(func() int { return second.Scheduler.Store().Current().Len() }).Should(BeZero())
+			Consistently(func(g Gomega) {
+				told := 0
+				for _, event := range EventsOf(ctx, waiting, "FailedScheduling") {
+					if strings.Contains(event.Note, "is gone") {
+						told++
+						g.Expect(event.Series).To(BeNil(), "told once")
+					}
+				}
+				g.Expect(told).To(Equal(1))
+			}).WithContext(ctx).Should(Succeed())
+		})
 
 	It("schedules immediately when the first one is stopped, which releases the lease", func(ctx context.Context) {
 		begin(ctx, lasting)
@@ -256,11 +262,15 @@ var _ = Describe("A second replica", func() {
 		takesOver(ctx)
 	})
 
-	It("schedules when the lease has expired if the first one cannot renew it, and the first one ends", func(ctx context.Context) {
-		begin(ctx, expiring)
-		f.Set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, ErrNoRoute })
-		takesOver(ctx)
-		Eventually(first.Done()).Should(BeClosed(), "it ends by itself")
-		Expect(first.Stop(StopsWithin)).To(MatchError(ContainSubstring("leader election lost")))
-	})
+	It("schedules when the lease has expired if the first one cannot renew it, and the first one ends",
+		func(ctx context.Context) {
+			begin(ctx, expiring)
+			f.Set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) {
+				return nil,
+					ErrNoRoute
+			})
+			takesOver(ctx)
+			Eventually(first.Done()).Should(BeClosed(), "it ends by itself")
+			Expect(first.Stop(StopsWithin)).To(MatchError(ContainSubstring("leader election lost")))
+		})
 })

@@ -35,32 +35,35 @@ var _ = Describe("A pod that waits on Permit", func() {
 		CreateProfile(ctx, "mine", permits)
 	})
 
-	It("has its room reserved, is nominated for its node, and is bound when all plugins have allowed it", func(ctx context.Context) {
-		pod := held("pod")
-		Create(ctx, pod)
-		waiting := s.ExpectWaiting(ctx, pod)
-		Expect(waiting.GetPendingPlugins()).To(Equal([]string{Alpha, Beta}))
-		Expect(waiting.GetPod().Spec.NodeName).To(Equal("n1"))
-		Eventually(func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-			g.Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
-		}).WithContext(ctx).Should(Succeed())
-		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+	It("has its room reserved, is nominated for its node, and is bound when all plugins have allowed it",
+		func(ctx context.Context) {
+			pod := held("pod")
+			Create(ctx, pod)
+			waiting := s.ExpectWaiting(ctx, pod)
+			Expect(waiting.GetPendingPlugins()).To(Equal([]string{Alpha, Beta}))
+			Expect(waiting.GetPod().Spec.NodeName).To(Equal("n1"))
+			Eventually(func(g Gomega) {
+				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+				g.Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
+			}).WithContext(ctx).Should(Succeed())
+			ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 
-		waiting.Allow(Alpha)
-		ExpectPending(ctx, pod)
-		Expect(waiting.GetPendingPlugins()).To(Equal([]string{Beta}))
-		waiting.Allow(Beta)
-		ExpectBound(ctx, pod)
-		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
-	})
+			waiting.Allow(Alpha)
+			ExpectPending(ctx, pod)
+			Expect(waiting.GetPendingPlugins()).To(Equal([]string{Beta}))
+			waiting.Allow(Beta)
+			ExpectBound(ctx, pod)
+			Expect(s.At(pod, "Unreserve")).To(BeEmpty())
+		})
 
 	It("is unschedulable when a plugin rejects it, and frees its room for another pod", func(ctx context.Context) {
 		pod := held("pod")
 		Create(ctx, pod)
 		waiting := s.ExpectWaiting(ctx, pod)
 		late := CreatePod(ctx, "mine", "late", CPU("3"))
-		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		Expect(waiting.Reject(Alpha, "not today")).To(BeTrue())
 		ExpectUnschedulable(ctx, pod, "0/1 nodes are available: 1 not today.")
 		Expect(s.At(pod, "Unreserve")).To(Equal([]string{Beta, Alpha}))
@@ -72,7 +75,8 @@ var _ = Describe("A pod that waits on Permit", func() {
 		pod := held("pod")
 		Create(ctx, pod)
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
-			MatchRegexp(`^0/1 nodes are available: 1 rejected due to timeout after waiting 50ms at plugin (Alpha|Beta)\.$`))
+			MatchRegexp(
+				`^0/1 nodes are available: 1 rejected due to timeout after waiting 50ms at plugin (Alpha|Beta)\.$`))
 	})
 
 	It("is rejected immediately when a plugin does not want it to wait", func(ctx context.Context) {
@@ -95,7 +99,8 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Create(ctx, pod)
 		s.ExpectWaiting(ctx, pod)
 		late := CreatePod(ctx, "mine", "late", CPU("3"))
-		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		Expect(K8s.Delete(ctx, pod)).To(Succeed())
 		ExpectBound(ctx, late)
 		Eventually(s.At).WithArguments(pod, "Unreserve").Should(Equal([]string{Beta, Alpha}))
@@ -109,7 +114,8 @@ var _ = Describe("A pod that waits on Permit", func() {
 		s.ExpectWaiting(ctx, pod)
 		high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
 		ExpectBound(ctx, high)
-		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		Expect(pod.DeletionTimestamp).To(BeNil())
 	})
 

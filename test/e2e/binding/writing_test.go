@@ -64,7 +64,8 @@ var _ = Describe("Writes other than bindings", func() {
 	crowd := func(ctx context.Context) (*held, []*corev1.Pod) {
 		GinkgoHelper()
 		h := hold(f, func(r *http.Request) bool {
-			return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/pods/slow-") && strings.HasSuffix(r.URL.Path, "/binding")
+			return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/pods/slow-") &&
+				strings.HasSuffix(r.URL.Path, "/binding")
 		})
 		var slow []*corev1.Pod
 		for _, name := range Names("slow", 20) {
@@ -102,34 +103,36 @@ var _ = Describe("Writes other than bindings", func() {
 		Expect(scheduled(ctx, quick)()).To(HaveLen(1))
 	})
 
-	It("to the status of an unschedulable pod do not delay the pods behind it, and do not reach a pod that is bound", func(ctx context.Context) {
-		h := hold(f, func(r *http.Request) bool {
-			return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/big/status")
+	It("to the status of an unschedulable pod do not delay the pods behind it, and do not reach a pod that is bound",
+		func(ctx context.Context) {
+			h := hold(f, func(r *http.Request) bool {
+				return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/big/status")
+			})
+			big := CreatePod(ctx, "mine", "big", CPU("10"))
+			Eventually(h.begun).Should(Receive())
+			ExpectBound(ctx, CreatePod(ctx, "mine", "next", CPU("10m")))
+
+			By("binding it only when no more writes to its status are in progress")
+			Create(ctx, Node("n2", "16", "16Gi", nil))
+			ExpectPending(ctx, big)
+			h.release()
+			Expect(ExpectBound(ctx, big)).To(Equal("n2"))
+			Consistently(func(g Gomega) {
+				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
+				g.Expect(big.Status.Conditions).To(ContainElement(And(
+					HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
+			}).WithContext(ctx).Should(Succeed())
 		})
-		big := CreatePod(ctx, "mine", "big", CPU("10"))
-		Eventually(h.begun).Should(Receive())
-		ExpectBound(ctx, CreatePod(ctx, "mine", "next", CPU("10m")))
 
-		By("binding it only when no more writes to its status are in progress")
-		Create(ctx, Node("n2", "16", "16Gi", nil))
-		ExpectPending(ctx, big)
-		h.release()
-		Expect(ExpectBound(ctx, big)).To(Equal("n2"))
-		Consistently(func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
-			g.Expect(big.Status.Conditions).To(ContainElement(And(
-				HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
-		}).WithContext(ctx).Should(Succeed())
-	})
-
-	It("cannot nominate a pod that another client has bound, which livesched tells from other errors", func(ctx context.Context) {
-		NeedsServer("1.35", "it accepts the nomination of a bound pod, and Bind fails instead")
-		pod := CreatePod(ctx, "nobody", "pod")
-		BindByHand(ctx, "pod", "n1")
-		clientset, err := kubernetes.NewForConfig(Cluster.Config)
-		Expect(err).NotTo(HaveOccurred())
-		err = podstatus.SetNominatedNode(ctx, clientset, pod, "n2")
-		Expect(err).To(Satisfy(podstatus.IsBound))
-		Expect(err).NotTo(Satisfy(podstatus.IsGone))
-	})
+	It("cannot nominate a pod that another client has bound, which livesched tells from other errors",
+		func(ctx context.Context) {
+			NeedsServer("1.35", "it accepts the nomination of a bound pod, and Bind fails instead")
+			pod := CreatePod(ctx, "nobody", "pod")
+			BindByHand(ctx, "pod", "n1")
+			clientset, err := kubernetes.NewForConfig(Cluster.Config)
+			Expect(err).NotTo(HaveOccurred())
+			err = podstatus.SetNominatedNode(ctx, clientset, pod, "n2")
+			Expect(err).To(Satisfy(podstatus.IsBound))
+			Expect(err).NotTo(Satisfy(podstatus.IsGone))
+		})
 })

@@ -29,7 +29,8 @@ func (a *audit) note(b *corev1.Binding, code int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if node, known := a.bound[b.UID]; known {
-		a.twice = append(a.twice, fmt.Sprintf("pod %s (%s) was bound to %s and to %s", b.Name, b.UID, node, b.Target.Name))
+		a.twice = append(a.twice,
+			fmt.Sprintf("pod %s (%s) was bound to %s and to %s", b.Name, b.UID, node, b.Target.Name))
 	}
 	if a.bound == nil {
 		a.bound = map[types.UID]string{}

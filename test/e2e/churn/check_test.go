@@ -123,7 +123,8 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 			inCache["node "+name] = node.ResourceVersion
 		}
 		for _, pod := range info.GetPods() {
-			inCache[fmt.Sprintf("pod %s (%s) on %s", pod.GetPod().Name, pod.GetPod().UID, name)] = pod.GetPod().ResourceVersion
+			inCache[fmt.Sprintf("pod %s (%s) on %s", pod.GetPod().Name, pod.GetPod().UID, name)] = pod.GetPod().
+				ResourceVersion
 		}
 	}
 	for _, node := range t.nodes {
@@ -152,9 +153,11 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 		for _, info := range r.Parts().Queue.Nominator().NominatedPodsForNode(node) {
 			nominated := info.GetPod()
 			if pod := pending[nominated.UID]; pod == nil {
-				found.add("%s: pod %s (%s) is nominated for %s, and not pending", who, nominated.Name, nominated.UID, node)
+				found.add("%s: pod %s (%s) is nominated for %s, and not pending", who, nominated.Name,
+					nominated.UID, node)
 			} else if pod.Status.NominatedNodeName != node {
-				found.add("%s: pod %s (%s) is nominated for %s, its status says %q", who, pod.Name, pod.UID, node, pod.Status.NominatedNodeName)
+				found.add("%s: pod %s (%s) is nominated for %s, its status says %q", who, pod.Name, pod.UID, node,
+					pod.Status.NominatedNodeName)
 			}
 		}
 	}
@@ -216,18 +219,22 @@ func unexplained(leader *replica, t *truth) (found findings) {
 	for _, pod := range t.pending(leader.serves()) {
 		condition := scheduled(pod)
 		switch {
-		case pod.Labels[holdLabel] != "", t.lacksClaim(pod): // a plugin gates it, for which kube-scheduler writes no condition either
-		case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason == "" || condition.Message == "":
+		// a plugin gates it, for which kube-scheduler writes no condition either
+		case pod.Labels[holdLabel] != "", t.lacksClaim(pod):
+		case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason == "" ||
+			condition.Message == "":
 			found.add("pod %s has no condition with the reason why it waits: %+v", describe(pod), condition)
 		case isGated(pod) != (condition.Reason == corev1.PodReasonSchedulingGated):
-			found.add("the condition of pod %s has the reason %q, with gates %v", describe(pod), condition.Reason, pod.Spec.SchedulingGates)
+			found.add("the condition of pod %s has the reason %q, with gates %v", describe(pod), condition.Reason,
+				pod.Spec.SchedulingGates)
 		}
 	}
 	for i := range t.pods {
 		pod := &t.pods[i]
 		// The API server itself sets the condition of gated pods; its message stays when the gate
 		// is removed.
-		if condition := scheduled(pod); pod.Spec.SchedulerName == nobody && condition != nil && condition.Status != corev1.ConditionTrue &&
+		if condition := scheduled(pod); pod.Spec.SchedulerName == nobody && condition != nil &&
+			condition.Status != corev1.ConditionTrue &&
 			condition.Reason != corev1.PodReasonSchedulingGated {
 			found.add("pod %s has no profile, but the condition %+v", describe(pod), condition)
 		}
@@ -236,7 +243,8 @@ func unexplained(leader *replica, t *truth) (found findings) {
 }
 
 func scheduled(pod *corev1.Pod) *corev1.PodCondition {
-	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	i := slices.IndexFunc(pod.Status.Conditions,
+		func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 	if i < 0 {
 		return nil
 	}
@@ -249,7 +257,8 @@ func unreported(leader *replica, t *truth) (found findings) {
 	for i := range t.profiles {
 		p := &t.profiles[i]
 		if p.Status.ObservedGeneration != p.Generation {
-			found.add("the status of profile %s is about generation %d, there is %d", p.Name, p.Status.ObservedGeneration, p.Generation)
+			found.add("the status of profile %s is about generation %d, there is %d", p.Name,
+				p.Status.ObservedGeneration, p.Generation)
 		}
 		if p.Status.Active == nil {
 			continue
@@ -259,16 +268,19 @@ func unreported(leader *replica, t *truth) (found findings) {
 		if running := leader.Scheduler.Store().Current().Get(name); running == nil {
 			found.add("profile %s is active by its status, and not running", p.Name)
 		} else if running.Config.Revision != p.Status.Active.Revision {
-			found.add("profile %s has revision %s by its status, %s is running", p.Name, p.Status.Active.Revision, running.Config.Revision)
+			found.add("profile %s has revision %s by its status, %s is running", p.Name, p.Status.Active.Revision,
+				running.Config.Revision)
 		}
 	}
 	if missing := leader.serves().Difference(active); missing.Len() > 0 {
-		found.add("scheduler names %s have a running profile, but no object reports it", strings.Join(sets.List(missing), ", "))
+		found.add("scheduler names %s have a running profile, but no object reports it",
+			strings.Join(sets.List(missing), ", "))
 	}
 	return found
 }
 
 func describeState(s queue.PodState) string {
 	return fmt.Sprintf("%s: %s, attempts %d, refused by %v, pending by %v, gated by %q, error %q, since %s",
-		describe(s.Pod), s.Place, s.Attempts, s.UnschedulablePlugins, s.PendingPlugins, s.GatingPlugin, s.Error, s.Timestamp.Format("15:04:05.000"))
+		describe(s.Pod), s.Place, s.Attempts, s.UnschedulablePlugins, s.PendingPlugins, s.GatingPlugin, s.Error,
+		s.Timestamp.Format("15:04:05.000"))
 }

@@ -74,7 +74,8 @@ func TestChurningClusterSettlesWithEveryPodBoundOrExplained(t *testing.T) {
 		}
 		t.Logf("in the end:    %s", now)
 		return now.growth(before)
-	}).WithTimeout(settleTimeout).WithPolling(2*time.Second).Should(gomega.BeEmpty(), "what the process holds has grown")
+	}).WithTimeout(settleTimeout).WithPolling(2*time.Second).
+		Should(gomega.BeEmpty(), "what the process holds has grown")
 	for _, line := range complaints.list() {
 		t.Errorf("logged as an error: %s", line)
 	}
@@ -152,7 +153,8 @@ func newWorld(t *testing.T, s settings) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{cluster: cluster, client: cluster.Client, clientset: clientset, seed: s.seed, counts: &counts{}, audit: &audit{}, menu: everySpec}
+	w := &world{cluster: cluster, client: cluster.Client, clientset: clientset, seed: s.seed, counts: &counts{},
+		audit: &audit{}, menu: everySpec}
 	for _, object := range slices.Concat(classes(), storageClasses()) {
 		if err := w.client.Create(ctx, object); err != nil {
 			t.Fatal(err)
@@ -184,7 +186,8 @@ func (w *world) startHistory(t *testing.T, gaps bool) {
 // classes are the objects that pods refer to.
 func classes() []client.Object {
 	class := func(name string, value int32, policy corev1.PreemptionPolicy) client.Object {
-		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: ptr.To(policy)}
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value,
+			PreemptionPolicy: ptr.To(policy)}
 	}
 	return []client.Object{
 		class("churn-low", -10, corev1.PreemptLowerPriority),
@@ -254,7 +257,8 @@ func (w *world) settleAndProbe(t *testing.T, round, probes int) {
 	w.settle(t, fmt.Sprintf("round %d", round))
 	took := time.Since(began)
 	w.probe(t, w.actor("probe", 1_000_000+round), round, probes)
-	t.Logf("%s round %d settled in %v, with %d pods, of which %d are bound", time.Now().Format(time.TimeOnly), round, took.Round(time.Second/10),
+	t.Logf("%s round %d settled in %v, with %d pods, of which %d are bound", time.Now().Format(time.TimeOnly), round,
+		took.Round(time.Second/10),
 		len(w.history.all()), len(w.history.all(isBound)))
 	t.Logf("what the others wait for: %s", w.reasons())
 }
@@ -292,7 +296,8 @@ func (w *world) reasons() *counts {
 	c := &counts{}
 	if leader := w.witness(); leader != nil {
 		for _, state := range leader.Parts().Queue.Dump() {
-			c.add(fmt.Sprintf("%s by %s%s", state.Place, strings.Join(state.UnschedulablePlugins, "+"), strings.Join(state.PendingPlugins, "+")), 1)
+			c.add(fmt.Sprintf("%s by %s%s", state.Place, strings.Join(state.UnschedulablePlugins, "+"),
+				strings.Join(state.PendingPlugins, "+")), 1)
 		}
 	}
 	return c
@@ -303,7 +308,8 @@ func (w *world) wakeRefused(t *testing.T) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"churn.example/now":%q}}}`, time.Now())
 	class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: runtimeClass}}
-	if err := w.client.Patch(t.Context(), class, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	if err := w.client.Patch(t.Context(), class,
+		client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -348,8 +354,10 @@ func (w *world) deleteAll(t *testing.T) {
 	gomega.NewWithT(t).Eventually(func() []string {
 		found := w.wrong(ctx)
 		for _, r := range w.inProcess() {
-			if n, p, held := r.Parts().Cache.Size().Nodes, r.Parts().Cache.Size().Pods, r.Scheduler.Store().Alive(); n+p+held > 0 {
-				found = append(found, fmt.Sprintf("replica %d holds %d nodes, %d pods and %d profiles", r.number, n, p, held))
+			if n, p, held := r.Parts().Cache.Size().Nodes, r.Parts().Cache.Size().Pods,
+				r.Scheduler.Store().Alive(); n+p+held > 0 {
+				found = append(found,
+					fmt.Sprintf("replica %d holds %d nodes, %d pods and %d profiles", r.number, n, p, held))
 			}
 		}
 		if left := len(w.history.all()); left > 0 {
@@ -371,7 +379,8 @@ func (w *world) deleteVolumes(ctx context.Context) error {
 		if err := raced(w.client.Delete(ctx, &claims.Items[i])); err != nil {
 			return err
 		}
-		if err := raced(change(ctx, a, &claims.Items[i], func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })); err != nil {
+		if err := raced(change(ctx, a, &claims.Items[i],
+			func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })); err != nil {
 			return err
 		}
 	}

@@ -46,7 +46,8 @@ func (w *world) unsettledCrew(ctx context.Context) (found findings) {
 		return found
 	}
 	for _, queue := range []string{"active", "backoff"} {
-		if n, err := leader.metric(ctx, "scheduler_pending_pods", map[string]string{"queue": queue}); err != nil || n > 0 {
+		if n, err := leader.metric(ctx, "scheduler_pending_pods", map[string]string{"queue": queue}); err != nil ||
+			n > 0 {
 			found.add("replica %d leads and has %v %s pods (%v)", leader.number, n, queue, err)
 		}
 	}

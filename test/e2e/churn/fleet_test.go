@@ -63,7 +63,8 @@ func (f *fleet) lockedStart(slot int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.started++
-	r := &replica{number: f.started, faults: newFaults(f.counts, f.audit), clock: &steppedClock{}, probes: fmt.Sprintf("127.0.0.1:%d", port)}
+	r := &replica{number: f.started, faults: newFaults(f.counts, f.audit), clock: &steppedClock{},
+		probes: fmt.Sprintf("127.0.0.1:%d", port)}
 	if f.wild {
 		r.faults.begin(faultPercent)
 	}

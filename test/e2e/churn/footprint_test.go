@@ -69,7 +69,8 @@ func (w *world) measure() (footprint, error) {
 	for _, family := range append(families, ours...) {
 		f.series[family.GetName()] = len(family.GetMetric())
 		for _, metric := range family.GetMetric() {
-			if slices.ContainsFunc(metric.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "profile" && l.GetValue() != "" }) {
+			if slices.ContainsFunc(metric.GetLabel(),
+				func(l *dto.LabelPair) bool { return l.GetName() == "profile" && l.GetValue() != "" }) {
 				f.profiled = append(f.profiled, fmt.Sprint(family.GetName(), metric.GetLabel()))
 			}
 		}
@@ -121,7 +122,8 @@ func (f footprint) growth(before footprint) (found findings) {
 }
 
 func (f footprint) String() string {
-	return fmt.Sprintf("%d goroutines, %d informer handlers, %d metric series, heap of %.1f MiB", total(f.goroutines), f.handlers, total(f.series), float64(f.heap)/(1<<20))
+	return fmt.Sprintf("%d goroutines, %d informer handlers, %d metric series, heap of %.1f MiB", total(f.goroutines),
+		f.handlers, total(f.series), float64(f.heap)/(1<<20))
 }
 
 func total(of map[string]int) (n int) {

@@ -194,15 +194,20 @@ func (h *history) checkRoom(pod *corev1.Pod, node string) {
 		c, m := room(other)
 		cpu, memory = cpu+c, memory+m
 		if shared := sharedPorts(pod, other); len(shared) > 0 {
-			h.problem("pod %s was bound to node %s, where pod %s (%s) has its host ports %v", describe(pod), node, other.Name, uid, shared)
+			h.problem("pod %s was bound to node %s, where pod %s (%s) has its host ports %v", describe(pod), node,
+				other.Name, uid, shared)
 		}
 		if group := pod.Labels[apartLabel]; group != "" && group == other.Labels[apartLabel] {
-			h.problem("pod %s was bound to node %s, where pod %s of the same group %s is, from which it is to be kept apart", describe(pod), node, other.Name, group)
+			h.problem(
+				"pod %s was bound to node %s, where pod %s of the same group %s is, from which it is to be kept apart",
+				describe(pod), node, other.Name, group)
 		}
 	}
 	if cpu > nodeCPU || memory > nodeMemory {
-		h.problem("with pod %s, node %s has pods that ask for %dm CPU and %d bytes of memory; it has %dm and %d: %s", describe(pod), node,
-			cpu, memory, int64(nodeCPU), int64(nodeMemory), strings.Join(describeAll(slices.Collect(maps.Values(h.byNode[node]))), ", "))
+		h.problem("with pod %s, node %s has pods that ask for %dm CPU and %d bytes of memory; it has %dm and %d: %s",
+			describe(pod), node,
+			cpu, memory, int64(nodeCPU), int64(nodeMemory),
+			strings.Join(describeAll(slices.Collect(maps.Values(h.byNode[node]))), ", "))
 	}
 }
 
@@ -285,7 +290,8 @@ func hostPorts(pod *corev1.Pod) []int32 {
 
 func describe(pod *corev1.Pod) string {
 	cpu, memory := room(pod)
-	return fmt.Sprintf("%s (%s of %s, version %s, kind %s, %dm, %dMi)", pod.Name, pod.UID, pod.Spec.SchedulerName, pod.ResourceVersion, pod.Labels[kindLabel], cpu, memory>>20)
+	return fmt.Sprintf("%s (%s of %s, version %s, kind %s, %dm, %dMi)", pod.Name, pod.UID, pod.Spec.SchedulerName,
+		pod.ResourceVersion, pod.Labels[kindLabel], cpu, memory>>20)
 }
 
 func describeAll(pods []*corev1.Pod) []string {

@@ -37,7 +37,8 @@ func storageClasses() []client.Object {
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		}
 	}
-	return []client.Object{class(diskClass, volume.NotSupportedProvisioner), class(provisionedClass, "churn.example/disks")}
+	return []client.Object{class(diskClass, volume.NotSupportedProvisioner),
+		class(provisionedClass, "churn.example/disks")}
 }
 
 func isLate(class string) bool { return class == diskClass || class == provisionedClass }
@@ -45,7 +46,8 @@ func isLate(class string) bool { return class == diskClass || class == provision
 // changeLateClaim creates a claim that waits for its first consumer, or deletes one.
 func changeLateClaim(ctx context.Context, a *actor) error {
 	name := lateClaimName(a.rng.IntN(lateClaims))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+		Name: name}}
 	err := a.client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
@@ -91,9 +93,11 @@ func newVolume(name, class, key, value string) *corev1.PersistentVolume {
 			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			StorageClassName:       class,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
-			}}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+				}}}},
 		},
 	}
 }
@@ -161,7 +165,8 @@ var volumeController = act{"volume controller", 300 * time.Millisecond, func(ctx
 
 // provision makes a volume for a claim whose node livesched has selected, or reports that it
 // cannot.
-func (a *actor) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, nodes map[string]*corev1.Node) error {
+func (a *actor) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim,
+	nodes map[string]*corev1.Node) error {
 	selected := claim.Annotations[volume.AnnSelectedNode]
 	if selected == "" {
 		return nil
@@ -171,8 +176,10 @@ func (a *actor) provision(ctx context.Context, claim *corev1.PersistentVolumeCla
 		delete(claim.Annotations, volume.AnnSelectedNode)
 		return a.did("volumes not provisioned", a.client.Update(ctx, claim))
 	}
-	v := newVolume("provisioned-"+string(claim.UID), provisionedClass, corev1.LabelTopologyZone, node.Labels[corev1.LabelTopologyZone])
-	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	v := newVolume("provisioned-"+string(claim.UID), provisionedClass, corev1.LabelTopologyZone,
+		node.Labels[corev1.LabelTopologyZone])
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+		Name: claim.Name, UID: claim.UID}
 	return a.did("volumes provisioned", a.client.Create(ctx, v))
 }
 
@@ -188,10 +195,12 @@ func (w *world) unfinished(ctx context.Context) string {
 		if c.Status.Phase == corev1.ClaimBound {
 			continue
 		}
-		line := fmt.Sprintf("claim %s of class %s, version %s, selected node %q", c.Name, *c.Spec.StorageClassName, c.ResourceVersion, c.Annotations[volume.AnnSelectedNode])
+		line := fmt.Sprintf("claim %s of class %s, version %s, selected node %q", c.Name, *c.Spec.StorageClassName,
+			c.ResourceVersion, c.Annotations[volume.AnnSelectedNode])
 		for _, v := range volumes.Items {
 			if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == c.UID {
-				line += fmt.Sprintf(", volume %s, version %s, deleted %v", v.Name, v.ResourceVersion, v.DeletionTimestamp)
+				line += fmt.Sprintf(", volume %s, version %s, deleted %v", v.Name, v.ResourceVersion,
+					v.DeletionTimestamp)
 			}
 		}
 		lines = append(lines, line)

@@ -87,7 +87,10 @@ func changeNode(ctx context.Context, a *actor) error {
 		case a.chance(20):
 			node.Spec.Unschedulable = true
 		case a.chance(30):
-			node.Spec.Taints = []corev1.Taint{{Key: taintKey, Effect: one(a, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)}}
+			node.Spec.Taints = []corev1.Taint{
+				{Key: taintKey,
+					Effect: one(a, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+						corev1.TaintEffectNoExecute)}}
 		case a.chance(50):
 			node.Labels[corev1.LabelTopologyZone] = one(a, "a", "b", "c")
 		default:
@@ -135,6 +138,7 @@ func beat(ctx context.Context, a *actor) error {
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 		return raced(err)
 	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastHeartbeatTime: metav1.Now()}}
 	return a.did("heartbeats", a.client.Status().Update(ctx, node))
 }

@@ -61,18 +61,21 @@ var kinds = []kind{
 		group := one(a, "one", "two")
 		pod.Labels[apartLabel] = group
 		affinity(pod).PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(corev1.LabelHostname, apartLabel, group)},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				term(corev1.LabelHostname, apartLabel, group)},
 		}
 	}},
 	{"alone", 2, func(_ *actor, pod *corev1.Pod) {
 		affinity(pod).PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(corev1.LabelTopologyZone, kindLabel, "alone")},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				term(corev1.LabelTopologyZone, kindLabel, "alone")},
 		}
 	}},
 	{"together", 5, func(a *actor, pod *corev1.Pod) {
 		affinity(pod).PodAffinity = &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(
-				one(a, corev1.LabelTopologyZone, corev1.LabelHostname), appLabel, one(a, "web", "db", "cache", "rare"))},
+				one(a, corev1.LabelTopologyZone, corev1.LabelHostname), appLabel,
+				one(a, "web", "db", "cache", "rare"))},
 		}
 	}},
 	{"colored", 5, func(a *actor, pod *corev1.Pod) {
@@ -80,25 +83,35 @@ var kinds = []kind{
 	}},
 	{"preferring", 3, func(a *actor, pod *corev1.Pod) {
 		affinity(pod).NodeAffinity = &corev1.NodeAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 50, Preference: corev1.NodeSelectorTerm{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: colorLabel, Operator: corev1.NodeSelectorOpIn, Values: []string{one(a, "red", "blue")}}},
-			}}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+				{Weight: 50, Preference: corev1.NodeSelectorTerm{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: colorLabel,
+						Operator: corev1.NodeSelectorOpIn,
+						Values:   []string{one(a, "red", "blue")}}},
+				}}},
 		}
 	}},
 	{"named", 2, func(a *actor, pod *corev1.Pod) {
 		affinity(pod).NodeAffinity = &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{one(a, nodeNames...)}}},
-			}}},
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchFields: []corev1.NodeSelectorRequirement{
+						{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+							Values: []string{one(a, nodeNames...)}}},
+				}}},
 		}
 	}},
-	{"gated", 4, func(_ *actor, pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}} }},
+	{"gated", 4, func(_ *actor, pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: gate}}
+	}},
 	{"held", 3, func(_ *actor, pod *corev1.Pod) { pod.Labels[holdLabel] = "yes" }},
 	{"port", 5, func(a *actor, pod *corev1.Pod) {
-		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: one[int32](a, 8001, 8002, 8003)}}
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{
+			{ContainerPort: 80, HostPort: one[int32](a, 8001, 8002, 8003)}}
 	}},
 	{"tolerant", 3, func(a *actor, pod *corev1.Pod) {
-		pod.Spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists, Effect: one(a, corev1.TaintEffectNoSchedule, "")}}
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists,
+			Effect: one(a, corev1.TaintEffectNoSchedule, "")}}
 	}},
 	{"podlevel", 3, func(_ *actor, pod *corev1.Pod) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -120,11 +133,13 @@ var kinds = []kind{
 	}},
 	{"lateclaim", 4, func(a *actor, pod *corev1.Pod) {
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: lateClaimName(a.rng.IntN(lateClaims))},
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{
+				ClaimName: lateClaimName(a.rng.IntN(lateClaims))},
 		}}}
 	}},
 	{"device", 4, func(a *actor, pod *corev1.Pod) {
-		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: ptr.To(deviceClaimName(a.rng.IntN(deviceClaims)))}}
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{
+			{Name: "device", ResourceClaimName: ptr.To(deviceClaimName(a.rng.IntN(deviceClaims)))}}
 	}},
 	{"job", 5, func(a *actor, pod *corev1.Pod) {
 		a.newOwner(pod)
@@ -143,7 +158,8 @@ func (a *actor) newPod() *corev1.Pod {
 	if a.chance(6) {
 		scheduler = nobody
 	}
-	pod := objects.Pod(metav1.NamespaceDefault, fmt.Sprintf("pod-%d", a.rng.IntN(2*maxPods)), scheduler, one(a, "50m", "300m", "800m"), "64Mi")
+	pod := objects.Pod(metav1.NamespaceDefault, fmt.Sprintf("pod-%d", a.rng.IntN(2*maxPods)), scheduler,
+		one(a, "50m", "300m", "800m"), "64Mi")
 	pod.Labels = map[string]string{appLabel: one(a, "web", "db", "cache")}
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(one[int64](a, 0, 0, 30))
 	k := a.kind()
@@ -192,7 +208,8 @@ func affinity(pod *corev1.Pod) *corev1.Affinity {
 }
 
 func term(topology, label, value string) corev1.PodAffinityTerm {
-	return corev1.PodAffinityTerm{TopologyKey: topology, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: value}}}
+	return corev1.PodAffinityTerm{TopologyKey: topology,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: value}}}
 }
 
 func spread(pod *corev1.Pod, topology string, when corev1.UnsatisfiableConstraintAction) {

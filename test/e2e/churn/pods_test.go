@@ -115,7 +115,8 @@ func updatePod(ctx context.Context, a *actor) error {
 	case 0:
 		pod.Labels[appLabel] = one(a, "web", "db", "cache", "rare")
 	case 1:
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: taintKey, Operator: corev1.TolerationOpExists})
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations,
+			corev1.Toleration{Key: taintKey, Operator: corev1.TolerationOpExists})
 	case 2:
 		delete(pod.Labels, holdLabel)
 	case 3:
@@ -135,7 +136,8 @@ func (a *actor) tick(ctx context.Context) error {
 		return nil
 	}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"%d"}}}`, tickLabel, a.rng.IntN(1000))
-	return a.did("pods ticked", a.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+	return a.did("pods ticked",
+		a.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 func ungatePod(ctx context.Context, a *actor) error {
@@ -143,12 +145,15 @@ func ungatePod(ctx context.Context, a *actor) error {
 	if pod == nil || a.chance(30) {
 		return nil
 	}
-	return a.did("pods ungated", a.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`))))
+	return a.did("pods ungated",
+		a.client.Patch(ctx, pod.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`))))
 }
 
 // resizePod changes the requests of a bound pod: on calm nodes, they can only shrink.
 func resizePod(ctx context.Context, a *actor) error {
-	pod := a.history.pick(a.rng, occupies, func(pod *corev1.Pod) bool { return pod.Spec.Resources == nil && !isTerminating(pod) })
+	pod := a.history.pick(a.rng, occupies,
+		func(pod *corev1.Pod) bool { return pod.Spec.Resources == nil && !isTerminating(pod) })
 	if pod == nil {
 		return nil
 	}
@@ -159,16 +164,19 @@ func resizePod(ctx context.Context, a *actor) error {
 	}
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(cpu, resource.DecimalSI)
 	// Some pods may not be resized, for example if their QoS class would change.
-	return a.did("pods resized", ignoring(a.client.SubResource("resize").Update(ctx, pod), apierrors.IsInvalid, apierrors.IsForbidden))
+	return a.did("pods resized",
+		ignoring(a.client.SubResource("resize").Update(ctx, pod), apierrors.IsInvalid, apierrors.IsForbidden))
 }
 
 func finishPod(ctx context.Context, a *actor) error {
-	pod := a.history.pick(a.rng, func(pod *corev1.Pod) bool { return !isFinished(pod) && (isBound(pod) || a.chance(5)) })
+	pod := a.history.pick(a.rng,
+		func(pod *corev1.Pod) bool { return !isFinished(pod) && (isBound(pod) || a.chance(5)) })
 	if pod == nil {
 		return nil
 	}
 	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, one(a, corev1.PodSucceeded, corev1.PodFailed))
-	return a.did("pods finished", a.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+	return a.did("pods finished",
+		a.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // bindPod binds a pod without livesched.

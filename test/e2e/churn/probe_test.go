@@ -29,7 +29,9 @@ var probes = []struct {
 	}},
 	{"pods finish", func(ctx context.Context, a *actor) error {
 		return a.some(occupies, func(pod *corev1.Pod) error {
-			return raced(a.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))))
+			return raced(a.client.Status().
+				Patch(ctx, pod.DeepCopy(),
+					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))))
 		})
 	}},
 	{"pods shrink", func(ctx context.Context, a *actor) error {
@@ -62,7 +64,8 @@ var probes = []struct {
 	{"nodes move", func(ctx context.Context, a *actor) error {
 		return a.someNodes(ctx, func(node *corev1.Node) error {
 			return change(ctx, a, node, func(node *corev1.Node) {
-				node.Labels[corev1.LabelTopologyZone], node.Labels[colorLabel] = one(a, "a", "b", "c"), one(a, "red", "blue", "green")
+				node.Labels[corev1.LabelTopologyZone], node.Labels[colorLabel] = one(a, "a", "b", "c"),
+					one(a, "red", "blue", "green")
 			})
 		})
 	}},

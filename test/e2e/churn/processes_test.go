@@ -81,7 +81,8 @@ func (w *world) startCrew(t *testing.T, s settings, logger klog.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.crew = &crew{counts: w.counts, programs: [replicas]string{self, self}, server: server.Host, kubeconfig: w.cluster.Kubeconfig(), dir: t.TempDir()}
+	w.crew = &crew{counts: w.counts, programs: [replicas]string{self, self}, server: server.Host,
+		kubeconfig: w.cluster.Kubeconfig(), dir: t.TempDir()}
 	if s.log != "" {
 		w.crew.dir = s.log + ".d"
 		if err := os.MkdirAll(w.crew.dir, 0o755); err != nil {
@@ -119,7 +120,8 @@ func (w *world) startObserver(t *testing.T, logger klog.Logger) {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("the test"), LeaseDurationSeconds: ptr.To[int32](100 * 24 * 3600), AcquireTime: &now, RenewTime: &now,
+			HolderIdentity: ptr.To("the test"), LeaseDurationSeconds: ptr.To[int32](100 * 24 * 3600), AcquireTime: &now,
+			RenewTime: &now,
 		},
 	}
 	if err := w.client.Create(t.Context(), lease); err != nil {
@@ -147,7 +149,8 @@ func (w *world) churnCrew(t *testing.T, s settings, round int, length time.Durat
 	t.Logf("%s round %d", time.Now().Format(time.TimeOnly), round)
 	stop := w.runMeanwhile(t, 500_000+round, crewCare, kubelet, volumeController, deviceController)
 	defer stop()
-	gomega.NewWithT(t).Eventually(func() error { return w.tryFurnish(t.Context(), round) }).WithTimeout(settleTimeout).Should(gomega.Succeed())
+	gomega.NewWithT(t).Eventually(func() error { return w.tryFurnish(t.Context(), round) }).WithTimeout(settleTimeout).
+		Should(gomega.Succeed())
 	acts := slices.Concat(podActs, nodeActs, volumeActs, profileActs, memberActs)
 	switch {
 	case s.isLong():

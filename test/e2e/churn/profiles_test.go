@@ -42,13 +42,18 @@ var profileSpecs = []string{
 	`plugins: {multiPoint: {enabled: [{name: Churner}]}}`,
 	`plugins: {multiPoint: {enabled: [{name: Churner}, {name: NodeResourcesBalancedAllocation, weight: 5}]}}`,
 	`{policyRef: {name: policy-1}, plugins: {multiPoint: {enabled: [{name: Churner}]}}}`,
-	`{policyRef: {name: policy-2}, percentageOfNodesToScore: 30, plugins: {multiPoint: {enabled: [{name: Churner}]}, score: {disabled: [{name: "*"}]}}}`,
-	`{policyRef: {name: policy-1}, plugins: {score: {disabled: [{name: ImageLocality}], enabled: [{name: TaintToleration, weight: 9}]}}}`,
+	`{policyRef: {name: policy-2}, percentageOfNodesToScore: 30, plugins: {multiPoint: {enabled: [{name: Churner}]}, ` +
+		`score: {disabled: [{name: "*"}]}}}`,
+	`{policyRef: {name: policy-1}, plugins: {score: {disabled: [{name: ImageLocality}], enabled: [{name: ` +
+		`TaintToleration, weight: 9}]}}}`,
 	`{plugins: {postFilter: {disabled: [{name: "*"}]}}}`,
 	`{plugins: {multiPoint: {enabled: [{name: Churner}], disabled: [{name: DefaultPreemption}]}}}`,
-	`{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]}`,
-	`{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}], plugins: {multiPoint: {enabled: [{name: Churner}]}}}`,
-	`{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}]}`,
+	`{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, ` +
+		`weight: 1}]}}}]}`,
+	`{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}], plugins: {multiPoint: {enabled: ` +
+		`[{name: Churner}]}}}`,
+	`{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 3, ` +
+		`topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}]}`,
 	`{plugins: {queueSort: {disabled: [{name: "*"}], enabled: [{name: Sorter}]}}}`,
 }
 
@@ -60,7 +65,8 @@ type menu struct {
 }
 
 var (
-	everySpec = menu{profiles: profileSpecs, brokenProfiles: brokenSpecs, policies: policySpecs, brokenPolicies: brokenPolicies, deletions: true}
+	everySpec = menu{profiles: profileSpecs, brokenProfiles: brokenSpecs, policies: policySpecs,
+		brokenPolicies: brokenPolicies, deletions: true}
 	// plainSpecs are for replicas without out-of-tree plugins. They are always valid. A replica
 	// that starts while a spec is invalid continues with the last stored one, which another replica
 	// may never have seen; so the test could not say which spec decides.
@@ -118,10 +124,14 @@ func policySpec(text string) v1alpha1.SchedulingPolicySpec {
 func createProfiles(ctx context.Context, a *actor) error {
 	var errs []error
 	for _, name := range policyNames {
-		errs = append(errs, raced(a.client.Create(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policySpec(policySpecs[0])})))
+		errs = append(errs,
+			raced(a.client.Create(ctx,
+				&v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+					Spec: policySpec(policySpecs[0])})))
 	}
 	for _, name := range schedulerNames {
-		p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: profileSpec(one(a, a.menu.profiles...))}
+		p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: profileSpec(one(a, a.menu.profiles...))}
 		p.Spec.SchedulerName = name
 		errs = append(errs, raced(a.client.Create(ctx, p)))
 	}

@@ -200,7 +200,8 @@ func (c *churner) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _
 	return nil, 0
 }
 
-func (c *churner) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (c *churner) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	if pod.Labels[actLabel] != "prebind" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}

@@ -39,7 +39,8 @@ const (
 func (s settings) isLong() bool { return s.length > 2*time.Minute }
 
 func readSettings() (settings, error) {
-	s := settings{length: defaultLength, isDefault: true, round: shortRound, seed: rand.Uint64(), log: os.Getenv("CHURN_LOG"), previous: os.Getenv("CHURN_PREVIOUS")}
+	s := settings{length: defaultLength, isDefault: true, round: shortRound, seed: rand.Uint64(),
+		log: os.Getenv("CHURN_LOG"), previous: os.Getenv("CHURN_PREVIOUS")}
 	if v := os.Getenv("CHURN_LENGTH"); v != "" {
 		length, err := time.ParseDuration(v)
 		if err != nil || length <= 0 {

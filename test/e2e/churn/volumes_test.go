@@ -33,13 +33,15 @@ var volumeActs = []act{
 // or deletes it.
 func changeVolume(ctx context.Context, a *actor) error {
 	i := a.rng.IntN(claims)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: claimName(i)}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+		Name: claimName(i)}}
 	err := a.client.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return err
 	case err != nil:
-		return a.did("claims created", a.client.Create(ctx, newClaim(claim.Name, one(a, corev1.ReadWriteMany, corev1.ReadWriteOncePod))))
+		return a.did("claims created",
+			a.client.Create(ctx, newClaim(claim.Name, one(a, corev1.ReadWriteMany, corev1.ReadWriteOncePod))))
 	case claim.DeletionTimestamp != nil:
 		claim.Finalizers = nil // no controller does
 		return raced(a.client.Update(ctx, claim))
@@ -72,7 +74,8 @@ func newClaim(name string, mode corev1.PersistentVolumeAccessMode) *corev1.Persi
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{mode},
 			StorageClassName: ptr.To(""),
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}
 }
@@ -85,10 +88,14 @@ func (a *actor) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 			AccessModes:            claim.Spec.AccessModes,
 			Capacity:               claim.Spec.Resources.Requests,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}},
-			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{one(a, "a", "b", "c")}}},
-			}}}},
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: claim.UID},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn,
+							Values: []string{one(a, "a", "b", "c")}}},
+				}}}},
 		},
 	}
 	if err := a.client.Create(ctx, volume); err != nil {

@@ -64,7 +64,8 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 				found.add("pod %s does not wait any more", describe(pod))
 				continue
 			}
-			found.add("LOST WAKE-UP: pod %s would fit on %s (and %d more nodes). Queue: %s. Condition: %+v", describe(pod), result.SuggestedHost,
+			found.add("LOST WAKE-UP: pod %s would fit on %s (and %d more nodes). Queue: %s. Condition: %+v",
+				describe(pod), result.SuggestedHost,
 				result.FeasibleNodes-1, describeState(state), scheduled(pod))
 		}
 	}

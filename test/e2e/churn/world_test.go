@@ -105,7 +105,8 @@ func (w *world) excused(err error) bool {
 	}
 	code := status.Status().Code
 	// Some admission plugins of an API server that starts refuse everything for a moment.
-	return code >= 500 || code == http.StatusTooManyRequests || strings.Contains(err.Error(), "not yet ready to handle request")
+	return code >= 500 || code == http.StatusTooManyRequests ||
+		strings.Contains(err.Error(), "not yet ready to handle request")
 }
 
 // rest waits for a random time and reports whether there is more to do.

@@ -47,7 +47,8 @@ func volumeOn(name string, class *storagev1.StorageClass, node string) *corev1.P
 func csiVolume(name string, class *storagev1.StorageClass) *corev1.PersistentVolume {
 	volume := volumeOn(name, class, "")
 	volume.Spec.NodeAffinity = nil
-	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: volume.Name}}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: volume.Name}}
 	return volume
 }
 
@@ -70,7 +71,8 @@ func deleteVolume(ctx context.Context, volume *corev1.PersistentVolume) {
 
 func nodeAffinity(key, value string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{value}}},
 	}}}}
 }
 
@@ -96,7 +98,8 @@ func expectBoundTogether(ctx context.Context, claim *corev1.PersistentVolumeClai
 
 // expectReserved waits until livesched has written the claim into a volume and nominated a node for
 // the pod.
-func expectReserved(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, node string) {
+func expectReserved(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim,
+	pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(read(ctx, volume)).To(Succeed())

@@ -34,7 +34,8 @@ func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.Repl
 
 func cordon(ctx context.Context, name string, unschedulable bool) {
 	GinkgoHelper()
-	Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
+	Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
 }
 
 // expectClosed waits until the scheduler knows that a node is cordoned: pods that select the node
@@ -80,7 +81,8 @@ func evictAll(ctx context.Context, node string) (refused int) {
 }
 
 var _ = Describe("A node that is drained", func() {
-	It("has its pods replaced on other nodes as fast as their disruption budget allows, and gets no pods until it is uncordoned", func(ctx context.Context) {
+	It("has its pods replaced on other nodes as fast as their disruption budget allows, and gets no pods until it is "+
+		"uncordoned", func(ctx context.Context) {
 		start(ctx)
 		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
 		l := startLedger(ctx)
@@ -107,13 +109,18 @@ var _ = Describe("A node that is drained", func() {
 		cordon(ctx, "n1", true)
 		By("evicting a pod whose replacement does not fit: the budget forbids further evictions")
 		victim := firstOn(ctx, "n1")
-		Expect(clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: victim}})).To(Succeed())
+		Expect(clients.PolicyV1().Evictions(namespace).
+			Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: victim}})).
+			To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(podsOf(ctx, "web")).To(ContainElement(BeUnschedulable(Equal(
 				"0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. " +
-					"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."))))
+					"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful " +
+					"for scheduling, 2 No preemption victims found for incoming pod."))))
 		}).WithContext(ctx).Should(Succeed())
-		err := clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: firstOn(ctx, "n1")}})
+		err := clients.PolicyV1().Evictions(namespace).
+			Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+				Name: firstOn(ctx, "n1")}})
 		Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
 
 		By("making room, and evicting the other pods")

@@ -29,7 +29,8 @@ var _ = Describe("The revisions of a profile", func() {
 			}
 		}
 		Expect(of("goes")()).To(HaveLen(2))
-		Expect(K8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}}, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Expect(K8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}},
+			client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		// The garbage collector discovers new kinds every 30 seconds.
 		Eventually(of("goes")).WithTimeout(5 * time.Minute).WithPolling(500 * time.Millisecond).Should(BeEmpty())
 		Expect(of("stays")()).To(HaveLen(1))

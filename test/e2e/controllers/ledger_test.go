@@ -42,13 +42,15 @@ type ledger struct {
 // room of the nodes that exist now.
 func startLedger(ctx context.Context) *ledger {
 	GinkgoHelper()
-	l := &ledger{pods: map[types.UID]*corev1.Pod{}, allocatable: map[string]int64{}, taken: map[string]int64{}, ready: map[string]int{}, fewest: map[string]int{}}
+	l := &ledger{pods: map[types.UID]*corev1.Pod{}, allocatable: map[string]int64{}, taken: map[string]int64{},
+		ready: map[string]int{}, fewest: map[string]int{}}
 	var list corev1.NodeList
 	Expect(K8s.List(ctx, &list)).To(Succeed())
 	for _, node := range list.Items {
 		l.allocatable[node.Name] = node.Status.Allocatable.Cpu().MilliValue()
 	}
-	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods", namespace, fields.Everything()), &corev1.Pod{}, 0, nil)
+	informer := cache.NewSharedIndexInformer(cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "pods",
+		namespace, fields.Everything()), &corev1.Pod{}, 0, nil)
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { l.see(obj.(*corev1.Pod)) },
 		UpdateFunc: func(_, obj any) { l.see(obj.(*corev1.Pod)) },
@@ -78,7 +80,8 @@ func (l *ledger) see(pod *corev1.Pod) {
 	if before == nil {
 		l.appeared = append(l.appeared, pod.Name)
 	} else if before.Spec.NodeName != "" && before.Spec.NodeName != pod.Spec.NodeName {
-		l.wrong = append(l.wrong, fmt.Sprintf("pod %s moved from %s to %s", pod.Name, before.Spec.NodeName, pod.Spec.NodeName))
+		l.wrong = append(l.wrong,
+			fmt.Sprintf("pod %s moved from %s to %s", pod.Name, before.Spec.NodeName, pod.Spec.NodeName))
 	}
 	if podutil.IsPodReady(pod) && (before == nil || !podutil.IsPodReady(before)) {
 		l.wereReady = append(l.wereReady, pod.Name)
@@ -114,7 +117,8 @@ func (l *ledger) countLocked(pod *corev1.Pod, sign int) {
 func (l *ledger) checkLocked(pod *corev1.Pod) {
 	node := pod.Spec.NodeName
 	if room, known := l.allocatable[node]; known && l.taken[node] > room {
-		l.wrong = append(l.wrong, fmt.Sprintf("node %s has %dm CPU, but its pods request %dm with pod %s", node, room, l.taken[node], pod.Name))
+		l.wrong = append(l.wrong, fmt.Sprintf("node %s has %dm CPU, but its pods request %dm with pod %s", node, room,
+			l.taken[node], pod.Name))
 	}
 	app := pod.Labels["app"]
 	if fewest, watched := l.fewest[app]; watched {

@@ -54,7 +54,8 @@ func attach(ctx context.Context, n int) {
 var _ = Describe("The number of volumes on a node", func() {
 	const (
 		full     = "node(s) exceed max volume count"
-		noVictim = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+		noVictim = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found " +
+			"for incoming pod."
 	)
 	// volumes creates claims with volumes that every node can use, and waits until they are bound.
 	volumes := func(ctx context.Context, names ...string) {
@@ -63,7 +64,8 @@ var _ = Describe("The number of volumes on a node", func() {
 		CreateFor(ctx, class)
 		for _, name := range names {
 			volume, claim := csiVolume(name, class), claimOf(name, class)
-			volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name}
+			volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: namespace,
+				Name: name}
 			createVolumes(ctx, volume)
 			Create(ctx, claim)
 			expectBoundTogether(ctx, claim, volume)
@@ -78,48 +80,50 @@ var _ = Describe("The number of volumes on a node", func() {
 		})
 	})
 
-	It("is limited by its CSI driver; a pod waits until a volume is detached or the limit is raised", func(ctx context.Context) {
-		addNodes(ctx, attached("n1"))
-		limit := csiNode("n1", 2)
-		CreateFor(ctx, limit)
-		volumes(ctx, "a", "b", "c", "d")
-		a, b := createPod(ctx, "a", UsingClaim("a")), createPod(ctx, "b", UsingClaim("b"))
-		expectPodsRunning(ctx, a, b)
-		By("using a volume that is already attached")
-		expectPodsRunning(ctx, createPod(ctx, "a-too", UsingClaim("a")))
-		c := createPod(ctx, "c", UsingClaim("c"))
-		ExpectUnschedulable(ctx, c, "0/1 nodes are available: 1 "+full+"."+noVictim)
-		attach(ctx, 2)
+	It("is limited by its CSI driver; a pod waits until a volume is detached or the limit is raised",
+		func(ctx context.Context) {
+			addNodes(ctx, attached("n1"))
+			limit := csiNode("n1", 2)
+			CreateFor(ctx, limit)
+			volumes(ctx, "a", "b", "c", "d")
+			a, b := createPod(ctx, "a", UsingClaim("a")), createPod(ctx, "b", UsingClaim("b"))
+			expectPodsRunning(ctx, a, b)
+			By("using a volume that is already attached")
+			expectPodsRunning(ctx, createPod(ctx, "a-too", UsingClaim("a")))
+			c := createPod(ctx, "c", UsingClaim("c"))
+			ExpectUnschedulable(ctx, c, "0/1 nodes are available: 1 "+full+"."+noVictim)
+			attach(ctx, 2)
 
-		Expect(K8s.Delete(ctx, b)).To(Succeed())
-		Expect(expectPodsRunning(ctx, c)).To(Equal("n1"))
-		attach(ctx, 2)
+			Expect(K8s.Delete(ctx, b)).To(Succeed())
+			Expect(expectPodsRunning(ctx, c)).To(Equal("n1"))
+			attach(ctx, 2)
 
-		d := createPod(ctx, "d", UsingClaim("d"))
-		ExpectUnschedulable(ctx, d, "0/1 nodes are available: 1 "+full+"."+noVictim)
-		if !ServerAtLeast("1.35") {
-			return // there, the limit cannot change
-		}
-		Update(ctx, limit, func(n *storagev1.CSINode) { n.Spec.Drivers[0].Allocatable.Count = ptr.To[int32](3) })
-		Expect(expectPodsRunning(ctx, d)).To(Equal("n1"))
-	})
+			d := createPod(ctx, "d", UsingClaim("d"))
+			ExpectUnschedulable(ctx, d, "0/1 nodes are available: 1 "+full+"."+noVictim)
+			if !ServerAtLeast("1.35") {
+				return // there, the limit cannot change
+			}
+			Update(ctx, limit, func(n *storagev1.CSINode) { n.Spec.Drivers[0].Allocatable.Count = ptr.To[int32](3) })
+			Expect(expectPodsRunning(ctx, d)).To(Equal("n1"))
+		})
 
-	It("has no limit before the CSI driver reports one; then a pod of a higher priority preempts others", func(ctx context.Context) {
-		CreateClasses(ctx, PriorityClass("important", 1000))
-		addNodes(ctx, NodeOf("n1"))
-		volumes(ctx, "a", "b", "c")
-		a := createPod(ctx, "a", UsingClaim("a"))
-		expectPodsRunning(ctx, a)
-		CreateFor(ctx, csiNode("n1", 1))
-		// livesched watches CSINodes and pods separately, and may see this pod before the limit.
-		// When it has handled the pod, it has had time to see the limit.
-		seen := createPod(ctx, "b", UsingClaim("b"))
-		Eventually(func(g Gomega) {
-			g.Expect(read(ctx, seen)).To(Succeed())
-			g.Expect(*seen).To(Or(BeUnschedulable(ContainSubstring(full)), HaveField("Spec.NodeName", "n1")))
-		}).WithContext(ctx).Should(Succeed())
-		important := createPod(ctx, "c", UsingClaim("c"), Prioritized("important"))
-		expectPodsRunning(ctx, important)
-		ExpectGone(ctx, a)
-	})
+	It("has no limit before the CSI driver reports one; then a pod of a higher priority preempts others",
+		func(ctx context.Context) {
+			CreateClasses(ctx, PriorityClass("important", 1000))
+			addNodes(ctx, NodeOf("n1"))
+			volumes(ctx, "a", "b", "c")
+			a := createPod(ctx, "a", UsingClaim("a"))
+			expectPodsRunning(ctx, a)
+			CreateFor(ctx, csiNode("n1", 1))
+			// livesched watches CSINodes and pods separately, and may see this pod before the
+			// limit. When it has handled the pod, it has had time to see the limit.
+			seen := createPod(ctx, "b", UsingClaim("b"))
+			Eventually(func(g Gomega) {
+				g.Expect(read(ctx, seen)).To(Succeed())
+				g.Expect(*seen).To(Or(BeUnschedulable(ContainSubstring(full)), HaveField("Spec.NodeName", "n1")))
+			}).WithContext(ctx).Should(Succeed())
+			important := createPod(ctx, "c", UsingClaim("c"), Prioritized("important"))
+			expectPodsRunning(ctx, important)
+			ExpectGone(ctx, a)
+		})
 })

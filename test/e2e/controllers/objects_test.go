@@ -51,8 +51,10 @@ func addNodes(ctx context.Context, nodes ...*corev1.Node) {
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, node)).To(Succeed())
 			g.Expect(node.Spec.Taints).NotTo(ContainElement(HaveField("Key", corev1.TaintNodeNotReady)))
-			g.Expect(node.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.NodeReady), HaveField("Status", corev1.ConditionTrue))))
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name}}
+			g.Expect(node.Status.Conditions).
+				To(ContainElement(And(HaveField("Type", corev1.NodeReady), HaveField("Status", corev1.ConditionTrue))))
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease,
+				Name: node.Name}}
 			g.Expect(read(ctx, lease)).To(Succeed())
 			g.Expect(lease.OwnerReferences).To(Or(BeEmpty(), HaveEach(HaveField("UID", node.UID))))
 		}).WithContext(ctx).Should(Succeed())
@@ -105,9 +107,11 @@ func requestingExtended(name corev1.ResourceName) podChange {
 // preferringApart makes pods of an app prefer different nodes.
 func preferringApart(app string) podChange {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-			{Weight: 100, PodAffinityTerm: HostTerm("app", app)[0]},
-		}}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+					{Weight: 100, PodAffinityTerm: HostTerm("app", app)[0]},
+				}}}
 	}
 }
 
@@ -183,8 +187,10 @@ func eventsOf(ctx context.Context, reason string) []eventsv1.Event {
 // describe adds the objects at the end of a failed spec to the report.
 func describe(ctx context.Context) {
 	for _, pod := range podsOf(ctx) {
-		AddReportEntry("pod "+pod.Name, fmt.Sprintf("%s on %q, nominated %q, deleted %v\n%+v", pod.Status.Phase, pod.Spec.NodeName, pod.Status.NominatedNodeName,
-			pod.DeletionTimestamp, pod.Status.Conditions), ReportEntryVisibilityFailureOrVerbose)
+		AddReportEntry("pod "+pod.Name,
+			fmt.Sprintf("%s on %q, nominated %q, deleted %v\n%+v", pod.Status.Phase, pod.Spec.NodeName,
+				pod.Status.NominatedNodeName,
+				pod.DeletionTimestamp, pod.Status.Conditions), ReportEntryVisibilityFailureOrVerbose)
 	}
 	for _, event := range eventsOf(ctx, "FailedScheduling") {
 		AddReportEntry("FailedScheduling of "+event.Regarding.Name, event.Note, ReportEntryVisibilityFailureOrVerbose)

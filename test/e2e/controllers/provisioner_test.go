@@ -47,13 +47,15 @@ func startProvisioner(ctx context.Context, provision func(ctx context.Context, n
 	p := &provisioner{provision: provision}
 	stop := make(chan struct{})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	informer := cache.NewSharedInformer(cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "persistentvolumeclaims", namespace, fields.Everything()), &corev1.PersistentVolumeClaim{}, 0)
+	informer := cache.NewSharedInformer(cache.NewListWatchFromClient(clients.CoreV1().RESTClient(),
+		"persistentvolumeclaims", namespace, fields.Everything()), &corev1.PersistentVolumeClaim{}, 0)
 	see := func(obj any) {
 		if err := p.see(running, obj.(*corev1.PersistentVolumeClaim)); err != nil && running.Err() == nil {
 			GinkgoLogr.Error(err, "provisioning")
 		}
 	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) }})
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: see,
+		UpdateFunc: func(_, obj any) { see(obj) }})
 	Expect(err).NotTo(HaveOccurred())
 	var ended sync.WaitGroup
 	ended.Go(func() { informer.Run(stop) })
@@ -92,13 +94,17 @@ func (p *provisioner) requestedNodes() []string {
 func provisioned(claim *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolume {
 	name := "pvc-" + string(claim.UID)
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"spec": claim.Namespace}, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: driver}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"spec": claim.Namespace},
+			Annotations: map[string]string{volume.AnnDynamicallyProvisioned: driver}},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: claim.Spec.Resources.Requests, StorageClassName: *claim.Spec.StorageClassName, AccessModes: claim.Spec.AccessModes,
+			Capacity: claim.Spec.Resources.Requests, StorageClassName: *claim.Spec.StorageClassName,
+			AccessModes:                   claim.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
-			NodeAffinity:                  nodeAffinity(topologyKey, node),
-			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+			NodeAffinity: nodeAffinity(topologyKey, node),
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+				Name: claim.Name, UID: claim.UID},
 		},
 	}
 }

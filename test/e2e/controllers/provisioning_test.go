@@ -54,26 +54,30 @@ var _ = Describe("A pod whose volume is provisioned dynamically", func() {
 	anywhere := func(context.Context, string) error { return nil }
 	// tracked makes schedulers respect the capacity that the CSI driver reports.
 	tracked := func(ctx context.Context) {
-		CreateFor(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true), AttachRequired: ptr.To(false)}})
+		CreateFor(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver},
+			Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true), AttachRequired: ptr.To(false)}})
 	}
 	noStorage := ofTwo + "2 node(s) did not have enough free storage." + noHelp
 
-	It("runs on the node that livesched has selected for the provisioner, once the volume exists", func(ctx context.Context) {
-		p := startProvisioner(ctx, anywhere)
-		expectPodsRunning(ctx, createPod(ctx, "filler", CPU("3"), OnNode("n1")))
-		claim := claimOf("claim", class)
-		Create(ctx, claim)
-		Expect(expectPodsRunning(ctx, createPod(ctx, "pod", UsingClaim("claim")))).To(Equal("n2"))
-		Expect(read(ctx, claim)).To(Succeed())
-		Expect(claim.Annotations).To(HaveKeyWithValue(volume.AnnSelectedNode, "n2"))
-		expectBoundTogether(ctx, claim, provisioned(claim, "n2"))
-		Expect(p.requestedNodes()).To(HaveEach("n2"))
-	})
+	It("runs on the node that livesched has selected for the provisioner, once the volume exists",
+		func(ctx context.Context) {
+			p := startProvisioner(ctx, anywhere)
+			expectPodsRunning(ctx, createPod(ctx, "filler", CPU("3"), OnNode("n1")))
+			claim := claimOf("claim", class)
+			Create(ctx, claim)
+			Expect(expectPodsRunning(ctx, createPod(ctx, "pod", UsingClaim("claim")))).To(Equal("n2"))
+			Expect(read(ctx, claim)).To(Succeed())
+			Expect(claim.Annotations).To(HaveKeyWithValue(volume.AnnSelectedNode, "n2"))
+			expectBoundTogether(ctx, claim, provisioned(claim, "n2"))
+			Expect(p.requestedNodes()).To(HaveEach("n2"))
+		})
 
 	It("runs only where its class allows volumes", func(ctx context.Context) {
 		startProvisioner(ctx, anywhere)
 		narrow := classOf("narrow", driver, storagev1.VolumeBindingWaitForFirstConsumer)
-		narrow.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: topologyKey, Values: []string{"n3"}}}}}
+		narrow.AllowedTopologies = []corev1.TopologySelectorTerm{
+			{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+				{Key: topologyKey, Values: []string{"n3"}}}}}
 		CreateFor(ctx, narrow)
 		Create(ctx, claimOf("claim", narrow))
 		pod := createPod(ctx, "pod", UsingClaim("claim"))
@@ -109,21 +113,23 @@ var _ = Describe("A pod whose volume is provisioned dynamically", func() {
 				notes = append(notes, event.Note)
 			}
 			return notes
-		}).WithContext(ctx).Should(ContainElement(`running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "claim"`))
+		}).WithContext(ctx).Should(ContainElement(`running PreBind plugin "VolumeBinding": binding volumes: ` +
+			`provisioning failed for PVC "claim"`))
 	})
 
-	It("runs on a node for which the driver reports enough capacity, and waits while there is none", func(ctx context.Context) {
-		tracked(ctx)
-		startProvisioner(ctx, anywhere)
-		Create(ctx, claimOf("claim", class))
-		pod := createPod(ctx, "pod", UsingClaim("claim"))
-		ExpectUnschedulable(ctx, pod, noStorage)
-		By("reporting too little capacity, then enough")
-		Create(ctx, capacityOf(class, "n1", "100Mi"), capacityOf(class, "n2", "100Mi"))
-		ExpectPending(ctx, pod)
-		Expect(reportCapacity(ctx, "n2", "2Gi")).To(Succeed())
-		Expect(expectPodsRunning(ctx, pod)).To(Equal("n2"))
-	})
+	It("runs on a node for which the driver reports enough capacity, and waits while there is none",
+		func(ctx context.Context) {
+			tracked(ctx)
+			startProvisioner(ctx, anywhere)
+			Create(ctx, claimOf("claim", class))
+			pod := createPod(ctx, "pod", UsingClaim("claim"))
+			ExpectUnschedulable(ctx, pod, noStorage)
+			By("reporting too little capacity, then enough")
+			Create(ctx, capacityOf(class, "n1", "100Mi"), capacityOf(class, "n2", "100Mi"))
+			ExpectPending(ctx, pod)
+			Expect(reportCapacity(ctx, "n2", "2Gi")).To(Succeed())
+			Expect(expectPodsRunning(ctx, pod)).To(Equal("n2"))
+		})
 
 	It("of a StatefulSet has its own volume, and is replaced on the node of that volume", func(ctx context.Context) {
 		startProvisioner(ctx, anywhere)
@@ -132,8 +138,11 @@ var _ = Describe("A pod whose volume is provisioned dynamically", func() {
 		Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"},
 			Spec: appsv1.StatefulSetSpec{
-				Replicas: ptr.To[int32](4), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: templateOf("db"),
-				VolumeClaimTemplates: []corev1.PersistentVolumeClaim{*template}, PodManagementPolicy: appsv1.ParallelPodManagement,
+				Replicas:             ptr.To[int32](4),
+				Selector:             &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+				Template:             templateOf("db"),
+				VolumeClaimTemplates: []corev1.PersistentVolumeClaim{*template},
+				PodManagementPolicy:  appsv1.ParallelPodManagement,
 			},
 		})
 		expectRunning(ctx, "db", 4)
@@ -143,7 +152,8 @@ var _ = Describe("A pod whose volume is provisioned dynamically", func() {
 			claim := claimOf("data-"+pod.Name, class)
 			Expect(read(ctx, claim)).To(Succeed())
 			expectBoundTogether(ctx, claim, provisioned(claim, pod.Spec.NodeName))
-			Expect(provisioned(claim, pod.Spec.NodeName).Spec.NodeAffinity).To(Equal(nodeAffinity(topologyKey, pod.Spec.NodeName)))
+			Expect(provisioned(claim, pod.Spec.NodeName).Spec.NodeAffinity).
+				To(Equal(nodeAffinity(topologyKey, pod.Spec.NodeName)))
 		}
 		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace))).To(Succeed())
 		Eventually(func(g Gomega) {

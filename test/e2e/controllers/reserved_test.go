@@ -75,7 +75,8 @@ var _ = Describe("A volume that is reserved for a pod", func() {
 		Create(ctx, claimOf("a", class), claimOf("b", class))
 	})
 
-	It("is not reserved for another pod by a new generation of the profile, even before livesched has written the reservation", func(ctx context.Context) {
+	It("is not reserved for another pod by a new generation of the profile, even before livesched has written the "+
+		"reservation", func(ctx context.Context) {
 		h := newHold("/persistentvolumes/")
 		StartFor(h.config(), inOwnNamespace)
 		CreateProfile(ctx, mine, volumeBindingFor("600"))
@@ -102,7 +103,8 @@ var _ = Describe("A volume that is reserved for a pod", func() {
 		a := createPod(ctx, "a", UsingClaim("a"))
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, a)).To(Succeed())
-			g.Expect(*a).To(BeUnscheduled(corev1.PodReasonSchedulerError, Equal(`running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`)))
+			g.Expect(*a).To(BeUnscheduled(corev1.PodReasonSchedulerError,
+				Equal(`running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded`)))
 		}).WithContext(ctx).Should(Succeed())
 		b := createPod(ctx, "b", UsingClaim("b"))
 		ExpectUnschedulable(ctx, b, ofTwo+noVolumes+noHelp)
@@ -189,7 +191,8 @@ var _ = Describe("A device that is reserved for a pod", func() {
 		Expect(expectAllocated(ctx, resourceClaim("b"), b)).To(Equal([]string{"n2/gpu-0"}))
 	})
 
-	It("is not reserved for another pod by a new generation of the profile, and is free when the pod and its claim are deleted", func(ctx context.Context) {
+	It("is not reserved for another pod by a new generation of the profile, and is free when the pod and its claim "+
+		"are deleted", func(ctx context.Context) {
 		before := claim.ResourceVersion
 		close(h.release)
 		Eventually(func(g Gomega) {
@@ -202,9 +205,10 @@ var _ = Describe("A device that is reserved for a pod", func() {
 		ExpectGone(ctx, claim)
 	})
 
-	It("is free when the pod and its claim are deleted before livesched has written the reservation", func(ctx context.Context) {
-		Expect(K8s.Delete(ctx, claim)).To(Succeed())
-		ExpectGone(ctx, claim)
-		close(h.release)
-	})
+	It("is free when the pod and its claim are deleted before livesched has written the reservation",
+		func(ctx context.Context) {
+			Expect(K8s.Delete(ctx, claim)).To(Succeed())
+			ExpectGone(ctx, claim)
+			close(h.release)
+		})
 })

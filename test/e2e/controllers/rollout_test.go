@@ -66,7 +66,8 @@ func deploymentOf(app string, replicas int, changes ...podChange) *appsv1.Deploy
 			Replicas: ptr.To(int32(replicas)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
 			Template: templateOf(app, changes...),
-			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: surge, MaxUnavailable: surge}},
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: surge,
+				MaxUnavailable: surge}},
 		},
 	}
 }
@@ -76,7 +77,8 @@ func expectRolledOut(ctx context.Context, d *appsv1.Deployment) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(read(ctx, d)).To(Succeed())
-		g.Expect(d.Status).To(And(HaveField("ObservedGeneration", d.Generation), HaveField("UpdatedReplicas", *d.Spec.Replicas),
+		g.Expect(d.Status).To(And(HaveField("ObservedGeneration", d.Generation),
+			HaveField("UpdatedReplicas", *d.Spec.Replicas),
 			HaveField("AvailableReplicas", *d.Spec.Replicas), HaveField("Replicas", *d.Spec.Replicas)))
 	}).WithContext(ctx).WithTimeout(8 * time.Minute).WithPolling(200 * time.Millisecond).Should(Succeed())
 }
@@ -84,12 +86,14 @@ func expectRolledOut(ctx context.Context, d *appsv1.Deployment) {
 var _ = Describe("A Deployment that nearly fills its nodes", func() {
 	replicas := rolloutPods()
 	nodes := nodesToUpdate(replicas)
-	text := fmt.Sprintf("of %d pods on %d nodes is rolled out and updated: each pod is bound once, no node has more pods than fit, and the pods of a deleted node are replaced", replicas, nodes)
+	text := fmt.Sprintf("of %d pods on %d nodes is rolled out and updated: each pod is bound once, no node has more "+
+		"pods than fit, and the pods of a deleted node are replaced", replicas, nodes)
 
 	It(text, func(ctx context.Context) {
 		start(ctx)
 		Expect(controlplane.CreateNodes(ctx, Cluster.Config, nodes)).To(Succeed())
-		addNodes(ctx, Tainted(NodeOf("lost", "pool", "other"), "pool"), Tainted(NodeOf("kept", "pool", "other"), "pool"))
+		addNodes(ctx, Tainted(NodeOf("lost", "pool", "other"), "pool"),
+			Tainted(NodeOf("kept", "pool", "other"), "pool"))
 		l := startLedger(ctx)
 		Create(ctx, replicaSetOf("other", 4, Selecting("pool", "other"), Tolerating("pool"), preferringApart("other")))
 		Expect(expectRunning(ctx, "other", 4)).To(Equal(map[string]int{"lost": 2, "kept": 2}))
@@ -104,7 +108,9 @@ var _ = Describe("A Deployment that nearly fills its nodes", func() {
 		By("deleting a node, whose pods kube-controller-manager deletes about a minute later")
 		Expect(K8s.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "lost"}})).To(Succeed())
 		By("updating all pods before that")
-		Update(ctx, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.example/pause:2" })
+		Update(ctx, web, func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Image = "registry.example/pause:2"
+		})
 		expectRolledOut(ctx, web)
 
 		var pods []corev1.Pod
@@ -119,7 +125,8 @@ var _ = Describe("A Deployment that nearly fills its nodes", func() {
 		}
 		Eventually(func() map[string]int {
 			return running(ctx, "other")
-		}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(500 * time.Millisecond).Should(Equal(map[string]int{"kept": 4}))
+		}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(500 * time.Millisecond).
+			Should(Equal(map[string]int{"kept": 4}))
 		l.expectRight(ctx)
 
 		By("checking the Events")
@@ -136,7 +143,9 @@ var _ = Describe("A Deployment that nearly fills its nodes", func() {
 		// Terminating pods may still use the room of a pod. Every pod that did not fit was
 		// scheduled later.
 		for _, event := range eventsOf(ctx, "FailedScheduling") {
-			Expect(event.Note).To(And(Or(HavePrefix("0/%d nodes", nodes+1), HavePrefix("0/%d nodes", nodes+2)), ContainSubstring("%d Insufficient cpu", nodes)))
+			Expect(event.Note).
+				To(And(Or(HavePrefix("0/%d nodes", nodes+1), HavePrefix("0/%d nodes", nodes+2)),
+					ContainSubstring("%d Insufficient cpu", nodes)))
 			Expect(scheduled).To(HaveKey(event.Regarding.UID))
 		}
 	}, SpecTimeout(20*time.Minute))

@@ -44,46 +44,56 @@ var _ = Describe("A device", func() {
 		return pods
 	}
 
-	It("that is part of another device is not allocated at the same time as the whole device", func(ctx context.Context) {
-		consuming := func(memory string) func(*resourcev1.Device) {
-			return func(d *resourcev1.Device) {
-				d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "chip", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(memory)}}}}
+	It("that is part of another device is not allocated at the same time as the whole device",
+		func(ctx context.Context) {
+			consuming := func(memory string) func(*resourcev1.Device) {
+				return func(d *resourcev1.Device) {
+					d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{
+						{CounterSet: "chip",
+							Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(memory)}}}}
+				}
 			}
-		}
-		counters, parts := sliceOf("n1"), sliceOf("n1",
-			deviceOf("whole", attribute("part", "whole"), consuming("80Gi")),
-			deviceOf("half-0", attribute("part", "half"), consuming("40Gi")),
-			deviceOf("half-1", attribute("part", "half"), consuming("40Gi")))
-		counters.Name += "-counters"
-		counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "chip", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
-		counters.Spec.Pool.ResourceSliceCount, parts.Spec.Pool.ResourceSliceCount = 2, 2
-		CreateFor(ctx, counters, parts)
-		part := func(name string) requestChange {
-			return where(`device.attributes["gpu.example.com"].part == "` + name + `"`)
-		}
-		half := users(ctx, []string{"half"}, part("half"))[0]
-		expectPodsRunning(ctx, half)
-		whole := users(ctx, []string{"whole"}, part("whole"))[0]
-		ExpectUnschedulable(ctx, whole, ofTwo+noDevices+noClaims)
-		expectPodsRunning(ctx, users(ctx, []string{"other-half"}, part("half"))...)
-		Expect(devicesInUse(ctx)).To(ConsistOf("n1/half-0", "n1/half-1"))
-		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "half"})).To(Succeed())
-		ExpectPending(ctx, whole)
-		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "other-half"})).To(Succeed())
-		Expect(expectPodsRunning(ctx, whole)).To(Equal("n1"))
-	})
+			counters, parts := sliceOf("n1"), sliceOf("n1",
+				deviceOf("whole", attribute("part", "whole"), consuming("80Gi")),
+				deviceOf("half-0", attribute("part", "half"), consuming("40Gi")),
+				deviceOf("half-1", attribute("part", "half"), consuming("40Gi")))
+			counters.Name += "-counters"
+			counters.Spec.SharedCounters = []resourcev1.CounterSet{
+				{Name: "chip", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
+			counters.Spec.Pool.ResourceSliceCount, parts.Spec.Pool.ResourceSliceCount = 2, 2
+			CreateFor(ctx, counters, parts)
+			part := func(name string) requestChange {
+				return where(`device.attributes["gpu.example.com"].part == "` + name + `"`)
+			}
+			half := users(ctx, []string{"half"}, part("half"))[0]
+			expectPodsRunning(ctx, half)
+			whole := users(ctx, []string{"whole"}, part("whole"))[0]
+			ExpectUnschedulable(ctx, whole, ofTwo+noDevices+noClaims)
+			expectPodsRunning(ctx, users(ctx, []string{"other-half"}, part("half"))...)
+			Expect(devicesInUse(ctx)).To(ConsistOf("n1/half-0", "n1/half-1"))
+			Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace),
+				client.MatchingLabels{"app": "half"})).To(Succeed())
+			ExpectPending(ctx, whole)
+			Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace),
+				client.MatchingLabels{"app": "other-half"})).To(Succeed())
+			Expect(expectPodsRunning(ctx, whole)).To(Equal("n1"))
+		})
 
 	It("that allows multiple allocations is shared up to its capacity", func(ctx context.Context) {
-		CreateFor(ctx, sliceOf("n1", deviceOf("gpu-0", memory("10Gi"), func(d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) })))
+		CreateFor(ctx, sliceOf("n1",
+			deviceOf("gpu-0", memory("10Gi"),
+				func(d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) })))
 		consuming := func(quantity string) requestChange {
 			return func(r *resourcev1.ExactDeviceRequest) {
-				r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse(quantity)}}
+				r.Capacity = &resourcev1.CapacityRequirements{
+					Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse(quantity)}}
 			}
 		}
 		six := users(ctx, []string{"six"}, consuming("6Gi"))[0]
 		four := users(ctx, []string{"four"}, consuming("4Gi"))[0]
 		expectPodsRunning(ctx, six, four)
-		Expect(expectAllocated(ctx, resourceClaim("six"), six)).To(Equal(expectAllocated(ctx, resourceClaim("four"), four)))
+		Expect(expectAllocated(ctx, resourceClaim("six"), six)).
+			To(Equal(expectAllocated(ctx, resourceClaim("four"), four)))
 		five := users(ctx, []string{"five"}, consuming("5Gi"))[0]
 		ExpectUnschedulable(ctx, five, ofTwo+noDevices+noClaims)
 		Expect(K8s.Delete(ctx, four)).To(Succeed())
@@ -93,18 +103,21 @@ var _ = Describe("A device", func() {
 		expectPodsRunning(ctx, five)
 	})
 
-	It("that is tainted is allocated only to pods that tolerate the taint; other pods are evicted and get another device", func(ctx context.Context) {
+	It("that is tainted is allocated only to pods that tolerate the taint; other pods are evicted and get another "+
+		"device", func(ctx context.Context) {
 		slice := sliceOf("n1", deviceOf("bad", tainted("broken", resourcev1.DeviceTaintEffectNoSchedule)))
 		CreateFor(ctx, slice)
 		tolerant := users(ctx, []string{"tolerant"}, func(r *resourcev1.ExactDeviceRequest) {
-			r.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
+			r.Tolerations = []resourcev1.DeviceToleration{
+				{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
 		})[0]
 		expectPodsRunning(ctx, tolerant)
 		Expect(K8s.Delete(ctx, tolerant)).To(Succeed())
 		expectFree(ctx, resourceClaim("tolerant"))
 
 		Create(ctx, claimTemplate("template", one("gpu")), replicaSetOf("web", 1, claimingFrom("template")))
-		Eventually(func() []corev1.Pod { return podsOf(ctx, "web") }).WithContext(ctx).Should(ContainElement(BeUnschedulable(Equal(ofTwo + noDevices + noClaims))))
+		Eventually(func() []corev1.Pod { return podsOf(ctx, "web") }).WithContext(ctx).
+			Should(ContainElement(BeUnschedulable(Equal(ofTwo + noDevices + noClaims))))
 		By("removing the taint")
 		republish := func(change func(*resourcev1.ResourceSlice)) {
 			GinkgoHelper()
@@ -121,13 +134,16 @@ var _ = Describe("A device", func() {
 		republish(func(s *resourcev1.ResourceSlice) {
 			tainted("broken", resourcev1.DeviceTaintEffectNoExecute)(&s.Spec.Devices[0])
 		})
-		Eventually(func() map[string]int { return running(ctx, "web") }).WithContext(ctx).Should(Equal(map[string]int{"n2": 1}))
+		Eventually(func() map[string]int { return running(ctx, "web") }).WithContext(ctx).
+			Should(Equal(map[string]int{"n2": 1}))
 	})
 
-	It("with binding conditions delays the binding of the pod until it is ready, and is allocated again when it reports a failure", func(ctx context.Context) {
+	It("with binding conditions delays the binding of the pod until it is ready, and is allocated again when it "+
+		"reports a failure", func(ctx context.Context) {
 		const ready, failed = "example.com/ready", "example.com/failed"
 		attachable := func(d *resourcev1.Device) {
-			d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = ptr.To(true), []string{ready}, []string{failed}
+			d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = ptr.To(true), []string{ready},
+				[]string{failed}
 		}
 		CreateFor(ctx, sliceOf("n1", deviceOf("gpu-0", attachable)))
 		pod := users(ctx, []string{"pod"})[0]
@@ -137,9 +153,11 @@ var _ = Describe("A device", func() {
 			expectAllocated(ctx, claim, pod)
 			updateStatus(ctx, claim, func(claim *resourcev1.ResourceClaim) {
 				result := claim.Status.Allocation.Devices.Results[0]
-				claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: gpuDriver, Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{
-					{Type: condition, Status: metav1.ConditionTrue, Reason: "Reported", LastTransitionTime: metav1.Now()},
-				}}}
+				claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{
+					{Driver: gpuDriver, Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{
+						{Type: condition, Status: metav1.ConditionTrue, Reason: "Reported",
+							LastTransitionTime: metav1.Now()},
+					}}}
 			})
 		}
 		expectAllocated(ctx, claim, pod)
@@ -198,7 +216,8 @@ var _ = Describe("A device", func() {
 		Expect(devicesInUse(ctx)).To(Equal([]string{"n2/gpu-0"}))
 
 		By("requesting the class by its implicit resource name")
-		d := createPod(ctx, "d", requestingExtended(corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+className("gpu"))))
+		d := createPod(ctx, "d",
+			requestingExtended(corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+className("gpu"))))
 		ExpectPending(ctx, d)
 		Expect(K8s.Delete(ctx, c)).To(Succeed())
 		Expect(expectPodsRunning(ctx, d)).To(Equal("n2"))

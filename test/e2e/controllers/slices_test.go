@@ -51,7 +51,8 @@ func attribute(name, value string) func(*resourcev1.Device) {
 
 func memory(quantity string) func(*resourcev1.Device) {
 	return func(d *resourcev1.Device) {
-		d.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: resource.MustParse(quantity)}}
+		d.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
+			"memory": {Value: resource.MustParse(quantity)}}
 	}
 }
 
@@ -60,7 +61,8 @@ func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlic
 	return &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: className(node)},
 		Spec: resourcev1.ResourceSliceSpec{
-			Driver: gpuDriver, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}, NodeName: ptr.To(node), Devices: devices,
+			Driver: gpuDriver, Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}, NodeName: ptr.To(node),
+			Devices: devices,
 		},
 	}
 }
@@ -70,7 +72,8 @@ func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlic
 func deviceClass(name string, expressions ...string) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: className(name)},
-		Spec:       resourcev1.DeviceClassSpec{Selectors: selectors(append(expressions, fmt.Sprintf("device.driver == %q", gpuDriver))...)},
+		Spec: resourcev1.DeviceClassSpec{
+			Selectors: selectors(append(expressions, fmt.Sprintf("device.driver == %q", gpuDriver))...)},
 	}
 }
 
@@ -86,7 +89,8 @@ type requestChange = func(*resourcev1.ExactDeviceRequest)
 
 // one returns a request for a device of a class.
 func one(class string, changes ...requestChange) resourcev1.DeviceRequest {
-	exactly := &resourcev1.ExactDeviceRequest{DeviceClassName: className(class), AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}
+	exactly := &resourcev1.ExactDeviceRequest{DeviceClassName: className(class),
+		AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}
 	for _, change := range changes {
 		change(exactly)
 	}
@@ -111,7 +115,8 @@ func claimSpecOf(requests ...resourcev1.DeviceRequest) resourcev1.ResourceClaimS
 
 // resourceClaim returns a claim that pods use by its name.
 func resourceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
-	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: claimSpecOf(requests...)}
+	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: claimSpecOf(requests...)}
 }
 
 // claimTemplate returns a template from which every pod gets its own claim.
@@ -179,7 +184,8 @@ func expectAllocated(ctx context.Context, claim *resourcev1.ResourceClaim, pods 
 	GinkgoHelper()
 	var reserved []any
 	for _, pod := range pods {
-		reserved = append(reserved, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		reserved = append(reserved,
+			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
 	}
 	Eventually(func(g Gomega) {
 		g.Expect(read(ctx, claim)).To(Succeed())

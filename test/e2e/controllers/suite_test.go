@@ -127,7 +127,8 @@ func grant(ctx context.Context) {
 	limited = rest.CopyConfig(Cluster.Config)
 	limited.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace,
+			"system:authenticated"},
 	}
 }
 
@@ -144,8 +145,10 @@ var _ = BeforeEach(func(ctx context.Context) {
 // configuration maps stay.
 func leftovers() []client.Object {
 	return []client.Object{
-		&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &batchv1.Job{}, &policyv1.PodDisruptionBudget{},
-		&corev1.PersistentVolumeClaim{}, &storagev1.CSIStorageCapacity{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceClaim{},
+		&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &batchv1.Job{},
+		&policyv1.PodDisruptionBudget{},
+		&corev1.PersistentVolumeClaim{}, &storagev1.CSIStorageCapacity{}, &resourcev1.ResourceClaimTemplate{},
+		&resourcev1.ResourceClaim{},
 	}
 }
 
@@ -159,15 +162,18 @@ var _ = AfterEach(func(ctx context.Context) {
 	Expect(K8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Eventually(func(g Gomega) {
 		// Without kwok, the grace period of a pod on a deleted node does not end.
-		g.Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		g.Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).
+			To(Succeed())
 		g.Expect(podsOf(ctx)).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
 	for _, kind := range leftovers() {
-		Expect(K8s.DeleteAllOf(ctx, kind, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		Expect(K8s.DeleteAllOf(ctx, kind, client.InNamespace(namespace),
+			client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 	}
 	Eventually(func() []resourcev1.ResourceClaim { return claimsOf(ctx) }).WithContext(ctx).Should(BeEmpty())
 	Expect(K8s.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed())
-	Expect(K8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease))).To(Succeed()) // see addNodes
+	// see addNodes
+	Expect(K8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease))).To(Succeed())
 	Expect(K8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
 	Expect(K8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
 })

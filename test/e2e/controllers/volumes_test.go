@@ -18,8 +18,9 @@ import (
 
 const (
 	noVolumes = "2 node(s) didn't find available persistent volumes to bind."
-	noHelp    = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-	ofTwo     = "0/2 nodes are available: "
+	noHelp    = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for " +
+		"scheduling."
+	ofTwo = "0/2 nodes are available: "
 )
 
 var _ = Describe("A pod whose claim waits for its first consumer", func() {
@@ -87,48 +88,55 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("n2"))
 	})
 
-	It("releases its room when it is deleted while the claim is being bound, and the claim keeps the volume", func(ctx context.Context) {
-		volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
-		createVolumes(ctx, volume)
-		Create(ctx, claim)
-		resume := suspendControllers(ctx, volume)
-		pod := createPod(ctx, "pod", UsingClaim("claim"), CPU("3"))
-		expectReserved(ctx, volume, claim, pod, "n2")
-		Expect(K8s.Delete(ctx, pod)).To(Succeed())
-		ExpectGone(ctx, pod)
-		Expect(expectPodsRunning(ctx, createPod(ctx, "other", CPU("4"), Selecting(corev1.LabelHostname, "n2")))).To(Equal("n2"))
+	It("releases its room when it is deleted while the claim is being bound, and the claim keeps the volume",
+		func(ctx context.Context) {
+			volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
+			createVolumes(ctx, volume)
+			Create(ctx, claim)
+			resume := suspendControllers(ctx, volume)
+			pod := createPod(ctx, "pod", UsingClaim("claim"), CPU("3"))
+			expectReserved(ctx, volume, claim, pod, "n2")
+			Expect(K8s.Delete(ctx, pod)).To(Succeed())
+			ExpectGone(ctx, pod)
+			Expect(expectPodsRunning(ctx, createPod(ctx, "other", CPU("4"), Selecting(corev1.LabelHostname, "n2")))).
+				To(Equal("n2"))
 
-		resume()
-		expectBoundTogether(ctx, claim, volume)
-		ExpectUnschedulable(ctx, createPod(ctx, "next", UsingClaim("claim")),
-			ofTwo+"1 Insufficient cpu, 1 node(s) didn't match PersistentVolume's node affinity."+
-				" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
-	})
+			resume()
+			expectBoundTogether(ctx, claim, volume)
+			ExpectUnschedulable(ctx, createPod(ctx, "next", UsingClaim("claim")),
+				ofTwo+"1 Insufficient cpu, 1 node(s) didn't match PersistentVolume's node affinity."+
+					" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "+
+					"found for incoming pod, 1 Preemption is not helpful for scheduling.")
+		})
 
-	It("can be preempted while the claim is being bound, is not deleted, and is scheduled again", func(ctx context.Context) {
-		CreateClasses(ctx, PriorityClass("important", 1000))
-		volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
-		createVolumes(ctx, volume)
-		Create(ctx, claim)
-		resume := suspendControllers(ctx, volume)
-		low := createPod(ctx, "low", UsingClaim("claim"), CPU("3"))
-		expectReserved(ctx, volume, claim, low, "n2")
-		high := createPod(ctx, "high", CPU("4"), Selecting(corev1.LabelHostname, "n2"), Prioritized("important"))
-		Expect(expectPodsRunning(ctx, high)).To(Equal("n2"))
-		ExpectUnschedulable(ctx, low, ofTwo+"1 Insufficient cpu, 1 node(s) didn't find available persistent volumes to bind."+
-			" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
-		resume()
-		expectBoundTogether(ctx, claim, volume)
-		Expect(K8s.Delete(ctx, high)).To(Succeed())
-		Expect(expectPodsRunning(ctx, low)).To(Equal("n2"))
-	})
+	It("can be preempted while the claim is being bound, is not deleted, and is scheduled again",
+		func(ctx context.Context) {
+			CreateClasses(ctx, PriorityClass("important", 1000))
+			volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
+			createVolumes(ctx, volume)
+			Create(ctx, claim)
+			resume := suspendControllers(ctx, volume)
+			low := createPod(ctx, "low", UsingClaim("claim"), CPU("3"))
+			expectReserved(ctx, volume, claim, low, "n2")
+			high := createPod(ctx, "high", CPU("4"), Selecting(corev1.LabelHostname, "n2"), Prioritized("important"))
+			Expect(expectPodsRunning(ctx, high)).To(Equal("n2"))
+			ExpectUnschedulable(ctx, low,
+				ofTwo+"1 Insufficient cpu, 1 node(s) didn't find available persistent volumes to bind."+
+					" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "+
+					"found for incoming pod, 1 Preemption is not helpful for scheduling.")
+			resume()
+			expectBoundTogether(ctx, claim, volume)
+			Expect(K8s.Delete(ctx, high)).To(Succeed())
+			Expect(expectPodsRunning(ctx, low)).To(Equal("n2"))
+		})
 
 	It("gets its claim from its own template, and the claim is deleted with the pod", func(ctx context.Context) {
 		createVolumes(ctx, volumeOn("v", class, "n1"))
 		pod := createPod(ctx, "pod", func(pod *corev1.Pod) {
-			pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
-				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimOf("", class).Spec},
-			}}}}
+			pod.Spec.Volumes = []corev1.Volume{
+				{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+					VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: claimOf("", class).Spec},
+				}}}}
 		})
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("n1"))
 		claim := claimOf("pod-scratch", class)
@@ -166,23 +174,27 @@ var _ = Describe("A pod whose claim is bound immediately", func() {
 		volume, claim := volumeOn("v", class, ""), claimOf("claim", class)
 		volume.Labels = map[string]string{corev1.LabelTopologyZone: "b"}
 		volume.Spec.NodeAffinity = nil
-		volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs.example", Path: "/"}}
+		volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+			NFS: &corev1.NFSVolumeSource{Server: "nfs.example", Path: "/"}}
 		createVolumes(ctx, volume)
 		Create(ctx, claim)
 		filler := createPod(ctx, "filler", CPU("4"), OnNode("b1"))
 		expectPodsRunning(ctx, filler)
 		pod := createPod(ctx, "pod", UsingClaim("claim"))
 		ExpectUnschedulable(ctx, pod, ofTwo+"1 Insufficient cpu, 1 node(s) had no available volume zone."+
-			" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
+			" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for "+
+			"incoming pod, 1 Preemption is not helpful for scheduling.")
 		Expect(K8s.Delete(ctx, filler)).To(Succeed())
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("b1"))
 	})
 
-	It("with the access mode ReadWriteOncePod waits for the pod that uses the claim, or preempts it if its own priority is higher", func(ctx context.Context) {
+	It("with the access mode ReadWriteOncePod waits for the pod that uses the claim, or preempts it if its own "+
+		"priority is higher", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		addNodes(ctx, nodesOf("n1", "n2")...)
 		volume, claim := csiVolume("v", class), claimOf("claim", class)
-		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes, &claim.Spec.AccessModes} {
+		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes,
+			&claim.Spec.AccessModes} {
 			*modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 		}
 		createVolumes(ctx, volume)
@@ -190,8 +202,10 @@ var _ = Describe("A pod whose claim is bound immediately", func() {
 		first := createPod(ctx, "first", UsingClaim("claim"))
 		expectPodsRunning(ctx, first)
 		second := createPod(ctx, "second", UsingClaim("claim"))
-		const inUse = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-		ExpectUnschedulable(ctx, second, ofTwo+"2 "+inUse+". no new claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.")
+		const inUse = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already " +
+			"in-use by another pod"
+		ExpectUnschedulable(ctx, second, ofTwo+"2 "+inUse+". no new claims to deallocate, preemption: 0/2 nodes are "+
+			"available: 2 No preemption victims found for incoming pod.")
 		Expect(K8s.Delete(ctx, first)).To(Succeed())
 		expectPodsRunning(ctx, second)
 
@@ -208,7 +222,8 @@ var _ = Describe("A pod whose claim is bound immediately", func() {
 		user := createPod(ctx, "user", UsingClaim("claim"))
 		expectPodsRunning(ctx, user)
 		Expect(K8s.Delete(ctx, claim)).To(Succeed())
-		ExpectUnschedulable(ctx, createPod(ctx, "late", UsingClaim("claim")), ofTwo+`persistentvolumeclaim "claim" is being deleted. not found`)
+		ExpectUnschedulable(ctx, createPod(ctx, "late", UsingClaim("claim")),
+			ofTwo+`persistentvolumeclaim "claim" is being deleted. not found`)
 		Expect(K8s.Delete(ctx, user)).To(Succeed())
 		ExpectGone(ctx, claim)
 	})

@@ -21,7 +21,8 @@ import (
 func jobOf(name string, parallelism, completions int32, changes ...podChange) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       batchv1.JobSpec{Parallelism: ptr.To(parallelism), Completions: ptr.To(completions), Template: templateOf(name, changes...)},
+		Spec: batchv1.JobSpec{Parallelism: ptr.To(parallelism), Completions: ptr.To(completions),
+			Template: templateOf(name, changes...)},
 	}
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return job
@@ -30,28 +31,32 @@ func jobOf(name string, parallelism, completions int32, changes ...podChange) *b
 var _ = Describe("A workload", func() {
 	BeforeEach(func(ctx context.Context) { start(ctx) })
 
-	It("of parallel Jobs completes, with several times as many pods as fit at the same time", func(ctx context.Context) {
-		addNodes(ctx, nodesOf("n1", "n2")...)
-		l := startLedger(ctx)
-		jobs := []*batchv1.Job{
-			jobOf("wide", 16, 16, CPU("1")),
-			jobOf("deep", 4, 8, CPU("2")),
-		}
-		for _, name := range Names("small", 3) {
-			jobs = append(jobs, jobOf(name, 2, 2, CPU("500m")))
-		}
-		for _, job := range jobs {
-			Create(ctx, job)
-		}
-		for _, job := range jobs {
-			Eventually(func(g Gomega) {
-				g.Expect(read(ctx, job)).To(Succeed())
-				g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete), HaveField("Status", corev1.ConditionTrue))))
-				g.Expect(job.Status).To(And(HaveField("Succeeded", *job.Spec.Completions), HaveField("Failed", BeZero())))
-			}).WithContext(ctx).Should(Succeed())
-		}
-		l.expectRight(ctx)
-	})
+	It("of parallel Jobs completes, with several times as many pods as fit at the same time",
+		func(ctx context.Context) {
+			addNodes(ctx, nodesOf("n1", "n2")...)
+			l := startLedger(ctx)
+			jobs := []*batchv1.Job{
+				jobOf("wide", 16, 16, CPU("1")),
+				jobOf("deep", 4, 8, CPU("2")),
+			}
+			for _, name := range Names("small", 3) {
+				jobs = append(jobs, jobOf(name, 2, 2, CPU("500m")))
+			}
+			for _, job := range jobs {
+				Create(ctx, job)
+			}
+			for _, job := range jobs {
+				Eventually(func(g Gomega) {
+					g.Expect(read(ctx, job)).To(Succeed())
+					g.Expect(job.Status.Conditions).
+						To(ContainElement(And(HaveField("Type", batchv1.JobComplete),
+							HaveField("Status", corev1.ConditionTrue))))
+					g.Expect(job.Status).
+						To(And(HaveField("Succeeded", *job.Spec.Completions), HaveField("Failed", BeZero())))
+				}).WithContext(ctx).Should(Succeed())
+			}
+			l.expectRight(ctx)
+		})
 
 	It("of a StatefulSet starts its pods in order, one at a time", func(ctx context.Context) {
 		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
@@ -59,7 +64,8 @@ var _ = Describe("A workload", func() {
 		Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"},
 			Spec: appsv1.StatefulSetSpec{
-				Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+				Replicas: ptr.To[int32](3),
+				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
 				Template: templateOf("db", AwayFrom("app", "db")),
 			},
 		})
@@ -71,24 +77,26 @@ var _ = Describe("A workload", func() {
 		Expect(wereReady).To(Equal(inOrder))
 	})
 
-	It("that is larger than the cluster has pods that report why they wait, and that run when nodes are added", func(ctx context.Context) {
-		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
-		Create(ctx, replicaSetOf("web", 5, AwayFrom("app", "web")))
-		Expect(expectRunning(ctx, "web", 3)).To(HaveEach(1))
-		waiting := And(HaveField("Spec.NodeName", BeEmpty()), BeUnschedulable(Equal(
-			"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules. "+
-				"no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.")))
-		Eventually(func(g Gomega) {
-			pods := podsOf(ctx, "web")
-			g.Expect(pods).To(HaveLen(5))
-			var found []corev1.Pod
-			g.Expect(pods).To(ContainElement(waiting, &found))
-			g.Expect(found).To(HaveLen(2))
-		}).WithContext(ctx).Should(Succeed())
+	It("that is larger than the cluster has pods that report why they wait, and that run when nodes are added",
+		func(ctx context.Context) {
+			addNodes(ctx, nodesOf("n1", "n2", "n3")...)
+			Create(ctx, replicaSetOf("web", 5, AwayFrom("app", "web")))
+			Expect(expectRunning(ctx, "web", 3)).To(HaveEach(1))
+			waiting := And(HaveField("Spec.NodeName", BeEmpty()), BeUnschedulable(Equal(
+				"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules. "+
+					"no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found "+
+					"for incoming pod.")))
+			Eventually(func(g Gomega) {
+				pods := podsOf(ctx, "web")
+				g.Expect(pods).To(HaveLen(5))
+				var found []corev1.Pod
+				g.Expect(pods).To(ContainElement(waiting, &found))
+				g.Expect(found).To(HaveLen(2))
+			}).WithContext(ctx).Should(Succeed())
 
-		addNodes(ctx, NodeOf("n4"))
-		Expect(expectRunning(ctx, "web", 4)).To(HaveKeyWithValue("n4", 1))
-		addNodes(ctx, NodeOf("n5"))
-		Expect(expectRunning(ctx, "web", 5)).To(HaveKeyWithValue("n5", 1))
-	})
+			addNodes(ctx, NodeOf("n4"))
+			Expect(expectRunning(ctx, "web", 4)).To(HaveKeyWithValue("n4", 1))
+			addNodes(ctx, NodeOf("n5"))
+			Expect(expectRunning(ctx, "web", 5)).To(HaveKeyWithValue("n5", 1))
+		})
 })

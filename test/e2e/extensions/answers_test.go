@@ -58,7 +58,8 @@ plugins:
 		Expect(s.At(pod, "Unreserve")[:2]).To(Equal([]string{Beta, Alpha}))
 	}
 
-	DescribeTable("that rejects the pod makes it unschedulable:", func(ctx context.Context, at string, code fwk.Code, message string) {
+	DescribeTable("that rejects the pod makes it unschedulable:", func(ctx context.Context, at string, code fwk.Code,
+		message string) {
 		s.Only(Alpha, at, "refused", refuses(code))
 		pod := CreatePod(ctx, "mine", "refused")
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix(message))
@@ -69,18 +70,21 @@ plugins:
 		ExpectBound(ctx, pod)
 	},
 		Entry("in PreFilter", "PreFilter", fwk.Unschedulable, "0/2 nodes are available: no. "),
-		Entry("in PreFilter, unresolvable", "PreFilter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: no. "),
+		Entry("in PreFilter, unresolvable", "PreFilter", fwk.UnschedulableAndUnresolvable,
+			"0/2 nodes are available: no. "),
 		Entry("in Filter", "Filter", fwk.Unschedulable, "0/2 nodes are available: 2 no. "),
 		Entry("in Filter, unresolvable", "Filter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: 2 no. "),
 		Entry("in Reserve", "Reserve", fwk.Unschedulable, "0/1 nodes are available: 1 no."),
-		Entry("in Reserve, unresolvable", "Reserve", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
+		Entry("in Reserve, unresolvable", "Reserve", fwk.UnschedulableAndUnresolvable,
+			"0/1 nodes are available: 1 no."),
 		Entry("in Permit", "Permit", fwk.Unschedulable, "0/1 nodes are available: 1 no."),
 		Entry("in Permit, unresolvable", "Permit", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
 		Entry("in PreBind, where the pod is retried without an event", "PreBind", fwk.Unschedulable, "no"),
 		Entry("in Bind, where the pod is retried without an event", "Bind", fwk.Unschedulable, "no"),
 	)
 
-	DescribeTable("that is an error is reported on the pod:", func(ctx context.Context, at string, do func() *fwk.Status, message string) {
+	DescribeTable("that is an error is reported on the pod:", func(ctx context.Context, at string,
+		do func() *fwk.Status, message string) {
 		s.Only(Alpha, at, "failed", do)
 		pod := CreatePod(ctx, "mine", "failed")
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonSchedulerError, Equal(message))
@@ -98,7 +102,8 @@ plugins:
 		Entry("in Filter", "Filter", fails, `running "Alpha" filter plugin: broken`),
 		Entry("in PreScore", "PreScore", fails, `running PreScore plugin "Alpha": broken`),
 		Entry("in Score", "Score", fails, `running Score plugins: plugin "Alpha" failed with: broken`),
-		Entry("in NormalizeScore", "NormalizeScore", fails, `running Normalize on Score plugins: plugin "Alpha" failed with: broken`),
+		Entry("in NormalizeScore", "NormalizeScore", fails,
+			`running Normalize on Score plugins: plugin "Alpha" failed with: broken`),
 		Entry("in Reserve", "Reserve", fails, `running Reserve plugin "Alpha": broken`),
 		Entry("in Permit", "Permit", fails, `running Permit plugin "Alpha": broken`),
 		Entry("in PreBindPreFlight", "PreBindPreFlight", fails, `running PreBindPreFlight "Alpha": broken`),
@@ -109,10 +114,12 @@ plugins:
 		Entry("by a panic in Filter", "Filter", panics, `plugin "Alpha" panicked at Filter: out of luck`),
 		Entry("by a panic in PreScore", "PreScore", panics, `plugin "Alpha" panicked at PreScore: out of luck`),
 		Entry("by a panic in Score", "Score", panics, `plugin "Alpha" panicked at Score: out of luck`),
-		Entry("by a panic in NormalizeScore", "NormalizeScore", panics, `plugin "Alpha" panicked at ScoreExtensionNormalize: out of luck`),
+		Entry("by a panic in NormalizeScore", "NormalizeScore", panics,
+			`plugin "Alpha" panicked at ScoreExtensionNormalize: out of luck`),
 		Entry("by a panic in Reserve", "Reserve", panics, `plugin "Alpha" panicked at Reserve: out of luck`),
 		Entry("by a panic in Permit", "Permit", panics, `plugin "Alpha" panicked at Permit: out of luck`),
-		Entry("by a panic in PreBindPreFlight", "PreBindPreFlight", panics, `plugin "Alpha" panicked at PreBindPreFlight: out of luck`),
+		Entry("by a panic in PreBindPreFlight", "PreBindPreFlight", panics,
+			`plugin "Alpha" panicked at PreBindPreFlight: out of luck`),
 		Entry("by a panic in PreBind", "PreBind", panics, `plugin "Alpha" panicked at PreBind: out of luck`),
 		Entry("by a panic in Bind", "Bind", panics, `plugin "Alpha" panicked at Bind: out of luck`),
 
@@ -120,18 +127,27 @@ plugins:
 			`running PreFilter plugin "Alpha": it returned the status Wait, which has no meaning there`),
 		Entry("with a code that has no meaning in Filter", "Filter", refuses(fwk.Skip),
 			`running "Alpha" filter plugin: it returned the status Skip, which has no meaning there`),
-		Entry("with a rejection in PreScore", "PreScore", refuses(fwk.Unschedulable), `running PreScore plugin "Alpha": no`),
-		Entry("with a rejection in Score", "Score", refuses(fwk.Unschedulable), `running Score plugins: plugin "Alpha" failed with: no`),
-		Entry("with a rejection in NormalizeScore", "NormalizeScore", refuses(fwk.Unschedulable), `running Normalize on Score plugins: plugin "Alpha" failed with: no`),
-		Entry("with a code that has no meaning in Reserve", "Reserve", refuses(fwk.Wait), `running Reserve plugin "Alpha": it returned the status Wait, which has no meaning there`),
-		Entry("with a code that has no meaning in Permit", "Permit", refuses(fwk.Skip), `running Permit plugin "Alpha": it returned the status Skip, which has no meaning there`),
+		Entry("with a rejection in PreScore", "PreScore", refuses(fwk.Unschedulable),
+			`running PreScore plugin "Alpha": no`),
+		Entry("with a rejection in Score", "Score", refuses(fwk.Unschedulable),
+			`running Score plugins: plugin "Alpha" failed with: no`),
+		Entry("with a rejection in NormalizeScore", "NormalizeScore", refuses(fwk.Unschedulable),
+			`running Normalize on Score plugins: plugin "Alpha" failed with: no`),
+		Entry("with a code that has no meaning in Reserve", "Reserve", refuses(fwk.Wait),
+			`running Reserve plugin "Alpha": it returned the status Wait, which has no meaning there`),
+		Entry("with a code that has no meaning in Permit", "Permit", refuses(fwk.Skip),
+			`running Permit plugin "Alpha": it returned the status Skip, which has no meaning there`),
 		Entry("with a rejection in PreBindPreFlight", "PreBindPreFlight", refuses(fwk.Unschedulable),
-			`running PreBindPreFlight plugin "Alpha": it returned the status Unschedulable, it may return Success, Skip or Error`),
-		Entry("with a code that has no meaning in PreBind", "PreBind", refuses(fwk.Wait), `running PreBind plugin "Alpha": it returned the status Wait, which has no meaning there`),
-		Entry("with a code that has no meaning in Bind", "Bind", refuses(fwk.Wait), `running Bind plugin "Alpha": it returned the status Wait, which has no meaning there`),
+			`running PreBindPreFlight plugin "Alpha": it returned the status Unschedulable, it may return Success, `+
+				`Skip or Error`),
+		Entry("with a code that has no meaning in PreBind", "PreBind", refuses(fwk.Wait),
+			`running PreBind plugin "Alpha": it returned the status Wait, which has no meaning there`),
+		Entry("with a code that has no meaning in Bind", "Bind", refuses(fwk.Wait),
+			`running Bind plugin "Alpha": it returned the status Wait, which has no meaning there`),
 	)
 
-	DescribeTable("that is Skip omits the next extension point of the plugin:", func(ctx context.Context, at, leftOut string) {
+	DescribeTable("that is Skip omits the next extension point of the plugin:", func(ctx context.Context,
+		at, leftOut string) {
 		s.Only(Alpha, at, "skipped", refuses(fwk.Skip))
 		pod := CreatePod(ctx, "mine", "skipped")
 		ExpectBound(ctx, pod)
@@ -145,41 +161,44 @@ plugins:
 		Entry("in PreBindPreFlight: PreBind", "PreBindPreFlight", "PreBind"),
 	)
 
-	It("that rejects the pod in PreFilter takes effect after the other plugins have run, unless it is unresolvable", func(ctx context.Context) {
-		s.Only(Alpha, "PreFilter", "refused", refuses(fwk.Unschedulable))
-		pod := CreatePod(ctx, "mine", "refused")
-		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: no. "))
-		Expect(s.At(pod, "PreFilter")).To(Equal([]string{Alpha, Beta}))
-		Expect(s.At(pod, "Filter")).To(BeEmpty())
+	It("that rejects the pod in PreFilter takes effect after the other plugins have run, unless it is unresolvable",
+		func(ctx context.Context) {
+			s.Only(Alpha, "PreFilter", "refused", refuses(fwk.Unschedulable))
+			pod := CreatePod(ctx, "mine", "refused")
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: no. "))
+			Expect(s.At(pod, "PreFilter")).To(Equal([]string{Alpha, Beta}))
+			Expect(s.At(pod, "Filter")).To(BeEmpty())
 
-		s.Only(Alpha, "PreFilter", "refused-for-good", refuses(fwk.UnschedulableAndUnresolvable))
-		pod = CreatePod(ctx, "mine", "refused-for-good")
-		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: no. "))
-		Expect(s.At(pod, "PreFilter")).To(Equal([]string{Alpha}))
-	})
-
-	It("that is Skip in Bind passes the pod to the next plugin, and one that is Success ends the binding", func(ctx context.Context) {
-		s.Only(Beta, "Bind", "bound", func() *fwk.Status {
-			BindByHand(context.Background(), "bound", "n2")
-			return fwk.NewStatus(fwk.Success)
+			s.Only(Alpha, "PreFilter", "refused-for-good", refuses(fwk.UnschedulableAndUnresolvable))
+			pod = CreatePod(ctx, "mine", "refused-for-good")
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: no. "))
+			Expect(s.At(pod, "PreFilter")).To(Equal([]string{Alpha}))
 		})
-		pod := CreatePod(ctx, "mine", "bound", Selecting(corev1.LabelHostname, "n2"))
-		Expect(ExpectBound(ctx, pod)).To(Equal("n2"))
-		Expect(s.At(pod, "Bind")).To(Equal([]string{Alpha, Beta}), "and not the default one, which would fail")
-		ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/bound to n2"))
-		Eventually(s.At).WithArguments(pod, "PostBind").Should(Equal([]string{Alpha, Beta}))
-		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
-	})
 
-	It("of a panic in PreEnqueue keeps only that pod out of the queue, until the plugin works again", func(ctx context.Context) {
-		s.Only(Alpha, "PreEnqueue", "kept-out", panics)
-		pod := CreatePod(ctx, "mine", "kept-out")
-		ExpectBound(ctx, CreatePod(ctx, "mine", "let-in"))
-		ExpectPending(ctx, pod)
-		Expect(s.At(pod, "PreFilter")).To(BeEmpty())
-		s.Content()
-		ExpectBound(ctx, pod)
-	})
+	It("that is Skip in Bind passes the pod to the next plugin, and one that is Success ends the binding",
+		func(ctx context.Context) {
+			s.Only(Beta, "Bind", "bound", func() *fwk.Status {
+				BindByHand(context.Background(), "bound", "n2")
+				return fwk.NewStatus(fwk.Success)
+			})
+			pod := CreatePod(ctx, "mine", "bound", Selecting(corev1.LabelHostname, "n2"))
+			Expect(ExpectBound(ctx, pod)).To(Equal("n2"))
+			Expect(s.At(pod, "Bind")).To(Equal([]string{Alpha, Beta}), "and not the default one, which would fail")
+			ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/bound to n2"))
+			Eventually(s.At).WithArguments(pod, "PostBind").Should(Equal([]string{Alpha, Beta}))
+			Expect(s.At(pod, "Unreserve")).To(BeEmpty())
+		})
+
+	It("of a panic in PreEnqueue keeps only that pod out of the queue, until the plugin works again",
+		func(ctx context.Context) {
+			s.Only(Alpha, "PreEnqueue", "kept-out", panics)
+			pod := CreatePod(ctx, "mine", "kept-out")
+			ExpectBound(ctx, CreatePod(ctx, "mine", "let-in"))
+			ExpectPending(ctx, pod)
+			Expect(s.At(pod, "PreFilter")).To(BeEmpty())
+			s.Content()
+			ExpectBound(ctx, pod)
+		})
 
 	It("of a panic in a queueing hint counts as Queue", func(ctx context.Context) {
 		s.Perform(func(a *Acts) {
@@ -200,29 +219,30 @@ plugins:
 		ExpectBound(ctx, pod)
 	})
 
-	DescribeTable("of a panic in a point without a status does not keep the other plugins from running:", func(ctx context.Context, at string, others []string) {
-		s.Perform(func(a *Acts) {
-			a.Any = func(point string, a *Actor, pod *corev1.Pod) *fwk.Status {
-				switch {
-				case pod.Name != "late":
-				case point == at && a.Name() != others[0]:
-					panic("out of luck")
-				case point == "Permit" && at == "Unreserve":
-					return fwk.NewStatus(fwk.Unschedulable, "no")
+	DescribeTable("of a panic in a point without a status does not keep the other plugins from running:",
+		func(ctx context.Context, at string, others []string) {
+			s.Perform(func(a *Acts) {
+				a.Any = func(point string, a *Actor, pod *corev1.Pod) *fwk.Status {
+					switch {
+					case pod.Name != "late":
+					case point == at && a.Name() != others[0]:
+						panic("out of luck")
+					case point == "Permit" && at == "Unreserve":
+						return fwk.NewStatus(fwk.Unschedulable, "no")
+					}
+					return nil
 				}
-				return nil
+			})
+			pod := CreatePod(ctx, "mine", "late")
+			if at == "Unreserve" {
+				ExpectUnschedulable(ctx, pod, "0/1 nodes are available: 1 no.")
+			} else {
+				ExpectBound(ctx, pod)
+				ExpectEvent(ctx, pod, "Scheduled", HavePrefix("Successfully assigned default/late to "))
+				Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 			}
-		})
-		pod := CreatePod(ctx, "mine", "late")
-		if at == "Unreserve" {
-			ExpectUnschedulable(ctx, pod, "0/1 nodes are available: 1 no.")
-		} else {
-			ExpectBound(ctx, pod)
-			ExpectEvent(ctx, pod, "Scheduled", HavePrefix("Successfully assigned default/late to "))
-			Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
-		}
-		Eventually(s.At).WithArguments(pod, at).Should(ContainElements(others))
-	},
+			Eventually(s.At).WithArguments(pod, at).Should(ContainElements(others))
+		},
 		Entry("in Unreserve", "Unreserve", []string{Alpha, Beta}),
 		Entry("in PostBind", "PostBind", []string{Beta, Alpha}),
 	)
@@ -233,11 +253,13 @@ plugins:
 			s.Only(Alpha, "PostFilter", pod, do)
 			created := CreatePod(ctx, "mine", pod, Selecting("no-node", "has-this"))
 			ExpectUnscheduled(ctx, created, corev1.PodReasonUnschedulable, And(
-				HavePrefix("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. "), HaveSuffix(name)))
+				HavePrefix("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. "),
+				HaveSuffix(name)))
 		}
 	})
 
-	DescribeTable("of a panic during the dry run of preemption is an error of preemption:", func(ctx context.Context, at string) {
+	DescribeTable("of a panic during the dry run of preemption is an error of preemption:", func(ctx context.Context,
+		at string) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		for _, node := range []string{"n1", "n2"} {
 			Create(ctx, PodOf("somebody-else", "low-"+node, CPU("3500m"), OnNode(node)))
@@ -256,23 +278,28 @@ plugins:
 		Entry("in AddPod", "AddPod"),
 	)
 
-	It("of a panic in EventsToRegister fails the build of its profile, and a panic in Close has no effect", func(ctx context.Context) {
-		CreateProfile(ctx, "extra", both)
-		s.Perform(func(a *Acts) {
-			a.Close = func(*Actor) error { panic("out of luck") }
-		})
-		Respec(ctx, "extra", "plugins: {multiPoint: {enabled: [{name: Beta}]}}")
-		ExpectBound(ctx, CreatePod(ctx, "extra", "extra-pod"))
+	It("of a panic in EventsToRegister fails the build of its profile, and a panic in Close has no effect",
+		func(ctx context.Context) {
+			CreateProfile(ctx, "extra", both)
+			s.Perform(func(a *Acts) {
+				a.Close = func(*Actor) error { panic("out of luck") }
+			})
+			Respec(ctx, "extra", "plugins: {multiPoint: {enabled: [{name: Beta}]}}")
+			ExpectBound(ctx, CreatePod(ctx, "extra", "extra-pod"))
 
-		events := s.Now().Events
-		s.Perform(func(a *Acts) {
-			a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) { panic("out of luck") }
+			events := s.Now().Events
+			s.Perform(func(a *Acts) {
+				a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) { panic("out of luck") }
+			})
+			DeferCleanup(func() { s.Perform(func(a *Acts) { a.Events = events }) })
+			Update(ctx, Profile("extra", ""),
+				func(p *v1alpha1.SchedulerProfile) { p.Spec = Profile("extra", both).Spec })
+			p := ExpectCondition(ctx, "extra", v1alpha1.ConditionProgrammed, metav1.ConditionFalse,
+				v1alpha1.ReasonBuildFailed)
+			Expect(p.Status.Conditions).
+				To(ContainElement(HaveField("Message",
+					ContainSubstring(`plugin "Alpha": events to register: panic: out of luck`))))
+			ExpectBound(ctx, CreatePod(ctx, "extra", "extra-pod-2"))
+			Expect(K8s.Delete(ctx, p)).To(Succeed())
 		})
-		DeferCleanup(func() { s.Perform(func(a *Acts) { a.Events = events }) })
-		Update(ctx, Profile("extra", ""), func(p *v1alpha1.SchedulerProfile) { p.Spec = Profile("extra", both).Spec })
-		p := ExpectCondition(ctx, "extra", v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed)
-		Expect(p.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(`plugin "Alpha": events to register: panic: out of luck`))))
-		ExpectBound(ctx, CreatePod(ctx, "extra", "extra-pod-2"))
-		Expect(K8s.Delete(ctx, p)).To(Succeed())
-	})
 })

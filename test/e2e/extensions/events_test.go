@@ -97,7 +97,8 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 	asksFor := func(resource fwk.EventResource, hint fwk.QueueingHintFn) {
 		s.Perform(func(a *Acts) {
 			a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) {
-				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.All}, QueueingHintFn: hint}}, nil
+				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.All},
+					QueueingHintFn: hint}}, nil
 			}
 		})
 	}
@@ -131,25 +132,28 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		Eventually(run.Informers.Handlers).Should(Equal(handlers))
 	})
 
-	It("on a resource that is not served yet are delivered from the next reload on, once it is served", func(ctx context.Context) {
-		asksFor(foos, nil)
-		CreateProfile(ctx, "mine", permits)
-		pod := refused(ctx)
-		serveFoos(ctx)
-		Respec(ctx, "mine", permits+"\npercentageOfNodesToScore: 50")
-		Eventually(s.At).WithArguments(pod, "Filter").Should(HaveLen(2), "the reload retries the pod")
-		ExpectPending(ctx, pod)
-		open.Store(true)
-		Expect(createFoo(ctx)).To(Succeed())
-		ExpectBound(ctx, pod)
-	})
+	It("on a resource that is not served yet are delivered from the next reload on, once it is served",
+		func(ctx context.Context) {
+			asksFor(foos, nil)
+			CreateProfile(ctx, "mine", permits)
+			pod := refused(ctx)
+			serveFoos(ctx)
+			Respec(ctx, "mine", permits+"\npercentageOfNodesToScore: 50")
+			Eventually(s.At).WithArguments(pod, "Filter").Should(HaveLen(2), "the reload retries the pod")
+			ExpectPending(ctx, pod)
+			open.Store(true)
+			Expect(createFoo(ctx)).To(Succeed())
+			ExpectBound(ctx, pod)
+		})
 
 	It("on a resource that is not served are named in the profile's condition until it is", func(ctx context.Context) {
 		asksFor(foos, nil)
 		CreateProfile(ctx, "mine", permits)
 		lacksFoos := ContainElements(
-			And(HaveField("Type", v1alpha1.ConditionProgrammed), HaveField("Message", HaveSuffix("kinds that the API server does not serve: example.com/v1 foos"))),
-			And(HaveField("Type", v1alpha1.ConditionReady), HaveField("Status", metav1.ConditionTrue), HaveField("Message", HaveSuffix("example.com/v1 foos"))))
+			And(HaveField("Type", v1alpha1.ConditionProgrammed),
+				HaveField("Message", HaveSuffix("kinds that the API server does not serve: example.com/v1 foos"))),
+			And(HaveField("Type", v1alpha1.ConditionReady), HaveField("Status", metav1.ConditionTrue),
+				HaveField("Message", HaveSuffix("example.com/v1 foos"))))
 		conditions := func(g Gomega) []metav1.Condition {
 			p := &v1alpha1.SchedulerProfile{}
 			g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "mine"}, p)).To(Succeed())
@@ -160,18 +164,23 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		Eventually(func(g Gomega) []metav1.Condition {
 			run.Informers.Probe(ctx)
 			return conditions(g)
-		}).Should(And(Not(lacksFoos), ContainElement(And(HaveField("Type", v1alpha1.ConditionReady), HaveField("Message", HaveSuffix(" is active"))))))
+		}).Should(And(Not(lacksFoos),
+			ContainElement(And(HaveField("Type", v1alpha1.ConditionReady),
+				HaveField("Message", HaveSuffix(" is active"))))))
 	})
 
-	It("on an invalid resource name fail the build with an error that explains how to name resources", func(ctx context.Context) {
-		asksFor("foos", nil)
-		handlers := run.Informers.Handlers()
-		Create(ctx, Profile("mine", permits))
-		p := ExpectCondition(ctx, "mine", v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed)
-		Expect(p.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(
-			`resource "foos": not a resource that the scheduler knows; custom resources are named <plural>.<version>.<group>, as in "foos.v1.example.com"`))))
-		Eventually(run.Informers.Handlers).Should(Equal(handlers))
-	})
+	It("on an invalid resource name fail the build with an error that explains how to name resources",
+		func(ctx context.Context) {
+			asksFor("foos", nil)
+			handlers := run.Informers.Handlers()
+			Create(ctx, Profile("mine", permits))
+			p := ExpectCondition(ctx, "mine", v1alpha1.ConditionProgrammed, metav1.ConditionFalse,
+				v1alpha1.ReasonBuildFailed)
+			Expect(p.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(
+				`resource "foos": not a resource that the scheduler knows; custom resources are named `+
+					`<plural>.<version>.<group>, as in "foos.v1.example.com"`))))
+			Eventually(run.Informers.Handlers).Should(Equal(handlers))
+		})
 
 	It("do not wake pods for which its hint returns QueueSkip", func(ctx context.Context) {
 		asksFor(fwk.Node, func(_ klog.Logger, _ *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
@@ -197,7 +206,8 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		CreateProfile(ctx, "mine", spec)
 		pod := refused(ctx)
 		open.Store(true)
-		CreateFor(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "helps"}, Provisioner: "kubernetes.io/no-provisioner"})
+		CreateFor(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "helps"},
+			Provisioner: "kubernetes.io/no-provisioner"})
 		ExpectBound(ctx, pod)
 	},
 		Entry("requests all", permits, true),

@@ -48,7 +48,8 @@ var _ = Describe("A fork of the scheduler", func() {
 				VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 			},
 			VolumeOn("volume", "local", "n1"), ClaimOf("one", "local"), ClaimOf("two", "local"),
-			DeviceClass("gpu"), Device("device", "n1"), DeviceClaim("device-one", "gpu"), DeviceClaim("device-two", "gpu"))
+			DeviceClass("gpu"), Device("device", "n1"), DeviceClaim("device-one", "gpu"),
+			DeviceClaim("device-two", "gpu"))
 	})
 
 	decide := func(ctx context.Context, k *fork.Fork, pod *corev1.Pod) (fork.Decision, error) {
@@ -74,8 +75,10 @@ var _ = Describe("A fork of the scheduler", func() {
 				if err != nil {
 					return fwk.AsStatus(err)
 				}
-				tried.Store("own client", own.CoreV1().Pods(pod.Namespace).Delete(ctx, "before", metav1.DeleteOptions{}))
-				_, err = a.Handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, "before", types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
+				tried.Store("own client",
+					own.CoreV1().Pods(pod.Namespace).Delete(ctx, "before", metav1.DeleteOptions{}))
+				_, err = a.Handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, "before", types.MergePatchType,
+					[]byte("{}"), metav1.PatchOptions{})
 				tried.Store("client", err)
 				_, err = a.Handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, "before", metav1.GetOptions{})
 				tried.Store("read", err)
@@ -114,29 +117,30 @@ var _ = Describe("A fork of the scheduler", func() {
 		Expect(sent.about("imagined", "before")).To(BeEmpty())
 	})
 
-	It("begins with the volumes and devices that are assumed for pods in their binding cycles", func(ctx context.Context) {
-		script.Perform(func(acts *Acts) {
-			acts.Permit = func(*Actor, *corev1.Pod, string) (*fwk.Status, time.Duration) {
-				return fwk.NewStatus(fwk.Wait), time.Hour
+	It("begins with the volumes and devices that are assumed for pods in their binding cycles",
+		func(ctx context.Context) {
+			script.Perform(func(acts *Acts) {
+				acts.Permit = func(*Actor, *corev1.Pod, string) (*fwk.Status, time.Duration) {
+					return fwk.NewStatus(fwk.Wait), time.Hour
+				}
+			})
+			waiting := CreatePod(ctx, "mine", "waiting", UsingClaim("one"), UsingDevices("device-one"))
+			expectReserved(ctx, script, waiting)
+
+			k, err := Running.Parts().Answers.Forker.Fork(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			defer k.Close()
+			Expect(k.IsAssumed(waiting)).To(BeTrue())
+			for plugin, pod := range map[string]*corev1.Pod{
+				"VolumeBinding":    imagined("imagined-volume", UsingClaim("two")),
+				"DynamicResources": imagined("imagined-device", UsingDevices("device-two")),
+			} {
+				_, err = decide(ctx, k, pod)
+				var fitError *schedframework.FitError
+				Expect(errors.As(err, &fitError)).To(BeTrue(), "%s: %v", plugin, err)
+				Expect(fitError.Diagnosis.UnschedulablePlugins).To(HaveKey(plugin))
 			}
 		})
-		waiting := CreatePod(ctx, "mine", "waiting", UsingClaim("one"), UsingDevices("device-one"))
-		expectReserved(ctx, script, waiting)
-
-		k, err := Running.Parts().Answers.Forker.Fork(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		defer k.Close()
-		Expect(k.IsAssumed(waiting)).To(BeTrue())
-		for plugin, pod := range map[string]*corev1.Pod{
-			"VolumeBinding":    imagined("imagined-volume", UsingClaim("two")),
-			"DynamicResources": imagined("imagined-device", UsingDevices("device-two")),
-		} {
-			_, err = decide(ctx, k, pod)
-			var fitError *schedframework.FitError
-			Expect(errors.As(err, &fitError)).To(BeTrue(), "%s: %v", plugin, err)
-			Expect(fitError.Diagnosis.UnschedulablePlugins).To(HaveKey(plugin))
-		}
-	})
 })
 
 func instanceOf(ctx context.Context, k *fork.Fork) *profile.Instance {

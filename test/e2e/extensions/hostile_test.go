@@ -93,7 +93,8 @@ func transcribe(ctx context.Context, title, extender string, pod *corev1.Pod) {
 	Expect(K8s.List(ctx, &events)).To(Succeed())
 	for _, e := range events.Items {
 		if e.Regarding.UID == pod.UID || e.Regarding.UID == policy.UID {
-			fmt.Fprintf(&text, "  Event on %s %s: %s %s: %s\n", e.Regarding.Kind, e.Regarding.Name, e.Type, e.Reason, e.Note)
+			fmt.Fprintf(&text, "  Event on %s %s: %s %s: %s\n", e.Regarding.Kind, e.Regarding.Name, e.Type, e.Reason,
+				e.Note)
 		}
 	}
 	for _, name := range []string{"livesched_extender_circuit_open", "livesched_extender_failures_total"} {
@@ -140,11 +141,13 @@ var _ = Describe("A hostile extender", func() {
 	// extended starts the profile that uses the extender.
 	extended := func(ctx context.Context, extender string) {
 		GinkgoHelper()
-		Create(ctx, Policy("hostile", fmt.Sprintf("{podInitialBackoff: 1ms, podMaxBackoff: 1s, extenders: [%s]}", extender)))
+		Create(ctx, Policy("hostile",
+			fmt.Sprintf("{podInitialBackoff: 1ms, podMaxBackoff: 1s, extenders: [%s]}", extender)))
 		CreateProfile(ctx, "mine", "policyRef: {name: hostile}")
 	}
 
-	DescribeTable("harms only the pods that need it:", func(ctx context.Context, title string, answer http.HandlerFunc, timeout string, words ...string) {
+	DescribeTable("harms only the pods that need it:", func(ctx context.Context, title string, answer http.HandlerFunc,
+		timeout string, words ...string) {
 		url, _ := hostile(answer)
 		extended(ctx, fmt.Sprintf("{urlPrefix: %q, filterVerb: filter, httpTimeout: %s}", url, timeout))
 		alone := latencies(ctx, "alone", hostilePods(), func(string) {})
@@ -153,7 +156,8 @@ var _ = Describe("A hostile extender", func() {
 		runtime.ReadMemStats(&before)
 		victim := CreatePod(ctx, "mine", "victim", CPU("10m"))
 		ExpectEvent(ctx, victim, "FailedScheduling", WithTransform(func(note string) bool {
-			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(note, url+`", filter: `+w) })
+			return slices.ContainsFunc(words,
+				func(w string) bool { return strings.Contains(note, url+`", filter: `+w) })
 		}, BeTrue()))
 
 		By("binding pods of another profile while pods keep needing the extender")
@@ -167,14 +171,17 @@ var _ = Describe("A hostile extender", func() {
 		runtime.ReadMemStats(&after)
 		Expect(after.HeapAlloc).To(BeNumerically("<", before.HeapAlloc+128<<20))
 		Expect(run.Scheduler.Healthy()).To(Succeed()) // what /livez asks
-		GinkgoWriter.Printf("%s: until a pod of another profile is bound, p50 / p99 / longest: alone %s, during the first calls %s, later %s; heap %d MiB before, %d MiB after\n",
+		GinkgoWriter.Printf("%s: until a pod of another profile is bound, p50 / p99 / longest: alone %s, during the "+
+			"first calls %s, later %s; heap %d MiB before, %d MiB after\n",
 			title, summary(alone), summary(first), summary(later), before.HeapAlloc>>20, after.HeapAlloc>>20)
-		ExpectUnscheduled(ctx, victim, corev1.PodReasonSchedulerError, ContainSubstring(url+`", filter: not called, since its last calls failed`))
+		ExpectUnscheduled(ctx, victim, corev1.PodReasonSchedulerError,
+			ContainSubstring(url+`", filter: not called, since its last calls failed`))
 		Expect(Counted("livesched_extender_circuit_open", "extender", url)).To(BeEquivalentTo(1))
 		transcribe(ctx, title, url, victim)
 	},
 		Entry("it hangs", "An extender that hangs", hang, "500ms", "no answer within 500ms"),
-		Entry("it sends one byte at a time", "An extender that sends one byte at a time", drip, "500ms", "no answer within 500ms"),
+		Entry("it sends one byte at a time", "An extender that sends one byte at a time", drip, "500ms",
+			"no answer within 500ms"),
 		Entry("it sends 16 MiB of empty nodes", "An extender that answers with 16 MiB of {},", flood, "15s",
 			"the answer is too long", "no answer within 15s"), // the latter if other tests need the CPUs
 	)
@@ -187,12 +194,14 @@ var _ = Describe("A hostile extender", func() {
 		extended(ctx, fmt.Sprintf("{urlPrefix: %q, filterVerb: filter}", url))
 		victim := CreatePod(ctx, "mine", "victim")
 		ExpectEvent(ctx, victim, "FailedScheduling",
-			ContainSubstring(url+`", filter: the answer has status 307 Temporary Redirect, and redirects are not followed`))
+			ContainSubstring(url+
+				`", filter: the answer has status 307 Temporary Redirect, and redirects are not followed`))
 		transcribe(ctx, "An extender that redirects to another server", url, victim)
 		Expect(visits.Load()).To(BeZero())
 	})
 
-	DescribeTable("cannot have pods evicted that its pod may not preempt:", func(ctx context.Context, foreign, words string) {
+	DescribeTable("cannot have pods evicted that its pod may not preempt:", func(ctx context.Context,
+		foreign, words string) {
 		CreateClasses(ctx, PriorityClass("important", 1000), PriorityClass("precious", 1001))
 		pods := map[string]*corev1.Pod{
 			"lowly":  CreatePod(ctx, "somebody-else", "lowly", CPU("2"), OnNode("n1")),
@@ -201,7 +210,8 @@ var _ = Describe("A hostile extender", func() {
 			"far":    CreatePod(ctx, "somebody-else", "far", CPU("4"), OnNode("n2"), Prioritized("precious")),
 		}
 		url, _ := hostile(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = fmt.Fprintf(w, `{"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": %q}, {"UID": %q}]}}}`, pods["lowly"].UID, pods[foreign].UID)
+			_, _ = fmt.Fprintf(w, `{"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": %q}, {"UID": %q}]}}}`,
+				pods["lowly"].UID, pods[foreign].UID)
 		})
 		extended(ctx, fmt.Sprintf("{urlPrefix: %q, preemptVerb: preempt}", url))
 		high := CreatePod(ctx, "mine", "high", CPU("2"), Prioritized("important"))
@@ -212,24 +222,30 @@ var _ = Describe("A hostile extender", func() {
 			Expect(pod.DeletionTimestamp).To(BeNil())
 		}
 	},
-		Entry("one of the same priority", "equal", `the answer has a victim on node "n1" that does not have a lower priority than the pod`),
-		Entry("one of a higher priority", "higher", `the answer has a victim on node "n1" that does not have a lower priority than the pod`),
+		Entry("one of the same priority", "equal",
+			`the answer has a victim on node "n1" that does not have a lower priority than the pod`),
+		Entry("one of a higher priority", "higher",
+			`the answer has a victim on node "n1" that does not have a lower priority than the pod`),
 		Entry("one on another node", "far", `the answer has a victim on node "n1" that is not there`),
 	)
 
-	It("cannot be at a host that the flag does not allow, whatever it was allowed to be before", func(ctx context.Context) {
-		url, requests := hostile(hang)
-		Expect(run.Stop(StopsWithin)).To(Succeed())
-		run = Start(func(o *app.Options) { o.ExtenderAllowedHosts = []string{"*.svc"} })
-		Create(ctx, Policy("hostile", fmt.Sprintf("{extenders: [{urlPrefix: %q, filterVerb: filter}]}", url)), Profile("mine", "policyRef: {name: hostile}"))
-		Eventually(func(g Gomega) {
-			policy := &v1alpha1.SchedulingPolicy{}
-			g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "hostile"}, policy)).To(Succeed())
-			g.Expect(meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionAccepted)).To(And(
-				HaveField("Status", BeEquivalentTo("False")), HaveField("Reason", v1alpha1.ReasonExtenderHostNotAllowed),
-				HaveField("Message", ContainSubstring("livesched's flag --extender-allowed-hosts does not allow "+url))))
-		}).WithContext(ctx).Should(Succeed())
-		transcribe(ctx, "An extender at a host that is not allowed", url, CreatePod(ctx, "mine", "victim"))
-		Expect(requests.Load()).To(BeZero())
-	})
+	It("cannot be at a host that the flag does not allow, whatever it was allowed to be before",
+		func(ctx context.Context) {
+			url, requests := hostile(hang)
+			Expect(run.Stop(StopsWithin)).To(Succeed())
+			run = Start(func(o *app.Options) { o.ExtenderAllowedHosts = []string{"*.svc"} })
+			Create(ctx, Policy("hostile", fmt.Sprintf("{extenders: [{urlPrefix: %q, filterVerb: filter}]}", url)),
+				Profile("mine", "policyRef: {name: hostile}"))
+			Eventually(func(g Gomega) {
+				policy := &v1alpha1.SchedulingPolicy{}
+				g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "hostile"}, policy)).To(Succeed())
+				g.Expect(meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionAccepted)).To(And(
+					HaveField("Status", BeEquivalentTo("False")),
+					HaveField("Reason", v1alpha1.ReasonExtenderHostNotAllowed),
+					HaveField("Message",
+						ContainSubstring("livesched's flag --extender-allowed-hosts does not allow "+url))))
+			}).WithContext(ctx).Should(Succeed())
+			transcribe(ctx, "An extender at a host that is not allowed", url, CreatePod(ctx, "mine", "victim"))
+			Expect(requests.Load()).To(BeZero())
+		})
 })

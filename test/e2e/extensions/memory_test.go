@@ -29,7 +29,8 @@ var _ = Describe("livesched in a process of its own, beside hostile extenders", 
 		}
 		CreateNodes(ctx, "n1", "n2")
 		livesched := startProcess(ctx)
-		Create(ctx, Policy("default", `{podInitialBackoff: 1ms, podMaxBackoff: 1ms}`), Policy("hostile", hostilePolicy("http://127.0.0.1:1", time.Second)))
+		Create(ctx, Policy("default", `{podInitialBackoff: 1ms, podMaxBackoff: 1ms}`),
+			Policy("hostile", hostilePolicy("http://127.0.0.1:1", time.Second)))
 		CreateProfile(ctx, "others", "")
 		CreateProfile(ctx, "mine", "policyRef: {name: hostile}")
 		for i := range 20 {
@@ -66,7 +67,8 @@ var _ = Describe("livesched in a process of its own, beside hostile extenders", 
 })
 
 func hostilePolicy(url string, timeout time.Duration) string {
-	return fmt.Sprintf("{podInitialBackoff: 1ms, podMaxBackoff: 1s, extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: %v}]}", url, timeout)
+	return fmt.Sprintf("{podInitialBackoff: 1ms, podMaxBackoff: 1s, extenders: [{urlPrefix: %q, filterVerb: filter, "+
+		"httpTimeout: %v}]}", url, timeout)
 }
 
 // startProcess starts a livesched that ends with the spec, and waits until it is ready.
@@ -78,7 +80,8 @@ func startProcess(ctx context.Context) *process.Process {
 	Expect(err).NotTo(HaveOccurred())
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	p, err := process.Start(process.Config{
-		Name: "livesched", Path: self, LogFile: filepath.Join(GinkgoT().TempDir(), "livesched.log"), Env: []string{asCommand + "=1"},
+		Name: "livesched", Path: self, LogFile: filepath.Join(GinkgoT().TempDir(),
+			"livesched.log"), Env: []string{asCommand + "=1"},
 		Args: []string{
 			"--kubeconfig=" + Cluster.Kubeconfig(), "--leader-elect=false", "--secure-port=0",
 			"--health-probe-bind-address=" + probes, "--extender-allowed-hosts=off",

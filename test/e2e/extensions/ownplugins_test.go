@@ -35,8 +35,11 @@ plugins: {multiPoint: {enabled: [{name: NodeLabel}]}}
 pluginConfig: [{name: NodeLabel, args: {presentLabels: [rack, ssd]}}]`)
 		ExpectProgrammed(ctx, "mine")
 		second := CreatePod(ctx, "mine", "second")
-		ExpectUnschedulable(ctx, second, "0/2 nodes are available: 2 node(s) didn't have the requested labels. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
-		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, func(n *corev1.Node) { n.Labels["ssd"] = "fast" })
+		ExpectUnschedulable(ctx, second, "0/2 nodes are available: 2 node(s) didn't have the requested labels. no "+
+			"new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for "+
+			"scheduling.")
+		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
+			func(n *corev1.Node) { n.Labels["ssd"] = "fast" })
 		Expect(ExpectBound(ctx, second)).To(Equal("n2"))
 	})
 
@@ -46,13 +49,16 @@ plugins: {multiPoint: {enabled: [{name: ServiceAffinity}]}}
 pluginConfig: [{name: ServiceAffinity, args: {affinityLabels: [rack]}}]`)
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "web"},
-			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"},
+				Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		CreateFor(ctx, service)
 		ExpectCached(ctx, service)
-		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "first", Labelled("app", "web"), CPU("3"), Selecting("rack", "r2")))).To(Equal("n2"))
+		Expect(ExpectBound(ctx,
+			CreatePod(ctx, "mine", "first", Labelled("app", "web"), CPU("3"), Selecting("rack", "r2")))).To(Equal("n2"))
 		second := CreatePod(ctx, "mine", "second", Labelled("app", "web"), CPU("3"))
-		ExpectUnscheduled(ctx, second, corev1.PodReasonUnschedulable, ContainSubstring("1 node(s) didn't match service affinity"))
+		ExpectUnscheduled(ctx, second, corev1.PodReasonUnschedulable,
+			ContainSubstring("1 node(s) didn't match service affinity"))
 		Update(ctx, service, func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "db"} })
 		Expect(ExpectBound(ctx, second)).To(Equal("n1"))
 	})
@@ -70,7 +76,10 @@ pluginConfig: [{name: NodeLabel, args: {presentLabelsPreference: [retiring]}}]`)
 		Create(ctx, Profile("mine", `
 plugins: {multiPoint: {enabled: [{name: NodeLabel}]}}
 pluginConfig: [{name: NodeLabel, args: {presentLabel: [rack]}}]`))
-		got := ExpectCondition(ctx, "mine", v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonInvalidArgs)
-		Expect(got.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(`spec.pluginConfig[0].args: unknown field "presentLabel"`))))
+		got := ExpectCondition(ctx, "mine", v1alpha1.ConditionAccepted, metav1.ConditionFalse,
+			v1alpha1.ReasonInvalidArgs)
+		Expect(got.Status.Conditions).
+			To(ContainElement(HaveField("Message",
+				ContainSubstring(`spec.pluginConfig[0].args: unknown field "presentLabel"`))))
 	})
 })

@@ -171,26 +171,28 @@ plugins:
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other", CPU("3")))
 	})
 
-	It("keep a pod out of the queue while PreEnqueue rejects it, until the pod changes as the plugin's hint expects", func(ctx context.Context) {
-		CreateNodes(ctx, "n1")
-		s.Perform(func(a *Acts) {
-			a.PreEnqueue = func(_ *Actor, pod *corev1.Pod) *fwk.Status {
-				if pod.Labels["ready"] == "" {
-					return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not ready")
+	It("keep a pod out of the queue while PreEnqueue rejects it, until the pod changes as the plugin's hint expects",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			s.Perform(func(a *Acts) {
+				a.PreEnqueue = func(_ *Actor, pod *corev1.Pod) *fwk.Status {
+					if pod.Labels["ready"] == "" {
+						return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not ready")
+					}
+					return nil
 				}
-				return nil
-			}
-			a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) {
-				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
-			}
+				a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) {
+					return []fwk.ClusterEventWithHint{
+						{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
+				}
+			})
+			CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+			pod := CreatePod(ctx, "mine", "pod")
+			ExpectPending(ctx, pod)
+			Expect(s.Points(pod)).To(Equal([]string{"PreEnqueue"}))
+			Update(ctx, pod, Labelled("ready", "yes"))
+			ExpectBound(ctx, pod)
 		})
-		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
-		pod := CreatePod(ctx, "mine", "pod")
-		ExpectPending(ctx, pod)
-		Expect(s.Points(pod)).To(Equal([]string{"PreEnqueue"}))
-		Update(ctx, pod, Labelled("ready", "yes"))
-		ExpectBound(ctx, pod)
-	})
 
 	It("receive what preemption tries through AddPod and RemovePod", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")

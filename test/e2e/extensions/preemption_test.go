@@ -23,7 +23,8 @@ var _ = Describe("Extenders with a preempt verb", func() {
 		one, two *testextender.Extender
 		low      map[string]*corev1.Pod
 	)
-	const extenders = `[{urlPrefix: %q, preemptVerb: preempt, ignorable: %v, httpTimeout: %s}, {urlPrefix: %q, preemptVerb: preempt, nodeCacheCapable: true}]`
+	const extenders = `[{urlPrefix: %q, preemptVerb: preempt, ignorable: %v, httpTimeout: %s}, {urlPrefix: %q, ` +
+		`preemptVerb: preempt, nodeCacheCapable: true}]`
 
 	BeforeEach(func(ctx context.Context) {
 		one, two = startExtender(), startExtender()
@@ -58,10 +59,12 @@ var _ = Describe("Extenders with a preempt verb", func() {
 		ExpectGone(ctx, low["a2"])
 		ExpectGone(ctx, low["b2"])
 		alive(ctx, "a1", "b1", "c1")
-		Expect(callsAbout(one, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", true), HaveField("Victims", And(HaveLen(3),
-			HaveKeyWithValue("n1", ConsistOf(string(low["a1"].UID), string(low["b1"].UID))))))))
-		Expect(callsAbout(two, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", false), HaveField("Victims", And(HaveLen(2),
-			HaveKeyWithValue("n2", ConsistOf(string(low["a2"].UID), string(low["b2"].UID))))))))
+		Expect(callsAbout(one, testextender.Preempt, high)).
+			To(ContainElement(And(HaveField("Whole", true), HaveField("Victims", And(HaveLen(3),
+				HaveKeyWithValue("n1", ConsistOf(string(low["a1"].UID), string(low["b1"].UID))))))))
+		Expect(callsAbout(two, testextender.Preempt, high)).
+			To(ContainElement(And(HaveField("Whole", false), HaveField("Victims", And(HaveLen(2),
+				HaveKeyWithValue("n2", ConsistOf(string(low["a2"].UID), string(low["b2"].UID))))))))
 	})
 
 	It("spare victims", func(ctx context.Context) {
@@ -82,7 +85,8 @@ var _ = Describe("Extenders with a preempt verb", func() {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
 		two.Perform(testextender.Script{Spared: []string{"n1", "n2"}})
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
-		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable,
+			HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 		alive(ctx, "a1", "b1", "a2", "b2")
 		Expect(callsAbout(two, testextender.Preempt, high)).NotTo(BeEmpty())
 	})
@@ -90,7 +94,8 @@ var _ = Describe("Extenders with a preempt verb", func() {
 	DescribeTable("and fail", func(ctx context.Context, ignorable bool) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, ignorable, "1s", two.URL))
 		two.Perform(testextender.Script{Spared: []string{"n1"}})
-		for _, fault := range []testextender.Fault{testextender.Slow, testextender.Broken, testextender.Garbage, testextender.Gone} {
+		for _, fault := range []testextender.Fault{testextender.Slow, testextender.Broken, testextender.Garbage,
+			testextender.Gone} {
 			one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Preempt: fault}})
 			high := CreatePod(ctx, "mine", "high-"+string(fault), CPU("4"), Prioritized("important"))
 			if ignorable {
@@ -101,8 +106,10 @@ var _ = Describe("Extenders with a preempt verb", func() {
 				CreatePod(ctx, "somebody-else", "a2-"+string(fault), CPU("4"), OnNode("n2"))
 				continue
 			}
-			ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-			Eventually(func() []testextender.Call { return callsAbout(one, testextender.Preempt, high) }).ShouldNot(BeEmpty())
+			ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable,
+				HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+			Eventually(func() []testextender.Call { return callsAbout(one, testextender.Preempt, high) }).
+				ShouldNot(BeEmpty())
 			alive(ctx, "a1", "b1", "a2", "b2")
 			Expect(K8s.Delete(ctx, high)).To(Succeed())
 			ExpectGone(ctx, high)

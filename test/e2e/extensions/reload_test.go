@@ -84,7 +84,8 @@ var _ = Describe("Extenders of a policy that changes", func() {
 	})
 
 	It("are called only for the pods of that policy's profiles", func(ctx context.Context) {
-		Create(ctx, Policy("first", "{"+quick+", extenders: ["+fmt.Sprintf(filter, one.URL)+"]}"), Policy("second", "{"+quick+", extenders: ["+fmt.Sprintf(filter, two.URL)+"]}"))
+		Create(ctx, Policy("first", "{"+quick+", extenders: ["+fmt.Sprintf(filter, one.URL)+"]}"),
+			Policy("second", "{"+quick+", extenders: ["+fmt.Sprintf(filter, two.URL)+"]}"))
 		CreateProfile(ctx, "a", "policyRef: {name: first}")
 		CreateProfile(ctx, "b", "policyRef: {name: second}")
 		CreateProfile(ctx, "c", "")
@@ -103,7 +104,8 @@ var _ = Describe("Extenders of a policy that changes", func() {
 	})
 
 	It("that hang do not delay the end of the process", func(ctx context.Context) {
-		Create(ctx, Policy("default", fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 15s}]}`, one.URL)))
+		Create(ctx, Policy("default",
+			fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 15s}]}`, one.URL)))
 		CreateProfile(ctx, "mine", "")
 		one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Slow}})
 		pod := CreatePod(ctx, "mine", "pod")

@@ -39,7 +39,8 @@ type authority struct {
 
 func newAuthority(name string) *authority {
 	GinkgoHelper()
-	a := &authority{certificate: &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}}
+	a := &authority{certificate: &x509.Certificate{IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}}
 	a.certificate, a.key = a.sign(name, a.certificate)
 	return a
 }
@@ -77,7 +78,8 @@ func (a *authority) pair(name string) (certificate, key []byte) {
 	})
 	der, err := x509.MarshalECPrivateKey(private)
 	Expect(err).NotTo(HaveOccurred())
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
 // speaksTLS makes an extender use TLS with a certificate of the authority, and require one of
@@ -88,7 +90,8 @@ func (a *authority) speaksTLS(o *testextender.Options) {
 	Expect(err).NotTo(HaveOccurred())
 	clients := x509.NewCertPool()
 	clients.AddCert(a.certificate)
-	o.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	o.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients,
+		ClientAuth: tls.RequireAndVerifyClientCert}
 }
 
 // secretData is the TLS material of a client of the authority's extenders.
@@ -114,7 +117,8 @@ var _ = Describe("An extender that speaks TLS", func() {
 			g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "default"}, p)).To(Succeed())
 			g.Expect(p.Status.ObservedGeneration).To(Equal(p.Generation))
 			g.Expect(meta.FindStatusCondition(p.Status.Conditions, kind)).To(And(
-				HaveField("Status", status), HaveField("Reason", reason), HaveField("Message", ContainSubstring(message))))
+				HaveField("Status", status), HaveField("Reason", reason),
+				HaveField("Message", ContainSubstring(message))))
 		}).WithContext(ctx).Should(Succeed())
 	}
 
@@ -128,46 +132,52 @@ var _ = Describe("An extender that speaks TLS", func() {
 		Start()
 	})
 
-	It("uses the contents of a Secret as soon as the Secret exists, and follows its changes", func(ctx context.Context) {
-		Create(ctx, Policy("default", fmt.Sprintf(policySpec, extender.URL)), Profile("mine", ""))
-		expectPolicy(ctx, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonSecretNotFound, `spec.extenders[0].tlsConfig.secretRef: Secret "tls" does not exist in namespace "default"`)
-		ExpectCondition(ctx, "mine", v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonPolicyNotAccepted)
-		first := CreatePod(ctx, "mine", "first")
+	It("uses the contents of a Secret as soon as the Secret exists, and follows its changes",
+		func(ctx context.Context) {
+			Create(ctx, Policy("default", fmt.Sprintf(policySpec, extender.URL)), Profile("mine", ""))
+			expectPolicy(ctx, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonSecretNotFound,
+				`spec.extenders[0].tlsConfig.secretRef: Secret "tls" does not exist in namespace "default"`)
+			ExpectCondition(ctx, "mine", v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonPolicyNotAccepted)
+			first := CreatePod(ctx, "mine", "first")
 
-		By("creating the Secret")
-		CreateFor(ctx, secret)
-		ExpectBound(ctx, first)
-		expectPolicy(ctx, v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "")
-		Expect(callsAbout(extender, testextender.Filter, first)).To(HaveEach(HaveField("Client", "client-1")))
+			By("creating the Secret")
+			CreateFor(ctx, secret)
+			ExpectBound(ctx, first)
+			expectPolicy(ctx, v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "")
+			Expect(callsAbout(extender, testextender.Filter, first)).To(HaveEach(HaveField("Client", "client-1")))
 
-		By("giving it a new client certificate")
-		Update(ctx, secret, func(s *corev1.Secret) { s.Data = old.secretData("client-2") })
-		Eventually(func(g Gomega) {
-			pod := CreatePod(ctx, "mine", fmt.Sprintf("second-%d", time.Now().UnixNano()))
-			ExpectBound(ctx, pod)
-			g.Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
-		}).WithContext(ctx).Should(Succeed())
+			By("giving it a new client certificate")
+			Update(ctx, secret, func(s *corev1.Secret) { s.Data = old.secretData("client-2") })
+			Eventually(func(g Gomega) {
+				pod := CreatePod(ctx, "mine", fmt.Sprintf("second-%d", time.Now().UnixNano()))
+				ExpectBound(ctx, pod)
+				g.Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
+			}).WithContext(ctx).Should(Succeed())
 
-		By("moving the extender to another authority, which is not trusted until the Secret has it")
-		next := newAuthority("next")
-		moved := startExtender(next.speaksTLS)
-		Repolicy(ctx, "default", fmt.Sprintf(policySpec, moved.URL))
-		third := CreatePod(ctx, "mine", "third")
-		ExpectUnscheduled(ctx, third, corev1.PodReasonSchedulerError, And(ContainSubstring(moved.URL), ContainSubstring("certificate signed by unknown authority")))
-		Update(ctx, secret, func(s *corev1.Secret) { s.Data = next.secretData("client-3") })
-		ExpectBound(ctx, third)
-		Expect(callsAbout(moved, testextender.Filter, third)).To(HaveEach(HaveField("Client", "client-3")))
+			By("moving the extender to another authority, which is not trusted until the Secret has it")
+			next := newAuthority("next")
+			moved := startExtender(next.speaksTLS)
+			Repolicy(ctx, "default", fmt.Sprintf(policySpec, moved.URL))
+			third := CreatePod(ctx, "mine", "third")
+			ExpectUnscheduled(ctx, third, corev1.PodReasonSchedulerError,
+				And(ContainSubstring(moved.URL), ContainSubstring("certificate signed by unknown authority")))
+			Update(ctx, secret, func(s *corev1.Secret) { s.Data = next.secretData("client-3") })
+			ExpectBound(ctx, third)
+			Expect(callsAbout(moved, testextender.Filter, third)).To(HaveEach(HaveField("Client", "client-3")))
 
-		By("keeping the contents out of everything that users can read")
-		var shown []any
-		for _, list := range []client.ObjectList{&v1alpha1.SchedulingPolicyList{}, &v1alpha1.SchedulerProfileList{}, &eventsv1.EventList{}, &corev1.PodList{}} {
-			Expect(K8s.List(ctx, list)).To(Succeed())
-			shown = append(shown, list)
-		}
-		text, err := yaml.Marshal(shown)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(string(text)).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("BEGIN CERTIFICATE"), ContainSubstring("of no use")))
-	})
+			By("keeping the contents out of everything that users can read")
+			var shown []any
+			for _, list := range []client.ObjectList{&v1alpha1.SchedulingPolicyList{}, &v1alpha1.SchedulerProfileList{},
+				&eventsv1.EventList{}, &corev1.PodList{}} {
+				Expect(K8s.List(ctx, list)).To(Succeed())
+				shown = append(shown, list)
+			}
+			text, err := yaml.Marshal(shown)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(text)).
+				NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("BEGIN CERTIFICATE"),
+					ContainSubstring("of no use")))
+		})
 
 	It("continues with the last good contents while the Secret is broken or deleted", func(ctx context.Context) {
 		CreateFor(ctx, secret)
@@ -180,7 +190,8 @@ var _ = Describe("An extender that speaks TLS", func() {
 		} {
 			Update(ctx, secret, breakIt)
 			expectPolicy(ctx, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalidSecret,
-				[]string{"has none of ca.crt, tls.crt and tls.key", "has no private key in PEM form in tls.key", "has tls.key without tls.crt"}[i])
+				[]string{"has none of ca.crt, tls.crt and tls.key", "has no private key in PEM form in tls.key",
+					"has tls.key without tls.crt"}[i])
 			expectPolicy(ctx, v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "")
 			pod := CreatePod(ctx, "mine", fmt.Sprintf("pod-%d", i))
 			ExpectBound(ctx, pod)

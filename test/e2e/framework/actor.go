@@ -70,7 +70,8 @@ func (a points) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-func (a points) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (a points) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	now := a.note("PreFilter", pod, "")
 	if s := a.Struck("PreFilter", pod); s != nil {
 		return nil, s
@@ -83,12 +84,14 @@ func (a points) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 
 func (a points) PreFilterExtensions() fwk.PreFilterExtensions { return a }
 
-func (a points) AddPod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (a points) AddPod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	a.note("AddPod", pod, node.Node().Name)
 	return a.Struck("AddPod", pod)
 }
 
-func (a points) RemovePod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+func (a points) RemovePod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo,
+	node fwk.NodeInfo) *fwk.Status {
 	a.note("RemovePod", pod, node.Node().Name)
 	return a.Struck("RemovePod", pod)
 }
@@ -104,7 +107,8 @@ func (a points) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	return nil
 }
 
-func (a points) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (a points) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	now := a.note("PostFilter", pod, "")
 	if s := a.Struck("PostFilter", pod); s != nil {
 		return nil, s
@@ -133,7 +137,8 @@ func (a points) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node
 
 func (a points) ScoreExtensions() fwk.ScoreExtensions { return a }
 
-func (a points) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (a points) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	now := a.note("NormalizeScore", pod, "")
 	if s := a.Struck("NormalizeScore", pod); s != nil {
 		return s
@@ -171,7 +176,8 @@ func (a points) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nod
 	return nil, 0
 }
 
-func (a points) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (a points) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	a.note("PreBindPreFlight", pod, node)
 	return nil, a.Struck("PreBindPreFlight", pod)
 }

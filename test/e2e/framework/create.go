@@ -66,7 +66,8 @@ func Update[T client.Object](ctx context.Context, object T, change func(T)) {
 func Respec(ctx context.Context, name, spec string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	next := Profile(name, spec).Spec
-	Update(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(p *v1alpha1.SchedulerProfile) { p.Spec = next })
+	Update(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		func(p *v1alpha1.SchedulerProfile) { p.Spec = next })
 	return ExpectProgrammed(ctx, name)
 }
 
@@ -111,7 +112,8 @@ func Repolicy(ctx context.Context, name, spec string) {
 	Eventually(func(g Gomega) {
 		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		condition := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
-		g.Expect(condition).To(And(HaveField("ObservedGeneration", p.Generation), HaveField("Reason", v1alpha1.ReasonProgrammed)))
+		g.Expect(condition).To(And(HaveField("ObservedGeneration", p.Generation),
+			HaveField("Reason", v1alpha1.ReasonProgrammed)))
 	}).WithContext(ctx).Should(Succeed())
 }
 
@@ -119,7 +121,8 @@ func Repolicy(ctx context.Context, name, spec string) {
 func BindVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
 	GinkgoHelper()
 	Update(ctx, volume, func(volume *corev1.PersistentVolume) {
-		volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace,
+			Name: claim.Name, UID: claim.UID}
 	})
 	volume.Status.Phase = corev1.VolumeBound
 	Expect(K8s.Status().Update(ctx, volume)).To(Succeed())
@@ -127,7 +130,8 @@ func BindVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *cor
 		claim.Spec.VolumeName = volume.Name
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
 	})
-	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, Gibibyte, claim.Spec.AccessModes
+	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, Gibibyte,
+		claim.Spec.AccessModes
 	Expect(K8s.Status().Update(ctx, claim)).To(Succeed())
 }
 

@@ -28,7 +28,8 @@ func ExpectProgrammed(ctx context.Context, name string) *v1alpha1.SchedulerProfi
 
 // ExpectCondition waits until the status of a profile has a condition and is about the current
 // generation.
-func ExpectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.SchedulerProfile {
+func ExpectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus,
+	reason string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
 	Eventually(func(g Gomega) {
@@ -36,7 +37,8 @@ func ExpectCondition(ctx context.Context, name, kind string, status metav1.Condi
 		g.Expect(p.Status.ObservedGeneration).To(Equal(p.Generation))
 		condition := meta.FindStatusCondition(p.Status.Conditions, kind)
 		g.Expect(condition).NotTo(BeNil())
-		g.Expect(*condition).To(And(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", p.Generation)))
+		g.Expect(*condition).To(And(HaveField("Status", status), HaveField("Reason", reason),
+			HaveField("ObservedGeneration", p.Generation)))
 	}).WithContext(ctx).Should(Succeed())
 	return p
 }
@@ -158,7 +160,8 @@ func ExpectStillScheduled(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Consistently(func(g Gomega) {
 		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
+		g.Expect(pod.Status.Conditions).
+			To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
 		g.Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
 }

@@ -54,7 +54,8 @@ func ProfileValues(prefix string) map[string]float64 {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "profile" && strings.HasPrefix(label.GetValue(), prefix) {
-					values[fmt.Sprint(family.GetName(), metric.GetLabel())] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+					values[fmt.Sprint(family.GetName(), metric.GetLabel())] = metric.GetCounter().GetValue() +
+						metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 				}
 			}
 		}

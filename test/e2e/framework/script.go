@@ -222,7 +222,8 @@ func (s *Script) Content() { s.Perform(func(a *Acts) { a.Any = nil }) }
 
 // Wake ends the back-off of a pod, which would end by itself after at least a second.
 func (s *Script) Wake(pod *corev1.Pod) {
-	s.Actors()[0].Handle.Activate(klog.Background(), map[string]*corev1.Pod{client.ObjectKeyFromObject(pod).String(): pod.DeepCopy()})
+	s.Actors()[0].Handle.Activate(klog.Background(),
+		map[string]*corev1.Pod{client.ObjectKeyFromObject(pod).String(): pod.DeepCopy()})
 }
 
 // Waiting returns the pod if it waits on Permit, otherwise nil.

@@ -95,9 +95,12 @@ var _ = Describe("The default plugins", func() {
 		CreatePod(ctx, "somebody-else", "filler", CPU("3"), OnNode("b1")) // the filler would send pods elsewhere
 		prefers := func(pod *corev1.Pod) {
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}},
-				}}},
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+					{Weight: 100, Preference: corev1.NodeSelectorTerm{
+						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone",
+							Operator: corev1.NodeSelectorOpIn,
+							Values:   []string{"b"}}},
+					}}},
 			}}
 		}
 		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "prefers", prefers))).To(Equal("b1"))
@@ -110,9 +113,11 @@ var _ = Describe("The default plugins", func() {
 		requires := func(operator corev1.NodeSelectorOperator) func(*corev1.Pod) {
 			return func(pod *corev1.Pod) {
 				pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: operator, Values: []string{"a"}}},
-					}}},
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+						NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+							MatchExpressions: []corev1.NodeSelectorRequirement{
+								{Key: "zone", Operator: operator, Values: []string{"a"}}},
+						}}},
 				}}
 			}
 		}
@@ -142,17 +147,22 @@ var _ = Describe("The default plugins", func() {
 		Expect(ExpectBound(ctx, third)).To(Equal("a1"))
 		By("reporting for each node why the last pod does not fit there")
 		ExpectUnschedulable(ctx, CreatePod(ctx, "mine", "fourth", HostPort(8080)),
-			"0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 node(s) didn't have free ports for the requested pod ports. "+
-				"no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.")
+			"0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 node(s) "+
+				"didn't have free ports for the requested pod ports. "+
+				"no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for "+
+				"incoming pod, 2 Preemption is not helpful for scheduling.")
 	})
 
 	It("ignore pods with gates until all gates are removed", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", Gated, func(pod *corev1.Pod) {
-			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/another"})
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates,
+				corev1.PodSchedulingGate{Name: "example.com/another"})
 		})
 		ExpectPending(ctx, pod)
-		Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Reason", corev1.PodReasonSchedulingGated))))
+		Expect(pod.Status.Conditions).
+			To(ContainElement(And(HaveField("Type", corev1.PodScheduled),
+				HaveField("Reason", corev1.PodReasonSchedulingGated))))
 		Update(ctx, pod, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1] })
 		ExpectPending(ctx, pod)
 		Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
@@ -171,7 +181,8 @@ var _ = Describe("The default plugins", func() {
 			CreatePod(ctx, "mine", "most", CPU("2"), Prioritized("important")),
 		}
 		for _, pod := range pods {
-			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 node(s) were unschedulable."))
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 node(s) were unschedulable."))
 		}
 		// A pod in back-off comes after those that are not, whatever its priority. At this time no
 		// pod is in back-off: the first back-off ends with the second after the one in which a pod

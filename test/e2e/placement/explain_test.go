@@ -47,12 +47,14 @@ var _ = Describe("The explanation of a pending pod", func() {
 		ExpectBound(ctx, CreatePod(ctx, "mine", "second", CPU("3")))
 		pending, alike := CreatePod(ctx, "mine", "pending", CPU("2")), CreatePod(ctx, "mine", "alike", CPU("2"))
 		for _, pod := range []*corev1.Pod{pending, alike} {
-			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 		}
 
 		// The attempt ends after the condition was written, and on a busy machine the time for
 		// suggestions may be over before the first was tried.
-		x := explained(ctx, pending, HaveField("Pending.Place", "Unschedulable"), HaveField("Pending.Reason", corev1.PodReasonUnschedulable),
+		x := explained(ctx, pending, HaveField("Pending.Place", "Unschedulable"),
+			HaveField("Pending.Reason", corev1.PodReasonUnschedulable),
 			HaveField("Pending.Alike", int32(1)),
 			HaveField("Pending.Suggestions", ContainElement(HaveField("Description", "Free 1 cpu on one of 2 nodes."))))
 		Expect(x.Verdict).To(Equal(v1alpha1.VerdictFitsWhenFreed))

@@ -25,17 +25,20 @@ func FourKinds(i int) func(*corev1.Pod) {
 		switch i % 4 {
 		case 1:
 			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
-				{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own},
+				{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
+					LabelSelector: own},
 			}
 		case 2:
 			pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-					{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
+					{Weight: 10,
+						PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
 				},
 			}}
 		case 3:
 			pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+					{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
 			}}
 		}
 	}
@@ -79,7 +82,8 @@ var _ = Describe("The fast path", func() {
 			CreateProfile(ctx, "mine", "percentageOfNodesToScore: 50")
 			asked, different := Counted(decisions, "reason", "volumes"), Counted(differences, "", "")
 			for i, node := range []string{"n-2", "n-0", "n-3"} {
-				volume, claim := VolumeOn(fmt.Sprintf("fast-%s-%d", mode, i), "bound", node), ClaimOf(fmt.Sprintf("fast-%s-%d", mode, i), "bound")
+				volume, claim := VolumeOn(fmt.Sprintf("fast-%s-%d", mode, i), "bound", node),
+					ClaimOf(fmt.Sprintf("fast-%s-%d", mode, i), "bound")
 				CreateVolumes(ctx, volume, claim)
 				BindVolume(ctx, volume, claim)
 				pod := CreatePod(ctx, "mine", claim.Name, UsingClaim(claim.Name))

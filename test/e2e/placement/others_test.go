@@ -33,7 +33,8 @@ var _ = Describe("Pods of other schedulers", func() {
 		BindByHand(ctx, "theirs", "n2")
 		ExpectBound(ctx, theirs)
 		late := CreatePod(ctx, "mine", "late", CPU("1"))
-		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable,
+			HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 
 		By("no longer counting it when it is gone")
 		Expect(K8s.Delete(ctx, theirs)).To(Succeed())
@@ -74,26 +75,29 @@ var _ = Describe("Pods of other schedulers", func() {
 		Consistently(untouched).WithContext(ctx).Should(Succeed())
 	})
 
-	It("are spared from preemption by a profile's pods according to their priority, like the profile's own pods", func(ctx context.Context) {
-		CreateClasses(ctx, PriorityClass("important", 1000))
-		important := CreatePod(ctx, "somebody-else", "important", CPU("3"), OnNode("n1"), Prioritized("important"))
-		Create(ctx, PodOf("somebody-else", "unimportant", CPU("3"), OnNode("n2")))
-		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "mine", CPU("3"), Prioritized("important")))).To(Equal("n2"))
-		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(important), important)).To(Succeed())
-	})
+	It("are spared from preemption by a profile's pods according to their priority, like the profile's own pods",
+		func(ctx context.Context) {
+			CreateClasses(ctx, PriorityClass("important", 1000))
+			important := CreatePod(ctx, "somebody-else", "important", CPU("3"), OnNode("n1"), Prioritized("important"))
+			Create(ctx, PodOf("somebody-else", "unimportant", CPU("3"), OnNode("n2")))
+			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "mine", CPU("3"), Prioritized("important")))).To(Equal("n2"))
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(important), important)).To(Succeed())
+		})
 
-	It("that request the name of a profile can be bound by hand, and are left alone afterwards", func(ctx context.Context) {
-		big := CreatePod(ctx, "mine", "big", CPU("100"))
-		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-		BindByHand(ctx, "big", "n1")
-		Expect(ExpectBound(ctx, big)).To(Equal("n1"))
-		By("counting more on the node than there is room for")
-		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "small"))).To(Equal("n2"))
-		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
-		seen := big.ResourceVersion
-		Consistently(func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
-			g.Expect(big.ResourceVersion).To(Equal(seen))
-		}).WithContext(ctx).Should(Succeed())
-	})
+	It("that request the name of a profile can be bound by hand, and are left alone afterwards",
+		func(ctx context.Context) {
+			big := CreatePod(ctx, "mine", "big", CPU("100"))
+			ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable,
+				HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+			BindByHand(ctx, "big", "n1")
+			Expect(ExpectBound(ctx, big)).To(Equal("n1"))
+			By("counting more on the node than there is room for")
+			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "small"))).To(Equal("n2"))
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
+			seen := big.ResourceVersion
+			Consistently(func(g Gomega) {
+				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
+				g.Expect(big.ResourceVersion).To(Equal(seen))
+			}).WithContext(ctx).Should(Succeed())
+		})
 })

@@ -28,7 +28,8 @@ func resizeSpecs() {
 	runsWith := func(ctx context.Context, pod *corev1.Pod, quantity string) {
 		GinkgoHelper()
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		given := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity), corev1.ResourceMemory: resource.MustParse("100Mi")}
+		given := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(quantity),
+			corev1.ResourceMemory: resource.MustParse("100Mi")}
 		pod.Status.Phase = corev1.PodRunning
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "main", AllocatedResources: given, Resources: &corev1.ResourceRequirements{Requests: given},
@@ -44,21 +45,23 @@ func resizeSpecs() {
 		runsWith(ctx, resident, "3")
 		ExpectSeen(ctx, 1)
 		pod := CreatePod(ctx, "mine", "pod", CPU("2"))
-		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu. "))
+		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu. "))
 		resize(ctx, resident, "1")
 		ExpectPending(ctx, pod)
 		runsWith(ctx, resident, "1")
 		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
 	})
 
-	It("is not found any more when a pod is resized to more in place, before the resize is done", func(ctx context.Context) {
-		CreateNodes(ctx, "n1")
-		resident := PodOf("somebody-else", "resident", CPU("1"), OnNode("n1"))
-		Create(ctx, resident)
-		runsWith(ctx, resident, "1")
-		resize(ctx, resident, "3")
-		ExpectSeen(ctx, 1)
-		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "pod", CPU("2")), corev1.PodReasonUnschedulable,
-			HavePrefix("0/1 nodes are available: 1 Insufficient cpu. "))
-	})
+	It("is not found any more when a pod is resized to more in place, before the resize is done",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			resident := PodOf("somebody-else", "resident", CPU("1"), OnNode("n1"))
+			Create(ctx, resident)
+			runsWith(ctx, resident, "1")
+			resize(ctx, resident, "3")
+			ExpectSeen(ctx, 1)
+			ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "pod", CPU("2")), corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient cpu. "))
+		})
 }

@@ -43,7 +43,8 @@ var _ = Describe("What an explanation suggests", func() {
 		Start()
 		Create(ctx, QuickRetries())
 		CreateProfile(ctx, "mine", "")
-		f := &follower{Rand: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0)), done: map[v1alpha1.SuggestionType]int{}}
+		f := &follower{Rand: rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 0)),
+			done: map[v1alpha1.SuggestionType]int{}}
 		f.fill(ctx)
 		for f.count() < want {
 			f.followAll(ctx)
@@ -193,11 +194,13 @@ func (f *follower) changeNode(ctx context.Context, changed *corev1.Node) (undo f
 	node := &corev1.Node{}
 	err := K8s.Get(ctx, client.ObjectKeyFromObject(changed), node)
 	if client.IgnoreNotFound(err) == nil && err != nil {
-		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: changed.Name, Labels: changed.Labels}, Spec: changed.Spec, Status: changed.Status}
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: changed.Name, Labels: changed.Labels},
+			Spec: changed.Spec, Status: changed.Status}
 		Expect(K8s.Create(ctx, node)).To(Succeed())
 		return func() {
 			Expect(K8s.Delete(ctx, node)).To(Succeed())
-			Eventually(func() any { return Running.Parts().Cache.Dump().Nodes[node.Name] }).WithContext(ctx).Should(BeNil())
+			Eventually(func() any { return Running.Parts().Cache.Dump().Nodes[node.Name] }).WithContext(ctx).
+				Should(BeNil())
 		}
 	}
 	Expect(err).NotTo(HaveOccurred())
@@ -215,5 +218,6 @@ func (f *follower) changeNode(ctx context.Context, changed *corev1.Node) (undo f
 
 // asNew returns a pod to create as another one was.
 func asNew(pod *corev1.Pod) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels}, Spec: *pod.Spec.DeepCopy()}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, Labels: pod.Labels},
+		Spec: *pod.Spec.DeepCopy()}
 }

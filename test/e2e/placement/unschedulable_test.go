@@ -23,9 +23,11 @@ import (
 )
 
 const (
-	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-	nowhere   = "0/1 nodes are available: "
+	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found " +
+		"for incoming pod."
+	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for " +
+		"scheduling."
+	nowhere = "0/1 nodes are available: "
 	// full is the message for a node that would have room for the pod without others, tooSmall for
 	// one that never has room.
 	full     = nowhere + "1 Insufficient cpu." + noVictims
@@ -68,7 +70,8 @@ var _ = Describe("An unschedulable pod", func() {
 		Create(ctx, Node("n2", "8", "8Gi", nil))
 		Expect(ExpectBound(ctx, pod)).To(Equal("n2"))
 		Expect(pod.Status.Conditions).To(ContainElement(And(
-			HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue), HaveField("Reason", ""))))
+			HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue),
+			HaveField("Reason", ""))))
 		event := ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n2"))
 		Expect(event.Action).To(Equal("Binding"))
 		Expect(event.Type).To(Equal(corev1.EventTypeNormal))
@@ -148,7 +151,8 @@ var _ = Describe("An unschedulable pod", func() {
 			message: nowhere + "1 node(s) had untolerated taint(s)." + noPreempt,
 			change: func(ctx context.Context, _ *corev1.Node, _, pod *corev1.Pod) {
 				Update(ctx, pod, func(pod *corev1.Pod) {
-					pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "only", Operator: corev1.TolerationOpExists})
+					pod.Spec.Tolerations = append(pod.Spec.Tolerations,
+						corev1.Toleration{Key: "only", Operator: corev1.TolerationOpExists})
 				})
 			},
 		}),
@@ -182,15 +186,17 @@ var _ = Describe("An unschedulable pod", func() {
 			},
 		}),
 		Entry("a pod that it has anti-affinity to changes its label", clusterChange{
-			pod: AwayFrom("app", "noisy"), resident: PodOf("somebody-else", "resident", Labelled("app", "noisy"), OnNode("n1")),
+			pod: AwayFrom("app", "noisy"), resident: PodOf("somebody-else", "resident", Labelled("app", "noisy"),
+				OnNode("n1")),
 			message: nowhere + "1 node(s) didn't match pod anti-affinity rules." + noVictims,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
 				Update(ctx, resident, Labelled("app", "quiet"))
 			},
 		}),
 		Entry("a node is added to the topology that it spreads over", clusterChange{
-			pod:     Spreading("zone"),
-			message: nowhere + "1 node(s) didn't match pod topology spread constraints (missing required label)." + noPreempt,
+			pod: Spreading("zone"),
+			message: nowhere + "1 node(s) didn't match pod topology spread constraints (missing required label)." +
+				noPreempt,
 			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
 				Update(ctx, n, func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "zone", "z1") })
 			},
@@ -202,8 +208,9 @@ var _ = Describe("An unschedulable pod", func() {
 				c := &pod.Spec.Containers[0]
 				c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
 				c.RestartPolicyRules = []corev1.ContainerRestartRule{{
-					Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
-					ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+					Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+					ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{
+						Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
 				}}
 			},
 			message: nowhere + "1 node(s) didn't match Pod's required features." + noPreempt,
@@ -292,7 +299,8 @@ var _ = Describe("A pod that is replaced by another one of its name while its fa
 		CreatePod(ctx, "mine", "pod", CPU("5"))
 		Eventually(replaced).WithContext(ctx).Should(BeClosed())
 		// The loop does not wait for writes of statuses.
-		Eventually(answers).WithContext(ctx).Should(Receive(Equal(http.StatusUnprocessableEntity)), "the API server has rejected the write")
+		Eventually(answers).WithContext(ctx).Should(Receive(Equal(http.StatusUnprocessableEntity)),
+			"the API server has rejected the write")
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other"))
 		Consistently(answers).WithContext(ctx).ShouldNot(Receive(), "once is enough")
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())

@@ -88,7 +88,8 @@ func (c *crowd) act(ctx context.Context) {
 		c.deleteOne(ctx)
 	case 6:
 		By("reloading the profile")
-		Respec(ctx, "mine", fmt.Sprintf("plugins: {score: {enabled: [{name: NodeResourcesFit, weight: %d}]}}", 1+c.IntN(50)))
+		Respec(ctx, "mine", fmt.Sprintf("plugins: {score: {enabled: [{name: NodeResourcesFit, weight: %d}]}}",
+			1+c.IntN(50)))
 	case 7:
 		By("replacing livesched")
 		c.failed = true
@@ -138,7 +139,8 @@ func (c *crowd) create(ctx context.Context) {
 	Create(ctx, g.object)
 	for i := range g.pods {
 		// The label is how the spec finds the pod.
-		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), Labelled(podgroup.Label, name), member, CPU("1"), Prioritized(class))
+		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), Labelled(podgroup.Label, name), member, CPU("1"),
+			Prioritized(class))
 	}
 }
 
@@ -149,7 +151,8 @@ func (c *crowd) deleteOne(ctx context.Context) {
 			continue
 		}
 		By("deleting " + name)
-		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{podgroup.Label: name},
+		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(corev1.NamespaceDefault),
+			client.MatchingLabels{podgroup.Label: name},
 			client.GracePeriodSeconds(0))).To(Succeed())
 		Expect(K8s.Delete(ctx, c.groups[name].object)).To(Succeed())
 		delete(c.groups, name)
@@ -178,7 +181,8 @@ func (c *crowd) expectAllOrNothing(ctx context.Context) {
 				room += evictable
 			}
 			if bound < g.needed && pods[name] >= g.needed && g.needed-bound <= room {
-				wrong = append(wrong, fmt.Sprintf("%s has %d of %d, while there is room for %d", name, bound, g.needed, room))
+				wrong = append(wrong,
+					fmt.Sprintf("%s has %d of %d, while there is room for %d", name, bound, g.needed, room))
 			}
 			if g.important && pods[name] < g.pods {
 				wrong = append(wrong, fmt.Sprintf("%s has lost pods", name))

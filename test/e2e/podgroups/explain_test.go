@@ -20,7 +20,8 @@ var _ = Describe("The explanation of a pod of a PodGroup", func() {
 	It("says how many of its pods fit together, and where", func(ctx context.Context) {
 		Start()
 		CreateProfile(ctx, "mine", "")
-		Create(ctx, Node("a1", "2", "8Gi", map[string]string{"rack": "a"}), Node("b1", "3", "8Gi", map[string]string{"rack": "b"}))
+		Create(ctx, Node("a1", "2", "8Gi", map[string]string{"rack": "a"}),
+			Node("b1", "3", "8Gi", map[string]string{"rack": "b"}))
 		group := PodGroup("g", 4)
 		group.SetAnnotations(map[string]string{podgroup.AnnotationRequired: "rack"})
 		Create(ctx, group)

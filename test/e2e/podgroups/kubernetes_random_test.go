@@ -70,8 +70,10 @@ func startKubeScheduler(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	profile := defaults.Profiles[0]
 	profile.SchedulerName = "upstream"
-	s, err := scheduler.New(running, k8s, factory, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(profile), scheduler.WithPodInitialBackoffSeconds(0), scheduler.WithPodMaxBackoffSeconds(0))
+	s, err := scheduler.New(running, k8s, factory, nil,
+		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		scheduler.WithProfiles(profile), scheduler.WithPodInitialBackoffSeconds(0),
+		scheduler.WithPodMaxBackoffSeconds(0))
 	Expect(err).NotTo(HaveOccurred())
 	factory.Start(running.Done())
 	factory.WaitForCacheSync(running.Done())
@@ -85,7 +87,9 @@ func startKubeScheduler(ctx context.Context) {
 		cancel()
 		<-ended
 		// Its pods that wait for others would wait for minutes.
-		s.Profiles[profile.SchedulerName].IterateOverWaitingPods(func(pod fwk.WaitingPod) { pod.Reject("", "the spec has ended") })
+		s.Profiles[profile.SchedulerName].IterateOverWaitingPods(func(pod fwk.WaitingPod) {
+			pod.Reject("", "the spec has ended")
+		})
 		factory.Shutdown()
 	})
 }
@@ -95,7 +99,8 @@ func startKubeScheduler(ctx context.Context) {
 func setGates(on bool) {
 	GinkgoHelper()
 	Expect(utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-		string(features.GenericWorkload): on, string(features.GangScheduling): on, string(features.TopologyAwareWorkloadScheduling): on,
+		string(features.GenericWorkload): on, string(features.GangScheduling): on,
+		string(features.TopologyAwareWorkloadScheduling): on,
 	})).To(Succeed())
 }
 
@@ -135,7 +140,8 @@ func (c *gangContest) build(ctx context.Context) {
 		for r, rack := range c.racks {
 			for n, cpus := range rack {
 				name := fmt.Sprintf("%s-%d-%d-%d", of, c.seed, r, n)
-				Create(ctx, Node(name, fmt.Sprint(cpus), "8Gi", map[string]string{"of": of, "rack": fmt.Sprintf("%s-%d", of, r)}))
+				Create(ctx, Node(name, fmt.Sprint(cpus), "8Gi",
+					map[string]string{"of": of, "rack": fmt.Sprintf("%s-%d", of, r)}))
 				nodes++
 				if taken := c.taken[r][n]; taken > 0 {
 					CreatePod(ctx, "nobody", "taken-"+name, OnNode(name), CPU(fmt.Sprint(taken)))
@@ -143,7 +149,8 @@ func (c *gangContest) build(ctx context.Context) {
 			}
 		}
 		for i := range c.pods {
-			CreatePod(ctx, of, fmt.Sprintf("%s-%d", of, i), InGroup(c.group(of)), CPU(fmt.Sprint(c.cpus)), Selecting("of", of))
+			CreatePod(ctx, of, fmt.Sprintf("%s-%d", of, i), InGroup(c.group(of)), CPU(fmt.Sprint(c.cpus)),
+				Selecting("of", of))
 		}
 	}
 	for _, of := range contenders {
@@ -193,7 +200,9 @@ func (c *gangContest) outcome(ctx context.Context, of string) (out gangOutcome) 
 		racks := sets.New[string]()
 		for i := range c.pods {
 			pod := &corev1.Pod{}
-			g.Expect(K8s.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s-%d", of, i)}, pod)).To(Succeed())
+			g.Expect(K8s.Get(ctx,
+				client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s-%d", of, i)}, pod)).
+				To(Succeed())
 			if pod.Spec.NodeName == "" {
 				g.Expect(*pod).To(BeUnschedulable(Not(BeEmpty())))
 				continue

@@ -54,7 +54,8 @@ func inGroups() {
 		if !ServerAtLeast("1.36") {
 			return
 		}
-		Expect(K8s.DeleteAllOf(ctx, &schedulingv1alpha2.PodGroup{}, client.InNamespace(corev1.NamespaceDefault))).To(Succeed())
+		Expect(K8s.DeleteAllOf(ctx, &schedulingv1alpha2.PodGroup{}, client.InNamespace(corev1.NamespaceDefault))).
+			To(Succeed())
 	})
 }
 
@@ -215,7 +216,8 @@ func condition(group string, status metav1.ConditionStatus, reason string) step 
 		Eventually(func(g Gomega) {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 			g.Expect(object.Status.Conditions).To(ConsistOf(And(
-				HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status), HaveField("Reason", reason),
+				HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status),
+				HaveField("Reason", reason),
 				HaveField("ObservedGeneration", object.Generation))))
 		}).WithContext(ctx).Should(Succeed())
 	}

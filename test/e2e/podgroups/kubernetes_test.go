@@ -19,7 +19,8 @@ import (
 var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 	inGroups()
 
-	DescribeTable("are scheduled as by kube-scheduler", func(ctx context.Context, steps ...step) { play(ctx, steps...) },
+	DescribeTable("are scheduled as by kube-scheduler",
+		func(ctx context.Context, steps ...step) { play(ctx, steps...) },
 		Entry("gang schedules when pod group and resources are available",
 			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2", "p3"),
 			bound("p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled")),
@@ -35,7 +36,8 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			unschedulable("p1", "p2", "p3"), condition("pg1", metav1.ConditionFalse, "Unschedulable"),
 			deleted("blocker"),
 			bound("p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled")),
-		Entry("minCount is scheduled, but one pod from a gang remain unschedulable until the blocked resources are released",
+		Entry("minCount is scheduled, but one pod from a gang remain unschedulable until the blocked resources are "+
+			"released",
 			node("n"), single("small-blocker", "1"), bound("small-blocker"),
 			pods("pg1", "1", "p1", "p2", "p3", "p4"), gang("pg1", 3, ""),
 			someBound(3, "p1", "p2", "p3", "p4"),

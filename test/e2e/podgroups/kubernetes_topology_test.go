@@ -14,9 +14,11 @@ import (
 var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordered, func() {
 	inGroups()
 
-	DescribeTable("are scheduled as by kube-scheduler", func(ctx context.Context, steps ...step) { play(ctx, steps...) },
+	DescribeTable("are scheduled as by kube-scheduler",
+		func(ctx context.Context, steps ...step) { play(ctx, steps...) },
 		Entry("gang schedules on a single rack, when only one feasible rack is available",
-			rack("1", "1", "n1", "n2", "n3"), rack("1", "2", "n4", "n5"), rack("2", "3", "n6"), taken("existing1", "n4", "2"),
+			rack("1", "1", "n1", "n2", "n3"), rack("1", "2", "n4", "n5"), rack("2", "3", "n6"),
+			taken("existing1", "n4", "2"),
 			gang("pg1", 3, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3")),
 		Entry("gang remains pending when no feasible resources are found",
@@ -29,12 +31,15 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			unschedulable("p1", "p2", "p3"),
 			deleted("existing1"),
 			bound("p1", "p2", "p3")),
-		Entry("gang schedules on a single rack, choosing placement with the highest score in default placement scoring algorithm",
+		Entry("gang schedules on a single rack, choosing placement with the highest score in default placement "+
+			"scoring algorithm",
 			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6"),
 			gang("pg1", 3, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3")),
-		Entry("gang schedules on a single rack, choosing placement with highest allocation percentage (default placement scoring algorithm) with pre-existing pods in cluster",
-			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6", "n7", "n8"), rack("2", "4", "n9"),
+		Entry("gang schedules on a single rack, choosing placement with highest allocation percentage (default "+
+			"placement scoring algorithm) with pre-existing pods in cluster",
+			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6", "n7", "n8"),
+			rack("2", "4", "n9"),
 			taken("existing1", "n3", "2"), taken("existing2", "n8", "1"),
 			gang("pg1", 3, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "2", "p1", "p2", "p3")),
@@ -82,7 +87,8 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			rack("1", "1", "n1", "n2"),
 			gang("pg1", 0, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3")),
-		Entry("basic podgroup schedules all pods on a single rack, when there are multiple racks fitting in the cluster",
+		Entry(
+			"basic podgroup schedules all pods on a single rack, when there are multiple racks fitting in the cluster",
 			rack("1", "1", "n1", "n2"), rack("1", "2", "n3", "n4"), rack("2", "3", "n5", "n6"),
 			gang("pg1", 0, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundInOne("rack", "p1", "p2", "p3")),
@@ -98,16 +104,19 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			rack("1", "1", "n1"), rack("1", "2", "n2"),
 			gang("pg1", 0, "rack"), pods("pg1", "3", "p1"), pods("pg1", "1", "p2"),
 			bound("p2"), unschedulable("p1")),
-		Entry("basic podgroup schedules on a single rack, choosing placement with highest allocation percentage (default placement scoring algorithm)",
+		Entry("basic podgroup schedules on a single rack, choosing placement with highest allocation percentage "+
+			"(default placement scoring algorithm)",
 			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"),
 			gang("pg1", 0, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3")),
-		Entry("basic podgroup schedules on a single rack, choosing placement with highest allocation percentage with pre-existing pods",
+		Entry("basic podgroup schedules on a single rack, choosing placement with highest allocation percentage with "+
+			"pre-existing pods",
 			rack("1", "1", "n1", "n2", "n3"), rack("2", "2", "n4", "n5", "n6"), rack("2", "3", "n7", "n8", "n9", "n10"),
 			taken("existing1", "n1", "1"), taken("existing2", "n5", "1"), taken("existing3", "n6", "1"),
 			gang("pg1", 0, "rack"), pods("pg1", "1", "p1", "p2", "p3"),
 			boundIn("rack", "2", "p1", "p2", "p3")),
-		Entry("basic podgroup schedules on a single rack, choosing best scoring placement that will not fit all podgroup",
+		Entry(
+			"basic podgroup schedules on a single rack, choosing best scoring placement that will not fit all podgroup",
 			rack("1", "1", "n1", "n2", "n3", "n4"), rack("1", "2", "n5"), taken("existing1", "n1", "2"),
 			gang("pg1", 0, "rack"), pods("pg1", "1", "p1"),
 			bound("p1"),

@@ -80,7 +80,8 @@ var _ = Describe("The pods of a PodGroup", func() {
 		expectAllBound(ctx, pods)
 		Create(ctx, PodGroup("h", 3))
 		pods = members(ctx, "h", "c", "d")
-		expect("The pod waits for its pod group: fewer than 3 pods of the pod group default/h are ready to be scheduled")
+		expect(
+			"The pod waits for its pod group: fewer than 3 pods of the pod group default/h are ready to be scheduled")
 	})
 
 	It("get no node before there is room for all, and say so", func(ctx context.Context) {
@@ -88,7 +89,8 @@ var _ = Describe("The pods of a PodGroup", func() {
 		pods := members(ctx, "g", "a", "b", "c")
 		for _, pod := range pods {
 			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
-				Equal("pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most"))
+				Equal("pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at "+
+					"most"))
 			ExpectEvent(ctx, pod, "FailedScheduling", HavePrefix("pod group default/g: 3 pods must be placed together"))
 		}
 		By("taking no room in the meantime")
@@ -119,7 +121,8 @@ var _ = Describe("The pods of a PodGroup", func() {
 		Create(ctx, group)
 		ExpectBound(ctx, CreatePod(ctx, "mine", "small", Selecting("rack", "a"), CPU("1")))
 		pods := members(ctx, "g", Names("p", 8)...)
-		ExpectUnscheduled(ctx, pods[0], corev1.PodReasonUnschedulable, ContainSubstring(`"a rack" is not the key of a label`))
+		ExpectUnscheduled(ctx, pods[0], corev1.PodReasonUnschedulable,
+			ContainSubstring(`"a rack" is not the key of a label`))
 		By("correcting the key")
 		setAnnotation(ctx, group, podgroup.AnnotationRequired, "rack")
 		for _, pod := range pods {
@@ -136,7 +139,8 @@ var _ = Describe("The pods of a PodGroup", func() {
 		Create(ctx, group)
 		pods := members(ctx, "g", "p1", "p2", "p3", "p4")
 		for _, pod := range pods {
-			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HaveSuffix("there are resources for 2 of them at most in one rack"))
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				HaveSuffix("there are resources for 2 of them at most in one rack"))
 		}
 		Update(ctx, Node("b1", "2", "8Gi", nil), func(node *corev1.Node) { node.Labels["rack"] = "a" })
 		expectAllBound(ctx, pods)
@@ -150,17 +154,20 @@ var _ = Describe("The pods of a PodGroup", func() {
 				VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 			},
 			VolumeOn("volume", "local", "n1"), ClaimOf("one", "local"), ClaimOf("two", "local"),
-			DeviceClass("gpu"), Device("device", "n1"), DeviceClaim("device-one", "gpu"), DeviceClaim("device-two", "gpu"))
+			DeviceClass("gpu"), Device("device", "n1"), DeviceClaim("device-one", "gpu"),
+			DeviceClaim("device-two", "gpu"))
 		Create(ctx, PodGroup("g", 2))
 		pods := []*corev1.Pod{
 			CreatePod(ctx, "mine", "a", MemberOf("g"), UsingClaim("one"), UsingDevices("device-one")),
 			CreatePod(ctx, "mine", "b", MemberOf("g"), Selecting("no", "node")),
 		}
 		for _, pod := range pods {
-			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("pod group default/g: 1 of 2 pods that must be placed together fit; b: "))
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				HavePrefix("pod group default/g: 1 of 2 pods that must be placed together fit; b: "))
 		}
 		other := CreatePod(ctx, "mine", "other", UsingClaim("two"), UsingDevices("device-two"))
-		Eventually(func() []string { return s.Points(other) }).Should(ContainElement("Permit"), "the volume and the device are free")
+		Eventually(func() []string { return s.Points(other) }).
+			Should(ContainElement("Permit"), "the volume and the device are free")
 	})
 
 	It("are not starved by small pods if the policy lets them keep room", func(ctx context.Context) {

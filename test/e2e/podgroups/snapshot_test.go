@@ -84,7 +84,8 @@ var _ = Describe("A snapshot", func() {
 					bound++
 				}
 				for _, c := range pods.Items[i].Status.Conditions {
-					if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+					if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+						c.Reason == corev1.PodReasonUnschedulable {
 						tried++
 					}
 				}
@@ -92,11 +93,14 @@ var _ = Describe("A snapshot", func() {
 			g.Expect([]int{bound, tried}).To(Equal([]int{4, 5}))
 		}).WithContext(ctx).Should(Succeed())
 
-		refused, _, err := Running.Parts().Answers.Decisions(ctx, &apiserving.DecisionQuery{Limit: 10, PodGroup: "huge"})
+		refused, _, err := Running.Parts().
+			Answers.Decisions(ctx, &apiserving.DecisionQuery{Limit: 10, PodGroup: "huge"})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(refused).NotTo(BeEmpty())
-		Expect(refused[0]).To(And(HaveField("PodGroup", "huge"), HaveField("PodUID", BeEmpty()), HaveField("Result", v1alpha1.DecisionUnschedulable),
-			HaveField("Message", HavePrefix("pod group default/huge: 2 pods must be placed together, but there are resources for 0 of them at most"))))
+		Expect(refused[0]).To(And(HaveField("PodGroup", "huge"), HaveField("PodUID", BeEmpty()),
+			HaveField("Result", v1alpha1.DecisionUnschedulable),
+			HaveField("Message", HavePrefix("pod group default/huge: 2 pods must be placed together, but there are "+
+				"resources for 0 of them at most"))))
 
 		By("taking a snapshot")
 		var snapshot *capture.Snapshot

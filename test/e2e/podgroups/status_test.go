@@ -36,7 +36,8 @@ func statusOf(ctx context.Context, name string) map[string]any {
 func expectStatus(ctx context.Context, group, phase string, running, succeeded, failed int64) {
 	GinkgoHelper()
 	Eventually(statusOf).WithArguments(ctx, group).Should(And(HaveKeyWithValue("phase", phase),
-		HaveKeyWithValue("running", running), HaveKeyWithValue("succeeded", succeeded), HaveKeyWithValue("failed", failed)))
+		HaveKeyWithValue("running", running), HaveKeyWithValue("succeeded", succeeded),
+		HaveKeyWithValue("failed", failed)))
 }
 
 // become gives pods a phase, as kubelets do.
@@ -53,7 +54,8 @@ var _ = Describe("The status of a PodGroup", func() {
 	member := func(ctx context.Context, name string) *corev1.Pod {
 		GinkgoHelper()
 		return CreatePod(ctx, "mine", name, MemberOf("g"), CPU("1"), func(pod *corev1.Pod) {
-			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "1"}}
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train",
+				UID: "1"}}
 		})
 	}
 

@@ -29,14 +29,16 @@ var _ = BeforeEach(func(ctx context.Context) {
 }, NodeTimeout(time.Minute))
 
 var _ = AfterEach(func(ctx context.Context) {
-	Expect(framework.K8s.DeleteAllOf(ctx, objects.PodGroup("", 0), client.InNamespace(corev1.NamespaceDefault))).To(Succeed())
+	Expect(framework.K8s.DeleteAllOf(ctx, objects.PodGroup("", 0), client.InNamespace(corev1.NamespaceDefault))).
+		To(Succeed())
 })
 
 // boundOf returns the number of pods of a group, and how many of them are bound.
 func boundOf(ctx context.Context, group string) (pods, bound int) {
 	GinkgoHelper()
 	var list corev1.PodList
-	Expect(framework.K8s.List(ctx, &list, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{podgroup.Label: group})).To(Succeed())
+	Expect(framework.K8s.List(ctx, &list, client.InNamespace(corev1.NamespaceDefault),
+		client.MatchingLabels{podgroup.Label: group})).To(Succeed())
 	for i := range list.Items {
 		if list.Items[i].Spec.NodeName != "" {
 			bound++
@@ -50,7 +52,8 @@ func clientKey(object client.Object) client.ObjectKey { return client.ObjectKeyF
 // setAnnotation changes an annotation of a group, and removes the others.
 func setAnnotation(ctx context.Context, group *unstructured.Unstructured, key, value string) {
 	GinkgoHelper()
-	framework.Update(ctx, group, func(group *unstructured.Unstructured) { group.SetAnnotations(map[string]string{key: value}) })
+	framework.Update(ctx, group,
+		func(group *unstructured.Unstructured) { group.SetAnnotations(map[string]string{key: value}) })
 }
 
 // setMinMember changes how many pods a group needs.

@@ -63,19 +63,21 @@ var _ = Describe("A preemption in progress", func() {
 		ExpectBound(ctx, high)
 	})
 
-	It("retries the preemptor as soon as its victims are gone, even if another client deleted them", func(ctx context.Context) {
-		CreateNodes(ctx, "n1")
-		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"))
-		reached, _ := f.Hold(func(r *http.Request) bool {
-			return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/victim/status") || DeletesPod(r, "victim")
+	It("retries the preemptor as soon as its victims are gone, even if another client deleted them",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"))
+			reached, _ := f.Hold(func(r *http.Request) bool {
+				return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/victim/status") ||
+					DeletesPod(r, "victim")
+			})
+			high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
+			Eventually(reached).Should(BeClosed())
+			Expect(K8s.Delete(ctx, victim)).To(Succeed())
+			ExpectGone(ctx, victim)
+			Expect(ExpectBound(ctx, high)).To(Equal("n1"))
+			Expect(EventsOf(ctx, victim, "Preempted")).To(BeEmpty())
 		})
-		high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
-		Eventually(reached).Should(BeClosed())
-		Expect(K8s.Delete(ctx, victim)).To(Succeed())
-		ExpectGone(ctx, victim)
-		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
-		Expect(EventsOf(ctx, victim, "Preempted")).To(BeEmpty())
-	})
 
 	It("retries the preemptor only once", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
@@ -112,7 +114,8 @@ var _ = Describe("A preemption in progress", func() {
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
 		Eventually(reached).Should(BeClosed())
 		middle := CreatePod(ctx, "mine", "middle", CPU("4"), Prioritized("middle"))
-		ExpectUnscheduled(ctx, middle, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, middle, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		top := CreatePod(ctx, "mine", "top", CPU("4"), Prioritized("top"))
 		ExpectNominated(ctx, top, "n1")
 		ExpectNominated(ctx, high, "")
@@ -154,33 +157,37 @@ var _ = Describe("A preemption in progress", func() {
 			Eventually(reached).Should(BeClosed())
 		})
 
-		It("holds the preemptor back under the new generation, too, and outlives the old one", func(ctx context.Context) {
-			Respec(ctx, "mine", "{plugins: {preFilter: {enabled: [{name: Alpha}]}}, pluginConfig: [{name: Alpha, args: {as: new}}]}")
-			Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
-			expectAttempts(high, 1)
-			letGo()
-			ExpectBound(ctx, high)
-			// It may be admitted before the victim's deletion has reached the cache. In that case,
-			// it waits for the deletion.
-			Expect(slices.Compact(s.At(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
-		})
+		It("holds the preemptor back under the new generation, too, and outlives the old one",
+			func(ctx context.Context) {
+				Respec(ctx, "mine", "{plugins: {preFilter: {enabled: [{name: Alpha}]}}, pluginConfig: [{name: Alpha, "+
+					"args: {as: new}}]}")
+				Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+				expectAttempts(high, 1)
+				letGo()
+				ExpectBound(ctx, high)
+				// It may be admitted before the victim's deletion has reached the cache. In that
+				// case, it waits for the deletion.
+				Expect(slices.Compact(s.At(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
+			})
 
 		It("holds no pod back if the new generation does not preempt", func(ctx context.Context) {
-			Respec(ctx, "mine", `{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}, preFilter: {enabled: [{name: Alpha}]}}}`)
+			Respec(ctx, "mine", `{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}, preFilter: `+
+				`{enabled: [{name: Alpha}]}}}`)
 			expectAttempts(high, 2)
 			letGo()
 			ExpectBound(ctx, high)
 		})
 
-		It("ends without its profile, and the preemptor is scheduled once the profile is back", func(ctx context.Context) {
-			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
-			ExpectEvent(ctx, high, "FailedScheduling", ContainSubstring("is gone"))
-			Eventually(run.Scheduler.Store().Alive).Should(BeZero())
-			CreateProfile(ctx, "mine", observed)
-			expectAttempts(high, 1)
-			letGo()
-			ExpectBound(ctx, high)
-		})
+		It("ends without its profile, and the preemptor is scheduled once the profile is back",
+			func(ctx context.Context) {
+				Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
+				ExpectEvent(ctx, high, "FailedScheduling", ContainSubstring("is gone"))
+				Eventually(run.Scheduler.Store().Alive).Should(BeZero())
+				CreateProfile(ctx, "mine", observed)
+				expectAttempts(high, 1)
+				letGo()
+				ExpectBound(ctx, high)
+			})
 
 		It("is completed for a profile that is deleted", func(ctx context.Context) {
 			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
@@ -192,15 +199,17 @@ var _ = Describe("A preemption in progress", func() {
 			ExpectBound(ctx, high)
 		})
 
-		It("holds the preemptor back under a profile of another name that takes over its pods", func(ctx context.Context) {
-			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
-			Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(BeZero())
-			Create(ctx, Profile("renamed", "{schedulerName: mine, "+observed+"}"))
-			ExpectCondition(ctx, "renamed", v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
-			expectAttempts(high, 1)
-			letGo()
-			ExpectBound(ctx, high)
-		})
+		It("holds the preemptor back under a profile of another name that takes over its pods",
+			func(ctx context.Context) {
+				Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
+				Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(BeZero())
+				Create(ctx, Profile("renamed", "{schedulerName: mine, "+observed+"}"))
+				ExpectCondition(ctx, "renamed", v1alpha1.ConditionProgrammed, metav1.ConditionTrue,
+					v1alpha1.ReasonProgrammed)
+				expectAttempts(high, 1)
+				letGo()
+				ExpectBound(ctx, high)
+			})
 	})
 
 	It("ends with the process", func(ctx context.Context) {
@@ -216,7 +225,8 @@ var _ = Describe("A preemption in progress", func() {
 
 var _ = Describe("The victim of a preemption", func() {
 	var s *Script
-	const both = "plugins: {multiPoint: {enabled: [{name: Alpha}]}, bind: {enabled: [{name: Alpha}, {name: DefaultBinder}], disabled: [{name: \"*\"}]}}"
+	const both = "plugins: {multiPoint: {enabled: [{name: Alpha}]}, bind: {enabled: [{name: Alpha}, {name: " +
+		"DefaultBinder}], disabled: [{name: \"*\"}]}}"
 
 	BeforeEach(func(ctx context.Context) {
 		s = &Script{}
@@ -226,7 +236,8 @@ var _ = Describe("The victim of a preemption", func() {
 		CreateProfile(ctx, "mine", both)
 	})
 
-	It("is put back in the queue instead of deleted while it waits on Permit under any profile, and the preemptor is bound", func(ctx context.Context) {
+	It("is put back in the queue instead of deleted while it waits on Permit under any profile, and the preemptor is "+
+		"bound", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "other", both)
 		s.Perform(WaitsOnPermit(10 * time.Minute))
@@ -237,8 +248,10 @@ var _ = Describe("The victim of a preemption", func() {
 			ExpectBound(ctx, high)
 			ExpectStays(ctx, low)
 			Eventually(s.At).WithArguments(low, "Unreserve").Should(Equal([]string{Alpha}))
-			ExpectUnscheduled(ctx, low, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-			preempted := ExpectEvent(ctx, low, "Preempted", Equal("Preempted by pod "+string(high.UID)+" on node n1 (in kube-scheduler memory)."))
+			ExpectUnscheduled(ctx, low, corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+			preempted := ExpectEvent(ctx, low, "Preempted",
+				Equal("Preempted by pod "+string(high.UID)+" on node n1 (in kube-scheduler memory)."))
 			Expect(preempted.Related.UID).To(Equal(high.UID))
 			Expect(K8s.Delete(ctx, low)).To(Succeed())
 			Expect(K8s.Delete(ctx, high)).To(Succeed())
@@ -267,38 +280,40 @@ var _ = Describe("The victim of a preemption", func() {
 		ExpectPending(ctx, low)
 	})
 
-	It("keeps its room while its PreBind does not end, and no other pod is preempted for it", func(ctx context.Context) {
-		CreateNodes(ctx, "n1", "n2")
-		preparing, end := make(chan struct{}), make(chan struct{})
-		letGo := sync.OnceFunc(func() { close(end) })
-		DeferCleanup(letGo)
-		s.Perform(func(a *Acts) {
-			a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
-				if pod.Name == "low" {
-					close(preparing)
-					<-end
+	It("keeps its room while its PreBind does not end, and no other pod is preempted for it",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1", "n2")
+			preparing, end := make(chan struct{}), make(chan struct{})
+			letGo := sync.OnceFunc(func() { close(end) })
+			DeferCleanup(letGo)
+			s.Perform(func(a *Acts) {
+				a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
+					if pod.Name == "low" {
+						close(preparing)
+						<-end
+					}
+					return nil
 				}
-				return nil
+			})
+			costly := []*corev1.Pod{
+				CreatePod(ctx, "somebody-else", "costly-1", CPU("2"), OnNode("n2")),
+				CreatePod(ctx, "somebody-else", "costly-2", CPU("2"), OnNode("n2")),
 			}
+			low := CreatePod(ctx, "mine", "low", CPU("3"))
+			Eventually(preparing).Should(BeClosed())
+			high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
+			ExpectEvent(ctx, low, "Preempted", HaveSuffix("(in kube-scheduler memory)."))
+			before := s.Attempts(high)
+			small := CreatePod(ctx, "somebody-else", "small", OnNode("n1"), CPU("1m"))
+			Expect(K8s.Delete(ctx, small)).To(Succeed())
+			Eventually(s.Attempts).WithArguments(high).Should(BeNumerically(">", before))
+			ExpectPending(ctx, high)
+			ExpectStays(ctx, costly...)
+			ExpectStays(ctx, low)
+			letGo()
+			Expect(ExpectBound(ctx, high)).To(Equal("n1"))
+			ExpectStays(ctx, costly...)
 		})
-		costly := []*corev1.Pod{
-			CreatePod(ctx, "somebody-else", "costly-1", CPU("2"), OnNode("n2")), CreatePod(ctx, "somebody-else", "costly-2", CPU("2"), OnNode("n2")),
-		}
-		low := CreatePod(ctx, "mine", "low", CPU("3"))
-		Eventually(preparing).Should(BeClosed())
-		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
-		ExpectEvent(ctx, low, "Preempted", HaveSuffix("(in kube-scheduler memory)."))
-		before := s.Attempts(high)
-		small := CreatePod(ctx, "somebody-else", "small", OnNode("n1"), CPU("1m"))
-		Expect(K8s.Delete(ctx, small)).To(Succeed())
-		Eventually(s.Attempts).WithArguments(high).Should(BeNumerically(">", before))
-		ExpectPending(ctx, high)
-		ExpectStays(ctx, costly...)
-		ExpectStays(ctx, low)
-		letGo()
-		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
-		ExpectStays(ctx, costly...)
-	})
 
 	It("is deleted if it is about to be bound, and its room is freed immediately", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
@@ -338,34 +353,36 @@ var _ = Describe("The victim of a preemption", func() {
 		}
 	})
 
-	It("is on a node that the PreFilter plugins leave and that no Filter plugin rejects as unresolvable", func(ctx context.Context) {
-		CreateNodes(ctx, "n1", "n2", "n3")
-		pods := map[string]*corev1.Pod{}
-		for _, node := range []string{"n1", "n2", "n3"} {
-			pods[node] = CreatePod(ctx, "somebody-else", node, CPU("3"), OnNode(node))
-		}
-		s.Perform(func(a *Acts) {
-			a.PreFilter = func(*Actor, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
-				return &fwk.PreFilterResult{NodeNames: sets.New("n2", "n3")}, nil
+	It("is on a node that the PreFilter plugins leave and that no Filter plugin rejects as unresolvable",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1", "n2", "n3")
+			pods := map[string]*corev1.Pod{}
+			for _, node := range []string{"n1", "n2", "n3"} {
+				pods[node] = CreatePod(ctx, "somebody-else", node, CPU("3"), OnNode(node))
 			}
-			a.Filter = func(_ context.Context, _ *Actor, _ *corev1.Pod, node string) *fwk.Status {
-				if node == "n2" {
-					return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no")
+			s.Perform(func(a *Acts) {
+				a.PreFilter = func(*Actor, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+					return &fwk.PreFilterResult{NodeNames: sets.New("n2", "n3")}, nil
 				}
-				return nil
-			}
+				a.Filter = func(_ context.Context, _ *Actor, _ *corev1.Pod, node string) *fwk.Status {
+					if node == "n2" {
+						return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no")
+					}
+					return nil
+				}
+			})
+			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important")))).To(Equal("n3"))
+			ExpectGone(ctx, pods["n3"])
+			ExpectStays(ctx, pods["n1"], pods["n2"])
 		})
-		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important")))).To(Equal("n3"))
-		ExpectGone(ctx, pods["n3"])
-		ExpectStays(ctx, pods["n1"], pods["n2"])
-	})
 
 	It("does not exist if preemption is disabled", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "peaceful", "plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}")
 		low := CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n1"))
 		high := CreatePod(ctx, "peaceful", "high", CPU("3"), Prioritized("important"))
-		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, And(HavePrefix("0/1 nodes are available: 1 Insufficient cpu."), Not(ContainSubstring("preemption:"))))
+		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable,
+			And(HavePrefix("0/1 nodes are available: 1 Insufficient cpu."), Not(ContainSubstring("preemption:"))))
 		Expect(high.Status.NominatedNodeName).To(BeEmpty())
 		ExpectStays(ctx, low)
 	})

@@ -43,26 +43,29 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("important", 1000))
 	})
 
-	It("is bound there if it fits, even if another node is better, and loses the nomination once it is bound", func(ctx context.Context) {
-		CreateNodes(ctx, "n1", "n2")
-		CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
-		pod := createNominated(ctx, "pod", "n1")
-		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
-		ExpectNominationEnded(pod)
-		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "free"))).To(Equal("n2"))
-	})
+	It("is bound there if it fits, even if another node is better, and loses the nomination once it is bound",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1", "n2")
+			CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
+			pod := createNominated(ctx, "pod", "n1")
+			Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
+			ExpectNominationEnded(pod)
+			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "free"))).To(Equal("n2"))
+		})
 
 	It("is bound to another node if it does not fit there", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
 		Expect(ExpectBound(ctx, createNominated(ctx, "pod", "n1", CPU("3")))).To(Equal("n2"))
-		Expect(ExpectBound(ctx, createNominated(ctx, "lost", "n0"))).To(Equal("n1"), "nominated for a node that does not exist")
+		Expect(ExpectBound(ctx, createNominated(ctx, "lost", "n0"))).
+			To(Equal("n1"), "nominated for a node that does not exist")
 	})
 
 	It("loses the nomination when it is unschedulable, and does not keep others away", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		big := createNominated(ctx, "big", "n1", CPU("5"))
-		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		ExpectNominated(ctx, big, "")
 		ExpectBound(ctx, CreatePod(ctx, "mine", "fits", CPU("3")))
 	})
@@ -70,7 +73,8 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 	It("is nominated for another node by its preemption", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		spared := []*corev1.Pod{
-			CreatePod(ctx, "somebody-else", "first", CPU("2"), OnNode("n1")), CreatePod(ctx, "somebody-else", "second", CPU("2"), OnNode("n1")),
+			CreatePod(ctx, "somebody-else", "first", CPU("2"), OnNode("n1")),
+			CreatePod(ctx, "somebody-else", "second", CPU("2"), OnNode("n1")),
 		}
 		victim := CreatePod(ctx, "somebody-else", "third", CPU("4"), OnNode("n2"), TerminatesSlowly)
 		pod := createNominated(ctx, "pod", "n1", CPU("4"), Prioritized("important"))
@@ -81,40 +85,45 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 		ExpectStays(ctx, spared...)
 	})
 
-	It("keeps its room from pods of lower and equal priority, until its nomination is removed", func(ctx context.Context) {
-		never := PriorityClass("polite", 1000)
-		never.PreemptionPolicy = ptr.To(corev1.PreemptNever)
-		CreateClasses(ctx, never, PriorityClass("top", 2000))
-		CreateNodes(ctx, "n1")
-		CreatePod(ctx, "somebody-else", "resident", CPU("1"), OnNode("n1"))
-		nominee := CreatePod(ctx, "mine", "nominee", CPU("4"), Prioritized("polite"))
-		ExpectUnscheduled(ctx, nominee, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-		nominateByHand(ctx, nominee, "n1")
-		var waiting []*corev1.Pod
-		for _, class := range []string{"low", "polite"} {
-			pod := CreatePod(ctx, "mine", class, CPU("1"), Prioritized(class))
-			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-			waiting = append(waiting, pod)
-		}
-		ExpectBound(ctx, CreatePod(ctx, "mine", "top", CPU("1"), Prioritized("top")))
-		ExpectPending(ctx, waiting[1])
-		nominateByHand(ctx, nominee, "")
-		for _, pod := range waiting {
-			ExpectBound(ctx, pod)
-		}
-		ExpectPending(ctx, nominee)
-	})
+	It("keeps its room from pods of lower and equal priority, until its nomination is removed",
+		func(ctx context.Context) {
+			never := PriorityClass("polite", 1000)
+			never.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+			CreateClasses(ctx, never, PriorityClass("top", 2000))
+			CreateNodes(ctx, "n1")
+			CreatePod(ctx, "somebody-else", "resident", CPU("1"), OnNode("n1"))
+			nominee := CreatePod(ctx, "mine", "nominee", CPU("4"), Prioritized("polite"))
+			ExpectUnscheduled(ctx, nominee, corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+			nominateByHand(ctx, nominee, "n1")
+			var waiting []*corev1.Pod
+			for _, class := range []string{"low", "polite"} {
+				pod := CreatePod(ctx, "mine", class, CPU("1"), Prioritized(class))
+				ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+					HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+				waiting = append(waiting, pod)
+			}
+			ExpectBound(ctx, CreatePod(ctx, "mine", "top", CPU("1"), Prioritized("top")))
+			ExpectPending(ctx, waiting[1])
+			nominateByHand(ctx, nominee, "")
+			for _, pod := range waiting {
+				ExpectBound(ctx, pod)
+			}
+			ExpectPending(ctx, nominee)
+		})
 })
 
-var _ = Describe("A pod that another component nominates for a node, under a profile without PostFilter plugins", func() {
-	It("loses the nomination when it is unschedulable", func(ctx context.Context) {
-		StartProfiles(ctx, map[string]string{"mine": `plugins: {postFilter: {disabled: [{name: "*"}]}}`})
-		CreateNodes(ctx, "n1")
-		big := createNominated(ctx, "big", "n1", CPU("5"))
-		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-		ExpectNominated(ctx, big, "")
+var _ = Describe("A pod that another component nominates for a node, under a profile without PostFilter plugins",
+	func() {
+		It("loses the nomination when it is unschedulable", func(ctx context.Context) {
+			StartProfiles(ctx, map[string]string{"mine": `plugins: {postFilter: {disabled: [{name: "*"}]}}`})
+			CreateNodes(ctx, "n1")
+			big := createNominated(ctx, "big", "n1", CPU("5"))
+			ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable,
+				HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+			ExpectNominated(ctx, big, "")
+		})
 	})
-})
 
 var _ = Describe("A pod that is about to be bound", func() {
 	var s *Script
@@ -145,7 +154,8 @@ var _ = Describe("A pod that is about to be bound", func() {
 	})
 
 	It("is not nominated if there is nothing to wait for", func(ctx context.Context) {
-		CreateProfile(ctx, "mine", "plugins: {bind: {enabled: [{name: Alpha}, {name: DefaultBinder}], disabled: [{name: \"*\"}]}}")
+		CreateProfile(ctx, "mine",
+			"plugins: {bind: {enabled: [{name: Alpha}, {name: DefaultBinder}], disabled: [{name: \"*\"}]}}")
 		announced := make(chan string, 1)
 		s.Perform(func(a *Acts) {
 			a.Bind = func(ctx context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
@@ -200,7 +210,8 @@ var _ = Describe("A node that a pod is nominated for", func() {
 	// waits creates a pod that fits nowhere else.
 	waits := func(ctx context.Context, schedulerName string) *corev1.Pod {
 		GinkgoHelper()
-		pod := CreatePod(ctx, schedulerName, "second", CPU("2"), Prioritized("important"), Selecting(corev1.LabelHostname, "n1"))
+		pod := CreatePod(ctx, schedulerName, "second", CPU("2"), Prioritized("important"),
+			Selecting(corev1.LabelHostname, "n1"))
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, ContainSubstring("1 Insufficient cpu"))
 		return pod
 	}
@@ -229,11 +240,12 @@ var _ = Describe("A node that a pod is nominated for", func() {
 		n2 := Node("n2", "4", "8Gi", map[string]string{"color": "red"})
 		Create(ctx, n2)
 		first := promised(ctx, func(pod *corev1.Pod) {
-			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: "color", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"red"}},
-				}}},
-			}}}
+			pod.Spec.Affinity = &corev1.Affinity{
+				NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: "color", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"red"}},
+					}}},
+				}}}
 		})
 		second := waits(ctx, "mine")
 		Update(ctx, n2, func(node *corev1.Node) { node.Labels["color"] = "green" })

@@ -91,11 +91,13 @@ func residents(ctx context.Context, specs ...[]string) map[string]*corev1.Pod {
 var _ = Describe("Preemption chooses", func() {
 	BeforeEach(func(ctx context.Context) {
 		StartDefault(ctx)
-		CreateClasses(ctx, PriorityClass("lowest", 1), PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
+		CreateClasses(ctx, PriorityClass("lowest", 1), PriorityClass("low", 10), PriorityClass("middle", 100),
+			PriorityClass("important", 1000))
 	})
 
 	DescribeTable("the victims with the lowest cost:",
-		func(ctx context.Context, budgets map[string]int32, specs [][]string, needs string, node string, victims ...string) {
+		func(ctx context.Context, budgets map[string]int32, specs [][]string, needs string, node string,
+			victims ...string) {
 			CreateNodes(ctx, "n1", "n2", "n3")
 			for app, allowed := range budgets {
 				CreateBudget(ctx, app, allowed)
@@ -112,19 +114,26 @@ var _ = Describe("Preemption chooses", func() {
 			}
 		},
 		Entry("a pod of higher priority rather than one that a budget protects", map[string]int32{"app": 0},
-			[][]string{{"n1", "low", "app"}, {"n1", "middle"}, {"n2", "important"}, {"n2", "important"}, {"n3", "important"}, {"n3", "important"}}, "2", "n1", "n1-1"),
+			[][]string{{"n1", "low", "app"}, {"n1", "middle"}, {"n2", "important"}, {"n2", "important"},
+				{"n3", "important"}, {"n3", "important"}}, "2", "n1", "n1-1"),
 		Entry("the victims of a node where no budget is violated", map[string]int32{"app": 0},
-			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle"}, {"n2", "middle"}, {"n3", "low", "app"}, {"n3", "middle"}}, "4", "n2", "n2-2", "n2-3"),
+			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle"}, {"n2", "middle"},
+				{"n3", "low", "app"}, {"n3", "middle"}}, "4", "n2", "n2-2", "n2-3"),
 		Entry("the victims of the node with the fewest budget violations", map[string]int32{"app": 0},
-			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle", "app"}, {"n2", "middle"}, {"n3", "low", "app"}, {"n3", "low", "app"}}, "4", "n2", "n2-2", "n2-3"),
+			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle", "app"}, {"n2", "middle"},
+				{"n3", "low", "app"}, {"n3", "low", "app"}}, "4", "n2", "n2-2", "n2-3"),
 		Entry("the pods that a budget allows to be disrupted", map[string]int32{"app": 2, "other": 1},
-			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "lowest", "other"}, {"n2", "lowest", "other"}, {"n3", "middle"}, {"n3", "middle"}}, "4", "n1", "n1-0", "n1-1"),
+			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "lowest", "other"}, {"n2", "lowest", "other"},
+				{"n3", "middle"}, {"n3", "middle"}}, "4", "n1", "n1-0", "n1-1"),
 		Entry("the victims of the node whose highest priority is lowest", map[string]int32{},
-			[][]string{{"n1", "middle"}, {"n1", "lowest"}, {"n2", "low"}, {"n2", "low"}, {"n3", "middle"}, {"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
+			[][]string{{"n1", "middle"}, {"n1", "lowest"}, {"n2", "low"}, {"n2", "low"}, {"n3", "middle"},
+				{"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
 		Entry("the victims with the lowest sum of priorities", map[string]int32{},
-			[][]string{{"n1", "middle"}, {"n1", "low"}, {"n2", "middle"}, {"n2", "lowest"}, {"n3", "middle"}, {"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
+			[][]string{{"n1", "middle"}, {"n1", "low"}, {"n2", "middle"}, {"n2", "lowest"}, {"n3", "middle"},
+				{"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
 		Entry("the pod of lowest priority on a node, if one victim is enough", map[string]int32{},
-			[][]string{{"n1", "lowest"}, {"n1", "middle"}, {"n2", "low"}, {"n2", "middle"}, {"n3", "important"}, {"n3", "important"}}, "2", "n1", "n1-0"),
+			[][]string{{"n1", "lowest"}, {"n1", "middle"}, {"n2", "low"}, {"n2", "middle"}, {"n3", "important"},
+				{"n3", "important"}}, "2", "n1", "n1-0"),
 	)
 
 	It("protected pods if there are no others", func(ctx context.Context) {
@@ -137,18 +146,25 @@ var _ = Describe("Preemption chooses", func() {
 		}
 	})
 
-	It("pods of lower priority whose anti-affinity excludes the preemptor, or that the preemptor's anti-affinity excludes", func(ctx context.Context) {
+	It("pods of lower priority whose anti-affinity excludes the preemptor, or that the preemptor's anti-affinity "+
+		"excludes", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		shy := CreatePod(ctx, "somebody-else", "shy", OnNode("n1"), Prioritized("low"), AwayFrom("app", "loud"))
 		bystander := CreatePod(ctx, "somebody-else", "bystander", OnNode("n1"), Prioritized("low"))
-		equal := CreatePod(ctx, "somebody-else", "equal", OnNode("n2"), Prioritized("important"), AwayFrom("app", "loud"))
-		above := CreatePod(ctx, "somebody-else", "above", OnNode("n3"), Prioritized("important"), AwayFrom("app", "loud"))
+		equal := CreatePod(ctx, "somebody-else", "equal", OnNode("n2"), Prioritized("important"),
+			AwayFrom("app", "loud"))
+		above := CreatePod(ctx, "somebody-else", "above", OnNode("n3"), Prioritized("important"),
+			AwayFrom("app", "loud"))
 		loud := CreatePod(ctx, "mine", "loud", Prioritized("important"), Labelled("app", "loud"))
 		Expect(ExpectBound(ctx, loud)).To(Equal("n1"))
 		ExpectGone(ctx, shy)
 
-		fussy := CreatePod(ctx, "mine", "fussy", Prioritized("important"), Labelled("app", "loud"), Selecting(corev1.LabelHostname, "n2"))
-		ExpectUnschedulable(ctx, fussy, "0/3 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.")
+		fussy := CreatePod(ctx, "mine", "fussy", Prioritized("important"), Labelled("app", "loud"),
+			Selecting(corev1.LabelHostname, "n2"))
+		ExpectUnschedulable(ctx, fussy, "0/3 nodes are available: 1 node(s) didn't satisfy existing pods "+
+			"anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "+
+			"preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is "+
+			"not helpful for scheduling.")
 		ExpectStays(ctx, bystander, equal, above, loud)
 	})
 })
@@ -156,7 +172,8 @@ var _ = Describe("Preemption chooses", func() {
 var _ = Describe("Preemption with as few candidates as possible", func() {
 	It("chooses a node where no budget is violated if there is one", func(ctx context.Context) {
 		StartProfiles(ctx, map[string]string{
-			"mine": "pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 1, minCandidateNodesAbsolute: 1}}]",
+			"mine": "pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 1, " +
+				"minCandidateNodesAbsolute: 1}}]",
 		})
 		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
 		CreateBudget(ctx, "app", 0)
@@ -179,33 +196,36 @@ var _ = Describe("A preemptor", func() {
 		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
 	})
 
-	It("waits for victims that terminate slowly instead of preempting more, and keeps its room", func(ctx context.Context) {
-		CreateNodes(ctx, "n1", "n2")
-		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
-		spared := CreatePod(ctx, "somebody-else", "spared", CPU("3"), OnNode("n2"), Prioritized("middle"))
-		high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
-		ExpectTerminating(ctx, victim)
-		ExpectNominated(ctx, high, "n1")
+	It("waits for victims that terminate slowly instead of preempting more, and keeps its room",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1", "n2")
+			victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
+			spared := CreatePod(ctx, "somebody-else", "spared", CPU("3"), OnNode("n2"), Prioritized("middle"))
+			high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
+			ExpectTerminating(ctx, victim)
+			ExpectNominated(ctx, high, "n1")
 
-		By("retrying it after another change")
-		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, func(node *corev1.Node) {
-			node.Labels["color"] = "green"
+			By("retrying it after another change")
+			Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, func(node *corev1.Node) {
+				node.Labels["color"] = "green"
+			})
+			small := CreatePod(ctx, "somebody-else", "small", OnNode("n2"))
+			Expect(K8s.Delete(ctx, small)).To(Succeed())
+			ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable,
+				HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+			waiting := CreatePod(ctx, "mine", "waiting", CPU("3"), Prioritized("low"))
+			ExpectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable,
+				HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+			ExpectPending(ctx, high)
+			ExpectStays(ctx, spared)
+			Expect(high.Status.NominatedNodeName).To(Equal("n1"))
+
+			ExpectEvent(ctx, high, "FailedScheduling", HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
+
+			Terminate(ctx, victim)
+			Expect(ExpectBound(ctx, high)).To(Equal("n1"))
+			ExpectPending(ctx, waiting)
 		})
-		small := CreatePod(ctx, "somebody-else", "small", OnNode("n2"))
-		Expect(K8s.Delete(ctx, small)).To(Succeed())
-		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-		waiting := CreatePod(ctx, "mine", "waiting", CPU("3"), Prioritized("low"))
-		ExpectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-		ExpectPending(ctx, high)
-		ExpectStays(ctx, spared)
-		Expect(high.Status.NominatedNodeName).To(Equal("n1"))
-
-		ExpectEvent(ctx, high, "FailedScheduling", HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-
-		Terminate(ctx, victim)
-		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
-		ExpectPending(ctx, waiting)
-	})
 
 	It("gets the room that it freed, however many pods of lower priority wait for it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
@@ -221,7 +241,8 @@ var _ = Describe("A preemptor", func() {
 		for _, name := range Names("before", 8) {
 			waiting = append(waiting, CreatePod(ctx, "mine", name, CPU("500m")))
 		}
-		ExpectUnscheduled(ctx, waiting[7], corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, waiting[7], corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
 		ExpectNominated(ctx, high, "n1")
 		for i, victim := range victims {
@@ -257,24 +278,26 @@ var _ = Describe("A preemptor", func() {
 		Expect(stay).To(Equal(1))
 	})
 
-	It("gives way to a pod of higher priority, which clears its nomination, and finds another node", func(ctx context.Context) {
-		CreateNodes(ctx, "n1")
-		victim := CreatePod(ctx, "somebody-else", "victim", CPU("2"), OnNode("n1"), TerminatesSlowly)
-		other := CreatePod(ctx, "somebody-else", "other", CPU("2"), OnNode("n1"), Prioritized("middle"), TerminatesSlowly)
-		middle := CreatePod(ctx, "mine", "middle", CPU("2"), Prioritized("middle"))
-		ExpectNominated(ctx, middle, "n1")
-		ExpectTerminating(ctx, victim)
-		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
-		ExpectNominated(ctx, high, "n1")
-		ExpectTerminating(ctx, other)
-		ExpectNominated(ctx, middle, "")
-		Create(ctx, Node("n2", "2", "8Gi", nil)) // too small for the other
-		Expect(ExpectBound(ctx, middle)).To(Equal("n2"))
-		Terminate(ctx, victim)
-		ExpectPending(ctx, high)
-		Terminate(ctx, other)
-		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
-	})
+	It("gives way to a pod of higher priority, which clears its nomination, and finds another node",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			victim := CreatePod(ctx, "somebody-else", "victim", CPU("2"), OnNode("n1"), TerminatesSlowly)
+			other := CreatePod(ctx, "somebody-else", "other", CPU("2"), OnNode("n1"), Prioritized("middle"),
+				TerminatesSlowly)
+			middle := CreatePod(ctx, "mine", "middle", CPU("2"), Prioritized("middle"))
+			ExpectNominated(ctx, middle, "n1")
+			ExpectTerminating(ctx, victim)
+			high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
+			ExpectNominated(ctx, high, "n1")
+			ExpectTerminating(ctx, other)
+			ExpectNominated(ctx, middle, "")
+			Create(ctx, Node("n2", "2", "8Gi", nil)) // too small for the other
+			Expect(ExpectBound(ctx, middle)).To(Equal("n2"))
+			Terminate(ctx, victim)
+			ExpectPending(ctx, high)
+			Terminate(ctx, other)
+			Expect(ExpectBound(ctx, high)).To(Equal("n1"))
+		})
 
 	It("does not keep its room from a pod of higher priority, which needs no preemption", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
@@ -282,7 +305,8 @@ var _ = Describe("A preemptor", func() {
 		middle := CreatePod(ctx, "mine", "middle", CPU("3500m"), Prioritized("middle"))
 		ExpectNominated(ctx, middle, "n1")
 		equal := CreatePod(ctx, "mine", "equal", CPU("1"), Prioritized("middle"))
-		ExpectUnscheduled(ctx, equal, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectUnscheduled(ctx, equal, corev1.PodReasonUnschedulable,
+			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		ExpectBound(ctx, CreatePod(ctx, "mine", "high", CPU("1"), Prioritized("important")))
 
 		By("finding no room when its victim is gone")
@@ -313,14 +337,16 @@ var _ = Describe("A preemptor", func() {
 		Expect(K8s.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})).To(Succeed())
 		Terminate(ctx, victim)
 		ExpectNominated(ctx, high, "")
-		ExpectUnschedulable(ctx, high, "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+		ExpectUnschedulable(ctx, high, "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+
+			"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 		ExpectStays(ctx, above)
 	})
 
 	It("takes a ReadWriteOncePod claim from the pod that uses it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		volume, claim := VolumeOn("shared", "none", "n1"), ClaimOf("shared", "none")
-		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes, &claim.Spec.AccessModes} {
+		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes,
+			&claim.Spec.AccessModes} {
 			*modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 		}
 		CreateVolumes(ctx, volume, claim)
@@ -328,7 +354,9 @@ var _ = Describe("A preemptor", func() {
 		user := CreatePod(ctx, "mine", "user", UsingClaim("shared"))
 		ExpectBound(ctx, user)
 		polite := CreatePod(ctx, "mine", "polite", UsingClaim("shared"))
-		ExpectUnscheduled(ctx, polite, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod."))
+		ExpectUnscheduled(ctx, polite, corev1.PodReasonUnschedulable,
+			HavePrefix("0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with "+
+				"ReadWriteOncePod access mode already in-use by another pod."))
 		high := CreatePod(ctx, "mine", "high", UsingClaim("shared"), Prioritized("important"))
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 		ExpectGone(ctx, user)

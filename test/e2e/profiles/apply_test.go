@@ -76,7 +76,8 @@ func objectsIn(manifest string) []*unstructured.Unstructured {
 	}
 	DeferCleanup(func(ctx context.Context) {
 		for _, object := range all {
-			Expect(client.IgnoreNotFound(K8s.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))).To(Succeed())
+			Expect(client.IgnoreNotFound(K8s.Delete(ctx, object,
+				client.PropagationPolicy(metav1.DeletePropagationBackground)))).To(Succeed())
 		}
 	})
 	return all
@@ -90,20 +91,24 @@ func podsOfDeployment(ctx context.Context, object *unstructured.Unstructured) []
 	Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, d)).To(Succeed())
 	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name + "-1"},
-		Spec:       appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector, Template: d.Spec.Template},
+		Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas, Selector: d.Spec.Selector,
+			Template: d.Spec.Template},
 	}
 	CreateFor(ctx, set)
-	return createPods(ctx, *d.Spec.Replicas, d.Spec.Template, metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID})
+	return createPods(ctx, *d.Spec.Replicas, d.Spec.Template,
+		metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID})
 }
 
 func podsOfJob(ctx context.Context, object *unstructured.Unstructured) []*corev1.Pod {
 	GinkgoHelper()
 	job := &batchv1.Job{}
 	Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job)).To(Succeed())
-	return createPods(ctx, *job.Spec.Parallelism, job.Spec.Template, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID})
+	return createPods(ctx, *job.Spec.Parallelism, job.Spec.Template,
+		metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID})
 }
 
-func createPods(ctx context.Context, count int32, template corev1.PodTemplateSpec, owner metav1.OwnerReference) []*corev1.Pod {
+func createPods(ctx context.Context, count int32, template corev1.PodTemplateSpec,
+	owner metav1.OwnerReference) []*corev1.Pod {
 	GinkgoHelper()
 	owner.Controller = ptr.To(true)
 	pods := make([]*corev1.Pod, 0, count)

@@ -29,7 +29,8 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 	repolicy := func(ctx context.Context, name, spec, profile string) {
 		GinkgoHelper()
 		next := Policy(name, spec).Spec
-		Update(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(p *v1alpha1.SchedulingPolicy) { p.Spec = next })
+		Update(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			func(p *v1alpha1.SchedulingPolicy) { p.Spec = next })
 		changed := &v1alpha1.SchedulingPolicy{}
 		Expect(K8s.Get(ctx, types.NamespacedName{Name: name}, changed)).To(Succeed())
 		Eventually(func(g Gomega) {

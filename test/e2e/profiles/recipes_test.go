@@ -33,7 +33,8 @@ type recipe struct {
 // recipes are by the headings of the page.
 var recipes = map[string]recipe{
 	"Spread over zones": {
-		nodes: []*corev1.Node{zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("b2", "b"), zoned("c1", "c"), zoned("c2", "c")},
+		nodes: []*corev1.Node{zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("b2", "b"), zoned("c1", "c"),
+			zoned("c2", "c")},
 		check: func(p placement) {
 			Expect(p.perValue("web", corev1.LabelTopologyZone)).To(Equal(map[string]int{"a": 2, "b": 2, "c": 2}))
 			Expect(p.perNode("web")).To(HaveLen(6))
@@ -99,7 +100,8 @@ var recipes = map[string]recipe{
 			extender, err := testextender.Start(testextender.Options{Client: K8s, Log: GinkgoWriter})
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(func() { Expect(extender.Stop()).To(Succeed()) })
-			extender.Perform(testextender.Script{Refused: map[string]string{"n1": "no licence"}, Scores: map[string]int64{"n3": 10}})
+			extender.Perform(testextender.Script{Refused: map[string]string{"n1": "no licence"},
+				Scores: map[string]int64{"n3": 10}})
 			const address = "https://licences.tools.svc:8443/scheduler"
 			Expect(manifest).To(ContainSubstring(address))
 			return strings.Replace(manifest, address, extender.URL, 1)

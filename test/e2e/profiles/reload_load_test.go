@@ -66,7 +66,8 @@ func holdingsOf(run *testcluster.Running) holdings {
 }
 
 var _ = Describe("Reloads under load", func() {
-	It("of 20 profiles: all pods are bound exactly once, and goroutines, handlers, heap and metric series are as before", func(ctx context.Context) {
+	It("of 20 profiles: all pods are bound exactly once, and goroutines, handlers, heap and metric series are as "+
+		"before", func(ctx context.Context) {
 		const profiles = 20
 		reloads, total := endurance()
 		s := &Script{}
@@ -156,7 +157,8 @@ var _ = Describe("Reloads under load", func() {
 		// The API server gives one request a minute, but thousands of pods may need more requests.
 		Eventually(ctx, Cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
-		By("scheduling one more pod: until then the snapshot, and what is derived from it, is that of the last decision")
+		By("scheduling one more pod: until then the snapshot, and what is derived from it, is that of the last " +
+			"decision")
 		Eventually(func() int { return run.Parts().Cache.Size().Pods }).Should(BeZero())
 		CreateNodes(ctx, "last")
 		CreateProfile(ctx, "first", as("g0"))
@@ -174,7 +176,8 @@ var _ = Describe("Reloads under load", func() {
 			g.Expect(after.goroutines).To(BeNumerically("<=", before.goroutines+5))
 			g.Expect(after.series).To(BeNumerically("<=", before.series+slackSeries))
 			g.Expect(after.heap).To(BeNumerically("<=", before.heap+before.heap/2+slackHeap))
-			GinkgoWriter.Printf("%d reloads, %d builds, %d pods; before %+v, after %+v\n", reloads, builds, total, before, after)
+			GinkgoWriter.Printf("%d reloads, %d builds, %d pods; before %+v, after %+v\n", reloads, builds, total,
+				before, after)
 		}).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
 	}, SpecTimeout(40*time.Minute))
 })

@@ -110,7 +110,8 @@ var _ = Describe("The comparison with the API server", func() {
 		Eventually(watching).Should(BeClosed())
 		unseen, pending := CreatePod(ctx, "somebody-else", "unseen", OnNode("n1")), CreatePod(ctx, "mine", "pending")
 		Expect(run.Parts().Debugger.Compare(ctx)).To(Equal([]debugger.Difference{
-			{Kind: debugger.PodMissing, Object: "default/unseen", UID: unseen.UID, Detail: "the API server has it on node n1, the cache on none"},
+			{Kind: debugger.PodMissing, Object: "default/unseen", UID: unseen.UID,
+				Detail: "the API server has it on node n1, the cache on none"},
 			{Kind: debugger.QueueMissing, Object: "default/pending", UID: pending.UID,
 				Detail: `it has no node and asks for scheduler "mine", but is neither queued nor under way`},
 		}))
@@ -142,12 +143,13 @@ var _ = Describe("An event handler of a plugin that panics", func() {
 		told := make(chan string, 100)
 		s.Perform(func(a *Acts) {
 			a.Build = func(a *Actor) error {
-				_, err := a.Handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-					AddFunc: func(obj any) {
-						told <- obj.(*corev1.Pod).Name
-						panic(errors.New("a bug in a plugin"))
-					},
-				})
+				_, err := a.Handle.SharedInformerFactory().Core().V1().Pods().Informer().
+					AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+						AddFunc: func(obj any) {
+							told <- obj.(*corev1.Pod).Name
+							panic(errors.New("a bug in a plugin"))
+						},
+					})
 				return err
 			}
 		})

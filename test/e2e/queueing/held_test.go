@@ -45,7 +45,8 @@ var _ = Describe("A pod that a PreEnqueue plugin holds", func() {
 		Eventually(func(g Gomega) {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(long), long)).To(Succeed())
 			g.Expect(long.Status.Conditions).To(ContainElement(And(
-				HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue), HaveField("Reason", ""))))
+				HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue),
+				HaveField("Reason", ""))))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })

@@ -114,7 +114,8 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		s *Script
 		h *holder
 	)
-	const alphaEverywhere = "plugins: {multiPoint: {enabled: [{name: Alpha}]}, bind: {enabled: [{name: Alpha}, {name: DefaultBinder}], disabled: [{name: '*'}]}}"
+	const alphaEverywhere = "plugins: {multiPoint: {enabled: [{name: Alpha}]}, bind: {enabled: [{name: Alpha}, " +
+		"{name: DefaultBinder}], disabled: [{name: '*'}]}}"
 
 	BeforeAll(func() {
 		s = &Script{}
@@ -127,7 +128,8 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		h = newHolder(at)
 		s.LetGo()
 		DeferCleanup(func() {
-			Eventually(w.run.Parts().Queue.Counts).Should(Equal(queue.Counts{}), "nothing stays behind, no event and no pod")
+			Eventually(w.run.Parts().Queue.Counts).
+				Should(Equal(queue.Counts{}), "nothing stays behind, no event and no pod")
 		})
 		DeferCleanup(func() {
 			select {
@@ -166,7 +168,8 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 	expectRoom := func(ctx context.Context, free string) {
 		GinkgoHelper()
 		ExpectBound(ctx, CreatePod(ctx, "mine", "filler", CPU(free)))
-		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "last"), corev1.PodReasonUnschedulable, ContainSubstring("Insufficient cpu"))
+		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "last"), corev1.PodReasonUnschedulable,
+			ContainSubstring("Insufficient cpu"))
 	}
 
 	DescribeTable("is updated: it is bound in its new form, whether", func(ctx context.Context, at moment) {
@@ -187,7 +190,8 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		expectRoom(ctx, "4")
 	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("is deleted and created again: its successor is bound, whether", func(ctx context.Context, at moment) {
+	DescribeTable("is deleted and created again: its successor is bound, whether", func(ctx context.Context,
+		at moment) {
 		pod := begin(ctx, at)
 		Expect(K8s.Delete(ctx, pod)).To(Succeed())
 		successor := CreatePod(ctx, "mine", "pod", CPU("1"))
@@ -197,7 +201,8 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		expectRoom(ctx, "3")
 	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("an event occurs that may help it: it is retried immediately, where", func(ctx context.Context, at moment) {
+	DescribeTable("an event occurs that may help it: it is retried immediately, where", func(ctx context.Context,
+		at moment) {
 		pod := begin(ctx, at)
 		label := of(fwk.Node, fwk.UpdateNodeLabel)
 		before := w.handled(label)

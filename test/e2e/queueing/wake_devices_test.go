@@ -22,7 +22,8 @@ import (
 // deviceClass makes a class of all devices of the driver.
 func deviceClass(name string, changes ...func(*resourcev1.DeviceClass)) *resourcev1.DeviceClass {
 	c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.DeviceClassSpec{
-		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
+		Selectors: []resourcev1.DeviceSelector{
+			{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
 	}}
 	for _, change := range changes {
 		change(c)
@@ -38,7 +39,8 @@ func forResource(name string) func(*resourcev1.DeviceClass) {
 // devices are some devices of a node.
 func devices(nodeName string, names ...string) *resourcev1.ResourceSlice {
 	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: resourcev1.ResourceSliceSpec{
-		Driver: driver, NodeName: &nodeName, Pool: resourcev1.ResourcePool{Name: nodeName, Generation: 1, ResourceSliceCount: 1},
+		Driver: driver, NodeName: &nodeName,
+		Pool: resourcev1.ResourcePool{Name: nodeName, Generation: 1, ResourceSliceCount: 1},
 	}}
 	for _, name := range names {
 		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: name})
@@ -77,7 +79,8 @@ func inUse(ctx context.Context, name, nodeName, device string) {
 	c := DeviceClaim(name, "class")
 	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
 	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
-		Results: []resourcev1.DeviceRequestAllocationResult{{Request: "device", Driver: driver, Pool: nodeName, Device: device}},
+		Results: []resourcev1.DeviceRequestAllocationResult{{Request: "device", Driver: driver, Pool: nodeName,
+			Device: device}},
 	}}
 	Expect(K8s.Status().Update(ctx, c)).To(Succeed())
 }
@@ -89,8 +92,10 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
 		Entry("a claim is created", wake{
-			plugin: "DynamicResources", gated: true, given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
-			woken: []*corev1.Pod{p("pod", usingDevice("claim"))}, asleep: []*corev1.Pod{p("other", usingDevice("other"))},
+			plugin: "DynamicResources", gated: true,
+			given:   []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			asleep:  []*corev1.Pod{p("other", usingDevice("other"))},
 			happens: come(DeviceClaim("claim", "class")), event: of(fwk.ResourceClaim, fwk.Add),
 		}),
 		Entry("the status of a pod names the claim that a controller created for it", wake{
@@ -104,41 +109,50 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 				// an owner from the start, as the controller creates it: upstream's plugin does not
 				// wait for an owner.
 				claim := DeviceClaim("claim", "class")
-				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name,
+					UID: pod.UID, Controller: ptr.To(true)}}
 				given(ctx, claim)
-				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("claim")}}
+				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{
+					{Name: "device", ResourceClaimName: ptr.To("claim")}}
 				Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 			},
 			event: podItself,
 		}),
 		Entry("a device is added", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), DeviceClaim("claim", "class")},
+			plugin:  "DynamicResources",
+			given:   []client.Object{NodeOf("n1"), deviceClass("class"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(devices("n1", "d1")), event: of(fwk.ResourceSlice, fwk.Add),
 		}),
 		Entry("a node has more devices", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1"), DeviceClaim("claim", "class")},
-			woken: []*corev1.Pod{p("pod", usingDevice("claim"))},
+			plugin: "DynamicResources",
+			given:  []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1"), DeviceClaim("claim", "class")},
+			woken:  []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: have(devices("n1"), func(s *resourcev1.ResourceSlice) {
 				s.Spec.Devices, s.Spec.Pool.Generation = devices("n1", "d1").Spec.Devices, 2
 			}),
 			event: of(fwk.ResourceSlice, fwk.Update),
 		}),
 		Entry("a class is created", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class")},
+			plugin:  "DynamicResources",
+			given:   []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(deviceClass("class")), event: of(fwk.DeviceClass, fwk.Add),
 		}),
 		Entry("a class selects other devices", wake{
 			plugin: "DynamicResources",
-			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class"), deviceClass("class", func(c *resourcev1.DeviceClass) {
-				c.Spec.Selectors[0].CEL.Expression = "false"
-			})},
+			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class"),
+				deviceClass("class", func(c *resourcev1.DeviceClass) {
+					c.Spec.Selectors[0].CEL.Expression = "false"
+				})},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
-			happens: have(deviceClass("class"), func(c *resourcev1.DeviceClass) { c.Spec = deviceClass("class").Spec }), event: of(fwk.DeviceClass, fwk.Update),
+			happens: have(deviceClass("class"), func(c *resourcev1.DeviceClass) { c.Spec = deviceClass("class").Spec }),
+			event:   of(fwk.DeviceClass, fwk.Update),
 		}),
 		Entry("a node is added, and devices are on nodes", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"), DeviceClaim("claim", "class")},
+			plugin: "DynamicResources",
+			given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"),
+				DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(NodeOf("n2")), event: of(fwk.Node, fwk.Add),
 		}),
@@ -149,7 +163,8 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 			happens: come(deviceClass("class", forResource("example.com/gpu"))), event: of(fwk.DeviceClass, fwk.Add),
 		}),
 		Entry("a class gets an extended resource", wake{
-			server: "1.36", plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
+			server: "1.36", plugin: "NodeResourcesFit",
+			given:   []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
 			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
 			happens: have(deviceClass("class"), forResource("example.com/gpu")), event: of(fwk.DeviceClass, fwk.Update),

@@ -53,41 +53,50 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 	BeforeEach(w.expectCleared)
 
 	added := of(fwk.Node, fwk.Add)
-	allocatable, labels, taints := of(fwk.Node, fwk.UpdateNodeAllocatable), of(fwk.Node, fwk.UpdateNodeLabel), of(fwk.Node, fwk.UpdateNodeTaint)
+	allocatable, labels, taints := of(fwk.Node, fwk.UpdateNodeAllocatable), of(fwk.Node, fwk.UpdateNodeLabel),
+		of(fwk.Node, fwk.UpdateNodeTaint)
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
 		Entry("a node grows: pods that lack room there, not those that do not tolerate it", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			woken:   []*corev1.Pod{p("tolerant", CPU("6"), Tolerating("sick"))},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }),
+			event:   allocatable,
 		}),
 		Entry("a node grows, but is still tainted", wake{
 			plugin: "TaintToleration", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			asleep:  []*corev1.Pod{p("intolerant", CPU("6"))},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }),
+			event:   allocatable,
 		}),
 		Entry("a node gets more of one resource, and pods lack another", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			woken:   []*corev1.Pod{p("memory", asking(corev1.ResourceMemory, "12Gi"))},
 			asleep:  []*corev1.Pod{p("cpu", CPU("6"))},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceMemory, "16Gi") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceMemory, "16Gi") }),
+			event:   allocatable,
 		}),
 		Entry("a node grows, but not by enough", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			woken:   []*corev1.Pod{p("small", CPU("5"))},
 			asleep:  []*corev1.Pod{p("big", CPU("9"))},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }),
+			event:   allocatable,
 		}),
 		Entry("a node allows more pods", wake{
-			plugin: "NodeResourcesFit", given: []client.Object{roomy(NodeOf("n1"), corev1.ResourcePods, "1"), PodOf("somebody-else", "resident", OnNode("n1"))},
+			plugin: "NodeResourcesFit",
+			given: []client.Object{roomy(NodeOf("n1"), corev1.ResourcePods, "1"),
+				PodOf("somebody-else", "resident", OnNode("n1"))},
 			woken:   []*corev1.Pod{p("pod")},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourcePods, "2") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourcePods, "2") }),
+			event:   allocatable,
 		}),
 		Entry("a node gets an extended resource", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			woken:   []*corev1.Pod{p("gpu", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("fpga", asking("example.com/fpga", "1"))},
-			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, "example.com/gpu", "2") }), event: allocatable,
+			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, "example.com/gpu", "2") }),
+			event:   allocatable,
 		}),
 		Entry("a node with room for some is added", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
@@ -102,7 +111,8 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 			happens: have(NodeOf("n1"), Relabelled("group", "b")), event: labels,
 		}),
 		Entry("a node that pods already selected gets a label", wake{
-			plugin: "NodeAffinity", also: []string{"NodeResourcesFit"}, given: []client.Object{NodeOf("n1", "group", "a"), NodeOf("n2", "group", "b")},
+			plugin: "NodeAffinity", also: []string{"NodeResourcesFit"},
+			given:   []client.Object{NodeOf("n1", "group", "a"), NodeOf("n2", "group", "b")},
 			asleep:  []*corev1.Pod{p("a", Selecting("group", "a"), CPU("6"))},
 			happens: have(NodeOf("n1"), Relabelled("group", "a", "more", "yes")), event: labels,
 		}),
@@ -112,7 +122,8 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("c", Selecting("group", "c"))},
 			happens: come(NodeOf("n2", "group", "b")), event: added,
 		}),
-		Entry("a taint is removed: also wakes pods that wait only for a new node, since a new node may have had the taint", wake{
+		Entry("a taint is removed: also wakes pods that wait only for a new node, since a new node may have had the "+
+			"taint", wake{
 			plugin: "NodeAffinity", given: []client.Object{Tainted(NodeOf("n1", "group", "a"), "sick")},
 			woken:   []*corev1.Pod{p("b", Selecting("group", "b"), Tolerating("sick"))},
 			happens: have(NodeOf("n1"), func(n *corev1.Node) { n.Spec.Taints = nil }), event: taints,
@@ -145,7 +156,8 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 			happens: come(Cordoned(NodeOf("n2"))), event: added,
 		}),
 		Entry("a node without used host ports is added", wake{
-			plugin: "NodePorts", given: []client.Object{NodeOf("n1"), PodOf("somebody-else", "resident", HostPort(8080), OnNode("n1"))},
+			plugin:  "NodePorts",
+			given:   []client.Object{NodeOf("n1"), PodOf("somebody-else", "resident", HostPort(8080), OnNode("n1"))},
 			woken:   []*corev1.Pod{p("pod", HostPort(8080))},
 			happens: come(NodeOf("n2")), event: added,
 		}),
@@ -156,9 +168,10 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 		}),
 		Entry("annotations of a node change", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
-			asleep:  []*corev1.Pod{p("pod", CPU("6"))},
-			happens: have(NodeOf("n1"), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") }),
-			event:   of(fwk.Node, fwk.UpdateNodeAnnotation),
+			asleep: []*corev1.Pod{p("pod", CPU("6"))},
+			happens: have(NodeOf("n1"),
+				func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") }),
+			event: of(fwk.Node, fwk.UpdateNodeAnnotation),
 		}),
 		Entry("conditions of a node change", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
@@ -173,10 +186,12 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 			asleep: []*corev1.Pod{p("pod", CPU("6"))},
 			happens: func(ctx context.Context) {
 				haveNodeStatus("n1", func(n *corev1.Node) {
-					n.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.example/pause:1"}, SizeBytes: 1 << 20}}
+					n.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.example/pause:1"},
+						SizeBytes: 1 << 20}}
 				})(ctx)
 				// The next change shows that this one was handled.
-				have(NodeOf("n1"), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") })(ctx)
+				have(NodeOf("n1"),
+					func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") })(ctx)
 			},
 			event: of(fwk.Node, fwk.UpdateNodeAnnotation),
 		}),

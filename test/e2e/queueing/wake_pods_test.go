@@ -29,20 +29,24 @@ func resident(name, nodeName string, changes ...func(*corev1.Pod)) *corev1.Pod {
 // terms selects pods that have a label, whatever its value, over a topology.
 func terms(label, topologyKey string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{
-		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}}},
-		TopologyKey:   topologyKey,
+		LabelSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}}},
+		TopologyKey: topologyKey,
 	}}
 }
 
 func beside(label, topologyKey string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(label, topologyKey)}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(label, topologyKey)}}
 	}
 }
 
 func apart(label, topologyKey string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(label, topologyKey)}}
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms(label,
+				topologyKey)}}
 	}
 }
 
@@ -112,8 +116,10 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 		}),
 		Entry("a pod gets an annotation", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
-			asleep:  []*corev1.Pod{p("pod", CPU("6"))},
-			happens: have(p("pod"), func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "seen", "yes") }), event: podItself,
+			asleep: []*corev1.Pod{p("pod", CPU("6"))},
+			happens: have(p("pod"),
+				func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "seen", "yes") }),
+			event: podItself,
 		}),
 		Entry("a pod gets the label of its own affinity", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1")},
@@ -177,27 +183,35 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 		}),
 		Entry("a pod with a host port is deleted", wake{
 			plugin: "NodePorts",
-			given:  []client.Object{NodeOf("n1"), resident("one", "n1", HostPort(8080)), resident("two", "n1", HostPort(8081))},
-			woken:  []*corev1.Pod{p("pod", HostPort(8080))}, asleep: []*corev1.Pod{p("other", HostPort(8081))},
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", HostPort(8080)),
+				resident("two", "n1", HostPort(8081))},
+			woken: []*corev1.Pod{p("pod", HostPort(8080))}, asleep: []*corev1.Pod{p("other", HostPort(8081))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
 
 		// Affinity.
 		Entry("a pod loses the label of others' anti-affinity", wake{
-			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1"), resident("resident", "n1", Labelled("loud", "x"), bothLabels)},
-			woken: []*corev1.Pod{p("pod", apart("loud", host))}, asleep: []*corev1.Pod{p("other", apart("smelly", host))},
-			happens: have(resident("resident", "n1"), func(pod *corev1.Pod) { delete(pod.Labels, "loud") }), event: relabel,
+			plugin:  "InterPodAffinity",
+			given:   []client.Object{NodeOf("n1"), resident("resident", "n1", Labelled("loud", "x"), bothLabels)},
+			woken:   []*corev1.Pod{p("pod", apart("loud", host))},
+			asleep:  []*corev1.Pod{p("other", apart("smelly", host))},
+			happens: have(resident("resident", "n1"), func(pod *corev1.Pod) { delete(pod.Labels, "loud") }),
+			event:   relabel,
 		}),
 		Entry("a pod that others have anti-affinity to is deleted", wake{
 			plugin: "InterPodAffinity",
-			given:  []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("loud", "x")), resident("two", "n1", Labelled("smelly", "x"))},
-			woken:  []*corev1.Pod{p("pod", apart("loud", host))}, asleep: []*corev1.Pod{p("other", apart("smelly", host))},
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("loud", "x")),
+				resident("two", "n1", Labelled("smelly", "x"))},
+			woken:   []*corev1.Pod{p("pod", apart("loud", host))},
+			asleep:  []*corev1.Pod{p("other", apart("smelly", host))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
 		Entry("a pod with anti-affinity to others is deleted", wake{
 			plugin: "InterPodAffinity",
-			given:  []client.Object{NodeOf("n1"), resident("one", "n1", apart("loud", host)), resident("two", "n1", apart("smelly", host))},
-			woken:  []*corev1.Pod{p("pod", Labelled("loud", "x"))}, asleep: []*corev1.Pod{p("other", Labelled("smelly", "x"))},
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", apart("loud", host)),
+				resident("two", "n1", apart("smelly", host))},
+			woken:   []*corev1.Pod{p("pod", Labelled("loud", "x"))},
+			asleep:  []*corev1.Pod{p("other", Labelled("smelly", "x"))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
 		Entry("a pod gets the label of others' affinity", wake{
@@ -217,80 +231,105 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 			happens: come(NodeOf("n2", "zone", "z1")), event: of(fwk.Node, fwk.Add),
 		}),
 		Entry("a node gets the topology of an affinity", wake{
-			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1", "region", "r1"), resident("resident", "n1", Labelled("web", "x"))},
+			plugin:  "InterPodAffinity",
+			given:   []client.Object{NodeOf("n1", "region", "r1"), resident("resident", "n1", Labelled("web", "x"))},
 			woken:   []*corev1.Pod{p("pod", beside("web", "zone"), Labelled("web", "x"))},
 			asleep:  []*corev1.Pod{p("other", beside("db", "rack"), Labelled("db", "x"))},
-			happens: have(NodeOf("n1"), Relabelled("zone", "z1", "region", "r1")), event: of(fwk.Node, fwk.UpdateNodeLabel),
+			happens: have(NodeOf("n1"), Relabelled("zone", "z1", "region", "r1")),
+			event:   of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
 		Entry("a node gets another value of the topology of an affinity", wake{
 			plugin: "InterPodAffinity", also: []string{"NodeAffinity"},
-			given:   []client.Object{NodeOf("n1", "region", "r1"), NodeOf("n2", "region", "r2", "group", "b"), resident("resident", "n1", Labelled("web", "x"))},
+			given: []client.Object{NodeOf("n1", "region", "r1"), NodeOf("n2", "region", "r2", "group", "b"),
+				resident("resident", "n1", Labelled("web", "x"))},
 			woken:   []*corev1.Pod{p("pod", beside("web", "region"), Selecting("group", "b"))},
 			asleep:  []*corev1.Pod{p("other", beside("web", "rack"), Selecting("group", "b"))},
 			happens: have(NodeOf("n1"), Relabelled("region", "r2")), event: of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
 		Entry("a node loses, and gets another value of, the topology of an anti-affinity", wake{
-			plugin:  "InterPodAffinity",
-			given:   []client.Object{NodeOf("n1", "rack", "k1", "service", "s1", "row", "w1"), resident("resident", "n1", Labelled("loud", "x"))},
+			plugin: "InterPodAffinity",
+			given: []client.Object{NodeOf("n1", "rack", "k1", "service", "s1", "row", "w1"),
+				resident("resident", "n1", Labelled("loud", "x"))},
 			woken:   []*corev1.Pod{p("loses", apart("loud", "rack")), p("changes", apart("loud", "service"))},
 			asleep:  []*corev1.Pod{p("stays", apart("loud", "row"))},
-			happens: have(NodeOf("n1"), Relabelled("service", "s2", "row", "w1")), event: of(fwk.Node, fwk.UpdateNodeLabel),
+			happens: have(NodeOf("n1"), Relabelled("service", "s2", "row", "w1")),
+			event:   of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
-		Entry("the labels of a namespace change, which wakes no pod with a namespace selector, as in kube-scheduler", wake{
-			plugin: "InterPodAffinity",
-			given: []client.Object{
-				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, NodeOf("n1"), inNamespace(resident("resident", "n1", Labelled("web", "x")), "team"),
-			},
-			asleep: []*corev1.Pod{p("pod", func(pod *corev1.Pod) {
-				beside("web", host)(pod)
-				pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
-					&metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}
-			})},
-			happens: func(ctx context.Context) {
-				have(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, func(n *corev1.Namespace) { n.Labels["team"] = "blue" })(ctx)
-				have(NodeOf("n1"), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") })(ctx)
-			},
-			event: of(fwk.Node, fwk.UpdateNodeAnnotation),
-		}),
+		Entry("the labels of a namespace change, which wakes no pod with a namespace selector, as in kube-scheduler",
+			wake{
+				plugin: "InterPodAffinity",
+				given: []client.Object{
+					&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, NodeOf("n1"),
+					inNamespace(resident("resident", "n1", Labelled("web", "x")), "team"),
+				},
+				asleep: []*corev1.Pod{p("pod", func(pod *corev1.Pod) {
+					beside("web", host)(pod)
+					pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
+						&metav1.LabelSelector{MatchLabels: map[string]string{"team": "blue"}}
+				})},
+				happens: func(ctx context.Context) {
+					have(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+						func(n *corev1.Namespace) { n.Labels["team"] = "blue" })(ctx)
+					have(NodeOf("n1"),
+						func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") })(ctx)
+				},
+				event: of(fwk.Node, fwk.UpdateNodeAnnotation),
+			}),
 
 		// Spread.
 		Entry("a pod that counts is created", wake{
-			plugin: "PodTopologySpread", given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n1", Labelled("db", "x"))},
-			woken: []*corev1.Pod{p("pod", spread("web", host, 3))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
+			plugin: "PodTopologySpread",
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")),
+				resident("two", "n1", Labelled("db", "x"))},
+			woken:   []*corev1.Pod{p("pod", spread("web", host, 3))},
+			asleep:  []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: come(resident("three", "n1", Labelled("web", "x"))), event: added,
 		}),
 		Entry("a pod no longer counts", wake{
-			plugin: "PodTopologySpread", given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n1", Labelled("db", "x"))},
-			woken: []*corev1.Pod{p("pod", spread("web", host, 3))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
+			plugin: "PodTopologySpread",
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")),
+				resident("two", "n1", Labelled("db", "x"))},
+			woken:   []*corev1.Pod{p("pod", spread("web", host, 3))},
+			asleep:  []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: have(resident("one", "n1"), func(pod *corev1.Pod) { pod.Labels = nil }), event: relabel,
 		}),
 		Entry("a pod that counts is deleted", wake{
-			plugin: "PodTopologySpread", given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n1", Labelled("db", "x"))},
-			woken: []*corev1.Pod{p("pod", spread("web", host, 2))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
+			plugin: "PodTopologySpread",
+			given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")),
+				resident("two", "n1", Labelled("db", "x"))},
+			woken:   []*corev1.Pod{p("pod", spread("web", host, 2))},
+			asleep:  []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
 		Entry("a node is added to a topology", wake{
 			plugin: "PodTopologySpread",
-			given:  []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "zone", "z1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x"))},
-			woken:  []*corev1.Pod{p("pod", spread("web", "rack", 2))}, asleep: []*corev1.Pod{p("other", spread("web", "zone", 2))},
+			given: []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "zone", "z1"),
+				resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x"))},
+			woken:   []*corev1.Pod{p("pod", spread("web", "rack", 2))},
+			asleep:  []*corev1.Pod{p("other", spread("web", "zone", 2))},
 			happens: come(NodeOf("n3", "rack", "k1")), event: of(fwk.Node, fwk.Add),
 		}),
 		Entry("a node leaves a topology, joins one, changes within one", wake{
 			plugin: "PodTopologySpread",
 			given: []client.Object{
-				NodeOf("n1", "rack", "k1", "region", "r1", "service", "s1"), NodeOf("n2", "rack", "k1", "region", "r1", "service", "s1"),
+				NodeOf("n1", "rack", "k1", "region", "r1", "service", "s1"),
+				NodeOf("n2", "rack", "k1", "region", "r1", "service", "s1"),
 				resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x")),
 			},
 			woken: []*corev1.Pod{
-				p("leaves", spread("web", "rack", 3)), p("comes", spread("web", "zone", 3)), p("changes", spread("web", "service", 3)),
+				p("leaves", spread("web", "rack", 3)), p("comes", spread("web", "zone", 3)),
+				p("changes", spread("web", "service", 3)),
 			},
 			asleep:  []*corev1.Pod{p("stays", spread("web", "region", 3)), p("other", spread("web", "row", 3))},
-			happens: have(NodeOf("n2"), Relabelled("zone", "z1", "region", "r1", "service", "s2")), event: of(fwk.Node, fwk.UpdateNodeLabel),
+			happens: have(NodeOf("n2"), Relabelled("zone", "z1", "region", "r1", "service", "s2")),
+			event:   of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
 		Entry("a node of a topology is deleted", wake{
 			plugin: "PodTopologySpread",
-			given:  []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "zone", "z1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x"))},
-			woken:  []*corev1.Pod{p("pod", spread("web", "zone", 3))}, asleep: []*corev1.Pod{p("other", spread("web", "rack", 3))},
+			given: []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "zone", "z1"),
+				resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x"))},
+			woken:   []*corev1.Pod{p("pod", spread("web", "zone", 3))},
+			asleep:  []*corev1.Pod{p("other", spread("web", "rack", 3))},
 			happens: goAway(NodeOf("n2")), event: of(fwk.Node, fwk.Delete),
 		}),
 		Entry("the taint of a node of a topology changes", wake{
@@ -301,7 +340,8 @@ var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 			},
 			woken:   []*corev1.Pod{p("pod", spread("web", "zone", 3), Tolerating("gpu"))},
 			asleep:  []*corev1.Pod{p("other", spread("web", "rack", 3))},
-			happens: have(NodeOf("n3"), func(n *corev1.Node) { Tainted(n, "gpu") }), event: of(fwk.Node, fwk.UpdateNodeTaint),
+			happens: have(NodeOf("n3"), func(n *corev1.Node) { Tainted(n, "gpu") }),
+			event:   of(fwk.Node, fwk.UpdateNodeTaint),
 		}),
 	)
 })

@@ -81,13 +81,15 @@ func (w *wakers) start() {
 
 // loners are the plugins that some specs need alone in a profile.
 var loners = []string{
-	"DynamicResources", "InterPodAffinity", "NodeAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits",
+	"DynamicResources", "InterPodAffinity", "NodeAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable",
+	"NodeVolumeLimits",
 	"PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
 }
 
 // alone is the spec of a profile in which only one plugin rejects pods.
 func alone(plugin string) string {
-	return fmt.Sprintf("plugins: {multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: %s}]}}", plugin)
+	return fmt.Sprintf("plugins: {multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: "+
+		"DefaultBinder}, {name: %s}]}}", plugin)
 }
 
 func aloneProfiles() map[string]string {
@@ -131,7 +133,8 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	c.happens(ctx)
 	w.expectHandled(ctx, &c, handled, pods)
 	for _, pod := range woken {
-		Eventually(w.tried).WithArguments(ctx, pod).Should(BeNumerically(">", before[pod.UID]), "%s is to be tried again", pod.Name)
+		Eventually(w.tried).WithArguments(ctx, pod).Should(BeNumerically(">", before[pod.UID]),
+			"%s is to be tried again", pod.Name)
 	}
 	w.expectAsleep(ctx, asleep, before)
 }
@@ -243,7 +246,9 @@ func (w *wakers) expectRefused(ctx context.Context, pod *corev1.Pod, c *wake) in
 	Eventually(func(g Gomega) {
 		state = w.state(pod)
 		g.Expect(state.Place).To(Equal(place))
-		g.Expect(slices.Compact(slices.Sorted(slices.Values(append(state.PendingPlugins, state.UnschedulablePlugins...))))).To(Equal(refusedBy))
+		g.Expect(slices.Compact(
+			slices.Sorted(slices.Values(append(state.PendingPlugins, state.UnschedulablePlugins...))))).
+			To(Equal(refusedBy))
 	}).Should(Succeed(), "%s is to be refused", pod.Name)
 	return state.Attempts
 }
@@ -265,11 +270,13 @@ func (w *wakers) expectHandled(ctx context.Context, c *wake, before uint64, pods
 			Eventually(func(g Gomega) {
 				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 				state := w.state(pod)
-				g.Expect(state.Pod == nil || state.Place == queue.InFlight || state.Pod.ResourceVersion == pod.ResourceVersion).To(BeTrue())
+				g.Expect(state.Pod == nil || state.Place == queue.InFlight ||
+					state.Pod.ResourceVersion == pod.ResourceVersion).To(BeTrue())
 			}).WithContext(ctx).Should(Succeed())
 		}
 	default:
-		Eventually(w.handled).WithArguments(c.event).Should(BeNumerically(">", before), "%s is to be handled", c.event.Label())
+		Eventually(w.handled).WithArguments(c.event).Should(BeNumerically(">", before), "%s is to be handled",
+			c.event.Label())
 	}
 }
 
@@ -315,7 +322,8 @@ func (w *wakers) expectAsleep(ctx context.Context, pods []*corev1.Pod, before ma
 	GinkgoHelper()
 	for _, pod := range pods {
 		if w.run == nil {
-			Consistently(oracleTried).WithArguments(ctx, pod).Should(Equal(before[pod.UID]), "%s is not to be tried again", pod.Name)
+			Consistently(oracleTried).WithArguments(ctx, pod).
+				Should(Equal(before[pod.UID]), "%s is not to be tried again", pod.Name)
 			continue
 		}
 		state := w.state(pod)

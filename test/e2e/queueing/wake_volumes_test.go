@@ -28,7 +28,8 @@ func volume(name string, changes ...func(*corev1.PersistentVolume)) *corev1.Pers
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: Gibibyte, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		},
 	}
 	for _, change := range changes {
@@ -44,14 +45,17 @@ func inZone(zone string) func(*corev1.PersistentVolume) {
 // usableIn limits a volume to nodes with a label.
 func usableIn(key, value string) func(*corev1.PersistentVolume) {
 	return func(v *corev1.PersistentVolume) {
-		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
-		}}}}
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+			}}}}
 	}
 }
 
 func byDriver(v *corev1.PersistentVolume) {
-	v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: v.Name}}
+	v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver,
+		VolumeHandle: v.Name}}
 }
 
 // claim returns a claim without a class for a volume that many may use.
@@ -80,8 +84,10 @@ func byOnePod(c *corev1.PersistentVolumeClaim) {
 	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 }
 
-func class(name string, mode storagev1.VolumeBindingMode, changes ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
-	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driver, VolumeBindingMode: &mode}
+func class(name string, mode storagev1.VolumeBindingMode,
+	changes ...func(*storagev1.StorageClass)) *storagev1.StorageClass {
+	c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: driver,
+		VolumeBindingMode: &mode}
 	for _, change := range changes {
 		change(c)
 	}
@@ -91,7 +97,8 @@ func class(name string, mode storagev1.VolumeBindingMode, changes ...func(*stora
 func allowing(zone string) func(*storagev1.StorageClass) {
 	return func(c *storagev1.StorageClass) {
 		c.AllowedTopologies = []corev1.TopologySelectorTerm{{
-			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: corev1.LabelTopologyZone, Values: []string{zone}}},
+			MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+				{Key: corev1.LabelTopologyZone, Values: []string{zone}}},
 		}}
 	}
 }
@@ -108,7 +115,9 @@ func csiNode(name string, limit int32) *storagev1.CSINode {
 
 func csiDriver(capacity bool) *storagev1.CSIDriver {
 	return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
-		StorageCapacity: &capacity, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral},
+		StorageCapacity: &capacity,
+		VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecyclePersistent,
+			storagev1.VolumeLifecycleEphemeral},
 	}}
 }
 
@@ -120,12 +129,14 @@ func capacity(quantity string) *storagev1.CSIStorageCapacity {
 }
 
 func haveCapacity(quantity string) func(context.Context) {
-	return have(capacity("0"), func(c *storagev1.CSIStorageCapacity) { c.Capacity = ptr.To(resource.MustParse(quantity)) })
+	return have(capacity("0"),
+		func(c *storagev1.CSIStorageCapacity) { c.Capacity = ptr.To(resource.MustParse(quantity)) })
 }
 
 // inline makes a pod use the driver without a claim.
 func inline(pod *corev1.Pod) {
-	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
+	pod.Spec.Volumes = append(pod.Spec.Volumes,
+		corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
 }
 
 var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
@@ -138,7 +149,8 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 	attachment := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: "attachment"},
 		Spec: storagev1.VolumeAttachmentSpec{
-			Attacher: driver, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("elsewhere")},
+			Attacher: driver, NodeName: "n1",
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: ptr.To("elsewhere")},
 		},
 	}
 
@@ -150,14 +162,17 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(volume("v1", inZone("z1"))), event: of(fwk.PersistentVolume, fwk.Add),
 		}),
 		Entry("a volume changes its zone", wake{
-			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeZone", alone: true,
+			given:   []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(volume("v1"), inZone("z1")), event: of(fwk.PersistentVolume, fwk.Update),
 		}),
 		Entry("another field of a volume changes", wake{
-			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeZone", alone: true,
+			given:   []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
-			happens: have(volume("v1"), func(v *corev1.PersistentVolume) { v.Labels["more"] = "yes" }), event: of(fwk.PersistentVolume, fwk.Update),
+			happens: have(volume("v1"), func(v *corev1.PersistentVolume) { v.Labels["more"] = "yes" }),
+			event:   of(fwk.PersistentVolume, fwk.Update),
 		}),
 		Entry("a claim that is already bound is created", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z1"))},
@@ -180,7 +195,8 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(class("class", immediate)), event: of(fwk.StorageClass, fwk.Add),
 		}),
 		Entry("a node is added, and volumes have zones", wake{
-			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeZone", alone: true,
+			given:   []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(NodeOf("n2", corev1.LabelTopologyZone, "z2")), event: of(fwk.Node, fwk.Add),
 		}),
@@ -192,19 +208,25 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(claim("claim", byOnePod)), event: of(fwk.PersistentVolumeClaim, fwk.Add),
 		}),
 		Entry("the pod of a ReadWriteOncePod claim is deleted", wake{
-			plugin: "VolumeRestrictions", alone: true, given: []client.Object{NodeOf("n1"), claim("claim", byOnePod), resident("resident", "n1", UsingClaim("claim"))},
+			plugin: "VolumeRestrictions", alone: true,
+			given: []client.Object{NodeOf("n1"), claim("claim", byOnePod),
+				resident("resident", "n1", UsingClaim("claim"))},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: goAway(resident("resident", "n1")), event: schedframework.EventAssignedPodDelete,
 		}),
 
 		// VolumeBinding.
 		Entry("a node where a volume can be used is added", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{zone, volume("v1", usableIn(corev1.LabelTopologyZone, "z2")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{zone, volume("v1", usableIn(corev1.LabelTopologyZone, "z2")),
+				claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(NodeOf("n2", corev1.LabelTopologyZone, "z2")), event: of(fwk.Node, fwk.Add),
 		}),
 		Entry("a node gets a label with which a volume can be used there", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1", usableIn("disk", "yes")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{NodeOf("n1"), volume("v1", usableIn("disk", "yes")),
+				claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(NodeOf("n1"), Relabelled("disk", "yes")), event: of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
@@ -214,7 +236,9 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(volume("v1")), event: of(fwk.PersistentVolume, fwk.Add),
 		}),
 		Entry("a volume changes", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1", usableIn("disk", "yes")), claim("claim", boundTo("v1"))},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{NodeOf("n1"), volume("v1", usableIn("disk", "yes")),
+				claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(volume("v1"), inZone("z1")), event: of(fwk.PersistentVolume, fwk.Update),
 		}),
@@ -224,25 +248,30 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(claim("claim", boundTo("v1"))), event: of(fwk.PersistentVolumeClaim, fwk.Add),
 		}),
 		Entry("a claim that pods wait for is bound", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1"), claim("claim"), claim("other")},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{NodeOf("n1"), volume("v1"), claim("claim"), claim("other")},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: have(claim("claim"), boundTo("v1")), event: of(fwk.PersistentVolumeClaim, fwk.Update),
 		}),
 		Entry("the class of a claim is created", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), claim("claim", ofClass("class"))},
+			plugin: "VolumeBinding", alone: true,
+			given:   []client.Object{NodeOf("n1"), claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(class("class", late)), event: of(fwk.StorageClass, fwk.Add),
 		}),
 		Entry("a class allows other topologies", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{zone, class("class", late, allowing("z2")), claim("claim", ofClass("class"))},
+			plugin: "VolumeBinding", alone: true,
+			given:   []client.Object{zone, class("class", late, allowing("z2")), claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(class("class", late), allowing("z1")), event: of(fwk.StorageClass, fwk.Update),
 		}),
 		Entry("another field of a class changes", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{zone, class("class", late, allowing("z2")), claim("claim", ofClass("class"))},
-			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
-			happens: have(class("class", late), func(c *storagev1.StorageClass) { c.Labels = map[string]string{"seen": "yes"} }),
-			event:   of(fwk.StorageClass, fwk.Update),
+			plugin: "VolumeBinding", alone: true,
+			given:  []client.Object{zone, class("class", late, allowing("z2")), claim("claim", ofClass("class"))},
+			asleep: []*corev1.Pod{p("pod", UsingClaim("claim"))},
+			happens: have(class("class", late),
+				func(c *storagev1.StorageClass) { c.Labels = map[string]string{"seen": "yes"} }),
+			event: of(fwk.StorageClass, fwk.Update),
 		}),
 		Entry("the CSI drivers of a node are registered", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), claim("claim")},
@@ -250,63 +279,80 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(csiNode("n1", 5)), event: of(fwk.CSINode, fwk.Add),
 		}),
 		Entry("a node migrates a plugin to CSI", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 5), claim("claim")},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{NodeOf("n1"), csiNode("n1", 5), claim("claim")},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(csiNode("n1", 5), func(c *storagev1.CSINode) {
-				metav1.SetMetaDataAnnotation(&c.ObjectMeta, corev1.MigratedPluginsAnnotationKey, "kubernetes.io/aws-ebs")
+				metav1.SetMetaDataAnnotation(&c.ObjectMeta, corev1.MigratedPluginsAnnotationKey,
+					"kubernetes.io/aws-ebs")
 			}),
 			event: of(fwk.CSINode, fwk.Update),
 		}),
 		Entry("another field of the CSI drivers of a node changes", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 5), claim("claim")},
-			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
-			happens: have(csiNode("n1", 5), func(c *storagev1.CSINode) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "seen", "yes") }),
-			event:   of(fwk.CSINode, fwk.Update),
+			plugin: "VolumeBinding", alone: true,
+			given:  []client.Object{NodeOf("n1"), csiNode("n1", 5), claim("claim")},
+			asleep: []*corev1.Pod{p("pod", UsingClaim("claim"))},
+			happens: have(csiNode("n1", 5),
+				func(c *storagev1.CSINode) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "seen", "yes") }),
+			event: of(fwk.CSINode, fwk.Update),
 		}),
 		Entry("a driver no longer reports capacity", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(true), claim("claim")},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"), inline)},
-			happens: have(csiDriver(true), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(false) }), event: of(fwk.CSIDriver, fwk.Update),
+			happens: have(csiDriver(true), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(false) }),
+			event:   of(fwk.CSIDriver, fwk.Update),
 		}),
 		Entry("a driver reports capacity now", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(false), claim("claim")},
+			plugin: "VolumeBinding", alone: true,
+			given:   []client.Object{NodeOf("n1"), csiDriver(false), claim("claim")},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"), inline)},
-			happens: have(csiDriver(false), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(true) }), event: of(fwk.CSIDriver, fwk.Update),
+			happens: have(csiDriver(false), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(true) }),
+			event:   of(fwk.CSIDriver, fwk.Update),
 		}),
 		Entry("capacity is reported", wake{
-			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), claim("claim", ofClass("class"))},
+			plugin: "VolumeBinding", alone: true,
+			given: []client.Object{NodeOf("n1"), csiDriver(true), class("class", late),
+				claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(capacity("5Gi")), event: of(fwk.CSIStorageCapacity, fwk.Add),
 		}),
 		Entry("capacity grows", wake{
 			plugin: "VolumeBinding", alone: true,
-			given:   []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), capacity("1Mi"), claim("claim", ofClass("class"))},
+			given: []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), capacity("1Mi"),
+				claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: haveCapacity("5Gi"), event: of(fwk.CSIStorageCapacity, fwk.Update),
 		}),
 		Entry("capacity shrinks", wake{
 			plugin: "VolumeBinding", alone: true,
-			given:   []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), capacity("2Mi"), claim("claim", ofClass("class"))},
+			given: []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), capacity("2Mi"),
+				claim("claim", ofClass("class"))},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: haveCapacity("1Mi"), event: of(fwk.CSIStorageCapacity, fwk.Update),
 		}),
 
 		// NodeVolumeLimits.
 		Entry("the limits of another node are reported", wake{
-			plugin: "NodeVolumeLimits", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1"))},
+			plugin: "NodeVolumeLimits", alone: true,
+			given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver),
+				claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(csiNode("n2", 5)), event: of(fwk.CSINode, fwk.Add),
 		}),
 		Entry("a limit rises", wake{
-			server: "1.35", plugin: "NodeVolumeLimits", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1"))},
-			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
-			happens: have(csiNode("n1", 0), func(c *storagev1.CSINode) { c.Spec.Drivers[0].Allocatable.Count = ptr.To[int32](1) }),
-			event:   of(fwk.CSINode, fwk.Update),
+			server: "1.35", plugin: "NodeVolumeLimits", alone: true,
+			given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver),
+				claim("claim", boundTo("v1"))},
+			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))},
+			happens: have(csiNode("n1", 0),
+				func(c *storagev1.CSINode) { c.Spec.Drivers[0].Allocatable.Count = ptr.To[int32](1) }),
+			event: of(fwk.CSINode, fwk.Update),
 		}),
 		Entry("a pod with a volume is deleted", wake{
 			plugin: "NodeVolumeLimits", alone: true,
 			given: []client.Object{
-				NodeOf("n1"), csiNode("n1", 1), volume("v1", byDriver), volume("v2", byDriver), claim("one", boundTo("v1")), claim("two", boundTo("v2")),
+				NodeOf("n1"), csiNode("n1", 1), volume("v1", byDriver), volume("v2", byDriver),
+				claim("one", boundTo("v1")), claim("two", boundTo("v2")),
 				resident("resident", "n1", UsingClaim("one")),
 			},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("two"))},
@@ -315,14 +361,16 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 		Entry("a pod without volumes is deleted", wake{
 			plugin: "NodeVolumeLimits", alone: true,
 			given: []client.Object{
-				NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1")), resident("resident", "n1"),
+				NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1")),
+				resident("resident", "n1"),
 			},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: goAway(resident("resident", "n1")), event: schedframework.EventAssignedPodDelete,
 		}),
 		Entry("a volume is detached", wake{
 			plugin: "NodeVolumeLimits", alone: true,
-			given:   []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1")), volume("elsewhere", byDriver), attachment},
+			given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver),
+				claim("claim", boundTo("v1")), volume("elsewhere", byDriver), attachment},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: goAway(attachment), event: of(fwk.VolumeAttachment, fwk.Delete),
 		}),

@@ -52,7 +52,8 @@ func (c *cell) other() string { return c.name + "-other" }
 // replaceBy makes another object take over the scheduler name.
 func (c *cell) replaceBy(ctx context.Context, spec string) {
 	create(ctx, Profile(c.other(), spec))
-	ExpectCondition(ctx, c.other(), v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameConflict)
+	ExpectCondition(ctx, c.other(), v1alpha1.ConditionAccepted, metav1.ConditionFalse,
+		v1alpha1.ReasonSchedulerNameConflict)
 	Expect(k8s.Delete(ctx, Profile(c.name, ""))).To(Succeed())
 	ExpectProgrammed(ctx, c.other())
 }
@@ -82,7 +83,8 @@ var changes = []change{
 		create(ctx, Profile(c.name, c.spec("")))
 		ExpectProgrammed(ctx, c.name)
 	}},
-	{"is renamed: an object of another name takes over its scheduler name", replaced, func(ctx context.Context, c *cell) {
+	{"is renamed: an object of another name takes over its scheduler name", replaced, func(ctx context.Context,
+		c *cell) {
 		c.replaceBy(ctx, c.spec("percentageOfNodesToScore: 50"))
 	}},
 	{"is renamed and otherwise the same", kept, func(ctx context.Context, c *cell) { c.replaceBy(ctx, c.spec("")) }},
@@ -92,7 +94,8 @@ var changes = []change{
 		})
 		Eventually(func() int { return len(plugins.of(c.name)) }).WithContext(ctx).Should(Equal(2))
 		ExpectProgrammed(ctx, c.name)
-		Eventually(func() int32 { return run.Scheduler.Store().Current().Get(c.name).Config.Parallelism }).WithContext(ctx).Should(Equal(int32(3)))
+		Eventually(func() int32 { return run.Scheduler.Store().Current().Get(c.name).Config.Parallelism }).
+			WithContext(ctx).Should(Equal(int32(3)))
 	}},
 	{"has its policy deleted", kept, func(ctx context.Context, c *cell) {
 		Expect(k8s.Delete(ctx, Policy(c.name, ""))).To(Succeed())
@@ -103,7 +106,8 @@ var changes = []change{
 // mend makes sure that the profile runs, with a new instance.
 func (c *cell) mend(ctx context.Context) {
 	create(ctx, Policy(c.name+"-mended", ""))
-	spec := holderEverywhere + "schedulerName: " + c.name + "\npolicyRef: {name: " + c.name + "-mended}\npercentageOfNodesToScore: 60"
+	spec := holderEverywhere + "schedulerName: " + c.name + "\npolicyRef: {name: " + c.name +
+		"-mended}\npercentageOfNodesToScore: 60"
 	for _, name := range []string{c.name, c.other()} {
 		if p := Profile(name, ""); exists(ctx, p) {
 			respec(ctx, name, spec)

@@ -56,7 +56,8 @@ type holders struct {
 }
 
 func newHolders() *holders {
-	return &holders{built: map[string][]*holder{}, holds: map[string]*hold{}, attempts: map[string][]*attempt{}, admitted: map[string][]int{}}
+	return &holders{built: map[string][]*holder{}, holds: map[string]*hold{}, attempts: map[string][]*attempt{},
+		admitted: map[string][]int{}}
 }
 
 // hold holds a pod, by its name, which no two pods of the suite share.
@@ -130,7 +131,8 @@ func (s *holders) build(ctx context.Context, args runtime.Object, handle fwk.Han
 		}
 	}
 	// Something that is to be given back.
-	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
+	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().
+		AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
 		return nil, err
 	}
 	if a.Fail {
@@ -220,7 +222,8 @@ func (h *holder) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return h.at("PreEnqueue", pod)
 }
 
-func (h *holder) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (h *holder) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, h.at("PreFilter", pod)
 }
 
@@ -242,7 +245,8 @@ func (h *holder) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	return h.at("Permit", pod), 10 * time.Minute // longer than any spec takes
 }
 
-func (h *holder) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+func (h *holder) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod,
+	string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, nil
 }
 

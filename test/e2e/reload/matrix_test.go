@@ -217,7 +217,8 @@ func (c *cell) end(ctx context.Context, generation int) {
 	remove(ctx, Profile(c.other(), ""))
 	remove(ctx, Profile(c.name, ""))
 	for _, h := range plugins.of(c.name) {
-		Eventually(h.closes.Load).WithContext(ctx).Should(Equal(int32(1)), "generation %d is closed, once", h.generation)
+		Eventually(h.closes.Load).WithContext(ctx).Should(Equal(int32(1)), "generation %d is closed, once",
+			h.generation)
 		Expect(h.ctx.Err()).To(HaveOccurred())
 	}
 }
@@ -231,7 +232,8 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 		createNode(ctx, spare)
 		probe := podOn(spare, "probe", bystander, "1m")
 		probe.Spec.PriorityClassName = important
-		Eventually(func() error { return k8s.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
+		Eventually(func() error { return k8s.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
+			Should(Succeed())
 		ExpectProgrammed(ctx, bystander)
 		create(ctx, probe)
 		ExpectBound(ctx, probe)
@@ -250,14 +252,15 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 		}
 	}
 
-	It("leaves the numbers of generations, handlers, goroutines and metric series unchanged", func(ctx context.Context) {
-		Eventually(func(g Gomega) {
-			now := takeFootprint()
-			g.Expect(now.generations).To(Equal(before.generations))
-			g.Expect(now.handlers).To(Equal(before.handlers))
-			g.Expect(now.series).To(Equal(before.series))
-			g.Expect(now.goroutines).To(BeNumerically("<=", before.goroutines+number/2), "of %d specs", number)
-			g.Expect(run.Parts().Queue.Counts()).To(Equal(queue.Counts{}))
-		}).WithContext(ctx).Should(Succeed())
-	})
+	It("leaves the numbers of generations, handlers, goroutines and metric series unchanged",
+		func(ctx context.Context) {
+			Eventually(func(g Gomega) {
+				now := takeFootprint()
+				g.Expect(now.generations).To(Equal(before.generations))
+				g.Expect(now.handlers).To(Equal(before.handlers))
+				g.Expect(now.series).To(Equal(before.series))
+				g.Expect(now.goroutines).To(BeNumerically("<=", before.goroutines+number/2), "of %d specs", number)
+				g.Expect(run.Parts().Queue.Counts()).To(Equal(queue.Counts{}))
+			}).WithContext(ctx).Should(Succeed())
+		})
 })

@@ -47,14 +47,19 @@ type moment struct {
 var (
 	refused = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not yet")
 	moments = []moment{
-		{name: "waits in the active queue", place: queue.Active, prepare: holdTheLoop, goOn: func(_ context.Context, c *cell) { c.blocker.release() }},
-		{name: "waits for its back-off to end", place: queue.ErrorBackoff, policy: "podInitialBackoff: 1h\npodMaxBackoff: 1h", point: "PreFilter", status: fwk.NewStatus(fwk.Error, "failed")},
-		{name: "is unschedulable", place: queue.Unschedulable, point: "Filter", status: refused, goOn: func(ctx context.Context, c *cell) {
-			Update(ctx, c.node, func(n *corev1.Node) { n.Labels["better"] = "yes" })
-		}},
-		{name: "is kept out of the queue by a PreEnqueue plugin", place: queue.Gated, point: "PreEnqueue", status: refused, goOn: func(ctx context.Context, c *cell) {
-			Update(ctx, c.pod, func(p *corev1.Pod) { p.Labels = map[string]string{"better": "yes"} })
-		}},
+		{name: "waits in the active queue", place: queue.Active, prepare: holdTheLoop,
+			goOn: func(_ context.Context, c *cell) { c.blocker.release() }},
+		{name: "waits for its back-off to end", place: queue.ErrorBackoff,
+			policy: "podInitialBackoff: 1h\npodMaxBackoff: 1h", point: "PreFilter",
+			status: fwk.NewStatus(fwk.Error, "failed")},
+		{name: "is unschedulable", place: queue.Unschedulable, point: "Filter", status: refused,
+			goOn: func(ctx context.Context, c *cell) {
+				Update(ctx, c.node, func(n *corev1.Node) { n.Labels["better"] = "yes" })
+			}},
+		{name: "is kept out of the queue by a PreEnqueue plugin", place: queue.Gated, point: "PreEnqueue",
+			status: refused, goOn: func(ctx context.Context, c *cell) {
+				Update(ctx, c.pod, func(p *corev1.Pod) { p.Labels = map[string]string{"better": "yes"} })
+			}},
 		{name: "has a scheduling gate", place: queue.Gated, prepare: func(_ context.Context, c *cell) {
 			c.pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		}, goOn: func(ctx context.Context, c *cell) {
@@ -63,9 +68,11 @@ var (
 		{name: "has just been popped", underWay: true, place: queue.InFlight, point: "PreFilter"},
 		{name: "is in Filter", underWay: true, place: queue.InFlight, point: "Filter"},
 		{name: "is in Reserve", underWay: true, place: queue.InFlight, point: "Reserve", meanwhile: roomIsTaken},
-		{name: "waits on Permit", underWay: true, place: queue.InFlight, point: "Permit", status: fwk.NewStatus(fwk.Wait), meanwhile: roomIsTaken,
+		{name: "waits on Permit", underWay: true, place: queue.InFlight, point: "Permit", status: fwk.NewStatus(
+			fwk.Wait), meanwhile: roomIsTaken,
 			reached: func(ctx context.Context, c *cell) {
-				Eventually(func() any { return c.instance().handle.GetWaitingPod(c.pod.UID) }).WithContext(ctx).ShouldNot(BeNil())
+				Eventually(func() any { return c.instance().handle.GetWaitingPod(c.pod.UID) }).WithContext(ctx).
+					ShouldNot(BeNil())
 			},
 			goOn: func(_ context.Context, c *cell) {
 				// The current instance can allow a pod of an older instance, because they share the
@@ -75,9 +82,12 @@ var (
 			}},
 		{name: "is in PreBind", underWay: true, point: "PreBind", meanwhile: roomIsTaken},
 		{name: "is being bound", underWay: true, point: "Bind", meanwhile: roomIsTaken},
-		{name: "waits for the victims of its preemption to go", place: queue.Unschedulable, prepare: occupyNode, reached: victimIsLeaving, meanwhile: nobodyElseIsPreempted, goOn: victimGoes},
-		{name: "holds a volume that was assumed for it", underWay: true, point: "PreBind", prepare: needVolume, meanwhile: noSecondPromise(podWithVolume), goOn: bindVolume},
-		{name: "holds a device that was assumed for it", underWay: true, point: "PreBind", prepare: needDevice, meanwhile: noSecondPromise(podWithDevice), goOn: deviceIsReserved},
+		{name: "waits for the victims of its preemption to go", place: queue.Unschedulable, prepare: occupyNode,
+			reached: victimIsLeaving, meanwhile: nobodyElseIsPreempted, goOn: victimGoes},
+		{name: "holds a volume that was assumed for it", underWay: true, point: "PreBind", prepare: needVolume,
+			meanwhile: noSecondPromise(podWithVolume), goOn: bindVolume},
+		{name: "holds a device that was assumed for it", underWay: true, point: "PreBind", prepare: needDevice,
+			meanwhile: noSecondPromise(podWithDevice), goOn: deviceIsReserved},
 	}
 )
 
@@ -137,13 +147,17 @@ func victimGoes(ctx context.Context, c *cell) {
 // needVolume creates one volume on the node, and two claims that it would fit.
 func needVolume(ctx context.Context, c *cell) {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
-	create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &mode})
+	create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: c.name},
+		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &mode})
 	c.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: Gibibyte, StorageClassName: c.name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity: Gibibyte, StorageClassName: c.name, AccessModes: []corev1.PersistentVolumeAccessMode{
+			corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}},
-		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{c.node.Name}}},
-		}}}},
+		NodeAffinity: &corev1.VolumeNodeAffinity{
+			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{c.node.Name}}},
+			}}}},
 	}}
 	create(ctx, c.volume)
 	c.volume.Status.Phase = corev1.VolumeAvailable
@@ -169,7 +183,8 @@ func podWithVolume(ctx context.Context, c *cell, pod *corev1.Pod) {
 // bindVolume waits until the volume is given to the pod's claim, and then acts as the volume
 // controller.
 func bindVolume(ctx context.Context, c *cell) {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.pod.Name}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+		Name: c.pod.Name}}
 	Eventually(func(g Gomega) {
 		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(c.volume), c.volume)).To(Succeed())
 		g.Expect(c.volume.Spec.ClaimRef).NotTo(BeNil())
@@ -181,7 +196,8 @@ func bindVolume(ctx context.Context, c *cell) {
 		claim.Spec.VolumeName = c.volume.Name
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
 	})
-	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, Gibibyte, claim.Spec.AccessModes
+	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, Gibibyte,
+		claim.Spec.AccessModes
 	Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
 }
 
@@ -190,9 +206,11 @@ const deviceDriver = "driver.example.com"
 // needDevice creates one device on the node.
 func needDevice(ctx context.Context, c *cell) {
 	create(ctx, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: resourcev1.DeviceClassSpec{
-		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + deviceDriver + `"`}}},
+		Selectors: []resourcev1.DeviceSelector{
+			{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + deviceDriver + `"`}}},
 	}}, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: c.node.Name}, Spec: resourcev1.ResourceSliceSpec{
-		Driver: deviceDriver, NodeName: ptr.To(c.node.Name), Pool: resourcev1.ResourcePool{Name: c.node.Name, Generation: 1, ResourceSliceCount: 1},
+		Driver: deviceDriver, NodeName: ptr.To(c.node.Name),
+		Pool:    resourcev1.ResourcePool{Name: c.node.Name, Generation: 1, ResourceSliceCount: 1},
 		Devices: []resourcev1.Device{{Name: "d1"}},
 	}})
 	podWithDevice(ctx, c, c.pod)
@@ -212,7 +230,8 @@ func podWithDevice(ctx context.Context, c *cell, pod *corev1.Pod) {
 
 // deviceIsReserved waits until the claim is reserved for the pod, with the device.
 func deviceIsReserved(ctx context.Context, c *cell) {
-	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.pod.Name}}
+	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault,
+		Name: c.pod.Name}}
 	Eventually(func(g Gomega) {
 		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
 		g.Expect(claim.Status.Allocation).NotTo(BeNil())

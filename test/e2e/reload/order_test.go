@@ -102,7 +102,8 @@ var _ = Describe("A queue whose order changes", func() {
 	}
 
 	It("through the policy that profiles share reorders the active pods of all of them", func(ctx context.Context) {
-		create(ctx, Policy("shared", "queueSort: {name: ByName}"), Profile(one, on("shared")), Profile(two, on("shared")))
+		create(ctx, Policy("shared", "queueSort: {name: ByName}"), Profile(one, on("shared")),
+			Profile(two, on("shared")))
 		ExpectProgrammed(ctx, one)
 		ExpectProgrammed(ctx, two)
 		blocker := block(ctx, "order-active", one)
@@ -123,113 +124,121 @@ var _ = Describe("A queue whose order changes", func() {
 		Expect(plugins.order(since, want)).To(Equal(want))
 	})
 
-	It("through the deletion of the profile that decided it reorders the backed-off pods of an unchanged profile", func(ctx context.Context) {
-		// The elder is the older one, but its spec is invalid when the younger starts to run.
-		create(ctx, Policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"), Policy("up", "queueSort: {name: ByName}"))
-		create(ctx, Profile(one, "policyRef: {name: nowhere}"), Profile(two, on("down")))
-		ExpectProgrammed(ctx, two)
-		respec(ctx, one, on("up"))
-		ExpectProgrammed(ctx, one)
-		ExpectCondition(ctx, two, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonQueueSortConflict)
-		running := run.Scheduler.Store().Current().Get(two)
+	It("through the deletion of the profile that decided it reorders the backed-off pods of an unchanged profile",
+		func(ctx context.Context) {
+			// The elder is the older one, but its spec is invalid when the younger starts to run.
+			create(ctx, Policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"),
+				Policy("up", "queueSort: {name: ByName}"))
+			create(ctx, Profile(one, "policyRef: {name: nowhere}"), Profile(two, on("down")))
+			ExpectProgrammed(ctx, two)
+			respec(ctx, one, on("up"))
+			ExpectProgrammed(ctx, one)
+			ExpectCondition(ctx, two, v1alpha1.ConditionAccepted, metav1.ConditionFalse,
+				v1alpha1.ReasonQueueSortConflict)
+			running := run.Scheduler.Store().Current().Get(two)
 
-		var pods []*corev1.Pod
-		var names []string
-		for _, name := range []string{"c", "e", "a", "d", "b"} {
-			pod := podOn(node, "backoff-"+name, two, "1m")
-			h := plugins.hold(pod.Name, "Filter", refused)
-			create(ctx, pod)
-			pods, names = append(pods, pod), append(names, pod.Name)
-			DeferCleanup(h.release)
-		}
-		queued(ctx, queue.Unschedulable, pods)
-		blocker := block(ctx, "order-backoff", one)
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		Update(ctx, n, func(n *corev1.Node) { n.Labels["better"] = "yes" })
-		queued(ctx, queue.Backoff, pods)
-		since := plugins.count()
-
-		Expect(k8s.Delete(ctx, Profile(one, ""))).To(Succeed())
-		ExpectProgrammed(ctx, two)
-		Expect(run.Scheduler.Store().Current().Get(two)).To(BeIdenticalTo(running), "it is carried over")
-		queued(ctx, queue.Backoff, pods)
-		// Back-offs end in windows; within one the queue sort decides. Usually there is one window.
-		var states []queue.PodState
-		for _, pod := range pods {
-			state, _ := run.Parts().Queue.Get(pod.UID)
-			states = append(states, state)
-		}
-		slices.SortFunc(states, func(a, b queue.PodState) int {
-			if c := a.BackoffEnd.Compare(b.BackoffEnd); c != 0 {
-				return c
-			}
-			return strings.Compare(b.Pod.Name, a.Pod.Name)
-		})
-		var want []string
-		for _, state := range states {
-			want = append(want, state.Pod.Name)
-		}
-		for _, name := range names {
-			plugins.letGo(name)
-		}
-		blocker.release() // with nothing active, the loop takes pods that back off
-		for _, pod := range pods {
-			ExpectBound(ctx, pod)
-		}
-		Expect(plugins.order(since, names)).To(Equal(want))
-	})
-
-	It("repeatedly under load loses no pod, binds none twice, and changes for all profiles at the same time", func(ctx context.Context) {
-		const flips, total = 20, 100 // a node takes 110
-		create(ctx, Policy("shared", "queueSort: {name: ByName}\npodInitialBackoff: 1ms\npodMaxBackoff: 1ms"), Profile(one, on("shared")), Profile(two, on("shared")))
-		ExpectProgrammed(ctx, one)
-		ExpectProgrammed(ctx, two)
-
-		watching, stop := context.WithCancel(ctx)
-		defer stop()
-		mixed := make(chan string, 1)
-		go func() {
-			for watching.Err() == nil {
-				now := run.Scheduler.Store().Current()
-				a, b := now.Get(one), now.Get(two)
-				if a != nil && b != nil && a.QueueSort().Name() != b.QueueSort().Name() {
-					select {
-					case mixed <- a.QueueSort().Name() + " and " + b.QueueSort().Name():
-					default:
-					}
-				}
-			}
-		}()
-		flipped := make(chan struct{})
-		go func() {
-			defer GinkgoRecover()
-			defer close(flipped)
-			for i := range flips {
-				sort := []string{byNameDown, byName}[i%2]
-				reorder(ctx, "shared", sort)
-				expectOrder(ctx, sort, one, two)
-			}
-		}()
-		var pods []*corev1.Pod
-		for i := range total {
-			pod := podOn(node, fmt.Sprintf("load-%d", (i*7919)%total), []string{one, two}[i%2], "1m")
-			if i%2 == 1 { // rejected once, so that pods back off, too
-				h := plugins.hold(pod.Name, "Reserve", refusedOnce)
+			var pods []*corev1.Pod
+			var names []string
+			for _, name := range []string{"c", "e", "a", "d", "b"} {
+				pod := podOn(node, "backoff-"+name, two, "1m")
+				h := plugins.hold(pod.Name, "Filter", refused)
+				create(ctx, pod)
+				pods, names = append(pods, pod), append(names, pod.Name)
 				DeferCleanup(h.release)
 			}
-			create(ctx, pod)
-			pods = append(pods, pod)
-		}
-		Eventually(flipped).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeClosed()) // a reload for each flip
-		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) { n.Labels["done"] = "yes" })
-		for _, pod := range pods {
-			ExpectBound(ctx, pod)
-			Eventually(bound.Of).WithArguments(pod.UID).WithContext(ctx).Should(Equal(1))
-			for _, attempt := range plugins.seen(pod.Name) {
-				Expect(attempt.generations).To(HaveLen(1))
+			queued(ctx, queue.Unschedulable, pods)
+			blocker := block(ctx, "order-backoff", one)
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			Update(ctx, n, func(n *corev1.Node) { n.Labels["better"] = "yes" })
+			queued(ctx, queue.Backoff, pods)
+			since := plugins.count()
+
+			Expect(k8s.Delete(ctx, Profile(one, ""))).To(Succeed())
+			ExpectProgrammed(ctx, two)
+			Expect(run.Scheduler.Store().Current().Get(two)).To(BeIdenticalTo(running), "it is carried over")
+			queued(ctx, queue.Backoff, pods)
+			// Back-offs end in windows; within one the queue sort decides. Usually there is one
+			// window.
+			var states []queue.PodState
+			for _, pod := range pods {
+				state, _ := run.Parts().Queue.Get(pod.UID)
+				states = append(states, state)
 			}
-		}
-		Expect(mixed).NotTo(Receive())
-		Expect(requested(node)).To(Equal(int64(total)))
-	})
+			slices.SortFunc(states, func(a, b queue.PodState) int {
+				if c := a.BackoffEnd.Compare(b.BackoffEnd); c != 0 {
+					return c
+				}
+				return strings.Compare(b.Pod.Name, a.Pod.Name)
+			})
+			var want []string
+			for _, state := range states {
+				want = append(want, state.Pod.Name)
+			}
+			for _, name := range names {
+				plugins.letGo(name)
+			}
+			blocker.release() // with nothing active, the loop takes pods that back off
+			for _, pod := range pods {
+				ExpectBound(ctx, pod)
+			}
+			Expect(plugins.order(since, names)).To(Equal(want))
+		})
+
+	It("repeatedly under load loses no pod, binds none twice, and changes for all profiles at the same time",
+		func(ctx context.Context) {
+			const flips, total = 20, 100 // a node takes 110
+			create(ctx, Policy("shared", "queueSort: {name: ByName}\npodInitialBackoff: 1ms\npodMaxBackoff: 1ms"),
+				Profile(one, on("shared")), Profile(two, on("shared")))
+			ExpectProgrammed(ctx, one)
+			ExpectProgrammed(ctx, two)
+
+			watching, stop := context.WithCancel(ctx)
+			defer stop()
+			mixed := make(chan string, 1)
+			go func() {
+				for watching.Err() == nil {
+					now := run.Scheduler.Store().Current()
+					a, b := now.Get(one), now.Get(two)
+					if a != nil && b != nil && a.QueueSort().Name() != b.QueueSort().Name() {
+						select {
+						case mixed <- a.QueueSort().Name() + " and " + b.QueueSort().Name():
+						default:
+						}
+					}
+				}
+			}()
+			flipped := make(chan struct{})
+			go func() {
+				defer GinkgoRecover()
+				defer close(flipped)
+				for i := range flips {
+					sort := []string{byNameDown, byName}[i%2]
+					reorder(ctx, "shared", sort)
+					expectOrder(ctx, sort, one, two)
+				}
+			}()
+			var pods []*corev1.Pod
+			for i := range total {
+				pod := podOn(node, fmt.Sprintf("load-%d", (i*7919)%total), []string{one, two}[i%2], "1m")
+				if i%2 == 1 { // rejected once, so that pods back off, too
+					h := plugins.hold(pod.Name, "Reserve", refusedOnce)
+					DeferCleanup(h.release)
+				}
+				create(ctx, pod)
+				pods = append(pods, pod)
+			}
+			// a reload for each flip
+			Eventually(flipped).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeClosed())
+			Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}},
+				func(n *corev1.Node) { n.Labels["done"] = "yes" })
+			for _, pod := range pods {
+				ExpectBound(ctx, pod)
+				Eventually(bound.Of).WithArguments(pod.UID).WithContext(ctx).Should(Equal(1))
+				for _, attempt := range plugins.seen(pod.Name) {
+					Expect(attempt.generations).To(HaveLen(1))
+				}
+			}
+			Expect(mixed).NotTo(Receive())
+			Expect(requested(node)).To(Equal(int64(total)))
+		})
 })

@@ -48,9 +48,11 @@ func (p *pluginSets) convertArgs(plugin string, args *fields, v version) map[str
 		values[name] = value
 	}
 	constraints, _ := values["defaultConstraints"].([]any)
-	if v.listConstraints && plugin == names.PodTopologySpread && len(constraints) > 0 && values["defaultingType"] == nil {
+	if v.listConstraints && plugin == names.PodTopologySpread && len(constraints) > 0 &&
+		values["defaultingType"] == nil {
 		values["defaultingType"] = "List"
-		p.c.remark(Note, args.at("defaultConstraints"), "defaultingType: List was the default in %s: written out", v.name)
+		p.c.remark(Note, args.at("defaultConstraints"), "defaultingType: List was the default in %s: written out",
+			v.name)
 	}
 	return values
 }

@@ -49,7 +49,8 @@ func seconds(value *int64) *metav1.Duration {
 }
 
 // unsetPercentage is the remark on percentageOfNodesToScore without a value.
-const unsetPercentage = "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched"
+const unsetPercentage = "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but " +
+	"every node in livesched"
 
 // percentage reads percentageOfNodesToScore. 0 or unset means a percentage that decreases with the
 // size of the cluster in kube-scheduler, and every node in livesched. global distinguishes the
@@ -58,7 +59,8 @@ func (c *converter) percentage(f *fields, global bool) *int32 {
 	value := f.integer32("percentageOfNodesToScore")
 	switch {
 	case value != nil && *value == 0:
-		c.remark(Note, f.at("percentageOfNodesToScore"), "0 means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
+		c.remark(Note, f.at("percentageOfNodesToScore"), "0 means a percentage that decreases with the size of the "+
+			"cluster in kube-scheduler, but every node in livesched")
 		if global {
 			return nil
 		}

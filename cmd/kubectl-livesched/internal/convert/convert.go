@@ -73,7 +73,8 @@ func (c *converter) remark(severity Severity, path *field.Path, format string, a
 		name = strings.TrimSuffix(c.prefix+": "+name, ": ")
 	}
 	c.result.Remarks = append(c.result.Remarks, Remark{
-		Severity: severity, File: c.document.File, Line: line, Path: cmp.Or(name, "kind"), Detail: fmt.Sprintf(format, args...),
+		Severity: severity, File: c.document.File, Line: line, Path: cmp.Or(name, "kind"),
+		Detail: fmt.Sprintf(format, args...),
 	})
 }
 
@@ -162,7 +163,8 @@ func (c *converter) configuration(object map[string]any) error {
 	}
 	v, ok := versions[strings.TrimPrefix(version, group)]
 	if !ok || !strings.HasPrefix(version, group) {
-		return fmt.Errorf("apiVersion %q cannot be converted: must be %sv1, v1beta3, v1beta2 or v1beta1", version, group)
+		return fmt.Errorf("apiVersion %q cannot be converted: must be %sv1, v1beta3, v1beta2 or v1beta1", version,
+			group)
 	}
 	c.schedulerConfiguration(c.fields(nil, object, false), v)
 	return nil
@@ -186,7 +188,8 @@ func (c *converter) addProfile(path *field.Path, schedulerName string, profile *
 	}
 	for i := range c.result.Profiles {
 		if c.result.Profiles[i].Name == profile.Name {
-			c.remark(Loss, path, "duplicate profile %q: left out, since a scheduler name can have only one profile", schedulerName)
+			c.remark(Loss, path, "duplicate profile %q: left out, since a scheduler name can have only one profile",
+				schedulerName)
 			return
 		}
 	}

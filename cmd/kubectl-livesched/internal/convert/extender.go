@@ -63,10 +63,12 @@ func (c *converter) restrictions(f *fields, extender *v1alpha1.Extender) {
 	if prefix.User != nil {
 		prefix.User = nil
 		extender.URLPrefix = prefix.String()
-		c.remark(Loss, f.at("urlPrefix"), "the user name and the password are left out: use a client certificate in tlsConfig.secretRef")
+		c.remark(Loss, f.at("urlPrefix"),
+			"the user name and the password are left out: use a client certificate in tlsConfig.secretRef")
 	}
 	if !c.options.AllowedHosts.Allows(prefix) {
-		c.remark(Loss, f.at("urlPrefix"), "livesched does not accept %s://%s: allow the host with %s of livesched, and of this command; see docs/operate/security.md",
+		c.remark(Loss, f.at("urlPrefix"), "livesched does not accept %s://%s: allow the host with %s of livesched, "+
+			"and of this command; see docs/operate/security.md",
 			prefix.Scheme, prefix.Host, resolve.FlagAllowedHosts)
 	}
 }
@@ -104,7 +106,8 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 		timeout = time.Millisecond
 	}
 	if timeout > resolve.MaxHTTPTimeout {
-		c.remark(Loss, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, resolve.MaxHTTPTimeout)
+		c.remark(Loss, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout,
+			resolve.MaxHTTPTimeout)
 		timeout = resolve.MaxHTTPTimeout
 	}
 	return &metav1.Duration{Duration: timeout}

@@ -71,8 +71,8 @@ func kindOf(value any) string {
 	return "an object"
 }
 
-// read returns the value of a field and the name of the field in the object. A value of another type
-// gets a remark and counts as absent.
+// read returns the value of a field and the name of the field in the object. A value of another
+// type gets a remark and counts as absent.
 func read[T any](f *fields, name, want string) (value T, key string, exists bool) {
 	found, key := f.take(name)
 	value, exists = found.(T)
@@ -133,8 +133,8 @@ func (f *fields) object(name string) *fields {
 	return f.c.fields(f.at(key), values, f.fold)
 }
 
-// each visits the elements of a list field that have a type. It reports whether the field exists: an
-// empty list may differ in meaning from an absent one.
+// each visits the elements of a list field that have a type. It reports whether the field exists:
+// an empty list may differ in meaning from an absent one.
 func each[T any](f *fields, name, want string, visit func(T, *field.Path)) (exists bool) {
 	values, key, exists := read[[]any](f, name, "a list")
 	for i, value := range values {

@@ -38,13 +38,15 @@ var (
 func (c *converter) flags(f *fields) {
 	c.remarkFlags(f, processFlags)
 	if value, _ := f.take("delayCacheUntilActive"); value != nil {
-		c.remark(lossUnless(value == false), f.at("delayCacheUntilActive"), "all replicas of livesched always keep their caches up to date, to take over at once")
+		c.remark(lossUnless(value == false), f.at("delayCacheUntilActive"),
+			"all replicas of livesched always keep their caches up to date, to take over at once")
 	}
 	if election := f.object("leaderElection"); election != nil {
 		c.remarkFlags(election, leaderElectionFlags)
 		for _, name := range []string{"resourceName", "resourceNamespace"} {
 			if value, _ := election.take(name); value != nil {
-				c.remark(Note, election.at(name), "livesched uses the Lease %q in its own namespace; set --leader-election-name and --leader-election-namespace to change that", "livesched")
+				c.remark(Note, election.at(name), "livesched uses the Lease %q in its own namespace; set "+
+					"--leader-election-name and --leader-election-namespace to change that", "livesched")
 			}
 		}
 		if value, _ := election.take("resourceLock"); value != nil {
@@ -55,7 +57,9 @@ func (c *converter) flags(f *fields) {
 	if connection := f.object("clientConnection"); connection != nil {
 		c.remarkFlags(connection, clientConnectionFlags)
 		if value := connection.text("kubeconfig"); value != "" {
-			c.remark(Note, connection.at("kubeconfig"), "livesched uses its service account in a cluster; outside of a cluster, start it with --kubeconfig=%s", value)
+			c.remark(Note, connection.at("kubeconfig"),
+				"livesched uses its service account in a cluster; outside of a cluster, start it with --kubeconfig=%s",
+				value)
 		}
 		for _, name := range []string{"contentType", "acceptContentTypes"} {
 			if value, _ := connection.take(name); value != nil {
@@ -77,7 +81,8 @@ func (c *converter) remarkFlags(f *fields, flags []flag) {
 			c.remark(Note, path, "a setting of the process: livesched has the same default, %s=%v", flag.name, value)
 			continue
 		}
-		c.remark(Loss, path, "a setting of the process: start livesched with %s=%s (default %v)", flag.name, shown(value), flag.unset)
+		c.remark(Loss, path, "a setting of the process: start livesched with %s=%s (default %v)", flag.name,
+			shown(value), flag.unset)
 	}
 }
 

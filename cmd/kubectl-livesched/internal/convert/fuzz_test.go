@@ -48,7 +48,8 @@ func FuzzConvert(f *testing.F) {
 		if want := len(result.Secrets) + len(result.Policies) + len(result.Profiles); len(written) != want {
 			t.Fatalf("%d objects were written, but %d read", want, len(written))
 		}
-		if validate.Check(written, validate.Options{Registered: names, AllowedHosts: resolve.AnyHost()}).Count(validate.Error) > 0 {
+		if validate.Check(written, validate.Options{Registered: names, AllowedHosts: resolve.AnyHost()}).
+			Count(validate.Error) > 0 {
 			return // validate reports why
 		}
 		resolution := resolveConverted(result, names)

@@ -99,7 +99,8 @@ func TestConvertedObjectsAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := validate.Check(documents, validate.Options{Registered: registered(t), AllowedHosts: resolve.AnyHost()})
+			report := validate.Check(documents,
+				validate.Options{Registered: registered(t), AllowedHosts: resolve.AnyHost()})
 			var paths []string
 			for _, object := range report.Objects {
 				for _, finding := range object.Findings {

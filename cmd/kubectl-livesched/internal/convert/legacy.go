@@ -52,7 +52,8 @@ func (c *converter) predicate(f *fields) v1alpha1.PredicatePolicy {
 			a.rest(Note, unknownField)
 		}
 		if a := argument.object("labelsPresence"); a != nil {
-			predicate.Argument.LabelsPresence = &v1alpha1.LabelsPresence{Labels: a.texts("labels"), Presence: a.flag("presence")}
+			predicate.Argument.LabelsPresence = &v1alpha1.LabelsPresence{Labels: a.texts("labels"),
+				Presence: a.flag("presence")}
 			a.rest(Note, unknownField)
 		}
 		argument.rest(Note, unknownField)
@@ -108,7 +109,8 @@ func (c *converter) requestedToCapacityRatio(f *fields) *v1alpha1.RequestedToCap
 	}
 	resources, _ := f.objects("resources")
 	for _, resource := range resources {
-		ratio.Resources = append(ratio.Resources, v1alpha1.ResourceSpec{Name: resource.text("name"), Weight: ptr.Deref(resource.integer("weight"), 0)})
+		ratio.Resources = append(ratio.Resources,
+			v1alpha1.ResourceSpec{Name: resource.text("name"), Weight: ptr.Deref(resource.integer("weight"), 0)})
 		resource.rest(Note, unknownField)
 	}
 	f.rest(Note, unknownField)

@@ -63,7 +63,8 @@ func converted(t testing.TB, text string, o convert.Options) *convert.Result {
 
 // resolve resolves the objects of a result.
 func resolveConverted(result *convert.Result, names sets.Set[string]) *resolve.Resolution {
-	return resolve.Objects(resolve.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, AllowedHosts: resolve.AnyHost(), Registered: names})
+	return resolve.Objects(resolve.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true,
+		AllowedHosts: resolve.AnyHost(), Registered: names})
 }
 
 // load loads a configuration of v1 with kube-scheduler's code, defaulted and validated as in its

@@ -19,7 +19,8 @@ const allPlugins = "*"
 
 // points are the extension points and multiPoint.
 var points = []string{
-	"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
+	"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
+	"permit", "preBind",
 	"bind", "postBind", "placementGenerate", "placementScore",
 }
 
@@ -140,15 +141,18 @@ func (p *pluginSets) known(path *field.Path, name string) bool {
 	case name == coscheduling && c.advised.Has(name):
 		return false
 	case name == coscheduling:
-		c.remark(Note, path, "livesched schedules PodGroups by itself, without plugin %q: left out, with its arguments", name)
+		c.remark(Note, path, "livesched schedules PodGroups by itself, without plugin %q: left out, with its arguments",
+			name)
 	case name == allPlugins:
 		c.remark(Loss, path, `"*" stands for all plugins and cannot be enabled: left out`)
 	case c.advised.Has(name):
 		c.remark(Loss, path, "livesched does not have plugin %q: left out", name)
 	case advice != "":
-		c.remark(Loss, path, "livesched does not have plugin %q, nor does kube-scheduler any longer: left out; %s", name, advice)
+		c.remark(Loss, path, "livesched does not have plugin %q, nor does kube-scheduler any longer: left out; %s",
+			name, advice)
 	default:
-		c.remark(Loss, path, "livesched does not have plugin %q: left out; if your livesched is built with this out-of-tree plugin, name it in --plugins", name)
+		c.remark(Loss, path, "livesched does not have plugin %q: left out; if your livesched is built with this "+
+			"out-of-tree plugin, name it in --plugins", name)
 	}
 	c.advised.Insert(name)
 	return false
@@ -161,11 +165,13 @@ func (p *pluginSets) keepWeights(f *fields, v version) {
 		return
 	}
 	for _, old := range v.weights {
-		if hasPlugin(score.Disabled, old.plugin) || hasPlugin(score.Enabled, old.plugin) || !p.c.options.Registered.Has(old.plugin) {
+		if hasPlugin(score.Disabled, old.plugin) || hasPlugin(score.Enabled, old.plugin) ||
+			!p.c.options.Registered.Has(old.plugin) {
 			continue
 		}
 		score.Enabled = append(score.Enabled, v1alpha1.Plugin{Name: old.plugin, Weight: &old.weight})
-		p.c.remark(Note, child(f.path, "plugins").Child("score"), "%s had the default weight %d in %s: written out", old.plugin, old.weight, v.name)
+		p.c.remark(Note, child(f.path, "plugins").Child("score"), "%s had the default weight %d in %s: written out",
+			old.plugin, old.weight, v.name)
 	}
 }
 

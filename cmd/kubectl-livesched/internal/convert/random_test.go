@@ -25,8 +25,9 @@ var samples = map[string][]string{
 		`{"scoringStrategy":{"type":"RequestedToCapacityRatio","requestedToCapacityRatio":{"shape":[{"utilization":0,"score":0},{"utilization":100,"score":10}]}}}`,
 		`{}`,
 	},
-	"InterPodAffinity":                {`{"hardPodAffinityWeight":7}`, `{"hardPodAffinityWeight":101}`, `null`},
-	"PodTopologySpread":               {`{"defaultingType":"List"}`, `{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}],"defaultingType":"List"}`},
+	"InterPodAffinity": {`{"hardPodAffinityWeight":7}`, `{"hardPodAffinityWeight":101}`, `null`},
+	"PodTopologySpread": {`{"defaultingType":"List"}`,
+		`{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}],"defaultingType":"List"}`},
 	"NodeResourcesBalancedAllocation": {`{"resources":[{"name":"cpu","weight":1},{"name":"a.b/c","weight":1}]}`},
 	"VolumeBinding":                   {`{"bindTimeoutSeconds":5}`},
 	"Coscheduling":                    {`{"anything":[1,2.5,{"x":null}]}`},
@@ -40,9 +41,11 @@ func randomConfiguration(random *rand.Rand, plugins []string) map[string]any {
 		"kind":       "KubeSchedulerConfiguration",
 	}
 	for name, value := range map[string]any{
-		"parallelism": 1 + random.Intn(40), "podInitialBackoffSeconds": 1 + random.Intn(3), "podMaxBackoffSeconds": 1 + random.Intn(30),
-		"leaderElection": map[string]any{"leaderElect": false}, "clientConnection": map[string]any{"qps": 12.5},
-		"extenders": []any{map[string]any{"urlPrefix": "http://127.0.0.1/x", "filterVerb": "f", "httpTimeout": "100ms", "ignorable": random.Intn(2) == 0}},
+		"parallelism": 1 + random.Intn(40), "podInitialBackoffSeconds": 1 + random.Intn(3),
+		"podMaxBackoffSeconds": 1 + random.Intn(30),
+		"leaderElection":       map[string]any{"leaderElect": false}, "clientConnection": map[string]any{"qps": 12.5},
+		"extenders": []any{map[string]any{"urlPrefix": "http://127.0.0.1/x", "filterVerb": "f", "httpTimeout": "100ms",
+			"ignorable": random.Intn(2) == 0}},
 	} {
 		if random.Intn(4) == 0 {
 			configuration[name] = value
@@ -64,7 +67,8 @@ func randomProfile(random *rand.Rand, i int, plugins []string) map[string]any {
 		profile["percentageOfNodesToScore"] = 1 + random.Intn(100)
 	}
 	sets := map[string]any{}
-	for _, point := range []string{"preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind", "bind", "postBind", "multiPoint"} {
+	for _, point := range []string{"preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
+		"permit", "preBind", "bind", "postBind", "multiPoint"} {
 		if random.Intn(5) == 0 {
 			sets[point] = randomSet(random, plugins)
 		}
@@ -75,7 +79,8 @@ func randomProfile(random *rand.Rand, i int, plugins []string) map[string]any {
 	var configs []any
 	for name, args := range samples {
 		if random.Intn(5) == 0 {
-			configs = append(configs, map[string]any{"name": name, "args": json.RawMessage(args[random.Intn(len(args))])})
+			configs = append(configs,
+				map[string]any{"name": name, "args": json.RawMessage(args[random.Intn(len(args))])})
 		}
 	}
 	if configs != nil {

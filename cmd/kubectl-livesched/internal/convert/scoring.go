@@ -124,23 +124,28 @@ func (s *scoring) apply(p *pluginSets, f *fields) {
 		p.args = append(p.args, pluginArgs{plugin: names.NodeResourcesFit, values: args})
 	}
 	if args["scoringStrategy"] != nil {
-		p.c.remark(Loss, chosen.place(f), "the args of NodeResourcesFit have a scoringStrategy: %s is left out", chosen.plugin)
+		p.c.remark(Loss, chosen.place(f), "the args of NodeResourcesFit have a scoringStrategy: %s is left out",
+			chosen.plugin)
 		return
 	}
 	args["scoringStrategy"] = s.strategy(chosen.plugin)
-	p.c.remark(Note, chosen.place(f), "%s is now the scoring strategy %s of NodeResourcesFit", chosen.plugin, strategies[chosen.plugin])
+	p.c.remark(Note, chosen.place(f), "%s is now the scoring strategy %s of NodeResourcesFit", chosen.plugin,
+		strategies[chosen.plugin])
 }
 
 // applyBeside converts a strategy plugin in addition to the chosen one.
 func (s *scoring) applyBeside(p *pluginSets, other, chosen scorer, f *fields) {
 	if !p.c.options.Registered.Has(other.plugin) {
-		p.c.remark(Loss, other.place(f), "%s (weight %d) is left out: NodeResourcesFit can have only one scoring strategy, which is %s (weight %d)",
+		p.c.remark(Loss, other.place(f),
+			"%s (weight %d) is left out: NodeResourcesFit can have only one scoring strategy, which is %s (weight %d)",
 			other.plugin, other.weight, strategies[chosen.plugin], chosen.weight)
 		return
 	}
 	score := p.sets["score"]
 	score.Enabled = append(score.Enabled, v1alpha1.Plugin{Name: other.plugin, Weight: &other.weight})
-	p.c.remark(Note, other.place(f), "NodeResourcesFit can have only one scoring strategy: %s stays a plugin of its own, which livesched has", other.plugin)
+	p.c.remark(Note, other.place(f),
+		"NodeResourcesFit can have only one scoring strategy: %s stays a plugin of its own, which livesched has",
+		other.plugin)
 	args := s.args[other.plugin]
 	if args == nil {
 		return

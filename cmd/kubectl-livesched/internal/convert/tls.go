@@ -40,10 +40,12 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	name := fmt.Sprintf("%s-extender-%d", c.policyName, index)
 	files, data := c.materials(t)
 	t.unknown()
-	hasCA := len(data[resolve.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+resolve.SecretCA+"=")
+	hasCA := len(data[resolve.SecretCA]) > 0 ||
+		strings.Contains(strings.Join(files, " "), "--from-file="+resolve.SecretCA+"=")
 	if extender.EnableHTTPS && !hasCA && !tls.Insecure {
 		tls.Insecure = true
-		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and without a CA: insecure: true is written out")
+		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and "+
+			"without a CA: insecure: true is written out")
 	}
 	if len(files)+len(data) > 0 {
 		tls.SecretRef = &v1alpha1.SecretReference{Namespace: c.options.Namespace, Name: name}
@@ -57,7 +59,8 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 		}
 		fallthrough
 	case len(files) > 0:
-		c.remark(Loss, t.path, "livesched reads TLS material from a Secret; create it: kubectl create secret generic -n %[1]s %[2]s %[3]s; and let the policy use it: kubectl label secret -n %[1]s %[2]s %[4]s=%[5]s",
+		c.remark(Loss, t.path, "livesched reads TLS material from a Secret; create it: kubectl create secret generic "+
+			"-n %[1]s %[2]s %[3]s; and let the policy use it: kubectl label secret -n %[1]s %[2]s %[4]s=%[5]s",
 			c.options.Namespace, name, strings.Join(files, " "), v1alpha1.LabelSchedulingPolicy, c.policyName)
 	case len(data) > 0:
 		secret := corev1.Secret{Data: data}

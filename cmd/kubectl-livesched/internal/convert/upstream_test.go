@@ -22,7 +22,8 @@ import (
 )
 
 // outOfTree are the out-of-tree plugins of the inputs.
-var outOfTree = []string{"MyPlugin", "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch", "NodeResourcesAllocatable"}
+var outOfTree = []string{"MyPlugin", "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch",
+	"NodeResourcesAllocatable"}
 
 // TestConvertedProfilesResolveAsInKubeScheduler compares what livesched resolves the configurations
 // of v1 and v1beta3 to with what kube-scheduler does: plugins, weights, the way they merge,
@@ -112,8 +113,11 @@ func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *re
 		if profile.Parallelism != want.Parallelism {
 			t.Errorf("parallelism %d, want %d", profile.Parallelism, want.Parallelism)
 		}
-		if initial, most := profile.PodInitialBackoff/time.Second, profile.PodMaxBackoff/time.Second; int64(initial) != want.PodInitialBackoffSeconds || int64(most) != want.PodMaxBackoffSeconds {
-			t.Errorf("backoff of %d to %d s, want %d to %d s", initial, most, want.PodInitialBackoffSeconds, want.PodMaxBackoffSeconds)
+		if initial, most := profile.PodInitialBackoff/time.Second,
+			profile.PodMaxBackoff/time.Second; int64(initial) != want.PodInitialBackoffSeconds ||
+			int64(most) != want.PodMaxBackoffSeconds {
+			t.Errorf("backoff of %d to %d s, want %d to %d s", initial, most, want.PodInitialBackoffSeconds,
+				want.PodMaxBackoffSeconds)
 		}
 		compareExtenders(t, want.Extenders, profile.Extenders)
 	}
@@ -148,12 +152,15 @@ func compareExtenders(t *testing.T, want []schedconfig.Extender, got []resolve.E
 		if timeout == 0 {
 			timeout = 5 * time.Second // pkg/scheduler/extender.go
 		}
-		if g.URLPrefix != w.URLPrefix || g.FilterVerb != w.FilterVerb || g.PrioritizeVerb != w.PrioritizeVerb || g.PreemptVerb != w.PreemptVerb ||
-			g.BindVerb != w.BindVerb || g.Weight != w.Weight || g.NodeCacheCapable != w.NodeCacheCapable || g.Ignorable != w.Ignorable || g.Timeout != timeout {
+		if g.URLPrefix != w.URLPrefix || g.FilterVerb != w.FilterVerb || g.PrioritizeVerb != w.PrioritizeVerb ||
+			g.PreemptVerb != w.PreemptVerb ||
+			g.BindVerb != w.BindVerb || g.Weight != w.Weight || g.NodeCacheCapable != w.NodeCacheCapable ||
+			g.Ignorable != w.Ignorable || g.Timeout != timeout {
 			t.Errorf("extender %+v, want %+v", g, w)
 		}
 		hasCA := w.TLSConfig != nil && (w.TLSConfig.CAFile != "" || len(w.TLSConfig.CAData) > 0)
-		if insecure := w.TLSConfig != nil && w.TLSConfig.Insecure || w.EnableHTTPS && !hasCA; strings.HasPrefix(w.URLPrefix, "https:") && g.TLS.Insecure != insecure {
+		if insecure := w.TLSConfig != nil && w.TLSConfig.Insecure || w.EnableHTTPS &&
+			!hasCA; strings.HasPrefix(w.URLPrefix, "https:") && g.TLS.Insecure != insecure {
 			t.Errorf("extender %s: insecure is %t, want %t", w.URLPrefix, g.TLS.Insecure, insecure)
 		}
 	}
@@ -196,8 +203,10 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 func rejectedByBuild(resolution *resolve.Resolution) bool {
 	for _, result := range resolution.ProfileResults {
 		for _, problem := range result.Problems {
-			if strings.HasPrefix(problem.Path, "spec.plugins.queueSort") || strings.HasPrefix(problem.Path, "spec.plugins.bind") ||
-				strings.HasSuffix(problem.Path, ".args.scoringStrategy.type") || problem.Reason == "QueueSortConflict" ||
+			if strings.HasPrefix(problem.Path, "spec.plugins.queueSort") ||
+				strings.HasPrefix(problem.Path, "spec.plugins.bind") ||
+				strings.HasSuffix(problem.Path, ".args.scoringStrategy.type") ||
+				problem.Reason == "QueueSortConflict" ||
 				strings.Contains(problem.Detail, " does not extend ") {
 				return true
 			}

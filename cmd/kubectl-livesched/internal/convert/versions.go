@@ -31,10 +31,12 @@ type weight struct {
 var versions = map[string]version{
 	"v1":      {name: "v1"},
 	"v1beta3": {name: "v1beta3"},
-	"v1beta2": {name: "v1beta2", weights: []weight{{names.InterPodAffinity, 1}, {names.NodeAffinity, 1}, {names.TaintToleration, 1}}},
+	"v1beta2": {name: "v1beta2",
+		weights: []weight{{names.InterPodAffinity, 1}, {names.NodeAffinity, 1}, {names.TaintToleration, 1}}},
 	"v1beta1": {
-		name:            "v1beta1",
-		weights:         []weight{{names.InterPodAffinity, 1}, {names.NodeAffinity, 1}, {nodePreferAvoidPods, 10000}, {names.TaintToleration, 1}},
+		name: "v1beta1",
+		weights: []weight{{names.InterPodAffinity, 1}, {names.NodeAffinity, 1}, {nodePreferAvoidPods, 10000},
+			{names.TaintToleration, 1}},
 		scoringPlugins:  true,
 		listConstraints: true,
 	},
@@ -58,12 +60,14 @@ var strategies = map[string]string{
 // gone describes the replacements of plugins that kube-scheduler has removed. It is used only for
 // plugins that livesched does not have, either.
 var gone = map[string]string{
-	"EBSLimits":         "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
-	"GCEPDLimits":       "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
-	"AzureDiskLimits":   "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
-	"CinderLimits":      "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
-	"SelectorSpread":    "the default plugin PodTopologySpread spreads the pods of services and controllers by its default constraints",
-	"DefaultPodSpread":  "the default plugin PodTopologySpread spreads the pods of services and controllers by its default constraints",
+	"EBSLimits":       "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"GCEPDLimits":     "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"AzureDiskLimits": "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"CinderLimits":    "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"SelectorSpread": "the default plugin PodTopologySpread spreads the pods of services and controllers by its " +
+		"default constraints",
+	"DefaultPodSpread": "the default plugin PodTopologySpread spreads the pods of services and controllers by its " +
+		"default constraints",
 	"NodeLabel":         "use node affinity, or args.addedAffinity of NodeAffinity",
 	"ServiceAffinity":   "use pod affinity",
 	nodePreferAvoidPods: "use a taint with the effect PreferNoSchedule",

@@ -21,14 +21,16 @@ func JSONSchema(kind string) (map[string]any, error) {
 			continue
 		}
 		for i := range definition.Spec.Versions {
-			schema, err := runtime.DefaultUnstructuredConverter.ToUnstructured(definition.Spec.Versions[i].Schema.OpenAPIV3Schema)
+			schema, err := runtime.DefaultUnstructuredConverter.ToUnstructured(
+				definition.Spec.Versions[i].Schema.OpenAPIV3Schema)
 			if err != nil {
 				return nil, fmt.Errorf("the schema of %s: %w", definition.Name, err)
 			}
 			closeSchema(schema)
 			schema["title"], schema["required"] = definition.Spec.Names.Kind, []any{"apiVersion", "kind", "metadata"}
 			if fields, ok := schema["properties"].(map[string]any); ok {
-				fields["apiVersion"] = map[string]any{"const": definition.Spec.Group + "/" + definition.Spec.Versions[i].Name}
+				fields["apiVersion"] = map[string]any{"const": definition.Spec.Group + "/" +
+					definition.Spec.Versions[i].Name}
 				fields["kind"] = map[string]any{"const": definition.Spec.Names.Kind}
 			}
 			schemas = append(schemas, schema)
@@ -52,7 +54,8 @@ func closeSchema(value any) {
 		return
 	}
 	fields, known := schema["properties"].(map[string]any)
-	if _, others := schema["additionalProperties"]; known && !others && schema["x-kubernetes-preserve-unknown-fields"] != true {
+	if _, others := schema["additionalProperties"]; known && !others &&
+		schema["x-kubernetes-preserve-unknown-fields"] != true {
 		schema["additionalProperties"] = false
 	}
 	if schema["x-kubernetes-int-or-string"] == true {

@@ -68,12 +68,15 @@ func TestTheJSONSchemaAcceptsTheSamples(t *testing.T) {
 func TestTheJSONSchemaRefuses(t *testing.T) {
 	const head = "apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: a}\n"
 	profile := compile(t, "SchedulerProfile")
-	if err := profile.Validate(object(t, head+"spec: {percentageOfNodesToScore: 10, pluginConfig: [{name: A, args: {any: thing}}]}")); err != nil {
+	if err := profile.Validate(
+		object(t, head+"spec: {percentageOfNodesToScore: 10, pluginConfig: [{name: A, args: {any: thing}}]}")); err !=
+		nil {
 		t.Error(err)
 	}
 	for text, want := range map[string]string{
-		head + "spec: {colour: red}":                                                               "colour",
-		head + "spec: {percentageOfNodesToScore: 101}":                                             "percentageOfNodesToScore",
+		head + "spec: {colour: red}": "colour",
+		head +
+			"spec: {percentageOfNodesToScore: 101}": "percentageOfNodesToScore",
 		head + "spec: {plugins: {score: {enabled: [{weight: 1}]}}}":                                "name",
 		"apiVersion: livesched.io/v1\nkind: SchedulerProfile\nmetadata: {name: a}":                 "apiVersion",
 		"apiVersion: livesched.io/v1alpha1\nkind: SchedulingPolicy\nmetadata: {name: a}\nspec: {}": "kind",

@@ -71,7 +71,8 @@ func Of(apiVersion, kind string) *Schema { return all()[apiVersion+"/"+kind] }
 
 func newSchema(kind string, properties *apiextensionsv1.JSONSchemaProps) (*Schema, error) {
 	internal := &apiextensions.JSONSchemaProps{}
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(properties, internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(properties, internal,
+		nil); err != nil {
 		return nil, err
 	}
 	structural, err := structuralschema.NewStructural(internal)
@@ -80,7 +81,8 @@ func newSchema(kind string, properties *apiextensionsv1.JSONSchemaProps) (*Schem
 	}
 	validator, _, err := schemavalidation.NewSchemaValidator(internal)
 	return &Schema{
-		kind: kind, structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+		kind: kind, structural: structural, validator: validator,
+		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}, err
 }
 
@@ -110,7 +112,8 @@ func (s *Schema) Check(object, old map[string]any) (completed map[string]any, er
 		if old != nil {
 			before = old
 		}
-		broken, _ := s.rules.Validate(context.Background(), nil, s.structural, completed, before, celconfig.RuntimeCELCostBudget)
+		broken, _ := s.rules.Validate(context.Background(), nil, s.structural, completed, before,
+			celconfig.RuntimeCELCostBudget)
 		found = append(found, broken...)
 	}
 	return completed, append(errs, found...)
@@ -118,12 +121,14 @@ func (s *Schema) Check(object, old map[string]any) (completed map[string]any, er
 
 // prune removes the fields that the schema does not have, and returns their paths.
 func (s *Schema) prune(object map[string]any) []string {
-	return pruning.PruneWithOptions(object, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	return pruning.PruneWithOptions(object, s.structural, true,
+		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 }
 
 func (s *Schema) checkMeta(object map[string]any) field.ErrorList {
 	path := field.NewPath("metadata")
-	meta, exists, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true, ParentPath: path})
+	meta, exists, unknown, err := objectmeta.GetObjectMetaWithOptions(object,
+		objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true, ParentPath: path})
 	switch {
 	case err != nil:
 		return field.ErrorList{field.Invalid(path, "", err.Error())}
@@ -145,7 +150,8 @@ func (s *Schema) checkMeta(object map[string]any) field.ErrorList {
 // blocksRules reports whether the API server does not evaluate CEL rules after such an error.
 func blocksRules(err *field.Error) bool {
 	switch err.Type {
-	case field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeNotSupported:
+	case field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+		field.ErrorTypeNotSupported:
 		return true
 	}
 	return false

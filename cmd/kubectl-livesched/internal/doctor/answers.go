@@ -23,7 +23,8 @@ func (e *examination) answers(ctx context.Context) {
 	case err == nil:
 		e.add(OK, "", "the leader answers, and schedules the pods of %s", profileCount(len(queues.Items)))
 	case errors.Is(err, remote.ErrNoReplica):
-		e.add(Unknown, "if livesched runs elsewhere, name its secure port with --livesched-url (LIVESCHED_URL)", "livesched was not asked: %v", err)
+		e.add(Unknown, "if livesched runs elsewhere, name its secure port with --livesched-url (LIVESCHED_URL)",
+			"livesched was not asked: %v", err)
 	case errors.Is(err, remote.ErrImpersonation):
 		e.add(Unknown, "", "livesched was not asked: %v", err)
 	case apierrors.IsForbidden(err):

@@ -38,14 +38,16 @@ func (e *examination) definition(want, got *apiextensionsv1.CustomResourceDefini
 			if schema := schemaOf(got, want.Spec.Versions[0].Name); schema == nil {
 				e.add(Failed, applyDefinitions, "%s does not serve %s", want.Name, want.Spec.Versions[0].Name)
 			} else if !equality.Semantic.DeepEqual(schema, schemaOf(want, want.Spec.Versions[0].Name)) {
-				e.add(Warning, applyDefinitions, "%s differs from the definition of this plugin: they have different versions", want.Name)
+				e.add(Warning, applyDefinitions,
+					"%s differs from the definition of this plugin: they have different versions", want.Name)
 			} else {
 				e.add(OK, "", "%s is the definition of this plugin", want.Name)
 			}
 			return
 		}
 	}
-	e.add(Failed, "kubectl describe crd "+want.Name, "%s is not established: the API server does not serve it", want.Name)
+	e.add(Failed, "kubectl describe crd "+want.Name, "%s is not established: the API server does not serve it",
+		want.Name)
 }
 
 // schemaOf returns the schema of a version that is served, nil if it is not.
@@ -65,10 +67,12 @@ func (e *examination) server(context.Context) {
 		e.unreadable(askForPermission, "the version of the API server", err)
 		return
 	}
-	const tested = "the versions that livesched is tested with (" + version.OldestTested + " to " + version.NewestTested + ")"
+	const tested = "the versions that livesched is tested with (" + version.OldestTested + " to " +
+		version.NewestTested + ")"
 	switch version.SkewOf(info.GitVersion) {
 	case version.SkewOlder:
-		e.add(Warning, "upgrade the API server, or use an older livesched", "the API server (%s) is older than "+tested, info.GitVersion)
+		e.add(Warning, "upgrade the API server, or use an older livesched", "the API server (%s) is older than "+tested,
+			info.GitVersion)
 	case version.SkewNewer:
 		e.add(Warning, "upgrade livesched", "the API server (%s) is newer than "+tested, info.GitVersion)
 	case version.SkewTested:

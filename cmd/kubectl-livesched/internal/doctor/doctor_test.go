@@ -29,9 +29,11 @@ func TestTheVersionOfTheAPIServer(t *testing.T) {
 		{"unknown", nil, Warning, "has version unknown"},
 		{"", errors.New("no answer"), Unknown, "no answer"},
 	} {
-		e := &examination{Installation: Installation{Server: func() (*version.Info, error) { return &version.Info{GitVersion: test.server}, test.err }}}
+		e := &examination{Installation: Installation{
+			Server: func() (*version.Info, error) { return &version.Info{GitVersion: test.server}, test.err }}}
 		e.server(t.Context())
-		if len(e.findings) != 1 || e.findings[0].State != test.state || !strings.Contains(e.findings[0].Message, test.text) {
+		if len(e.findings) != 1 || e.findings[0].State != test.state ||
+			!strings.Contains(e.findings[0].Message, test.text) {
 			t.Errorf("%s: %+v, want %s: %s", test.server, e.findings, test.state, test.text)
 		}
 	}
@@ -44,7 +46,8 @@ func TestDefinitionsThatAreMissing(t *testing.T) {
 	}
 	e := &examination{Installation: Installation{Client: fake.NewClientBuilder().WithScheme(scheme).Build()}}
 	e.definitions(t.Context())
-	if len(e.findings) != 2 || e.findings[0].State != Failed || e.findings[1].Message != "schedulingpolicies.livesched.io is missing" {
+	if len(e.findings) != 2 || e.findings[0].State != Failed ||
+		e.findings[1].Message != "schedulingpolicies.livesched.io is missing" {
 		t.Errorf("%+v", e.findings)
 	}
 }

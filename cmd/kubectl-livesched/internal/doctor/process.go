@@ -24,7 +24,8 @@ import (
 // pods returns the pods of livesched, as config/manager labels them.
 func (e *examination) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := e.Client.List(ctx, &pods, client.InNamespace(e.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "livesched"})
+	err := e.Client.List(ctx, &pods, client.InNamespace(e.Namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": "livesched"})
 	return pods.Items, err
 }
 
@@ -44,7 +45,8 @@ func (e *examination) replicas(ctx context.Context) {
 		if podutil.IsPodReady(pod) {
 			ready++
 		} else {
-			e.add(Failed, fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name), "the replica %s is not ready", pod.Name)
+			e.add(Failed, fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name),
+				"the replica %s is not ready", pod.Name)
 		}
 	}
 	switch {
@@ -52,12 +54,14 @@ func (e *examination) replicas(ctx context.Context) {
 		e.add(Warning, "name the namespace with --livesched-namespace; without a Deployment, see that the process runs",
 			"there are no pods with the label app.kubernetes.io/name=livesched in namespace %s", e.Namespace)
 	case len(pods) == 1:
-		e.add(Warning, "scale the Deployment to 2 replicas", "there is one replica: no other takes over while it restarts")
+		e.add(Warning, "scale the Deployment to 2 replicas",
+			"there is one replica: no other takes over while it restarts")
 	case ready == len(pods):
 		e.add(OK, "", "%d replicas are ready", ready)
 	}
 	if images.Len() > 1 {
-		e.add(Warning, "finish the update: kubectl -n "+e.Namespace+" rollout status deployment/livesched", "the replicas run different images: %s", strings.Join(sets.List(images), ", "))
+		e.add(Warning, "finish the update: kubectl -n "+e.Namespace+" rollout status deployment/livesched",
+			"the replicas run different images: %s", strings.Join(sets.List(images), ", "))
 	}
 }
 
@@ -67,13 +71,16 @@ func (e *examination) leader(ctx context.Context) {
 	name := e.Namespace + "/" + e.Lease
 	switch err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &held); {
 	case apierrors.IsNotFound(err):
-		e.add(Failed, "start livesched; name its namespace with --livesched-namespace and its Lease with --lease", "there is no Lease %s: livesched has never led there, or runs without leader election", name)
+		e.add(Failed, "start livesched; name its namespace with --livesched-namespace and its Lease with --lease",
+			"there is no Lease %s: livesched has never led there, or runs without leader election", name)
 	case err != nil:
 		e.unreadable(e.clientPermits(), "the Lease "+name, err)
 	case ptr.Deref(held.Spec.HolderIdentity, "") == "":
 		e.add(Failed, "see the logs of the replicas", "no replica holds the Lease %s: no pods are scheduled", name)
 	case !lease.Fresh(&held, e.Now, tolerance):
-		e.add(Failed, "see the logs of the replicas", "the leader %s has not renewed the Lease %s for %s: no pods are scheduled", *held.Spec.HolderIdentity, name, age(&held, e.Now))
+		e.add(Failed, "see the logs of the replicas",
+			"the leader %s has not renewed the Lease %s for %s: no pods are scheduled", *held.Spec.HolderIdentity, name,
+			age(&held, e.Now))
 	default:
 		e.add(OK, "", "%s leads, and renewed the Lease %s ago", *held.Spec.HolderIdentity, age(&held, e.Now))
 	}

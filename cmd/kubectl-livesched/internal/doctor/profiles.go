@@ -35,7 +35,8 @@ func (e *examination) profiles(ctx context.Context) {
 		e.conditions("schedulingpolicy/"+p.Name, p.Generation, p.Status.Conditions)
 	}
 	if len(e.findings) == before {
-		e.add(OK, "", "all SchedulerProfiles (%d) and SchedulingPolicies (%d) are active", len(profiles.Items), len(policies.Items))
+		e.add(OK, "", "all SchedulerProfiles (%d) and SchedulingPolicies (%d) are active", len(profiles.Items),
+			len(policies.Items))
 	}
 }
 
@@ -50,10 +51,13 @@ func (e *examination) conditions(object string, generation int64, conditions []m
 		e.add(Failed, "see that livesched runs, and its log", "livesched has not processed %s", object)
 	case ready.Status == metav1.ConditionTrue:
 	case ready.Reason == v1alpha1.ReasonSchedulerNameConflict || ready.Reason == v1alpha1.ReasonQueueSortConflict:
-		e.add(Failed, "delete one of the two, or give it another scheduler name or queue sort", "%s is shadowed by another: %s", object, ready.Message)
+		e.add(Failed, "delete one of the two, or give it another scheduler name or queue sort",
+			"%s is shadowed by another: %s", object, ready.Message)
 	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled):
-		e.add(Failed, "correct the spec; docs/reference/conditions.md explains the reason", "%s is rejected (%s): %s", object, ready.Reason, ready.Message)
+		e.add(Failed, "correct the spec; docs/reference/conditions.md explains the reason", "%s is rejected (%s): %s",
+			object, ready.Reason, ready.Message)
 	default:
-		e.add(Warning, fmt.Sprintf("kubectl livesched status; docs/troubleshoot.md has what to do about %s", ready.Reason), "%s is not active (%s): %s", object, ready.Reason, ready.Message)
+		e.add(Warning, fmt.Sprintf("kubectl livesched status; docs/troubleshoot.md has what to do about %s",
+			ready.Reason), "%s is not active (%s): %s", object, ready.Reason, ready.Message)
 	}
 }

@@ -33,7 +33,8 @@ func (e *examination) rights(ctx context.Context) {
 			missing = append(missing, describe(review.Spec.ResourceAttributes))
 		}
 	}
-	account, advice := fmt.Sprintf("ServiceAccount %s/%s", e.Namespace, e.ServiceAccount), "apply config/rbac, or name the ServiceAccount with --service-account"
+	account, advice := fmt.Sprintf("ServiceAccount %s/%s", e.Namespace, e.ServiceAccount),
+		"apply config/rbac, or name the ServiceAccount with --service-account"
 	if e.User != "" {
 		account, advice = "User "+e.User, "apply config/kubeadm, or bind the roles of config/rbac to this user"
 	}
@@ -61,11 +62,14 @@ func reviews(rules []rbacv1.PolicyRule) (all []*authorizationv1.SubjectAccessRev
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
 					resource, subresource, _ := strings.Cut(resource, "/")
-					attributes := &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Subresource: subresource, Verb: verb}
+					attributes := &authorizationv1.ResourceAttributes{Group: group, Resource: resource,
+						Subresource: subresource, Verb: verb}
 					if len(rule.ResourceNames) > 0 {
 						attributes.Name = rule.ResourceNames[0]
 					}
-					all = append(all, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes}})
+					all = append(all,
+						&authorizationv1.SubjectAccessReview{
+							Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes}})
 				}
 			}
 		}

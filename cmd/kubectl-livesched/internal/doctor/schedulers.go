@@ -52,7 +52,8 @@ func (e *examination) schedulers(ctx context.Context) {
 		return
 	}
 	if own.Len() == 0 {
-		e.add(Unknown, "", "the replicas of livesched are not known, so Events of other schedulers cannot be told from theirs")
+		e.add(Unknown, "",
+			"the replicas of livesched are not known, so Events of other schedulers cannot be told from theirs")
 		return
 	}
 	for _, name := range sets.List(names) {
@@ -70,15 +71,17 @@ func (e *examination) kubeScheduler(ctx context.Context, waits bool) {
 	case err != nil || ptr.Deref(held.Spec.HolderIdentity, "") == "" || !lease.Fresh(&held, e.Now, tolerance):
 	case waits:
 		e.add(Warning, "stop kube-scheduler, or give the profile another scheduler name",
-			"kube-scheduler runs (%s renewed the Lease %s), so the profile with the scheduler name %q waits", *held.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
+			"kube-scheduler runs (%s renewed the Lease %s), so the profile with the scheduler name %q waits",
+			*held.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
 	default:
-		e.add(Failed, oneOfThem, "kube-scheduler runs (%s renewed the Lease %s), and a profile has the scheduler name %q",
+		e.add(Failed, oneOfThem,
+			"kube-scheduler runs (%s renewed the Lease %s), and a profile has the scheduler name %q",
 			*held.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
 	}
 }
 
-// hosts returns the host names of the replicas, which are the names of their pods, and the host name
-// of the leader, which may run outside of the cluster.
+// hosts returns the host names of the replicas, which are the names of their pods, and the host
+// name of the leader, which may run outside of the cluster.
 func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 	pods, err := e.pods(ctx)
 	if err != nil {
@@ -89,7 +92,8 @@ func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 		hosts.Insert(pods[i].Name)
 	}
 	var held coordinationv1.Lease
-	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &held); client.IgnoreNotFound(err) != nil {
+	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease},
+		&held); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
 	if host, _, _ := strings.Cut(ptr.Deref(held.Spec.HolderIdentity, ""), "_"); host != "" {
@@ -102,7 +106,8 @@ func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 // report as their scheduler name and host name.
 func (e *examination) reporters(ctx context.Context, name string, own sets.Set[string]) {
 	var events eventsv1.EventList
-	if err := e.Client.List(ctx, &events, client.MatchingFields{"reportingController": name}, client.Limit(maxEvents)); err != nil {
+	if err := e.Client.List(ctx, &events, client.MatchingFields{"reportingController": name},
+		client.Limit(maxEvents)); err != nil {
 		e.unreadable(askForPermission, "Events", err)
 		return
 	}
@@ -115,7 +120,8 @@ func (e *examination) reporters(ctx context.Context, name string, own sets.Set[s
 		}
 	}
 	if others.Len() > 0 {
-		e.add(Failed, oneOfThem, "%s, not a replica of livesched, reports about pods with the scheduler name %q", strings.Join(sets.List(others), ", "), name)
+		e.add(Failed, oneOfThem, "%s, not a replica of livesched, reports about pods with the scheduler name %q",
+			strings.Join(sets.List(others), ", "), name)
 	}
 }
 

@@ -76,7 +76,8 @@ func (e *examination) service(ctx context.Context, key client.ObjectKey) {
 		return
 	}
 	var slices discoveryv1.EndpointSliceList
-	if err := e.Client.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: key.Name}); err != nil {
+	if err := e.Client.List(ctx, &slices, client.InNamespace(key.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: key.Name}); err != nil {
 		e.unreadable(askForPermission, "EndpointSlices in namespace "+key.Namespace, err)
 		return
 	}

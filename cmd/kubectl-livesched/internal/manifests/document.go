@@ -69,7 +69,9 @@ func Parse(file string, text []byte) ([]Document, error) {
 			return nil, fmt.Errorf("%s:%d: document %d: %w", file, part.line, i+1, err)
 		}
 		for _, object := range objects {
-			documents = append(documents, items(Document{File: file, Number: i + 1, Line: part.line, Object: object, text: part.text, start: part.line})...)
+			documents = append(documents,
+				items(Document{File: file, Number: i + 1, Line: part.line, Object: object, text: part.text,
+					start: part.line})...)
 		}
 	}
 	return documents, nil

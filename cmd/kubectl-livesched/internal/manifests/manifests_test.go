@@ -49,7 +49,8 @@ func TestDocumentsAndFieldsKeepTheirLines(t *testing.T) {
 	if !slices.Equal(kinds, []string{"A", "B", "C", "D"}) {
 		t.Fatalf("kinds %v", kinds)
 	}
-	if want := []string{"f.yaml:3", "f.yaml:9 (document 2)", "f.yaml:18 (document 3)", "f.yaml:21 (document 3)"}; !slices.Equal(places, want) {
+	if want := []string{"f.yaml:3", "f.yaml:9 (document 2)", "f.yaml:18 (document 3)",
+		"f.yaml:21 (document 3)"}; !slices.Equal(places, want) {
 		t.Errorf("places %v, want %v", places, want)
 	}
 	lines := strings.Split(several, "\n")
@@ -73,7 +74,8 @@ func TestDocumentsAndFieldsKeepTheirLines(t *testing.T) {
 }
 
 func TestTextsInFieldsHaveLinesOfTheFile(t *testing.T) {
-	const text = "kind: ConfigMap\ndata:\n  literal: |\n    # comment\n    kind: X\n    field: 1\n  quoted: \"kind: Y\\nfield: 2\"\n"
+	const text = "kind: ConfigMap\ndata:\n  literal: |\n    # comment\n    kind: X\n    field: 1\n  quoted: \"kind: " +
+		"Y\\nfield: 2\"\n"
 	documents, err := manifests.Parse("f.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +93,13 @@ func TestTextsInFieldsHaveLinesOfTheFile(t *testing.T) {
 }
 
 func TestJSONIsDecoded(t *testing.T) {
-	documents, err := manifests.Parse("f.json", []byte("{\n\t\"kind\": \"A\",\n\t\"number\": 12345678901234567,\n\t\"list\": [\n\t\t1.5\n\t]\n}\n{\"kind\": \"B\"}\n"))
+	documents, err := manifests.Parse("f.json", []byte("{\n\t\"kind\": \"A\",\n\t\"number\": 12345678901234567,\n"+
+		"\t\"list\": [\n\t\t1.5\n\t]\n}\n{\"kind\": \"B\"}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(documents) != 2 || documents[1].Text("kind") != "B" || documents[0].Object["number"] != int64(12345678901234567) {
+	if len(documents) != 2 || documents[1].Text("kind") != "B" ||
+		documents[0].Object["number"] != int64(12345678901234567) {
 		t.Fatalf("%+v", documents)
 	}
 	if line := documents[0].LineOf("list[0]"); line != 5 {
@@ -115,7 +119,8 @@ func TestErrorsNameTheDocument(t *testing.T) {
 		"a template field":  {"kind: A\nname: {{ .Values.x }}\n", "render it first"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := manifests.Parse("f", []byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := manifests.Parse("f", []byte(test.text)); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("got error %v, want %q in it", err, test.want)
 			}
 		})
@@ -124,7 +129,8 @@ func TestErrorsNameTheDocument(t *testing.T) {
 
 func TestFilesAndDirectoriesAreRead(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a.yaml": "kind: A\n", "b.json": `{"kind":"B"}`, "c.txt": "kind: C\n", "sub/d.yml": "kind: D\n"} {
+	for name, text := range map[string]string{"a.yaml": "kind: A\n", "b.json": `{"kind":"B"}`, "c.txt": "kind: C\n",
+		"sub/d.yml": "kind: D\n"} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -154,7 +160,8 @@ func TestFilesAndDirectoriesAreRead(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", test.paths, got, test.want)
 		}
 	}
-	if _, err := manifests.Read([]string{filepath.Join(dir, "none.yaml"), t.TempDir()}, false, nil); err == nil || !strings.Contains(err.Error(), "none.yaml") || !strings.Contains(err.Error(), "no file that ends in .yaml") {
+	if _, err := manifests.Read([]string{filepath.Join(dir, "none.yaml"), t.TempDir()}, false, nil); err == nil ||
+		!strings.Contains(err.Error(), "none.yaml") || !strings.Contains(err.Error(), "no file that ends in .yaml") {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -32,8 +32,10 @@ func TestURLsAreRead(t *testing.T) {
 	if place := documents[1].Place(); place != server.URL+"/a.yaml:3 (document 2)" {
 		t.Error(place)
 	}
-	for path, want := range map[string]string{"/none": "the server answered 404 Not Found", "/large.yaml": "it is larger than"} {
-		if _, err := manifests.Read([]string{server.URL + path}, false, nil); err == nil || !strings.Contains(err.Error(), want) {
+	for path, want := range map[string]string{"/none": "the server answered 404 Not Found",
+		"/large.yaml": "it is larger than"} {
+		if _, err := manifests.Read([]string{server.URL + path}, false, nil); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

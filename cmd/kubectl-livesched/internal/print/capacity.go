@@ -13,7 +13,8 @@ import (
 )
 
 // CapacityLimits describes what answers to capacity leave out.
-const CapacityLimits = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " + KeptByPods
+const CapacityLimits = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " +
+	KeptByPods
 
 // Capacity prints the answer about a capacity for people.
 func Capacity(w io.Writer, c *v1alpha1.Capacity, wide bool) error {
@@ -27,7 +28,8 @@ func Capacity(w io.Writer, c *v1alpha1.Capacity, wide bool) error {
 	} else {
 		room += Many(s.Pods, "more pod")
 	}
-	Line(w, room+Grouped.Sprintf(", on %d of ", s.Nodes)+Many(s.ClusterNodes, "node")+fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
+	Line(w, room+Grouped.Sprintf(", on %d of ", s.Nodes)+Many(s.ClusterNodes, "node")+
+		fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
 	if line := namedGroupLine(c); line != "" {
 		Line(w, line)
 	}
@@ -65,7 +67,8 @@ func namedGroupLine(c *v1alpha1.Capacity) string {
 	named := c.Status.PodGroup
 	if named == nil {
 		if key := podgroup.KeyOf(&c.Spec.Pod); key.Name != "" {
-			return fmt.Sprintf("This livesched is older than the plugin, and has not looked for the PodGroup %s: single pods were counted, as if they were in no group.", key.Name)
+			return fmt.Sprintf("This livesched is older than the plugin, and has not looked for the PodGroup %s: "+
+				"single pods were counted, as if they were in no group.", key.Name)
 		}
 		return ""
 	}
@@ -73,14 +76,19 @@ func namedGroupLine(c *v1alpha1.Capacity) string {
 	case v1alpha1.PodGroupTogether:
 		return fmt.Sprintf("The size of a group comes from the PodGroup %s in the cluster.", named.Name)
 	case v1alpha1.PodGroupOneByOne:
-		return fmt.Sprintf("Single pods were counted: the PodGroup %s in the cluster has the policy to schedule them one by one.", named.Name)
+		return fmt.Sprintf(
+			"Single pods were counted: the PodGroup %s in the cluster has the policy to schedule them one by one.",
+			named.Name)
 	case v1alpha1.PodGroupLeftToPlugin:
-		return fmt.Sprintf("Single pods were counted: a plugin of the profile places the pods of the PodGroup %s.", named.Name)
+		return fmt.Sprintf("Single pods were counted: a plugin of the profile places the pods of the PodGroup %s.",
+			named.Name)
 	case v1alpha1.PodGroupNotFound:
-		return fmt.Sprintf("The PodGroup %s is neither in the cluster nor in a file: single pods were counted, as if they were in no group. "+
+		return fmt.Sprintf("The PodGroup %s is neither in the cluster nor in a file: single pods were counted, as if "+
+			"they were in no group. "+
 			"In the cluster, they would wait for the PodGroup.", named.Name)
 	case v1alpha1.PodGroupNotServed:
-		return fmt.Sprintf("The API server does not serve PodGroups of %s: single pods were counted. livesched ignores the name of the group, %s.",
+		return fmt.Sprintf("The API server does not serve PodGroups of %s: single pods were counted. livesched "+
+			"ignores the name of the group, %s.",
 			named.APIVersion, named.Name)
 	}
 	return fmt.Sprintf("PodGroup %s: %s.", named.Name, named.Use)

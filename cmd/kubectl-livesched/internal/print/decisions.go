@@ -107,7 +107,8 @@ func (t *DecisionTable) header(fits bool) []string {
 	return append(header, "NODE OR REASON")
 }
 
-func (t *DecisionTable) rows(term *terminal.Terminal, decisions []v1alpha1.Decision, now time.Time, fits bool) (rows [][]string) {
+func (t *DecisionTable) rows(term *terminal.Terminal, decisions []v1alpha1.Decision, now time.Time,
+	fits bool) (rows [][]string) {
 	for i := range decisions {
 		rows = append(rows, t.row(term, &decisions[i], now, fits))
 	}
@@ -129,7 +130,8 @@ func (t *DecisionTable) row(term *terminal.Terminal, d *v1alpha1.Decision, now t
 		if d.Tied > 0 {
 			score, tied = strconv.FormatInt(d.Total, 10), strconv.Itoa(int(d.Tied))
 		}
-		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision, cmp.Or(d.Message, None))
+		return append(row, t.node(d), fitsCell(d), score, tied, strconv.Itoa(int(d.Attempt)), d.Profile+"@"+d.Revision,
+			cmp.Or(d.Message, None))
 	case fits:
 		row = append(row, fitsCell(d))
 	}

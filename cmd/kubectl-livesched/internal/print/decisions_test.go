@@ -23,23 +23,32 @@ func someDecisions() []v1alpha1.Decision {
 	ago := func(d time.Duration) metav1.MicroTime { return metav1.NewMicroTime(decidedAt.Add(-d)) }
 	return []v1alpha1.Decision{
 		{
-			Time: ago(4 * time.Second), Namespace: "ml", Pod: "train-7", PodUID: "1", Attempt: 3, Profile: "gpu", Revision: "5d9c7b6f84",
-			Result: v1alpha1.DecisionBound, Node: "node-3", Nodes: 912, Feasible: 12, Total: 211, Tied: 2, Repeated: 1,
+			Time: ago(4 * time.Second), Namespace: "ml", Pod: "train-7", PodUID: "1", Attempt: 3, Profile: "gpu",
+			Revision: "5d9c7b6f84",
+			Result:   v1alpha1.DecisionBound, Node: "node-3", Nodes: 912, Feasible: 12, Total: 211, Tied: 2,
+			Repeated: 1,
 		},
 		{
-			Time: ago(10 * time.Second), Namespace: "ml", Pod: "greedy", PodUID: "2", Attempt: 87, Profile: "gpu", Revision: "5d9c7b6f84",
-			Result: v1alpha1.DecisionUnschedulable, Nodes: 912, Repeated: 86,
-			Message: "0/912 nodes are available: 3 node(s) had untolerated taint(s), 909 Insufficient nvidia.com/gpu. " +
-				"no new claims to deallocate, preemption: 0/912 nodes are available: 912 Preemption is not helpful for scheduling.",
+			Time: ago(10 * time.Second), Namespace: "ml", Pod: "greedy", PodUID: "2", Attempt: 87, Profile: "gpu",
+			Revision: "5d9c7b6f84",
+			Result:   v1alpha1.DecisionUnschedulable, Nodes: 912, Repeated: 86,
+			Message: "0/912 nodes are available: 3 node(s) had untolerated taint(s), 909 Insufficient " +
+				"nvidia.com/gpu. " +
+				"no new claims to deallocate, preemption: 0/912 nodes are available: 912 Preemption is not helpful " +
+				"for scheduling.",
 		},
 		{
-			Time: ago(11 * time.Second), Namespace: "ml", PodGroup: "train", Attempt: 2, Profile: "gpu", Revision: "5d9c7b6f84",
-			Result: v1alpha1.DecisionUnschedulable, Nodes: 912, Repeated: 1,
-			Message: "pod group ml/train: 64 pods must be placed together, but there are resources for 60 of them at most; preemption: evicting 3 pods",
+			Time: ago(11 * time.Second), Namespace: "ml", PodGroup: "train", Attempt: 2, Profile: "gpu",
+			Revision: "5d9c7b6f84",
+			Result:   v1alpha1.DecisionUnschedulable, Nodes: 912, Repeated: 1,
+			Message: "pod group ml/train: 64 pods must be placed together, but there are resources for 60 of them at " +
+				"most; preemption: evicting 3 pods",
 		},
 		{
-			Time: ago(12 * time.Second), Namespace: "ml", Pod: "train-6", PodUID: "3", Attempt: 1, Profile: "gpu", Revision: "5d9c7b6f84",
-			Result: v1alpha1.DecisionBindFailed, Node: "node-4", Nodes: 912, Feasible: 1, Repeated: 1, Message: "the node is gone",
+			Time: ago(12 * time.Second), Namespace: "ml", Pod: "train-6", PodUID: "3", Attempt: 1, Profile: "gpu",
+			Revision: "5d9c7b6f84",
+			Result:   v1alpha1.DecisionBindFailed, Node: "node-4", Nodes: 912, Feasible: 1, Repeated: 1,
+			Message: "the node is gone",
 		},
 	}
 }
@@ -80,8 +89,10 @@ Node names are hidden: you may not list nodes.
 		"wide": {0, DecisionTable{Wide: true}, `
 AGE   POD              RESULT              NODE     FITS     SCORE   TIED   TRY   PROFILE          REASON
 4s    train-7          Bound               node-3   12/912   211     2      3     gpu@5d9c7b6f84   -
-10s   greedy           Unschedulable x86   -        0/912    -       -      87    gpu@5d9c7b6f84   ` + someDecisions()[1].Message + `
-11s   podgroup/train   Unschedulable       -        -        -       -      2     gpu@5d9c7b6f84   ` + someDecisions()[2].Message + `
+10s   greedy           Unschedulable x86   -        0/912    -       -      87    gpu@5d9c7b6f84   ` +
+			someDecisions()[1].Message + `
+11s   podgroup/train   Unschedulable       -        -        -       -      2     gpu@5d9c7b6f84   ` +
+			someDecisions()[2].Message + `
 12s   train-6          BindFailed          node-4   1/912    -       -      1     gpu@5d9c7b6f84   the node is gone
 `},
 	} {
@@ -110,8 +121,10 @@ AGE   POD              RESULT              NODE     FITS     SCORE   TIED   TRY 
 
 func TestDecisionsOfAnOlderLivesched(t *testing.T) {
 	var out bytes.Buffer
-	decisions := []v1alpha1.Decision{{Time: metav1.NewMicroTime(decidedAt), PodUID: "a-uid", Result: v1alpha1.DecisionUnschedulable, Nodes: 3}}
-	if err := (&DecisionTable{}).Print(&out, decisions, decidedAt); err != nil || !strings.HasSuffix(out.String(), "\n0s    a-uid   Unschedulable   0/3    -\n") {
+	decisions := []v1alpha1.Decision{{Time: metav1.NewMicroTime(decidedAt), PodUID: "a-uid",
+		Result: v1alpha1.DecisionUnschedulable, Nodes: 3}}
+	if err := (&DecisionTable{}).Print(&out, decisions, decidedAt); err != nil ||
+		!strings.HasSuffix(out.String(), "\n0s    a-uid   Unschedulable   0/3    -\n") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

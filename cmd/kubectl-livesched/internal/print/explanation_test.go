@@ -48,25 +48,30 @@ func expectPrinted(t *testing.T, e *v1alpha1.PodExplanation, wide bool, want str
 // gpuPod is an explanation with most of the fields.
 func gpuPod() *v1alpha1.PodExplanation {
 	return &v1alpha1.PodExplanation{
-		Metadata: metav1.ObjectMeta{Namespace: "ux", Name: "gpu1"},
-		Verdict:  v1alpha1.VerdictNeverFits, Message: "The pod would fit on none of 119 nodes, even if no other pods were on them.",
+		Metadata:      metav1.ObjectMeta{Namespace: "ux", Name: "gpu1"},
+		Verdict:       v1alpha1.VerdictNeverFits,
+		Message:       "The pod would fit on none of 119 nodes, even if no other pods were on them.",
 		SchedulerName: "spread", Profile: "spread", Revision: "b47874bsgc", Nodes: 119,
 		Pending: &v1alpha1.PendingExplanation{
 			Reason: "Unschedulable", Since: metav1.NewTime(explained.Add(-3 * time.Second)), Attempts: 1, Alike: 1312,
 			NextTry: metav1.NewTime(explained.Add(4*time.Minute + 56*time.Second)),
 			Groups: []v1alpha1.NodeGroup{
 				{Nodes: 3, Pools: []string{"gpu"}, Example: "gpu-1", Refusals: []v1alpha1.Refusal{
-					{Plugin: "TaintToleration", Reason: v1alpha1.ReasonUntoleratedTaint, Detail: "taint nvidia.com/gpu=present:NoSchedule", Messages: []string{"node(s) had untolerated taint(s)"}},
+					{Plugin: "TaintToleration", Reason: v1alpha1.ReasonUntoleratedTaint,
+						Detail:   "taint nvidia.com/gpu=present:NoSchedule",
+						Messages: []string{"node(s) had untolerated taint(s)"}},
 				}},
 				{Nodes: 79, Pools: []string{"small", "large"}, Refusals: []v1alpha1.Refusal{noGPU()}},
 				{Nodes: 37, Pools: []string{"medium"}, Refusals: []v1alpha1.Refusal{noGPU()}},
 			},
 			Suggestions: []v1alpha1.Suggestion{
-				{Type: v1alpha1.SuggestionTolerate, Description: "Let the pod tolerate the taint nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu.", Verified: true},
+				{Type: v1alpha1.SuggestionTolerate, Description: "Let the pod tolerate the taint " +
+					"nvidia.com/gpu=present:NoSchedule of 3 nodes of the pool gpu.", Verified: true},
 				{Type: v1alpha1.SuggestionAddNode, Description: "Add a node like the nodes of the pool gpu."},
 			},
 			WaitsFor: []v1alpha1.EventAwaited{
-				{Event: "Pod/Delete", Plugins: []string{"NodeResourcesFit"}}, {Event: "Node/UpdateNodeTaint", Plugins: []string{"TaintToleration"}},
+				{Event: "Pod/Delete", Plugins: []string{"NodeResourcesFit"}},
+				{Event: "Node/UpdateNodeTaint", Plugins: []string{"TaintToleration"}},
 				{Event: "Node/Add", Plugins: []string{"NodeResourcesFit"}},
 			},
 		},
@@ -74,7 +79,8 @@ func gpuPod() *v1alpha1.PodExplanation {
 }
 
 func noGPU() v1alpha1.Refusal {
-	return v1alpha1.Refusal{Plugin: "NodeResourcesFit", Reason: v1alpha1.ReasonInsufficientResource, Detail: "no nvidia.com/gpu (1 requested)",
+	return v1alpha1.Refusal{Plugin: "NodeResourcesFit", Reason: v1alpha1.ReasonInsufficientResource,
+		Detail:  "no nvidia.com/gpu (1 requested)",
 		ShortBy: []v1alpha1.Shortage{{Resource: "nvidia.com/gpu", Quantity: resource.MustParse("1"), Nodes: 79}}}
 }
 
@@ -100,7 +106,8 @@ NODES   POOL                   WHY NOT
 func TestTheWideExplanationHasEverything(t *testing.T) {
 	text := printed(t, gpuPod(), true)
 	for _, want := range []string{
-		"Verdict NeverFits; profile spread@b47874bsgc; condition PodScheduled: Unschedulable.", "gpu-1", "TaintToleration", "UntoleratedTaint", "InsufficientResource",
+		"Verdict NeverFits; profile spread@b47874bsgc; condition PodScheduled: Unschedulable.", "gpu-1",
+		"TaintToleration", "UntoleratedTaint", "InsufficientResource",
 		"Waits for: Pod/Delete, Node/Add (NodeResourcesFit); Node/UpdateNodeTaint (TaintToleration)",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
@@ -117,30 +124,38 @@ func TestEachVerdictHasAHeadline(t *testing.T) {
 		pending v1alpha1.PendingExplanation
 		want    string
 	}{
-		v1alpha1.VerdictFitsWhenFreed: {"None of 5 nodes has room for the pod. It would fit if other pods ended.", v1alpha1.PendingExplanation{}, `
+		v1alpha1.VerdictFitsWhenFreed: {"None of 5 nodes has room for the pod. It would fit if other pods ended.",
+			v1alpha1.PendingExplanation{}, `
 ml/a has been pending for 60s: no node can take it now (of 5). Profile mine.
   None of 5 nodes has room for the pod. It would fit if other pods ended.
 `},
-		v1alpha1.VerdictGroupDoesNotFit: {"", v1alpha1.PendingExplanation{PodGroup: &v1alpha1.PodGroupFit{Name: "train", Needed: 64, Ready: 64, Fit: 12}}, `
+		v1alpha1.VerdictGroupDoesNotFit: {"",
+			v1alpha1.PendingExplanation{PodGroup: &v1alpha1.PodGroupFit{Name: "train", Needed: 64, Ready: 64, Fit: 12}},
+			`
 ml/a has been pending for 60s: its pod group does not fit. Profile mine.
   Pod group train: 64 pods must be placed together, and 12 fit now; 64 are
   ready.
 `},
-		v1alpha1.VerdictWaitingForTurn: {"The pod fits on 2 of 5 nodes now.", v1alpha1.PendingExplanation{NextTry: later}, `
+		v1alpha1.VerdictWaitingForTurn: {"The pod fits on 2 of 5 nodes now.",
+			v1alpha1.PendingExplanation{NextTry: later}, `
 ml/a has been pending for 60s: it fits, and waits for its turn. Profile mine.
   The pod fits on 2 of 5 nodes now.
   Tried again at the latest in 60s.
 `},
-		v1alpha1.VerdictWaitingForVictims: {"A pod that is preempted for this pod has not ended.", v1alpha1.PendingExplanation{
-			NominatedNode: "n1", Victims: []v1alpha1.PodReference{{Namespace: "web", Name: "b", TerminatingSince: since, Finalizers: []string{"example.com/keep"}}},
-		}, `
+		v1alpha1.VerdictWaitingForVictims: {"A pod that is preempted for this pod has not ended.",
+			v1alpha1.PendingExplanation{
+				NominatedNode: "n1",
+				Victims: []v1alpha1.PodReference{{Namespace: "web", Name: "b", TerminatingSince: since,
+					Finalizers: []string{"example.com/keep"}}},
+			}, `
 ml/a has been pending for 60s: it waits until preempted pods have ended. Profile
   mine.
   A pod that is preempted for this pod has not ended.
   Its node will be n1.
   - web/b, terminating for 60s, held by the finalizers example.com/keep
 `},
-		v1alpha1.VerdictBinding: {"A node was chosen.", v1alpha1.PendingExplanation{NominatedNode: "n1", NextTry: later}, `
+		v1alpha1.VerdictBinding: {"A node was chosen.",
+			v1alpha1.PendingExplanation{NominatedNode: "n1", NextTry: later}, `
 ml/a has been pending for 60s: it is being bound to its node. Profile mine.
   A node was chosen.
   Its node will be n1.
@@ -154,7 +169,8 @@ ml/a has been pending for 60s: it is held back, and not tried. Profile mine.
   Waiting for resource claim x.
   Looked at again when a device or its claim changes.
 `},
-		v1alpha1.VerdictNoProfile: {`No SchedulerProfile has the scheduler name "typo".`, v1alpha1.PendingExplanation{Gates: []string{"example.com/a"}}, `
+		v1alpha1.VerdictNoProfile: {`No SchedulerProfile has the scheduler name "typo".`,
+			v1alpha1.PendingExplanation{Gates: []string{"example.com/a"}}, `
 ml/a has been pending for 60s: no profile schedules it. Profile mine.
   No SchedulerProfile has the scheduler name "typo".
   Scheduling gates: example.com/a.
@@ -167,7 +183,8 @@ ml/a has been pending for 60s: livesched could not find out why. Profile mine.
   The plugin X failed.
 `},
 		v1alpha1.VerdictNeverFits: {"", v1alpha1.PendingExplanation{
-			PodRefusals: []v1alpha1.Refusal{{Plugin: "VolumeBinding", Reason: v1alpha1.ReasonClaimNotFound, Messages: []string{`persistentvolumeclaim "nope" not found`}}},
+			PodRefusals: []v1alpha1.Refusal{{Plugin: "VolumeBinding", Reason: v1alpha1.ReasonClaimNotFound,
+				Messages: []string{`persistentvolumeclaim "nope" not found`}}},
 		}, `
 ml/a has been pending for 60s: no node fits (of 5). Profile mine.
   The pod itself: persistentvolumeclaim "nope" not found.
@@ -179,7 +196,8 @@ ml/a has been pending for 60s: OfANewerVersion. Profile mine.
 		t.Run(string(verdict), func(t *testing.T) {
 			test.pending.Since = since
 			expectPrinted(t, &v1alpha1.PodExplanation{
-				Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"}, Verdict: verdict, Message: test.message, Profile: "mine", Nodes: 5, Pending: &test.pending,
+				Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"}, Verdict: verdict, Message: test.message,
+				Profile: "mine", Nodes: 5, Pending: &test.pending,
 			}, false, test.want)
 		})
 	}
@@ -208,14 +226,18 @@ func TestARefusalOfThePodIsPrintedOnce(t *testing.T) {
 }
 
 func TestTheWordsOfARefusal(t *testing.T) {
-	cpu := v1alpha1.Shortage{Resource: "cpu", Quantity: resource.MustParse("60"), Nodes: 6, Most: ptr.To(resource.MustParse("64"))}
+	cpu := v1alpha1.Shortage{Resource: "cpu", Quantity: resource.MustParse("60"), Nodes: 6,
+		Most: ptr.To(resource.MustParse("64"))}
 	for want, r := range map[string]v1alpha1.Refusal{
 		"lacks at least 60 cpu (6 nodes), at most 64": {ShortBy: []v1alpha1.Shortage{cpu}},
-		"lacks 1Gi memory":                            {ShortBy: []v1alpha1.Shortage{{Resource: "memory", Quantity: resource.MustParse("1Gi"), Nodes: 4}}},
-		"no nvidia.com/gpu (1 requested)":             noGPU(),
-		"no license":                                  {Plugin: "Ours", Reason: v1alpha1.ReasonRefused, Messages: []string{"no license."}},
-		"reserved for pods nominated to the node":     {Detail: "reserved for pods nominated to the node", Messages: []string{"Insufficient cpu"}},
-		"refused by the plugin Ours":                  {Plugin: "Ours"},
+		"lacks 1Gi memory": {
+			ShortBy: []v1alpha1.Shortage{{Resource: "memory", Quantity: resource.MustParse("1Gi"), Nodes: 4}}},
+		"no nvidia.com/gpu (1 requested)": noGPU(),
+		"no license": {Plugin: "Ours", Reason: v1alpha1.ReasonRefused,
+			Messages: []string{"no license."}},
+		"reserved for pods nominated to the node": {Detail: "reserved for pods nominated to the node",
+			Messages: []string{"Insufficient cpu"}},
+		"refused by the plugin Ours": {Plugin: "Ours"},
 	} {
 		if got := RefusalWords(&r); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -226,16 +248,20 @@ func TestTheWordsOfARefusal(t *testing.T) {
 func TestManyGroupsOfNodesAreLimited(t *testing.T) {
 	var groups []v1alpha1.NodeGroup
 	for i := range 20 {
-		groups = append(groups, v1alpha1.NodeGroup{Nodes: 2, Pools: []string{fmt.Sprint("p", i)}, Refusals: []v1alpha1.Refusal{{Detail: fmt.Sprint("label ", i)}}})
+		groups = append(groups,
+			v1alpha1.NodeGroup{Nodes: 2, Pools: []string{fmt.Sprint("p", i)},
+				Refusals: []v1alpha1.Refusal{{Detail: fmt.Sprint("label ", i)}}})
 	}
 	var same v1alpha1.NodeGroup
 	for i := range 60 {
 		same.Pools = append(same.Pools, fmt.Sprint("pool-", i))
 	}
 	same.Nodes, same.Partial, same.Refusals = 60, true, []v1alpha1.Refusal{{Detail: "cordoned"}}
-	text := printed(t, &v1alpha1.PodExplanation{Pending: &v1alpha1.PendingExplanation{Groups: append([]v1alpha1.NodeGroup{same}, groups...)}}, false)
+	text := printed(t, &v1alpha1.PodExplanation{
+		Pending: &v1alpha1.PendingExplanation{Groups: append([]v1alpha1.NodeGroup{same}, groups...)}}, false)
 	for _, want := range []string{
-		"60      pool-0, pool-1 and 58 more   cordoned; and other reasons on some of them\n", "  13 more groups of nodes (26 nodes): -o wide\n",
+		"60      pool-0, pool-1 and 58 more   cordoned; and other reasons on some of them\n",
+		"  13 more groups of nodes (26 nodes): -o wide\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -245,13 +271,18 @@ func TestManyGroupsOfNodesAreLimited(t *testing.T) {
 
 func TestThePrintedExplanationOfABoundPod(t *testing.T) {
 	e := &v1alpha1.PodExplanation{
-		Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"}, Verdict: v1alpha1.VerdictBound, SchedulerName: "spread", Profile: "spread", Revision: "b47874bsgc",
+		Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"}, Verdict: v1alpha1.VerdictBound,
+		SchedulerName: "spread", Profile: "spread", Revision: "b47874bsgc",
 		Feasible: 4812, Message: "The pod fitted on 4812 of 5000 nodes.",
 		Bound: &v1alpha1.BoundExplanation{
-			Node: "n17", Basis: v1alpha1.BasisRecorded, Changes: 1412, Tied: 36, Decided: metav1.NewTime(explained.Add(-time.Hour)),
+			Node: "n17", Basis: v1alpha1.BasisRecorded, Changes: 1412, Tied: 36,
+			Decided: metav1.NewTime(explained.Add(-time.Hour)),
 			Top: []v1alpha1.NodeScore{
-				{Node: "n17", Total: 1450, Scores: map[string]int64{"PodTopologySpread": 1000, "TaintToleration": 300, "NodeResourcesFit": 62}},
-				{Total: 1361, Scores: map[string]int64{"PodTopologySpread": 900, "TaintToleration": 300, "NodeResourcesFit": 71}},
+				{Node: "n17", Total: 1450,
+					Scores: map[string]int64{"PodTopologySpread": 1000, "TaintToleration": 300,
+						"NodeResourcesFit": 62}},
+				{Total: 1361, Scores: map[string]int64{"PodTopologySpread": 900, "TaintToleration": 300,
+					"NodeResourcesFit": 71}},
 			},
 		},
 	}
@@ -265,13 +296,15 @@ n17        1450    1000     62
   Equal on these nodes: Taint 300.
   Node names are hidden: you may not list nodes.
 `)
-	if text := strings.Join(strings.Fields(printed(t, e, true)), " "); !strings.Contains(text, "nodes with the highest total: 36; decision: Recorded.") {
+	if text := strings.Join(strings.Fields(printed(t, e, true)), " "); !strings.Contains(text,
+		"nodes with the highest total: 36; decision: Recorded.") {
 		t.Error(text)
 	}
 }
 
 func TestThePrintedComparisonOfANode(t *testing.T) {
-	e := &v1alpha1.PodExplanation{Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"}, Pending: &v1alpha1.PendingExplanation{}}
+	e := &v1alpha1.PodExplanation{Metadata: metav1.ObjectMeta{Namespace: "ml", Name: "a"},
+		Pending: &v1alpha1.PendingExplanation{}}
 	e.Node = &v1alpha1.NodeExplanation{Name: "n1", Refusals: []v1alpha1.Refusal{noGPU(), {Detail: "cordoned"}}}
 	expectPrinted(t, e, false, `
 ml/a does not fit on node n1 now.
@@ -281,8 +314,10 @@ ml/a does not fit on node n1 now.
 `)
 	e.Node = &v1alpha1.NodeExplanation{
 		Name: "n1", Fits: true, Rank: 3,
-		Score: &v1alpha1.NodeScore{Node: "n1", Total: 150, Scores: map[string]int64{"NodeResourcesFit": 50, "ImageLocality": 100}},
-		Best:  &v1alpha1.NodeScore{Node: "n2", Total: 190, Scores: map[string]int64{"NodeResourcesFit": 90, "ImageLocality": 100}},
+		Score: &v1alpha1.NodeScore{Node: "n1", Total: 150,
+			Scores: map[string]int64{"NodeResourcesFit": 50, "ImageLocality": 100}},
+		Best: &v1alpha1.NodeScore{Node: "n2", Total: 190,
+			Scores: map[string]int64{"NodeResourcesFit": 90, "ImageLocality": 100}},
 	}
 	expectPrinted(t, e, false, `
 ml/a fits on node n1 now.
@@ -365,8 +400,10 @@ func TestThePrintedPodGroup(t *testing.T) {
 		"Pod group train: 64 pods must be placed together, and 12 fit now; 70 are ready.": {
 			Name: "train", Needed: 64, Ready: 70, Fit: 12, Tried: []v1alpha1.DomainFit{{Fit: 12}},
 		},
-		"Pod group train: 1 pod must be placed together, and 0 fit now; 1 is ready.": {Name: "train", Needed: 1, Ready: 1},
-		"Pod group train: 64 pods must be placed together, and 12 fit now in rack=a; 1,000 are ready. Tried: 12 in rack=a, 8 in rack=b, " +
+		"Pod group train: 1 pod must be placed together, and 0 fit now; 1 is ready.": {Name: "train", Needed: 1,
+			Ready: 1},
+		"Pod group train: 64 pods must be placed together, and 12 fit now in rack=a; 1,000 are ready. Tried: 12 in " +
+			"rack=a, 8 in rack=b, " +
 			"2 in the cluster. The time was up: more may fit.": {
 			Name: "train", Needed: 64, Ready: 1000, Fit: 12, Domain: "rack=a", Incomplete: true,
 			Tried: []v1alpha1.DomainFit{{Domain: "rack=a", Fit: 12}, {Domain: "rack=b", Fit: 8}, {Fit: 2}},

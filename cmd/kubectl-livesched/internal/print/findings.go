@@ -74,7 +74,8 @@ func escapeProperty(text string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(text))
 }
 
-// Diagnosis prints the findings of doctor. Advice that several of them have follows at the end, once.
+// Diagnosis prints the findings of doctor. Advice that several of them have follows at the end,
+// once.
 func Diagnosis(w io.Writer, findings []doctor.Finding) {
 	var shared []string
 	checks := map[string][]string{} // by advice
@@ -88,7 +89,8 @@ func Diagnosis(w io.Writer, findings []doctor.Finding) {
 		checks[f.Advice] = append(checks[f.Advice], f.Check)
 	}
 	t := terminal.Of(w)
-	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn, doctor.OK: t.Good}
+	styles := map[doctor.State]func(string) string{doctor.Failed: t.Bad, doctor.Warning: t.Warn, doctor.Unknown: t.Warn,
+		doctor.OK: t.Good}
 	for _, finding := range findings {
 		state := styles[finding.State](fmt.Sprintf("%-8s", finding.State))
 		t.Entry(fmt.Sprintf("%s %-17s ", state, finding.Check), strings.Repeat(" ", 27), finding.Message)

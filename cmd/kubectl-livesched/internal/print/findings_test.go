@@ -17,7 +17,8 @@ func TestFindingsHaveTheFormatOfCompilers(t *testing.T) {
 		line, command string
 	}{
 		"an error": {
-			object, validate.Finding{Severity: validate.Error, Reason: "UnknownPlugin", Path: "spec.x", Line: 7, Detail: "100%\nwrong"},
+			object, validate.Finding{Severity: validate.Error, Reason: "UnknownPlugin", Path: "spec.x", Line: 7,
+				Detail: "100%\nwrong"},
 			"a,b:c.yaml:7: error: SchedulerProfile mine: spec.x: 100%\nwrong (UnknownPlugin)",
 			"::error file=a%2Cb%3Ac.yaml,line=7,title=SchedulerProfile mine::spec.x: 100%25%0Awrong (UnknownPlugin)",
 		},
@@ -27,7 +28,8 @@ func TestFindingsHaveTheFormatOfCompilers(t *testing.T) {
 			"::warning file=a%2Cb%3Ac.yaml,line=3,title=SchedulerProfile mine::spec: odd",
 		},
 		"in the cluster": {
-			&validate.Object{Kind: "SchedulerProfile", Name: "other"}, validate.Finding{Severity: validate.Error, Path: "spec", Detail: "broken"},
+			&validate.Object{Kind: "SchedulerProfile", Name: "other"},
+			validate.Finding{Severity: validate.Error, Path: "spec", Detail: "broken"},
 			"cluster: error: SchedulerProfile other: spec: broken",
 			"::error title=SchedulerProfile other::spec: broken",
 		},

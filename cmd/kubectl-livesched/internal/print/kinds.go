@@ -99,7 +99,8 @@ func summaryTable(x *Kinds, now time.Time, namespaces, profile bool) (header []s
 		return cells
 	}
 	for _, kind := range x.Explained {
-		rows = append(rows, row(Grouped.Sprintf("%d", kind.Pods), kind.Namespace, kind.Owner, duration.HumanDuration(now.Sub(kind.Since)),
+		rows = append(rows, row(Grouped.Sprintf("%d", kind.Pods), kind.Namespace, kind.Owner,
+			duration.HumanDuration(now.Sub(kind.Since)),
 			cmp.Or(kind.Explanation.Profile, None), whyPhrase(kind.Explanation)))
 	}
 	return row("PODS", "NAMESPACE", "OF", "SINCE", "PROFILE", "WHY"), rows
@@ -113,7 +114,8 @@ func whyPhrase(e *v1alpha1.PodExplanation) string {
 		case len(p.PodRefusals) > 0:
 			text += ": " + RefusalWords(&p.PodRefusals[0])
 		case p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit:
-			text += Grouped.Sprintf(": %d of the %d pods that must be placed together fit", p.PodGroup.Fit, p.PodGroup.Needed)
+			text += Grouped.Sprintf(": %d of the %d pods that must be placed together fit", p.PodGroup.Fit,
+				p.PodGroup.Needed)
 		case len(p.Gates) > 0:
 			text += ": " + strings.Join(p.Gates, ", ")
 		case p.GatingMessage != "":

@@ -38,7 +38,8 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	case n.Score != nil && n.Best != nil && n.Score.Total == n.Best.Total:
 		writeItem(w, fmt.Sprintf("No node has a higher total than its %d.", n.Score.Total))
 	case n.Score != nil && n.Best != nil:
-		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total, Grouped.Sprintf("%d", n.Rank), n.Best.Total))
+		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total,
+			Grouped.Sprintf("%d", n.Rank), n.Best.Total))
 	}
 	return printScores(w, nodeScores(n), wide)
 }

@@ -34,7 +34,8 @@ func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 	shown := merged[:min(len(merged), maxGroups)]
 	var rows [][]string
 	for _, g := range shown {
-		rows = append(rows, []string{Grouped.Sprintf("%d", g.nodes), poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
+		rows = append(rows, []string{Grouped.Sprintf("%d", g.nodes),
+			poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
 	}
 	if err := Table(w, []string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
 		return err

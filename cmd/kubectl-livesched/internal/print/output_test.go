@@ -11,7 +11,8 @@ import (
 )
 
 func TestFormatsForPrograms(t *testing.T) {
-	answer := json.RawMessage(`{"kind":"PodExplanation","verdict":"NeverFits","alike":1000000,"new":{"field":"of a newer livesched"}}`)
+	answer := json.RawMessage(
+		`{"kind":"PodExplanation","verdict":"NeverFits","alike":1000000,"new":{"field":"of a newer livesched"}}`)
 	list := []Revision{{Number: 1, Revision: "a"}, {Number: 2, Revision: "b"}}
 	for _, test := range []struct {
 		format string
@@ -30,14 +31,16 @@ func TestFormatsForPrograms(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := As(&out, "jsonpath-as-json={.new}", json.RawMessage(answer)); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), "newer") {
+	if err := As(&out, "jsonpath-as-json={.new}", answer); err != nil || !json.Valid(out.Bytes()) ||
+		!strings.Contains(out.String(), "newer") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
 
 func TestMany(t *testing.T) {
 	for want, got := range map[string]string{
-		"1 error": Many(1, "error"), "0 errors": Many(0, "error"), "1,200 policies": Many(1200, "policy"), "2 losses": Many(int32(2), "loss"),
+		"1 error": Many(1, "error"), "0 errors": Many(0, "error"), "1,200 policies": Many(1200, "policy"),
+		"2 losses": Many(int32(2), "loss"),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -162,7 +162,8 @@ func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExpla
 	if len(p.Gates) > 0 && !strings.Contains(e.Message, p.Gates[0]) {
 		writeItem(w, "Scheduling gates: "+strings.Join(p.Gates, ", ")+".")
 	}
-	if p.GatingMessage != "" && len(p.Gates) == 0 && !strings.Contains(e.Message, strings.TrimSuffix(p.GatingMessage, ".")) {
+	if p.GatingMessage != "" && len(p.Gates) == 0 &&
+		!strings.Contains(e.Message, strings.TrimSuffix(p.GatingMessage, ".")) {
 		writeItem(w, sentence(p.GatingMessage))
 	}
 	if p.NominatedNode != "" {
@@ -198,7 +199,8 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	if g.Fit == 1 {
 		verb = "fits"
 	}
-	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, Many(g.Needed, "pod"), Grouped.Sprintf("%d", g.Fit), verb)
+	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, Many(g.Needed, "pod"),
+		Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
 	}

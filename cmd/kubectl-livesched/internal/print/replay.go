@@ -18,13 +18,15 @@ import (
 const fewDifferences = 20
 
 // Replay prints the result of a replay for people.
-func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, result *report.Report, wide bool) error {
+func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, result *report.Report,
+	wide bool) error {
 	header := &snapshot.Header
 	what := "Snapshot"
 	if header.Redacted {
 		what = "Redacted snapshot"
 	}
-	Line(w, fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what, header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
+	Line(w, fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what,
+		header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
 		header.Livesched, header.Kubernetes, Many(len(snapshot.Nodes), "node"),
 		Many(len(snapshot.Pods)+len(snapshot.Pending), "pod"), len(snapshot.Pending)))
 	var profiles []string

@@ -30,7 +30,8 @@ func TestPrintReplay(t *testing.T) {
 		var all []report.Difference
 		for i := range n {
 			all = append(all, report.Difference{
-				Decision: capture.Decision{Number: uint64(i + 1)}, Namespace: "default", Pod: "web", Then: "n1: fits 3, 1 best with 200", Now: "fits no node",
+				Decision: capture.Decision{Number: uint64(i + 1)}, Namespace: "default", Pod: "web",
+				Then: "n1: fits 3, 1 best with 200", Now: "fits no node",
 			})
 		}
 		return all
@@ -52,7 +53,8 @@ different   0       -
 `,
 		},
 		"with a difference": {
-			result:   report.Report{Decisions: 3, Different: different(1), Left: map[report.Reason]int{report.PodGone: 2, report.Changed: 1}},
+			result: report.Report{Decisions: 3, Different: different(1),
+				Left: map[report.Reason]int{report.PodGone: 2, report.Changed: 1}},
 			unusable: map[string]error{"b": errors.New("unknown plugin")},
 			want: `Snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods, 1 of
   them pending.
@@ -85,7 +87,8 @@ NUMBER   POD           RECORDED                      NOW
 		if err := printDifferences(&out, different(fewDifferences+5), wide); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Count(out.String(), "default/web"); got != rows || strings.Contains(out.String(), "And 5 more: use -o wide.") == wide {
+		if got := strings.Count(out.String(), "default/web"); got != rows ||
+			strings.Contains(out.String(), "And 5 more: use -o wide.") == wide {
 			t.Errorf("wide=%v: %d rows in\n%s", wide, got, out.String())
 		}
 	}

@@ -20,8 +20,9 @@ const (
 
 // What simulations leave out.
 const (
-	SimulationLimits = "Not simulated: autoscalers, admission and the provisioning of volumes. Victims end at once, and are not decided again. " + KeptByPods
-	KeptByPods       = "Pods keep the volumes that are bound and the devices that are allocated."
+	SimulationLimits = "Not simulated: autoscalers, admission and the provisioning of volumes. Victims end at once, " +
+		"and are not decided again. " + KeptByPods
+	KeptByPods = "Pods keep the volumes that are bound and the devices that are allocated."
 )
 
 // Simulation prints the answer to a simulation for people.
@@ -64,7 +65,8 @@ func decided(s *v1alpha1.SimulationStatus) string {
 	}
 	line += ", on " + Many(s.Nodes, "node") + "."
 	if s.Displaced > 0 {
-		line += " Not counted: " + Many(s.Displaced, "other pod") + " on removed nodes, of other schedulers or namespaces."
+		line += " Not counted: " + Many(s.Displaced, "other pod") +
+			" on removed nodes, of other schedulers or namespaces."
 	}
 	return line
 }
@@ -94,7 +96,8 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 	if s.Spec.Pods.LabelSelector != "" {
 		line += " with " + s.Spec.Pods.LabelSelector
 	}
-	return line + ". Pods of DaemonSets, static pods, pods with scheduling gates and pods that are being deleted do not count."
+	return line +
+		". Pods of DaemonSets, static pods, pods with scheduling gates and pods that are being deleted do not count."
 }
 
 // printOutcomes prints the table.
@@ -196,7 +199,8 @@ func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 		named = min(named, fewPods)
 	}
 	for _, pod := range o.VictimPods[:named] {
-		Line(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
+		Line(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node,
+			pod.PreemptorNamespace, pod.PreemptorName))
 	}
 	printMore(w, "victim", o.Victims, named, len(o.VictimPods))
 	if o.PreemptionsLimited {

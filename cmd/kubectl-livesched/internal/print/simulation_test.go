@@ -25,16 +25,20 @@ func simulated() *v1alpha1.Simulation {
 	next := outcomeOf(3, 640, 421, 314, 14, 1377)
 	next.MovedByOwner = []v1alpha1.OwnerPods{
 		{Kind: "Deployment", Namespace: "default", Name: "batch", Pods: 1310}, {Kind: "Pod", Namespace: "ml", Pods: 60},
-		{Kind: "StatefulSet", Namespace: "db", Name: "pg", Pods: 6}, {Kind: "Job", Namespace: "db", Name: "backup", Pods: 1},
+		{Kind: "StatefulSet", Namespace: "db", Name: "pg", Pods: 6},
+		{Kind: "Job", Namespace: "db", Name: "backup", Pods: 1},
 	}
 	next.Preemptions, next.Victims, next.PreemptionsLimited = 1, 2, true
 	next.VictimPods = []v1alpha1.VictimPod{
 		{Namespace: "default", Name: "batch-4", Node: "node-7", PreemptorNamespace: "ml", PreemptorName: "train-6"},
 	}
-	next.UnplacedPods = []v1alpha1.UnplacedPod{{Namespace: "ml", Name: "train-7", Message: "0/912 nodes are available: 912 Insufficient cpu."}}
+	next.UnplacedPods = []v1alpha1.UnplacedPod{
+		{Namespace: "ml", Name: "train-7", Message: "0/912 nodes are available: 912 Insufficient cpu."}}
 	return &v1alpha1.Simulation{Status: v1alpha1.SimulationStatus{
-		Pods: 2000, Matching: 5312, Nodes: 912, Actual: outcomeOf(0, 912, 420, 91, 1, 0), Current: outcomeOf(0, 909, 420, 90, 1, 1204), New: &next,
-		Profiles: []v1alpha1.SimulatedProfile{{SchedulerName: "mine", Pods: 2000, Current: "a", New: "b", ExtendersNotCalled: true}},
+		Pods: 2000, Matching: 5312, Nodes: 912, Actual: outcomeOf(0, 912, 420, 91, 1, 0),
+		Current: outcomeOf(0, 909, 420, 90, 1, 1204), New: &next,
+		Profiles: []v1alpha1.SimulatedProfile{{SchedulerName: "mine", Pods: 2000, Current: "a", New: "b",
+			ExtendersNotCalled: true}},
 	}}
 }
 
@@ -82,8 +86,9 @@ func TestPrintLongLists(t *testing.T) {
 		last.VictimPods = append(last.VictimPods, v1alpha1.VictimPod{Namespace: "ml", Name: "v", Node: "n"})
 	}
 	for wide, want := range map[bool][]string{
-		false: {"and 7 pods of others).", "... and 2 more victims: -o wide\n", "... and 16 more unplaced pods: -o wide\n"},
-		true:  {"and 7 pods of others).", "... and 9 more unplaced pods\n"},
+		false: {"and 7 pods of others).", "... and 2 more victims: -o wide\n",
+			"... and 16 more unplaced pods: -o wide\n"},
+		true: {"and 7 pods of others).", "... and 9 more unplaced pods\n"},
 	} {
 		var out bytes.Buffer
 		if err := Simulation(terminal.Plain(&out, 100), s, wide); err != nil {
@@ -126,8 +131,11 @@ func TestPrintThatThereAreNoPods(t *testing.T) {
 		want      string
 	}{
 		{"nons", v1alpha1.SimulationSpec{}, "There are no bound pods of livesched's profiles in namespace nons."},
-		{"", v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsPending, LabelSelector: "app=x"}}, "There are no pending pods of livesched's profiles with app=x."},
-		{"ml", v1alpha1.SimulationSpec{SchedulerName: "mine", Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Names: []string{"p"}}}, "There are no pods in namespace ml named p."},
+		{"", v1alpha1.SimulationSpec{Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsPending, LabelSelector: "app=x"}},
+			"There are no pending pods of livesched's profiles with app=x."},
+		{"ml", v1alpha1.SimulationSpec{SchedulerName: "mine",
+			Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Names: []string{"p"}}},
+			"There are no pods in namespace ml named p."},
 	} {
 		s := &v1alpha1.Simulation{Spec: test.spec}
 		s.Metadata.Namespace = test.namespace
@@ -135,7 +143,8 @@ func TestPrintThatThereAreNoPods(t *testing.T) {
 		if err := Simulation(terminal.Plain(&out, 100), s, false); err != nil {
 			t.Fatal(err)
 		}
-		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, test.want) || strings.Contains(text, "ACTUAL") {
+		if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, test.want) ||
+			strings.Contains(text, "ACTUAL") {
 			t.Errorf("got %s, want %s", text, test.want)
 		}
 	}

@@ -89,10 +89,12 @@ func (s *Status) SetPods(byProfile map[string]*PodCounts, unknown string) {
 // NewProfileStatus returns the status of a profile, without the numbers of pods.
 func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 	s := ProfileStatus{
-		Name: p.Name, SchedulerName: cmp.Or(p.Status.SchedulerName, resolve.SchedulerName(p)), Generation: p.Generation, Policy: cmp.Or(p.Spec.PolicyRef.Name, resolve.DefaultPolicyName),
-		Ready:    readyOf(p.Status.Conditions, p.Generation),
-		Accepted: stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted), Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
-		Problems: problemsOf(p.Status.Conditions, p.Generation),
+		Name: p.Name, SchedulerName: cmp.Or(p.Status.SchedulerName, resolve.SchedulerName(p)), Generation: p.Generation,
+		Policy:     cmp.Or(p.Spec.PolicyRef.Name, resolve.DefaultPolicyName),
+		Ready:      readyOf(p.Status.Conditions, p.Generation),
+		Accepted:   stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted),
+		Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
+		Problems:   problemsOf(p.Status.Conditions, p.Generation),
 	}
 	if active := p.Status.Active; active != nil {
 		s.ActiveGeneration, s.Revision, s.Since = active.Generation, active.Revision, active.Since
@@ -106,9 +108,10 @@ func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 func newPolicyStatus(p *v1alpha1.SchedulingPolicy) PolicyStatus {
 	return PolicyStatus{
 		Name: p.Name, Generation: p.Generation, Profiles: p.Status.Profiles,
-		Ready:    readyOf(p.Status.Conditions, p.Generation),
-		Accepted: stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted), Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
-		Problems: problemsOf(p.Status.Conditions, p.Generation),
+		Ready:      readyOf(p.Status.Conditions, p.Generation),
+		Accepted:   stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted),
+		Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
+		Problems:   problemsOf(p.Status.Conditions, p.Generation),
 	}
 }
 
@@ -144,7 +147,8 @@ func problemsOf(conditions []metav1.Condition, generation int64) []string {
 		case condition.ObservedGeneration < generation:
 			return []string{fmt.Sprintf("livesched has not processed generation %d yet", generation)}
 		case condition.Status != metav1.ConditionTrue:
-			problems = append(problems, fmt.Sprintf("%s is %s (%s): %s", of, condition.Status, condition.Reason, condition.Message))
+			problems = append(problems,
+				fmt.Sprintf("%s is %s (%s): %s", of, condition.Status, condition.Reason, condition.Message))
 		}
 	}
 	return problems

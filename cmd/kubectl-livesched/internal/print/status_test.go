@@ -17,10 +17,12 @@ import (
 func TestThePrintedStatus(t *testing.T) {
 	p := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "gpu", Generation: 2}}
 	for _, name := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
-		p.Status.Conditions = append(p.Status.Conditions, metav1.Condition{Type: name, Status: metav1.ConditionTrue, ObservedGeneration: 2})
+		p.Status.Conditions = append(p.Status.Conditions,
+			metav1.Condition{Type: name, Status: metav1.ConditionTrue, ObservedGeneration: 2})
 	}
 	p.Status.Active = &v1alpha1.ActiveProfile{Revision: "5d9c7b6f84", Generation: 2}
-	s := NewStatus([]v1alpha1.SchedulerProfile{p}, []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "own", Generation: 1}}})
+	s := NewStatus([]v1alpha1.SchedulerProfile{p},
+		[]v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "own", Generation: 1}}})
 	s.SetPods(map[string]*PodCounts{"gpu": {Active: 1, Unschedulable: 2}}, "")
 	var out strings.Builder
 	if err := s.Print(terminal.Plain(&out, 80), false); err != nil {
@@ -40,7 +42,8 @@ schedulingpolicy/own: livesched has not processed it: is livesched running?
 }
 
 func TestThePrintedRevisions(t *testing.T) {
-	revisions := []Revision{{Number: 1, Revision: "b47874bsgc"}, {Number: 2, Revision: "pdh8zspwhj", Active: true, By: "kubectl", ChangeCause: "more GPUs"}}
+	revisions := []Revision{{Number: 1, Revision: "b47874bsgc"},
+		{Number: 2, Revision: "pdh8zspwhj", Active: true, By: "kubectl", ChangeCause: "more GPUs"}}
 	var out strings.Builder
 	if err := Revisions(terminal.Plain(&out, 80), revisions, true, false); err != nil {
 		t.Fatal(err)

@@ -60,7 +60,8 @@ func printProfiles(w io.Writer, profiles []ProfileStatus, wide bool) error {
 		if p.Pods != nil {
 			pending, unschedulable = fmt.Sprint(p.Pods.Pending()), fmt.Sprint(p.Pods.Unschedulable)
 		}
-		rows = append(rows, []string{p.Name, t.Condition(p.Ready), cmp.Or(p.Revision, None), p.policy(), pending, unschedulable})
+		rows = append(rows, []string{p.Name, t.Condition(p.Ready), cmp.Or(p.Revision, None), p.policy(), pending,
+			unschedulable})
 	}
 	header := []string{"PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"}
 	return Table(w, header, t.Fit(header, rows, 0, 3))
@@ -72,7 +73,9 @@ func printPolicies(w io.Writer, policies []PolicyStatus, wide bool) error {
 	for _, p := range policies {
 		profiles := cmp.Or(strings.Join(p.Profiles, ","), None)
 		if wide {
-			rows = append(rows, []string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed), fmt.Sprint(p.Generation), profiles})
+			rows = append(rows,
+				[]string{p.Name, t.Condition(p.Ready), t.Condition(p.Accepted), t.Condition(p.Programmed),
+					fmt.Sprint(p.Generation), profiles})
 		} else {
 			rows = append(rows, []string{p.Name, t.Condition(p.Ready), fmt.Sprint(p.Generation), profiles})
 		}
@@ -94,12 +97,14 @@ func (p *ProfileStatus) wideRow(t *terminal.Terminal) []string {
 		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
 	}
 	row := []string{
-		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed), cmp.Or(p.Revision, None), since, generation, p.policy(),
+		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed),
+		cmp.Or(p.Revision, None), since, generation, p.policy(),
 	}
 	if p.Pods == nil {
 		return append(row, None, None, None, None)
 	}
-	return append(row, fmt.Sprint(p.Pods.Active), fmt.Sprint(p.Pods.Backoff), fmt.Sprint(p.Pods.Unschedulable), fmt.Sprint(p.Pods.Gated))
+	return append(row, fmt.Sprint(p.Pods.Active), fmt.Sprint(p.Pods.Backoff), fmt.Sprint(p.Pods.Unschedulable),
+		fmt.Sprint(p.Pods.Gated))
 }
 
 // policy describes the policy that a profile builds on, with its active generation.

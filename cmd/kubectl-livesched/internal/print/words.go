@@ -87,7 +87,8 @@ func shortageWords(s *v1alpha1.Shortage) string {
 	if s.Most == nil {
 		return "lacks " + amount(s.Resource, s.Quantity.String())
 	}
-	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()), Many(s.Nodes, "node"), s.Most.String())
+	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()),
+		Many(s.Nodes, "node"), s.Most.String())
 }
 
 func amount(resource, quantity string) string {
@@ -126,17 +127,21 @@ type change struct {
 var changes = []change{
 	{[]string{"Node"}, false, "a node is added", "a node changes", "a node is added or changes"},
 	{[]string{"Pod"}, true, "a pod ends", "a pod changes", "a pod ends or changes"},
-	{[]string{"PersistentVolumeClaim", "PersistentVolume"}, false, "a claim or volume is added", "a claim or volume changes", "a claim or volume changes"},
+	{[]string{"PersistentVolumeClaim", "PersistentVolume"}, false, "a claim or volume is added",
+		"a claim or volume changes", "a claim or volume changes"},
 	{
-		[]string{"storage.k8s.io/StorageClass", "storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver", "storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment"},
+		[]string{"storage.k8s.io/StorageClass", "storage.k8s.io/CSINode", "storage.k8s.io/CSIDriver",
+			"storage.k8s.io/CSIStorageCapacity", "storage.k8s.io/VolumeAttachment"},
 		false, "storage changes", "storage changes", "storage changes",
 	},
 	{
 		[]string{"resource.k8s.io/ResourceClaim", "resource.k8s.io/ResourceSlice", "resource.k8s.io/DeviceClass"},
 		false, "a device or its claim changes", "a device or its claim changes", "a device or its claim changes",
 	},
-	{[]string{"scheduling.k8s.io/PodGroup"}, false, "its PodGroup changes", "its PodGroup changes", "its PodGroup changes"},
-	{[]string{"*"}, false, "anything in the cluster changes", "anything in the cluster changes", "anything in the cluster changes"},
+	{[]string{"scheduling.k8s.io/PodGroup"}, false, "its PodGroup changes", "its PodGroup changes",
+		"its PodGroup changes"},
+	{[]string{"*"}, false, "anything in the cluster changes", "anything in the cluster changes",
+		"anything in the cluster changes"},
 }
 
 // eventWords describes events without the names that the scheduling framework has for them.
@@ -186,9 +191,11 @@ func cutEvent(event string) (resource, action string) {
 	return event[:at], event[at+1:]
 }
 
-// triedAgain describes when the pod is tried again. It is "" if only a change of the pod leads to that.
+// triedAgain describes when the pod is tried again. It is "" if only a change of the pod leads to
+// that.
 func triedAgain(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation, now time.Time) string {
-	if verdict == v1alpha1.VerdictBinding || verdict == v1alpha1.VerdictNoProfile || verdict == v1alpha1.VerdictOtherScheduler {
+	if verdict == v1alpha1.VerdictBinding || verdict == v1alpha1.VerdictNoProfile ||
+		verdict == v1alpha1.VerdictOtherScheduler {
 		return ""
 	}
 	gated := verdict == v1alpha1.VerdictGated

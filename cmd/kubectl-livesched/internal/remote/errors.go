@@ -15,7 +15,8 @@ import (
 )
 
 // ErrImpersonation means that livesched was not asked, because the user impersonates another one.
-var ErrImpersonation = errors.New("livesched does not support impersonation (--as): it answers the user who sends the request")
+var ErrImpersonation = errors.New(
+	"livesched does not support impersonation (--as): it answers the user who sends the request")
 
 // ErrNoReplica means that livesched was not asked, because no pod of it was found and no URL is
 // set.

@@ -14,9 +14,11 @@ import (
 
 func TestAForbiddenAnswerNamesTheRoleThatPermitsIt(t *testing.T) {
 	for resource, want := range map[schema.GroupResource]string{
-		{Group: "livesched.io", Resource: "queues"}:    ": the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding",
-		{Group: "livesched.io", Resource: "snapshots"}: ": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding",
-		{Resource: "nodes"}:                            "you may not list nodes",
+		{Group: "livesched.io",
+			Resource: "queues"}: ": the ClusterRole livesched-viewer permits it, with a ClusterRoleBinding",
+		{Group: "livesched.io",
+			Resource: "snapshots"}: ": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding",
+		{Resource: "nodes"}: "you may not list nodes",
 	} {
 		forbidden := apierrors.NewForbidden(resource, "", errors.New("you may not list "+resource.Resource))
 		got := describe(forbidden, "livesched")

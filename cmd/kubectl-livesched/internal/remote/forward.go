@@ -30,7 +30,8 @@ func (l *Livesched) forward(ctx context.Context, pod string, port int32) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	at := client.CoreV1().RESTClient().Post().Namespace(l.Namespace).Resource("pods").Name(pod).SubResource("portforward").URL()
+	at := client.CoreV1().RESTClient().Post().Namespace(l.Namespace).Resource("pods").Name(pod).
+		SubResource("portforward").URL()
 	dialer, err := newDialer(l.Config, at)
 	if err != nil {
 		return nil, err
@@ -63,8 +64,8 @@ func newDialer(config *rest.Config, at *url.URL) (httpstream.Dialer, error) {
 // role may permit only to create pods/portforward, which WebSockets also get.
 type dialers struct{ webSocket, old httpstream.Dialer }
 
-// Dial implements httpstream.Dialer. If both fail, it returns the error of WebSockets, which has the
-// Status of the API server.
+// Dial implements httpstream.Dialer. If both fail, it returns the error of WebSockets, which has
+// the Status of the API server.
 func (d *dialers) Dial(protocols ...string) (httpstream.Connection, string, error) {
 	connection, protocol, err := d.webSocket.Dial(protocols...)
 	if !httpstream.IsUpgradeFailure(err) && !httpstream.IsHTTPSProxyError(err) {

@@ -66,17 +66,21 @@ type question struct {
 // Get reads an object of livesched.io, with parameters of the URL. It also returns the object as
 // JSON, which may have fields that this program does not know. If a replica cannot be reached, it
 // asks the next one, the leader first.
-func (l *Livesched) Get(ctx context.Context, resource, namespace, name string, parameters map[string]string, into any) (json.RawMessage, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name, parameters: parameters, into: into}, leaderFirst)
+func (l *Livesched) Get(ctx context.Context, resource, namespace, name string, parameters map[string]string,
+	into any) (json.RawMessage, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name, parameters: parameters,
+		into: into}, leaderFirst)
 }
 
 // List is Get for a list of livesched.io, of all namespaces if namespace is "".
-func (l *Livesched) List(ctx context.Context, resource, namespace string, parameters map[string]string, into any) (json.RawMessage, error) {
-	return l.ask(ctx, question{resource: resource, namespace: namespace, parameters: parameters, into: into}, leaderFirst)
+func (l *Livesched) List(ctx context.Context, resource, namespace string, parameters map[string]string,
+	into any) (json.RawMessage, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, parameters: parameters, into: into},
+		leaderFirst)
 }
 
-// Create sends an object of livesched.io, and reads the answer into it. It also returns the answer as
-// JSON. It asks a replica that does not lead first: what is created costs time that the leader
+// Create sends an object of livesched.io, and reads the answer into it. It also returns the answer
+// as JSON. It asks a replica that does not lead first: what is created costs time that the leader
 // needs. An empty namespace means all namespaces.
 func (l *Livesched) Create(ctx context.Context, resource, namespace string, object any) (json.RawMessage, error) {
 	body, err := json.Marshal(object)
@@ -89,7 +93,8 @@ func (l *Livesched) Create(ctx context.Context, resource, namespace string, obje
 // Download writes a file of livesched.io, which belongs to no namespace, to a writer. If an error
 // is returned, a part of the file may have been written. It asks the leader first if fromLeader is
 // true, and otherwise a replica that does not lead.
-func (l *Livesched) Download(ctx context.Context, resource, name string, parameters map[string]string, fromLeader bool, to io.Writer) error {
+func (l *Livesched) Download(ctx context.Context, resource, name string, parameters map[string]string, fromLeader bool,
+	to io.Writer) error {
 	order := followersFirst
 	if fromLeader {
 		order = leaderFirst
@@ -177,7 +182,8 @@ func (l *Livesched) send(ctx context.Context, url string, trust trust, from stri
 	defer utilnet.CloseIdleConnectionsFor(transport)
 	client, err := rest.RESTClientForConfigAndClient(&rest.Config{
 		Host: url, APIPath: "/apis",
-		ContentConfig: rest.ContentConfig{GroupVersion: &v1alpha1.GroupVersion, NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
+		ContentConfig: rest.ContentConfig{GroupVersion: &v1alpha1.GroupVersion,
+			NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
 	}, &http.Client{
 		Transport: transport,
 		// The transport would send the credentials to wherever livesched redirects.

@@ -76,7 +76,8 @@ func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 	if err != nil {
 		return nil, l.looking(err)
 	}
-	published, publishedErr := client.CoreV1().ConfigMaps(l.Namespace).Get(ctx, servingcert.PublishedConfigMap, metav1.GetOptions{})
+	published, publishedErr := client.CoreV1().ConfigMaps(l.Namespace).Get(ctx, servingcert.PublishedConfigMap,
+		metav1.GetOptions{})
 	if publishedErr != nil && !apierrors.IsNotFound(publishedErr) {
 		return nil, l.looking(publishedErr)
 	}
@@ -90,16 +91,19 @@ func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		r := replica{pod: pod.Name, port: securePort(pod), leader: hostName(pod) == leader, ready: podutil.IsPodReady(pod)}
+		r := replica{pod: pod.Name, port: securePort(pod), leader: hostName(pod) == leader,
+			ready: podutil.IsPodReady(pod)}
 		if publishedErr != nil {
-			r.unverified = fmt.Errorf("there is no ConfigMap %s/%s: apply config/rbac of this version", l.Namespace, servingcert.PublishedConfigMap)
+			r.unverified = fmt.Errorf("there is no ConfigMap %s/%s: apply config/rbac of this version", l.Namespace,
+				servingcert.PublishedConfigMap)
 		} else {
 			r.certificate, r.unverified = certificateOf(pod, published.Data)
 		}
 		found = append(found, r)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w in namespace %s (label %s): see --livesched-namespace and --livesched-url", ErrNoReplica, l.Namespace, selector)
+		return nil, fmt.Errorf("%w in namespace %s (label %s): see --livesched-namespace and --livesched-url",
+			ErrNoReplica, l.Namespace, selector)
 	}
 	return found, nil
 }

@@ -15,18 +15,21 @@ import (
 
 // grants names what permits the verbs that the commands need on resources of livesched.
 var grants = map[string]string{
-	"schedulerprofiles":  "the ClusterRole livesched-viewer permits reading them, and livesched-profile-editor changing them",
-	"schedulingpolicies": "the ClusterRole livesched-viewer permits reading them, and livesched-policy-editor changing them",
-	"podexplanations":    "the ClusterRole livesched-viewer permits it",
-	"decisions":          "the ClusterRole livesched-viewer permits it",
-	"simulations":        "the ClusterRole livesched-viewer permits it",
-	"capacities":         "the ClusterRole livesched-viewer permits it",
-	"queues":             "the ClusterRole livesched-viewer permits it",
-	"snapshots":          "the ClusterRole livesched-debugger permits it",
+	"schedulerprofiles": "the ClusterRole livesched-viewer permits reading them, and livesched-profile-editor " +
+		"changing them",
+	"schedulingpolicies": "the ClusterRole livesched-viewer permits reading them, and livesched-policy-editor " +
+		"changing them",
+	"podexplanations": "the ClusterRole livesched-viewer permits it",
+	"decisions":       "the ClusterRole livesched-viewer permits it",
+	"simulations":     "the ClusterRole livesched-viewer permits it",
+	"capacities":      "the ClusterRole livesched-viewer permits it",
+	"queues":          "the ClusterRole livesched-viewer permits it",
+	"snapshots":       "the ClusterRole livesched-debugger permits it",
 }
 
 // clusterScoped are the resources for which a RoleBinding is not enough.
-var clusterScoped = map[string]bool{"schedulerprofiles": true, "schedulingpolicies": true, "queues": true, "snapshots": true}
+var clusterScoped = map[string]bool{"schedulerprofiles": true, "schedulingpolicies": true, "queues": true,
+	"snapshots": true}
 
 // refusal is the error of a forbidden request with the role that permits it.
 type refusal struct {
@@ -71,7 +74,8 @@ func roleFor(refused metav1.Status) string {
 		return role
 	case "apps":
 		if resource == "controllerrevisions" {
-			return "the ClusterRole view of Kubernetes permits listing them, with a RoleBinding in livesched's namespace"
+			return "the ClusterRole view of Kubernetes permits listing them, with a RoleBinding in livesched's " +
+				"namespace"
 		}
 	}
 	return ""

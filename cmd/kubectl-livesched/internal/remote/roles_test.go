@@ -20,29 +20,38 @@ import (
 
 func TestRefusalsNameARole(t *testing.T) {
 	refused := func(group, resource string) error {
-		return fmt.Errorf("reading: %w", apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "x", errors.New("no")))
+		return fmt.Errorf("reading: %w",
+			apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "x", errors.New("no")))
 	}
 	for name, test := range map[string]struct {
 		err  error
 		want string // "" if nothing is added
 	}{
-		"a snapshot":     {refused(v1alpha1.GroupVersion.Group, "snapshots"), ": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding"},
-		"an explanation": {refused(v1alpha1.GroupVersion.Group, "podexplanations"), ": the ClusterRole livesched-viewer permits it"},
+		"a snapshot": {refused(v1alpha1.GroupVersion.Group, "snapshots"),
+			": the ClusterRole livesched-debugger permits it, with a ClusterRoleBinding"},
+		"an explanation": {refused(v1alpha1.GroupVersion.Group, "podexplanations"),
+			": the ClusterRole livesched-viewer permits it"},
 		"all namespaces": {
-			apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "simulations"}, "", errors.New("cannot create it at the cluster scope")),
-			": the ClusterRole livesched-viewer permits it; with -n NAMESPACE, a RoleBinding in that namespace is enough",
+			apierrors.NewForbidden(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "simulations"},
+				"", errors.New("cannot create it at the cluster scope")),
+			": the ClusterRole livesched-viewer permits it; with -n NAMESPACE, a RoleBinding in that namespace is " +
+				"enough",
 		},
-		"profiles":         {refused(v1alpha1.GroupVersion.Group, "schedulerprofiles"), "livesched-profile-editor changing them, with a ClusterRoleBinding"},
-		"revisions":        {refused("apps", "controllerrevisions"), ": the ClusterRole view of Kubernetes permits listing them, with a RoleBinding in livesched's namespace"},
+		"profiles": {refused(v1alpha1.GroupVersion.Group, "schedulerprofiles"),
+			"livesched-profile-editor changing them, with a ClusterRoleBinding"},
+		"revisions": {refused("apps", "controllerrevisions"),
+			": the ClusterRole view of Kubernetes permits listing them, with a RoleBinding in livesched's namespace"},
 		"something else":   {refused("", "pods"), ""},
 		"something unique": {refused("apps", "deployments"), ""},
-		"no refusal":       {apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "snapshots"}, "x"), ""},
+		"no refusal": {apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupVersion.Group,
+			Resource: "snapshots"}, "x"), ""},
 	} {
 		got := WithRole(test.err)
 		if again := WithRole(got); again.Error() != got.Error() {
 			t.Errorf("%s: the role is added twice: %v", name, again)
 		}
-		if added := strings.TrimPrefix(got.Error(), test.err.Error()); !strings.HasSuffix(added, test.want) || test.want == "" && added != "" || !errors.Is(got, test.err) {
+		if added := strings.TrimPrefix(got.Error(), test.err.Error()); !strings.HasSuffix(added, test.want) ||
+			test.want == "" && added != "" || !errors.Is(got, test.err) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -59,7 +59,9 @@ func (t *trust) transport(config *rest.Config) (http.RoundTripper, error) {
 	c.TLS.ServerName, c.TLS.NextProtos = t.serverName, []string{"http/1.1"}
 	c.Proxy, c.DialHolder = t.proxy, nil
 	if t.dial != nil {
-		c.DialHolder = &transport.DialHolder{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dial(ctx) }}
+		c.DialHolder = &transport.DialHolder{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return t.dial(ctx)
+		}}
 	}
 	return transport.New(c)
 }

@@ -80,7 +80,8 @@ func apiServer() *rest.Config {
 func ask(t *testing.T, trust trust) (string, error) {
 	t.Helper()
 	l := &Livesched{Config: apiServer()}
-	text, err := l.send(t.Context(), "https://livesched", trust, "livesched-0", question{resource: "podexplanations", namespace: "ml", name: "train-7"})
+	text, err := l.send(t.Context(), "https://livesched", trust, "livesched-0",
+		question{resource: "podexplanations", namespace: "ml", name: "train-7"})
 	return string(text), err
 }
 
@@ -111,7 +112,10 @@ func TestAClientCertificateIsNotShownToAnUnverifiedPeer(t *testing.T) {
 	handler := func(http.ResponseWriter, *http.Request) {}
 	one, two := newLivesched(t, handler), newLivesched(t, handler)
 	for _, l := range []*livesched{one, two} {
-		l.TLS.VerifyConnection = func(s tls.ConnectionState) error { shown.Add(int32(len(s.PeerCertificates))); return nil }
+		l.TLS.VerifyConnection = func(s tls.ConnectionState) error {
+			shown.Add(int32(len(s.PeerCertificates)))
+			return nil
+		}
 	}
 	certificate, key, err := cert.GenerateSelfSignedCertKey("me", nil, nil)
 	if err != nil {
@@ -122,7 +126,8 @@ func TestAClientCertificateIsNotShownToAnUnverifiedPeer(t *testing.T) {
 	l := &Livesched{Config: config}
 	for at, want := range map[*livesched]int32{one: 1, two: 0} {
 		shown.Store(0)
-		_, _ = l.send(t.Context(), "https://livesched", trusted(t, one, at), "livesched-0", question{resource: "podexplanations", namespace: "ml", name: "a"})
+		_, _ = l.send(t.Context(), "https://livesched", trusted(t, one, at), "livesched-0",
+			question{resource: "podexplanations", namespace: "ml", name: "a"})
 		if got := shown.Load(); (got > 0) != (want > 0) {
 			t.Errorf("%d certificates are shown, want %d", got, want)
 		}
@@ -131,7 +136,9 @@ func TestAClientCertificateIsNotShownToAnUnverifiedPeer(t *testing.T) {
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := newLivesched(t, func(http.ResponseWriter, *http.Request) { t.Error("the redirect is followed") })
-	l := newLivesched(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
+	l := newLivesched(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+	})
 	if _, err := ask(t, trusted(t, l, l)); err == nil {
 		t.Error("a redirect is an answer")
 	}
@@ -145,9 +152,11 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		next    bool
 	}{
 		{"a livesched without the resource refuses the path", func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, `Forbidden: user "me" cannot get path "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"`, http.StatusForbidden)
+			http.Error(w, `Forbidden: user "me" cannot get path `+
+				`"/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"`, http.StatusForbidden)
 		}, "livesched-0 cannot answer this: it is older than this plugin", false},
-		{"a livesched without the resource does not find it", http.NotFound, "livesched-0 cannot answer this: it is older than this plugin", false},
+		{"a livesched without the resource does not find it", http.NotFound,
+			"livesched-0 cannot answer this: it is older than this plugin", false},
 		{"no credentials", func(w http.ResponseWriter, _ *http.Request) {
 			writeStatus(w, apierrors.NewUnauthorized("Unauthorized"))
 		},
@@ -171,7 +180,8 @@ func TestAReplicaThatIsGoneIsNotReached(t *testing.T) {
 	l := newLivesched(t, func(http.ResponseWriter, *http.Request) {})
 	way := trusted(t, l, l)
 	l.Close()
-	if _, err := ask(t, way); err == nil || !strings.HasPrefix(err.Error(), "livesched-0 cannot be reached: ") || !tryNext(err) {
+	if _, err := ask(t, way); err == nil || !strings.HasPrefix(err.Error(), "livesched-0 cannot be reached: ") ||
+		!tryNext(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -183,10 +193,12 @@ func TestAURLNeedsVerification(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	get := func(url, ca string) error {
-		_, err := (&Livesched{Config: apiServer(), URL: url, CAFile: ca}).Get(t.Context(), "podexplanations", "ml", "a", nil, nil)
+		_, err := (&Livesched{Config: apiServer(), URL: url, CAFile: ca}).Get(t.Context(), "podexplanations", "ml", "a",
+			nil, nil)
 		return err
 	}
-	if err := get(server.URL, ""); err == nil || !strings.Contains(err.Error(), "cannot be verified, so your credentials were not sent") {
+	if err := get(server.URL, ""); err == nil ||
+		!strings.Contains(err.Error(), "cannot be verified, so your credentials were not sent") {
 		t.Errorf("the authorities of the system: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -208,7 +220,8 @@ func TestAURLNeedsVerification(t *testing.T) {
 func TestImpersonationIsRefused(t *testing.T) {
 	config := apiServer()
 	config.Impersonate.UserName = "somebody"
-	if _, err := (&Livesched{Config: config}).Get(t.Context(), "podexplanations", "ml", "a", nil, nil); err == nil || !strings.Contains(err.Error(), "--as") {
+	if _, err := (&Livesched{Config: config}).Get(t.Context(), "podexplanations", "ml", "a", nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "--as") {
 		t.Errorf("got %v", err)
 	}
 }

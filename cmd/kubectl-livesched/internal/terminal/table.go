@@ -16,8 +16,8 @@ import (
 const (
 	minColumn = 6 // the least width of a column, with its padding
 	padding   = 3
-	// minLast is the least width that the last column is wrapped at, and minCut the least width that
-	// a column is cut to.
+	// minLast is the least width that the last column is wrapped at, and minCut the least width
+	// that a column is cut to.
 	minLast = 20
 	minCut  = 8
 )

@@ -79,7 +79,8 @@ func New(w io.Writer, mode ColorMode) *Terminal {
 		t.width, t.tables = width, width
 	}
 	t.width = max(t.width, minWidth)
-	t.colors = mode == ColorAlways || mode == ColorAuto && t.interactive && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	t.colors = mode == ColorAlways || mode == ColorAuto && t.interactive && os.Getenv("NO_COLOR") == "" &&
+		os.Getenv("TERM") != "dumb"
 	return t
 }
 

@@ -47,7 +47,8 @@ func TestEntry(t *testing.T) {
 
 func TestText(t *testing.T) {
 	var out bytes.Buffer
-	Plain(&out, 30).Text("A text of words that is wrapped.\n\n  a   b\n\tis a usage of a flag that is wrapped\n    -f, --long\n  name    A command with its text")
+	Plain(&out, 30).Text("A text of words that is wrapped.\n\n  a   b\n\tis a usage of a flag that is wrapped\n    " +
+		"-f, --long\n  name    A command with its text")
 	want := `A text of words that is
 wrapped.
 
@@ -81,7 +82,8 @@ NODES   POOL          WHY NOT
 3       gpu           taint
 1,116   a-long-name
 `},
-		"last column wrapped": {40, header, [][]string{{"3", "gpu", "taint nvidia.com/gpu=present:NoSchedule of all"}}, `
+		"last column wrapped": {40, header,
+			[][]string{{"3", "gpu", "taint nvidia.com/gpu=present:NoSchedule of all"}}, `
 NODES   POOL   WHY NOT
 3       gpu    taint
                nvidia.com/gpu=present:NoSchedule
@@ -122,7 +124,8 @@ func TestRoomOfTheLastColumn(t *testing.T) {
 
 func TestTableWithoutHeaders(t *testing.T) {
 	var out bytes.Buffer
-	if err := Plain(&out, 80).WithoutHeaders().Table([]string{"A LONG HEADER", "B"}, [][]string{{"a", "b"}}); err != nil || out.String() != "a     b\n" {
+	if err := Plain(&out, 80).WithoutHeaders().Table([]string{"A LONG HEADER", "B"},
+		[][]string{{"a", "b"}}); err != nil || out.String() != "a     b\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -156,7 +159,8 @@ func TestColors(t *testing.T) {
 	if Of(colored) != colored || New(colored, ColorNever) != colored {
 		t.Error("a Terminal is not the Terminal of itself")
 	}
-	for status, want := range map[string]string{"True": "True", "False": colored.Bad("False"), "Unknown": colored.Warn("Unknown")} {
+	for status, want := range map[string]string{"True": "True", "False": colored.Bad("False"),
+		"Unknown": colored.Warn("Unknown")} {
 		if got := colored.Condition(status); got != want {
 			t.Errorf("condition %s: %q", status, got)
 		}
@@ -172,7 +176,8 @@ func TestDiff(t *testing.T) {
 	if err := Plain(&plain, 80).Diff(text); err != nil || plain.String() != text {
 		t.Errorf("%q, %v", plain.String(), err)
 	}
-	want := "\x1b[1m--- a\x1b[m\n\x1b[1m+++ b\x1b[m\n\x1b[2m@@ -1 +1 @@\x1b[m\n same\n\x1b[31m-old\x1b[m\n\x1b[32m+new\x1b[m\n"
+	want := "\x1b[1m--- a\x1b[m\n\x1b[1m+++ b\x1b[m\n\x1b[2m@@ -1 +1 @@\x1b[m\n same\n\x1b[31m-old\x1b[m\n" +
+		"\x1b[32m+new\x1b[m\n"
 	if err := Colored(&colored, 80).Diff(text); err != nil || colored.String() != want {
 		t.Errorf("%q, %v", colored.String(), err)
 	}

@@ -32,8 +32,8 @@ type Data struct {
 	Errors []string
 }
 
-// pendingPods returns the number of pending pods of all profiles. known is false if no profile has a
-// known number.
+// pendingPods returns the number of pending pods of all profiles. known is false if no profile has
+// a known number.
 func (d *Data) pendingPods() (pods int32, known bool) {
 	for i := range d.Profiles {
 		pods += pending(&d.Profiles[i])
@@ -143,7 +143,8 @@ func kindsThatWait(decisions []v1alpha1.Decision) []waiting {
 		all = append(all, *w)
 	}
 	slices.SortFunc(all, func(a, b waiting) int {
-		return cmp.Or(cmp.Compare(b.pods, a.pods), cmp.Compare(a.name, b.name), cmp.Compare(a.result, b.result), cmp.Compare(a.profile, b.profile))
+		return cmp.Or(cmp.Compare(b.pods, a.pods), cmp.Compare(a.name, b.name), cmp.Compare(a.result, b.result),
+			cmp.Compare(a.profile, b.profile))
 	})
 	return all
 }

@@ -32,13 +32,16 @@ var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // wait.
 func cluster() Data {
 	d := Data{Time: now, Profiles: []print.ProfileStatus{
-		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Since: metav1.NewTime(now.Add(-14 * time.Minute)), Pods: &print.PodCounts{Active: 3, Unschedulable: 1312}},
-		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Since: metav1.NewTime(now.Add(-3 * 24 * time.Hour)), Pods: &print.PodCounts{Backoff: 2, Gated: 1}},
+		{Name: "binpack", Ready: "True", Revision: "pdh8zspwhj", Since: metav1.NewTime(now.Add(-14 * time.Minute)),
+			Pods: &print.PodCounts{Active: 3, Unschedulable: 1312}},
+		{Name: "spread", Ready: "False", Revision: "b47874bsgc", Since: metav1.NewTime(now.Add(-3 * 24 * time.Hour)),
+			Pods: &print.PodCounts{Backoff: 2, Gated: 1}},
 		{Name: "a-profile-with-quite-a-long-name", Ready: "Unknown"},
 	}}
 	add := func(ago time.Duration, pod, profile string, result v1alpha1.DecisionResult) {
 		d.Decisions = append(d.Decisions, v1alpha1.Decision{
-			Time: metav1.NewMicroTime(now.Add(-ago)), Namespace: "ml", Pod: pod, PodUID: types.UID(pod), Profile: profile, Result: result, Attempt: 4,
+			Time: metav1.NewMicroTime(now.Add(-ago)), Namespace: "ml", Pod: pod, PodUID: types.UID(pod),
+			Profile: profile, Result: result, Attempt: 4,
 		})
 	}
 	add(time.Second, "train-0-xk2vz", "binpack", v1alpha1.DecisionUnschedulable)
@@ -46,7 +49,8 @@ func cluster() Data {
 	add(2*time.Second, "web-7d4f9c6b5d-x2x4z", "spread", v1alpha1.DecisionUnschedulable)
 	add(2*time.Second, "single", "spread", v1alpha1.DecisionFailed)
 	for i := range 120 {
-		add(time.Duration(i)*250*time.Millisecond+3*time.Second, fmt.Sprintf("placed-%d", i), "binpack", v1alpha1.DecisionBound)
+		add(time.Duration(i)*250*time.Millisecond+3*time.Second, fmt.Sprintf("placed-%d", i), "binpack",
+			v1alpha1.DecisionBound)
 	}
 	add(33*time.Second, "placed-1", "binpack", v1alpha1.DecisionUnschedulable) // it has a node now
 	return d
@@ -80,11 +84,12 @@ func TestFrames(t *testing.T) {
 		"sorted":   {cluster(), key("s")},
 		"scrolled": {tea.WindowSizeMsg{Width: 50, Height: 7}, cluster(), key("down"), key("down"), key("down")},
 		"end":      {tea.WindowSizeMsg{Width: 80, Height: 8}, cluster(), key("end")},
-		"grown":    {tea.WindowSizeMsg{Width: 80, Height: 7}, cluster(), key("end"), tea.WindowSizeMsg{Width: 80, Height: 20}},
-		"help":     {cluster(), key("?")},
-		"paused":   {cluster(), key("p")},
-		"failed":   {cluster(), failed},
-		"nothing":  {Data{Time: now, Errors: failed.Errors}},
+		"grown": {tea.WindowSizeMsg{Width: 80, Height: 7}, cluster(), key("end"),
+			tea.WindowSizeMsg{Width: 80, Height: 20}},
+		"help":    {cluster(), key("?")},
+		"paused":  {cluster(), key("p")},
+		"failed":  {cluster(), failed},
+		"nothing": {Data{Time: now, Errors: failed.Errors}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := frame(t, messages...)

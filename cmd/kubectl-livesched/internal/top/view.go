@@ -159,7 +159,8 @@ func (m model) profileTable() (header []string, rows [][]string) {
 func (m model) waitingTable() (rows [][]string) {
 	for _, w := range kindsThatWait(m.data.Decisions) {
 		rows = append(rows, []string{
-			ansi.Truncate(w.name, m.width*2/5, "…"), count(w.pods), string(w.result), fmt.Sprint(w.attempts), age(m.data.Time, w.last), w.profile,
+			ansi.Truncate(w.name, m.width*2/5, "…"), count(w.pods), string(w.result), fmt.Sprint(w.attempts),
+			age(m.data.Time, w.last), w.profile,
 		})
 	}
 	return rows

@@ -79,8 +79,9 @@ func (c *checker) addCluster() {
 		return
 	}
 	now := resolve.Objects(resolve.Input{
-		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered, AllowedHosts: c.options.AllowedHosts,
-		Secrets: c.input.Secrets, SecretsUnknown: c.input.SecretsUnknown,
+		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered,
+		AllowedHosts: c.options.AllowedHosts,
+		Secrets:      c.input.Secrets, SecretsUnknown: c.input.SecretsUnknown,
 	})
 	for _, policy := range cluster.Policies {
 		if _, replaced := c.checked[kindPolicy+"/"+policy.Name]; !replaced {
@@ -102,7 +103,8 @@ func (c *checker) addCluster() {
 		}
 		object := Object{Kind: kindProfile, Name: profile.Name}
 		for _, problem := range append(result.Problems, result.Obstacles...) {
-			object.Findings = append(object.Findings, Finding{Severity: Error, Reason: problem.Reason, Path: problem.Path, Detail: problem.Detail})
+			object.Findings = append(object.Findings,
+				Finding{Severity: Error, Reason: problem.Reason, Path: problem.Path, Detail: problem.Detail})
 		}
 		c.report.Objects = append(c.report.Objects, object)
 	}

@@ -87,7 +87,9 @@ func (c *checker) check(d *manifests.Document) {
 	object := Object{File: d.File, Document: d.Number, Line: d.Line, Kind: kind, Name: d.Text("metadata", "name")}
 	defer func() { c.report.Objects = append(c.report.Objects, object) }()
 	if schema == nil {
-		object.add(d, Error, "", "kind", fmt.Sprintf("unknown kind %q in %s: must be %s or %s of %s", kind, version, kindProfile, kindPolicy, v1alpha1.GroupVersion))
+		object.add(d, Error, "", "kind",
+			fmt.Sprintf("unknown kind %q in %s: must be %s or %s of %s", kind, version, kindProfile, kindPolicy,
+				v1alpha1.GroupVersion))
 		return
 	}
 	completed, errs := schema.Check(d.Object, c.inCluster(kind, object.Name))
@@ -95,7 +97,8 @@ func (c *checker) check(d *manifests.Document) {
 		object.add(d, Error, "", err.Field, err.ErrorBody())
 	}
 	if _, exists := c.checked[kind+"/"+object.Name]; exists {
-		object.add(d, Error, "", "metadata.name", fmt.Sprintf("duplicate of another %s %q: only the last one to be applied remains", kind, object.Name))
+		object.add(d, Error, "", "metadata.name",
+			fmt.Sprintf("duplicate of another %s %q: only the last one to be applied remains", kind, object.Name))
 		return
 	}
 	c.add(kind, completed, entry{index: len(c.report.Objects), document: d})
@@ -181,7 +184,8 @@ func (c *checker) conclude(kind, name string, result resolve.Result) {
 		severity := Error
 		if obstacle.Reason == v1alpha1.ReasonPolicyNotFound && c.options.Cluster == nil {
 			severity, obstacle.Reason = Warning, ""
-			obstacle.Detail += " in the files: the profile was checked without it (use --against-cluster to look it up in the cluster)"
+			obstacle.Detail += " in the files: the profile was checked without it (use --against-cluster to look it " +
+				"up in the cluster)"
 		}
 		object.add(e.document, severity, obstacle.Reason, obstacle.Path, obstacle.Detail)
 	}
@@ -190,10 +194,12 @@ func (c *checker) conclude(kind, name string, result resolve.Result) {
 	}
 	if kind == kindPolicy && name == resolve.DefaultPolicyName && c.options.Cluster == nil {
 		object.add(e.document, Warning, "", "metadata.name",
-			"every SchedulerProfile without policyRef builds on this policy, also those that are not in the files (--against-cluster names them)")
+			"every SchedulerProfile without policyRef builds on this policy, also those that are not in the files "+
+				"(--against-cluster names them)")
 	}
 }
 
 func (o *Object) add(d *manifests.Document, severity Severity, reason, path, detail string) {
-	o.Findings = append(o.Findings, Finding{Severity: severity, Reason: reason, Path: path, Line: d.LineOf(path), Detail: detail})
+	o.Findings = append(o.Findings,
+		Finding{Severity: severity, Reason: reason, Path: path, Line: d.LineOf(path), Detail: detail})
 }

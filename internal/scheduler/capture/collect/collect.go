@@ -77,7 +77,8 @@ func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, erro
 			continue // a group none of whose pods was tried: there is nothing to decide again
 		}
 		forgotten := d.Result != decisionlog.Binding && d.Result != decisionlog.Bound
-		early = early && d.Placed > 0 || d.Changes > in.Header.Changes || d.Node != "" && !placed[d.Pod] && present[d.Pod] && !forgotten
+		early = early && d.Placed > 0 || d.Changes > in.Header.Changes || d.Node != "" && !placed[d.Pod] &&
+			present[d.Pod] && !forgotten
 		if !early {
 			in.Decisions = append(in.Decisions, *d)
 		}
@@ -98,7 +99,8 @@ func addObjects(in *capture.Input, from *informers.Source, placed map[types.UID]
 			in.Pending = append(in.Pending, pod)
 		}
 	}
-	slices.SortFunc(in.Pending, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortFunc(in.Pending,
+		func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	for _, kind := range capture.Kinds() {
 		objects, resourceVersion := from.Objects(kind)
 		if resourceVersion != "" {

@@ -12,8 +12,9 @@ import (
 )
 
 // Keep implements Tracker. A node must have labels for all keys of the required affinity terms, and
-// in each of these domains there must be pods that match all the terms. The pods need not be there if
-// the whole cluster has none and the pod matches its own terms: it is then the first of its series.
+// in each of these domains there must be pods that match all the terms. The pods need not be there
+// if the whole cluster has none and the pod matches its own terms: it is then the first of its
+// series.
 func (a *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	first := a.first && a.matches == 0
 	for _, x := range a.required {

@@ -25,7 +25,8 @@ const podsPerNode = 10
 // kinds are the pods of the benchmarks.
 var kinds = map[string]func(*corev1.Pod){
 	"owned": func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "owned", UID: "owned", Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "owned",
+			UID: "owned", Controller: ptr.To(true)}}
 	},
 	"spread": func(p *corev1.Pod) {
 		for _, key := range []string{zone, hostname} {
@@ -38,14 +39,17 @@ var kinds = map[string]func(*corev1.Pod){
 	},
 	"anti": func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: hostname, LabelSelector: likeItself(p)}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: hostname, LabelSelector: likeItself(p)}},
 		}}
 	},
 	"affinity": func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: zone, LabelSelector: likeItself(p)}},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{TopologyKey: zone, LabelSelector: likeItself(p)}},
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: hostname, LabelSelector: likeItself(p)}},
+				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: hostname,
+					LabelSelector: likeItself(p)}},
 			},
 		}}
 	},
@@ -57,7 +61,8 @@ func likeItself(p *corev1.Pod) *metav1.LabelSelector {
 
 func kindOfPod(kind string, i int) *corev1.Pod {
 	name := fmt.Sprintf("%s-%d", kind, i)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: name, UID: types.UID(name), Labels: map[string]string{"app": kind}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: name, UID: types.UID(name),
+		Labels: map[string]string{"app": kind}}}
 	if edit := kinds[kind]; edit != nil {
 		edit(pod)
 	}
@@ -67,21 +72,26 @@ func kindOfPod(kind string, i int) *corev1.Pod {
 // benchCluster has nodes in three zones, with pods of the kinds and, mostly, of none.
 func benchCluster(b testing.TB, nodes int) *cluster {
 	c := newCluster(b, newGenerator(1))
-	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}})
-	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "other"}})
+	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}})
+	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "other"}})
 	c.store(c.factory.Apps().V1().ReplicaSets().Informer().GetIndexer(), &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "owned"},
-		Spec:       appsv1.ReplicaSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "owned"}}},
+		Spec: appsv1.ReplicaSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "owned"}}},
 	})
 	shapes := map[string]cache.Class{}
 	placed := 0
 	for i := range nodes {
 		name := fmt.Sprintf("node-%05d", i)
 		c.cache.AddNode(quiet, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID(name), Labels: map[string]string{hostname: name, zone: fmt.Sprintf("zone-%d", i%3)},
+			Name: name, UID: types.UID(name),
+			Labels: map[string]string{hostname: name, zone: fmt.Sprintf("zone-%d", i%3)},
 		}})
 		for range podsPerNode {
-			kind := pick(c.generator, []string{"owned", "spread", "anti", "affinity", "none", "none", "none", "none", "none", "none"})
+			kind := pick(c.generator,
+				[]string{"owned", "spread", "anti", "affinity", "none", "none", "none", "none", "none", "none"})
 			placed++
 			pod := kindOfPod(kind, placed)
 			pod.Spec.NodeName = name

@@ -41,7 +41,8 @@ type cluster struct {
 func newCluster(t testing.TB, g *generator) *cluster {
 	return &cluster{
 		t: t, generator: g, cache: cache.New(), snapshot: cache.NewSnapshot(),
-		factory: informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0), shapes: []*schedframework.PodInfo{nil},
+		factory:  informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0),
+		shapes:   []*schedframework.PodInfo{nil},
 		maxNodes: 16, maxPods: 90,
 	}
 }

@@ -21,7 +21,8 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 	}
 	expression := func(operator metav1.LabelSelectorOperator, values ...string) func(*corev1.Pod) {
 		return constraint(func(c *corev1.TopologySpreadConstraint) {
-			c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
+			c.LabelSelector = &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
 		})
 	}
 	for name, test := range map[string]struct {
@@ -33,20 +34,27 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 		"the same selector, written differently": {expression(metav1.LabelSelectorOpIn, "web"), false},
 		"another namespace":                      {func(p *corev1.Pod) { p.Namespace = "green" }, false},
 		"a pod that is not selected itself":      {func(p *corev1.Pod) { p.Labels["app"] = "db" }, false},
-		"another key":                            {constraint(func(c *corev1.TopologySpreadConstraint) { c.TopologyKey = hostname }), false},
-		"another skew":                           {constraint(func(c *corev1.TopologySpreadConstraint) { c.MaxSkew = 2 }), false},
-		"a minimum of domains":                   {constraint(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = ptr.To[int32](2) }), false},
-		"a preference instead of a rule":         {constraint(func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable = corev1.ScheduleAnyway }), false},
+		"another key": {
+			constraint(func(c *corev1.TopologySpreadConstraint) { c.TopologyKey = hostname }), false},
+		"another skew": {constraint(func(c *corev1.TopologySpreadConstraint) { c.MaxSkew = 2 }),
+			false},
+		"a minimum of domains": {
+			constraint(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = ptr.To[int32](2) }), false},
+		"a preference instead of a rule": {
+			constraint(func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable = corev1.ScheduleAnyway }),
+			false},
 		"nodes that it cannot select": {constraint(func(c *corev1.TopologySpreadConstraint) {
 			c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
 		}), false},
 		"no nodes with taints": {constraint(func(c *corev1.TopologySpreadConstraint) {
 			c.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor)
 		}), false},
-		"another selector":          {constraint(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = app("db") }), false},
+		"another selector": {
+			constraint(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = app("db") }), false},
 		"a selector of more values": {expression(metav1.LabelSelectorOpIn, "web", "db"), false},
 		"a selector of the others":  {expression(metav1.LabelSelectorOpNotIn, "web"), false},
-		"a selector of nothing":     {constraint(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = nil }), false},
+		"a selector of nothing": {constraint(func(c *corev1.TopologySpreadConstraint) { c.LabelSelector = nil }),
+			false},
 		"a label that is matched": {func(p *corev1.Pod) {
 			p.Labels["version"] = "2"
 			p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"version"}
@@ -57,7 +65,8 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, sources := three(t)
 			key := func(edits ...func(*corev1.Pod)) string {
-				constraints, err := sources.SpreadConstraints(system, web(append([]func(*corev1.Pod){spreadOver(zone, app("web"))}, edits...)...))
+				constraints, err := sources.SpreadConstraints(system,
+					web(append([]func(*corev1.Pod){spreadOver(zone, app("web"))}, edits...)...))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,9 +82,11 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 func TestSystemDefaultConstraintsDifferFromEqualOnesOfAProfile(t *testing.T) {
 	c, sources := three(t)
 	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
 	})
-	list := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting, DefaultConstraints: systemDefaults}
+	list := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting,
+		DefaultConstraints: systemDefaults}
 	of := func(args *schedconfig.PodTopologySpreadArgs, edits ...func(*corev1.Pod)) string {
 		constraints, err := sources.SpreadConstraints(args, web(edits...))
 		if err != nil {
@@ -97,8 +108,10 @@ func TestSelectorsAreDistinguished(t *testing.T) {
 	seen := map[string]int{}
 	for i, selector := range []*metav1.LabelSelector{
 		nil, app("db"), app("cache"), {MatchLabels: map[string]string{"version": "db"}},
-		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"cache", "db"}}}},
-		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}}},
+		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn,
+			Values: []string{"cache", "db"}}}},
+		{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}}},
 	} {
 		constraints, err := sources.SpreadConstraints(system, web(spreadOver(zone, selector)))
 		if err != nil {

@@ -39,7 +39,8 @@ func labelledNode(name string, labels map[string]string) *corev1.Node {
 
 // web returns a pod of app web in the namespace red.
 func web(edits ...func(*corev1.Pod)) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "web", UID: "web", Labels: map[string]string{"app": "web"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "web", UID: "web",
+		Labels: map[string]string{"app": "web"}}}
 	for _, edit := range edits {
 		edit(pod)
 	}
@@ -48,7 +49,8 @@ func web(edits ...func(*corev1.Pod)) *corev1.Pod {
 
 func ownedBy(replicaSet string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet, Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: replicaSet,
+			Controller: ptr.To(true)}}
 	}
 }
 
@@ -118,7 +120,8 @@ func TestTwinsOwnTheirPod(t *testing.T) {
 	c.place(web(avoidsWeb, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" }), "n1", false)
 	c.refresh()
 	pod := web(spreadOver(zone, app("web")))
-	crosses := []Tracker{mustCross(t)(sources.Spread(system, pod)), mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))}
+	crosses := []Tracker{mustCross(t)(sources.Spread(system, pod)),
+		mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))}
 	pod.Labels["app"], pod.Namespace, pod.Spec.NodeName = "db", "green", "n3"
 	slot, _ := c.snapshot.SlotOf("n1")
 	for _, cross := range crosses {
@@ -132,18 +135,22 @@ func TestTwinsOwnTheirPod(t *testing.T) {
 // TestTwinsBecomeStale makes changes that matter to a class and changes that do not.
 func TestTwinsBecomeStale(t *testing.T) {
 	service := func(namespace, selected string) *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": selected}}}
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"app": selected}}}
 	}
 	replicaSet := func(selector *metav1.LabelSelector, ready int32) *appsv1.ReplicaSet {
 		return &appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "rs"},
-			Spec:       appsv1.ReplicaSetSpec{Selector: selector}, Status: appsv1.ReplicaSetStatus{ReadyReplicas: ready},
+			Spec:       appsv1.ReplicaSetSpec{Selector: selector},
+			Status:     appsv1.ReplicaSetStatus{ReadyReplicas: ready},
 		}
 	}
 	namespace := func(name, tier, note string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": tier}, Annotations: map[string]string{"note": note}}}
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": tier},
+			Annotations: map[string]string{"note": note}}}
 	}
-	elsewhere := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"), NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}})
+	elsewhere := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"),
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}})
 	core := func(c *cluster) (services, namespaces func(metav1.Object)) {
 		v1 := c.factory.Core().V1()
 		return func(o metav1.Object) { c.store(v1.Services().Informer().GetIndexer(), o) },
@@ -160,9 +167,10 @@ func TestTwinsBecomeStale(t *testing.T) {
 			services, _ := core(c)
 			services(service("red", "web"))
 		}},
-		{name: "a service without a resource version, as from a store that does not know its own", spread: true, happens: func(c *cluster) {
-			c.must(c.factory.Core().V1().Services().Informer().GetIndexer().Add(service("red", "web")))
-		}},
+		{name: "a service without a resource version, as from a store that does not know its own", spread: true,
+			happens: func(c *cluster) {
+				c.must(c.factory.Core().V1().Services().Informer().GetIndexer().Add(service("red", "web")))
+			}},
 		{name: "a service that selects other pods", happens: func(c *cluster) {
 			services, _ := core(c)
 			services(service("red", "db"))
@@ -171,7 +179,8 @@ func TestTwinsBecomeStale(t *testing.T) {
 			services, _ := core(c)
 			services(service("green", "web"))
 		}},
-		{name: "a service, while the pod has constraints of its own", edit: spreadOver(zone, app("web")), happens: func(c *cluster) {
+		{name: "a service, while the pod has constraints of its own", edit: spreadOver(zone,
+			app("web")), happens: func(c *cluster) {
 			services, _ := core(c)
 			services(service("red", "web"))
 		}},
@@ -238,9 +247,11 @@ func TestTwinsBecomeStale(t *testing.T) {
 
 func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	c, sources := three(t)
-	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"tier": "front"}}})
+	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"tier": "front"}}})
 	term := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")}
-	front := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"), NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
+	front := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"),
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
 	back := front
 	back.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "back"}}
 	of := func(namespace, app string, edits ...func(*corev1.Pod)) *schedframework.PodInfo {
@@ -252,7 +263,8 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	shy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(avoiding(term))))
 	inZone := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", zone: "a"}}
 	zonal := mustCross(t)(sources.Spread(system, web(spreadOver(zone, inZone))))
-	zonallyShy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: inZone}))))
+	zonallyShy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{},
+		web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: inZone}))))
 	for _, test := range []struct {
 		name     string
 		cross    Tracker
@@ -262,7 +274,8 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 		{"a constraint that selects the pod", spread, of("red", "web"), true},
 		{"a constraint that does not", spread, of("red", "db"), false},
 		{"a constraint, and a pod elsewhere", spread, of("green", "web"), false},
-		{"a constraint that selects everything, which the plugin counts as nothing", everything, of("red", "web"), false},
+		{"a constraint that selects everything, which the plugin counts as nothing", everything, of("red", "web"),
+			false},
 		{"a class without terms, a pod without terms", plain, of("red", "web"), false},
 		{"a pod that avoids the class", plain, of("red", "db", avoiding(term)), true},
 		{"a pod elsewhere that avoids such pods there", plain, of("green", "db", avoiding(term)), false},
@@ -294,7 +307,8 @@ func TestMoreTopologyKeysThanTheCacheTracks(t *testing.T) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 		for i := range 65 {
 			terms := &p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-			*terms = append(*terms, corev1.PodAffinityTerm{TopologyKey: fmt.Sprint("key", i), LabelSelector: app("web")})
+			*terms = append(*terms,
+				corev1.PodAffinityTerm{TopologyKey: fmt.Sprint("key", i), LabelSelector: app("web")})
 		}
 	}
 	if _, err := sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(many)); !errors.Is(err, errTopologies) {
@@ -329,7 +343,8 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 	p, order := profiles(t, c)[0], c.order()
 	for range 50 {
 		k := &class{profile: p, pod: c.pod()}
-		k.pod.Spec.NodeSelector, k.pod.Spec.Affinity.NodeAffinity = nil, nil // k8s.io/component-helpers allocates to match these
+		// k8s.io/component-helpers allocates to match these
+		k.pod.Spec.NodeSelector, k.pod.Spec.Affinity.NodeAffinity = nil, nil
 		run := &run{cluster: c}
 		for i := range k.crosses {
 			cross := run.build(t, k, i)
@@ -349,9 +364,12 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 
 func TestStaleAllocatesNothingWithoutChanges(t *testing.T) {
 	c, sources := three(t)
-	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}})
-	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red"}})
-	anywhere := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"), NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
+	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}})
+	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red"}})
+	anywhere := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web"),
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}
 	pod := web(ownedBy("rs"), avoiding(anywhere))
 	spread := mustCross(t)(sources.Spread(system, pod))
 	affinity := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))
@@ -365,10 +383,12 @@ func TestBytesGrowWithTheCluster(t *testing.T) {
 	for _, kind := range []string{"owned", "spread", "anti", "affinity"} {
 		for i := range 2 {
 			bytes := func(c *cluster) int {
-				return (&run{cluster: c}).build(t, &class{profile: profiles(t, c)[0], pod: kindOfPod(kind, 0)}, i).Bytes()
+				return (&run{cluster: c}).build(t, &class{profile: profiles(t, c)[0], pod: kindOfPod(kind, 0)}, i).
+					Bytes()
 			}
 			few, many := bytes(small), bytes(large)
-			if arrays := many - objectBytes; few < objectBytes || many != few && (arrays < 5*(few-objectBytes) || arrays < 4*1000 || arrays > 200*1000) {
+			if arrays := many - objectBytes; few < objectBytes ||
+				many != few && (arrays < 5*(few-objectBytes) || arrays < 4*1000 || arrays > 200*1000) {
 				t.Errorf("%s, %d: %d and %d", kind, i, few, many)
 			}
 		}
@@ -406,7 +426,8 @@ func TestMinimumIgnoresDomainsThatDoNotCount(t *testing.T) {
 				want = 0
 			}
 			if got := y.minimum(); got != want || y.domains != domains {
-				t.Fatalf("seed %d step %d: %d of %d domains, want %d of %d: %v %v", seed, step, got, y.domains, want, domains, y.pods, y.nodes)
+				t.Fatalf("seed %d step %d: %d of %d domains, want %d of %d: %v %v", seed, step, got, y.domains, want,
+					domains, y.pods, y.nodes)
 			}
 		}
 	}

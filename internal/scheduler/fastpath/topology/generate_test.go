@@ -51,7 +51,8 @@ func (g *generator) name(kind string) string {
 
 // node makes a node, or a new version of it.
 func (g *generator) node(name string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{hostname: name}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
+		Labels: map[string]string{hostname: name}}}
 	if g.chance(90) {
 		node.Labels[zone] = pick(g, []string{"a", "a", "b", "b", "c", "d"})
 	}
@@ -71,14 +72,17 @@ func (g *generator) node(name string) *corev1.Node {
 	if g.chance(50) && node.Labels != nil {
 		node.Labels["disk"] = pick(g, []string{"ssd", "hdd"})
 	}
-	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute} {
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute} {
 		if g.chance(12) {
-			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "team", Value: pick(g, []string{"5", "7"}), Effect: effect})
+			node.Spec.Taints = append(node.Spec.Taints,
+				corev1.Taint{Key: "team", Value: pick(g, []string{"5", "7"}), Effect: effect})
 		}
 	}
 	if g.chance(10) {
 		node.Spec.Unschedulable = true
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	return node
 }
@@ -97,7 +101,8 @@ func (g *generator) labels() map[string]string {
 // pod makes a pod. Each feature has its own chance.
 func (g *generator) pod() *corev1.Pod {
 	name := g.name("pod")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, namespaceNames), Name: name, UID: types.UID(name), Labels: g.labels()}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, namespaceNames), Name: name,
+		UID: types.UID(name), Labels: g.labels()}}
 	if g.chance(5) {
 		pod.Labels = nil
 	}
@@ -139,12 +144,14 @@ func (g *generator) toleration() corev1.Toleration {
 func (g *generator) affinity(pod *corev1.Pod) {
 	affinity := &corev1.Affinity{}
 	if g.chance(15) {
-		affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
-				Key: zone, Operator: pick(g, []corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}),
-				Values: []string{"a", "b"},
-			}}}},
-		}}
+		affinity.NodeAffinity = &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: zone, Operator: pick(g,
+						[]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}),
+					Values: []string{"a", "b"},
+				}}}},
+			}}
 	}
 	if g.chance(35) {
 		affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: g.terms(pod)}
@@ -211,7 +218,9 @@ func (g *generator) selector() *metav1.LabelSelector {
 			Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{pick(g, apps)},
 		}}}
 	case 4:
-		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "version", Operator: metav1.LabelSelectorOpExists}}}
+		return &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "version", Operator: metav1.LabelSelectorOpExists}}}
 	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(g, apps)}}
 }
@@ -260,9 +269,11 @@ func (g *generator) service(namespace, name string) *corev1.Service {
 }
 
 // controllers returns the three controllers with a name.
-func (g *generator) controllers(namespace, name string) (*corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet) {
+func (g *generator) controllers(
+	namespace, name string) (*corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	return &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"app": pick(g, apps)}}},
+	return &corev1.ReplicationController{ObjectMeta: meta,
+			Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"app": pick(g, apps)}}},
 		&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: g.selector()}},
 		&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: g.selector()}}
 }

@@ -30,7 +30,8 @@ func (r *run) compareGroups(t *testing.T, k *class, where string) {
 		if old := k.groups[i]; old.cross == cross && old.epoch == now.epoch {
 			for slot, key := range old.keys {
 				if key != now.keys[slot] && !k.updated[cache.Slot(slot)] {
-					t.Errorf("%s: the key of slot %d went from %q to %q while nothing happened to it", where, slot, key, now.keys[slot])
+					t.Errorf("%s: the key of slot %d went from %q to %q while nothing happened to it", where, slot, key,
+						now.keys[slot])
 				}
 			}
 			r.kept++

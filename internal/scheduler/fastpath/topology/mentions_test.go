@@ -26,7 +26,8 @@ func expectMentions(t *testing.T, m *Mentions, changed bool, want ...string) {
 }
 
 func asks(key string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}}}
+	return &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}}}
 }
 
 func TestLabelsInTermsOfBoundPodsAreMentioned(t *testing.T) {
@@ -36,7 +37,8 @@ func TestLabelsInTermsOfBoundPodsAreMentioned(t *testing.T) {
 	expectMentions(t, m, false)
 	for i, key := range []string{"a", "b", "a"} {
 		term := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: asks(key)}
-		c.place(web(avoiding(term), func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint(i), types.UID(fmt.Sprint(i)) }), "n1", false)
+		c.place(web(avoiding(term), func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint(i), types.UID(fmt.Sprint(i)) }),
+			"n1", false)
 		c.refresh()
 		m.ReadSnapshot(c.snapshot)
 		expectMentions(t, m, i < 2, []string{"a", "b"}[:min(i+1, 2)]...)
@@ -60,7 +62,8 @@ func TestLabelsInServicesAreMentioned(t *testing.T) {
 	c, sources := three(t)
 	services := c.factory.Core().V1().Services().Informer().GetIndexer()
 	service := func(namespace, name, key string) *corev1.Service {
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{Selector: map[string]string{key: ""}}}
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{key: ""}}}
 	}
 	c.store(services, service("red", "s", "a"))
 	c.store(services, service("green", "s", "b"))
@@ -68,7 +71,9 @@ func TestLabelsInServicesAreMentioned(t *testing.T) {
 	m := NewMentions(0)
 	twins.ReadServices(m, web(spreadOver(zone, app("web"))))
 	expectMentions(t, m, false)
-	(&Factory{Sources: sources, SpreadArgs: &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting}}).ReadServices(m, web())
+	(&Factory{Sources: sources,
+		SpreadArgs: &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting}}).
+		ReadServices(m, web())
 	(&Factory{Sources: sources}).ReadServices(m, web())
 	expectMentions(t, m, false)
 	for range 2 {
@@ -106,7 +111,8 @@ func TestKeysAreForgottenWhenThePodsThatMentionThemAreGone(t *testing.T) {
 	const most = 4
 	c, sources := three(t)
 	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(),
-		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"service": ""}}})
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{"service": ""}}})
 	factory := &Factory{Sources: sources, SpreadArgs: system}
 	m := NewMentions(most)
 	read := func(times int) {
@@ -118,7 +124,8 @@ func TestKeysAreForgottenWhenThePodsThatMentionThemAreGone(t *testing.T) {
 	}
 	for i := range most {
 		term := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: asks(fmt.Sprint("key-", i))}
-		c.place(web(avoiding(term), func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint(i), types.UID(fmt.Sprint(i)) }), "n1", false)
+		c.place(web(avoiding(term), func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint(i), types.UID(fmt.Sprint(i)) }),
+			"n1", false)
 	}
 	read(1)
 	if !m.All() || !m.Changed() || !m.Has("any") {

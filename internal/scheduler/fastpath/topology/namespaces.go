@@ -68,7 +68,8 @@ func ownTerms(info *schedframework.PodInfo) func(func(*fwk.AffinityTerm) bool) {
 				}
 			}
 		}
-		for _, terms := range [...][]fwk.WeightedAffinityTerm{info.PreferredAffinityTerms, info.PreferredAntiAffinityTerms} {
+		for _, terms := range [...][]fwk.WeightedAffinityTerm{info.PreferredAffinityTerms,
+			info.PreferredAntiAffinityTerms} {
 			for i := range terms {
 				if !yield(&terms[i].AffinityTerm) {
 					return

@@ -50,7 +50,9 @@ type handle struct {
 
 func (h handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
 func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
-func (h handle) Parallelizer() fwk.Parallelizer                         { return inline{parallelize.NewParallelizer(1)} }
+func (h handle) Parallelizer() fwk.Parallelizer {
+	return inline{parallelize.NewParallelizer(1)}
+}
 
 // inline runs everything on the caller's goroutine.
 type inline struct{ fwk.Parallelizer }
@@ -63,37 +65,44 @@ func (inline) Until(_ context.Context, pieces int, do workqueue.DoWorkPieceFunc,
 
 // gates returns the defaults of 1.36.
 func gates() feature.Features {
-	return feature.Features{EnableNodeInclusionPolicyInPodTopologySpread: true, EnableMatchLabelKeysInPodTopologySpread: true}
+	return feature.Features{EnableNodeInclusionPolicyInPodTopologySpread: true,
+		EnableMatchLabelKeysInPodTopologySpread: true}
 }
 
 // profiles returns the profiles of the pods.
 func profiles(t testing.TB, c *cluster) []*profile {
 	system := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.SystemDefaulting}
 	list := func(constraints ...corev1.TopologySpreadConstraint) *schedconfig.PodTopologySpreadArgs {
-		return &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting, DefaultConstraints: constraints}
+		return &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting,
+			DefaultConstraints: constraints}
 	}
 	hard := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}
 	soft := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: rack, WhenUnsatisfiable: corev1.ScheduleAnyway}
-	perNode := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.ScheduleAnyway}
+	perNode := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: hostname,
+		WhenUnsatisfiable: corev1.ScheduleAnyway}
 	comparing, early := gates(), gates()
 	comparing.EnableTaintTolerationComparisonOperators = true
 	early.EnableNodeInclusionPolicyInPodTopologySpread, early.EnableMatchLabelKeysInPodTopologySpread = false, false
 	made := []*profile{
 		{spread: system, affinity: &schedconfig.InterPodAffinityArgs{HardPodAffinityWeight: 1}, features: gates()},
-		{spread: list(hard, soft, perNode), affinity: &schedconfig.InterPodAffinityArgs{HardPodAffinityWeight: 100}, features: comparing},
-		{spread: list(), affinity: &schedconfig.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true, HardPodAffinityWeight: 7}, features: gates()},
+		{spread: list(hard, soft, perNode), affinity: &schedconfig.InterPodAffinityArgs{HardPodAffinityWeight: 100},
+			features: comparing},
+		{spread: list(), affinity: &schedconfig.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true,
+			HardPodAffinityWeight: 7}, features: gates()},
 		{spread: list(soft), affinity: &schedconfig.InterPodAffinityArgs{}, features: early},
 	}
 	for _, p := range made {
 		p.sources = NewSources(c.snapshot, c.factory, p.features)
 		p.plugins = [2]plugin{
-			newPlugin(t, c, podtopologyspread.New, p.spread, p.features), newPlugin(t, c, interpodaffinity.New, p.affinity, p.features),
+			newPlugin(t, c, podtopologyspread.New, p.spread, p.features),
+			newPlugin(t, c, interpodaffinity.New, p.affinity, p.features),
 		}
 	}
 	return made
 }
 
-func newPlugin(t testing.TB, c *cluster, factory func(context.Context, runtime.Object, fwk.Handle, feature.Features) (fwk.Plugin, error),
+func newPlugin(t testing.TB, c *cluster,
+	factory func(context.Context, runtime.Object, fwk.Handle, feature.Features) (fwk.Plugin, error),
 	args runtime.Object, features feature.Features) plugin {
 	t.Helper()
 	made, err := factory(t.Context(), args, handle{snapshot: c.snapshot, factory: c.factory}, features)
@@ -134,7 +143,8 @@ func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, po
 }
 
 // normalized returns the final scores of the feasible nodes from a plugin; nil if it skips.
-func normalized(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod, feasible []cache.Slot) []int64 {
+func normalized(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod,
+	feasible []cache.Slot) []int64 {
 	t.Helper()
 	state := schedframework.NewCycleState()
 	infos := make([]fwk.NodeInfo, len(feasible))

@@ -272,7 +272,8 @@ func (i *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 	}
 	if y.honorTaints {
 		if !i.inspected {
-			_, i.tainted = v1helper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, t.pod.Spec.Tolerations,
+			_, i.tainted = v1helper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints,
+				t.pod.Spec.Tolerations,
 				helper.DoNotScheduleTaintsFilterFunc(), t.sources.features.EnableTaintTolerationComparisonOperators)
 			i.inspected = true
 		}

@@ -43,7 +43,8 @@ func (c *SpreadConstraints) Hard() bool { return len(c.hard) > 0 }
 // pods of the class of pod. It copies the pod. It returns nil if the plugin does nothing for these
 // pods. If it returns an error, the plugin itself must handle the pods; in most cases it refuses
 // them.
-func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*SpreadConstraints, error) {
+func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs,
+	pod *corev1.Pod) (*SpreadConstraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
 	own := len(constraints) > 0
 	if !own {
@@ -141,7 +142,8 @@ type rule struct {
 func (r *rule) selects(pod *corev1.Pod) bool { return r.selector.Matches(labels.Set(pod.Labels)) }
 
 // rules resolves the constraints of one kind.
-func rules(constraints []corev1.TopologySpreadConstraint, action corev1.UnsatisfiableConstraintAction, podLabels map[string]string,
+func rules(constraints []corev1.TopologySpreadConstraint, action corev1.UnsatisfiableConstraintAction,
+	podLabels map[string]string,
 	features feature.Features) ([]rule, error) {
 	var resolved []rule
 	for i := range constraints {
@@ -161,8 +163,10 @@ func rules(constraints []corev1.TopologySpreadConstraint, action corev1.Unsatisf
 			honorAffinity: true,
 		}
 		if features.EnableNodeInclusionPolicyInPodTopologySpread {
-			r.honorAffinity = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor
-			r.honorTaints = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
+			r.honorAffinity = ptr.Deref(c.NodeAffinityPolicy,
+				corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor
+			r.honorTaints = ptr.Deref(c.NodeTaintsPolicy,
+				corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
 		}
 		resolved = append(resolved, r)
 	}

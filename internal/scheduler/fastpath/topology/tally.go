@@ -83,8 +83,8 @@ func (t *tally) counted(place int32) int32 {
 	return t.pods[place]
 }
 
-// minimum returns the number of pods from which the skew is measured: the lowest number in a domain,
-// or 0 if there are fewer domains than the constraint requires.
+// minimum returns the number of pods from which the skew is measured: the lowest number in a
+// domain, or 0 if there are fewer domains than the constraint requires.
 func (t *tally) minimum() int {
 	if t.domains < int(t.minDomains) {
 		return 0

@@ -77,7 +77,8 @@ func TestTwinsMatchThePlugins(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", r.tried)
-	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped, r.kept} {
+	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped,
+		r.kept} {
 		if n < *twinSteps/100 {
 			t.Errorf("the run tried too little of something: %+v", r.tried)
 			break
@@ -155,7 +156,8 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 			got := cross == nil || accepts(cross, slot)
 			r.verdicts++
 			if got != want.IsSuccess() {
-				t.Errorf("%s: %s of %s on %s: fits: %t, plugin: %v", where, k.profile.plugins[i].Name(), k.pod.Name, r.snapshot.Info(slot).Node().Name, got, want)
+				t.Errorf("%s: %s of %s on %s: fits: %t, plugin: %v", where, k.profile.plugins[i].Name(), k.pod.Name,
+					r.snapshot.Info(slot).Node().Name, got, want)
 			}
 			fits[slot] = (i == 0 || fits[slot]) && want.IsSuccess()
 			if !want.IsSuccess() {
@@ -220,7 +222,8 @@ func (r *run) compareScores(t *testing.T, k *class, feasible []cache.Slot, where
 			*[]*int{&r.spreadScores, &r.affinityScores}[i]++
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: %s of %s: scores %v, the plugin gives %v", where, k.profile.plugins[i].Name(), k.pod.Name, got, want)
+			t.Errorf("%s: %s of %s: scores %v, the plugin gives %v", where, k.profile.plugins[i].Name(), k.pod.Name,
+				got, want)
 		}
 	}
 }

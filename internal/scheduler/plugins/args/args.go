@@ -28,7 +28,9 @@ type TypeMeta struct {
 // Check refuses the apiVersion or kind of other arguments than the plugin's.
 func (t *TypeMeta) Check(plugin string) error {
 	if t.Kind != "" && t.Kind != plugin+"Args" || t.APIVersion != "" && !strings.HasPrefix(t.APIVersion, group) {
-		return fmt.Errorf("must be of kind %sArgs of %s, or have neither apiVersion nor kind; is of apiVersion %q, kind %q", plugin, strings.TrimSuffix(group, "/"), t.APIVersion, t.Kind)
+		return fmt.Errorf(
+			"must be of kind %sArgs of %s, or have neither apiVersion nor kind; is of apiVersion %q, kind %q", plugin,
+			strings.TrimSuffix(group, "/"), t.APIVersion, t.Kind)
 	}
 	return nil
 }

@@ -23,17 +23,24 @@ func TestDecode(t *testing.T) {
 		err    string
 		labels int
 	}{
-		"nothing leaves the defaults":            {object: nil, labels: 1},
-		"an empty object leaves the defaults":    {object: &runtime.Unknown{Raw: []byte(`{}`)}, labels: 1},
-		"no text leaves the defaults":            {object: &runtime.Unknown{}, labels: 1},
-		"fields are read":                        {object: &runtime.Unknown{Raw: []byte(`{"labels": ["a", "b"]}`), ContentType: runtime.ContentTypeJSON}, labels: 2},
-		"an unknown field is named":              {object: &runtime.Unknown{Raw: []byte(`{"label": []}`)}, err: `unknown field "label"`},
-		"a field of another case is named":       {object: &runtime.Unknown{Raw: []byte(`{"Labels": []}`)}, err: `unknown field "Labels"`},
-		"a field that is given twice is named":   {object: &runtime.Unknown{Raw: []byte(`{"labels": [], "labels": []}`)}, err: `duplicate field "labels"`},
-		"a field of another type is named":       {object: &runtime.Unknown{Raw: []byte(`{"labels": 1}`)}, err: "labels"},
-		"something that is not JSON is an error": {object: &runtime.Unknown{Raw: []byte(`labels: []`)}, err: "decoding the arguments"},
-		"another format is named":                {object: &runtime.Unknown{Raw: []byte(`{}`), ContentType: runtime.ContentTypeYAML}, err: runtime.ContentTypeYAML},
-		"another object is named":                {object: &corev1.Pod{}, err: "*v1.Pod"},
+		"nothing leaves the defaults":         {object: nil, labels: 1},
+		"an empty object leaves the defaults": {object: &runtime.Unknown{Raw: []byte(`{}`)}, labels: 1},
+		"no text leaves the defaults":         {object: &runtime.Unknown{}, labels: 1},
+		"fields are read": {object: &runtime.Unknown{Raw: []byte(`{"labels": ["a", "b"]}`),
+			ContentType: runtime.ContentTypeJSON}, labels: 2},
+		"an unknown field is named": {object: &runtime.Unknown{Raw: []byte(`{"label": []}`)},
+			err: `unknown field "label"`},
+		"a field of another case is named": {object: &runtime.Unknown{Raw: []byte(`{"Labels": []}`)},
+			err: `unknown field "Labels"`},
+		"a field that is given twice is named": {
+			object: &runtime.Unknown{Raw: []byte(`{"labels": [], "labels": []}`)}, err: `duplicate field "labels"`},
+		"a field of another type is named": {object: &runtime.Unknown{Raw: []byte(`{"labels": 1}`)},
+			err: "labels"},
+		"something that is not JSON is an error": {object: &runtime.Unknown{Raw: []byte(`labels: []`)},
+			err: "decoding the arguments"},
+		"another format is named": {object: &runtime.Unknown{Raw: []byte(`{}`), ContentType: runtime.ContentTypeYAML},
+			err: runtime.ContentTypeYAML},
+		"another object is named": {object: &corev1.Pod{}, err: "*v1.Pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			into := example{Labels: []string{"default"}}

@@ -55,7 +55,8 @@ func ParseArgs(object runtime.Object) (Args, error) {
 }
 
 func (a *Args) validate() error {
-	for _, list := range [][]string{a.PresentLabels, a.AbsentLabels, a.PresentLabelsPreference, a.AbsentLabelsPreference} {
+	for _, list := range [][]string{a.PresentLabels, a.AbsentLabels, a.PresentLabelsPreference,
+		a.AbsentLabelsPreference} {
 		if slices.Contains(list, "") {
 			return errors.New("a label must not be empty")
 		}
@@ -63,7 +64,8 @@ func (a *Args) validate() error {
 	if both := sets.New(a.PresentLabels...).Intersection(sets.New(a.AbsentLabels...)); both.Len() > 0 {
 		return fmt.Errorf("presentLabels and absentLabels: both have %q", sets.List(both))
 	}
-	if both := sets.New(a.PresentLabelsPreference...).Intersection(sets.New(a.AbsentLabelsPreference...)); both.Len() > 0 {
+	if both := sets.New(a.PresentLabelsPreference...).
+		Intersection(sets.New(a.AbsentLabelsPreference...)); both.Len() > 0 {
 		return fmt.Errorf("presentLabelsPreference and absentLabelsPreference: both have %q", sets.List(both))
 	}
 	return nil
@@ -116,7 +118,8 @@ func (pl *NodeLabel) admits(node *corev1.Node) bool {
 }
 
 // Score returns the share of the preferences that the node meets, from 0 to fwk.MaxScore.
-func (pl *NodeLabel) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (pl *NodeLabel) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	preferences := len(pl.args.PresentLabelsPreference) + len(pl.args.AbsentLabelsPreference)
 	if preferences == 0 {
 		return 0, nil

@@ -43,7 +43,8 @@ func (NodePreferAvoidPods) Name() string { return Name }
 
 // Score returns 0 for a node that prefers to avoid the pod's controller, fwk.MaxScore for all
 // others. An annotation that cannot be parsed is ignored.
-func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
+	nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {
 		return fwk.MaxScore, nil

@@ -23,23 +23,40 @@ func TestArguments(t *testing.T) {
 		err          string
 		weights      []int64
 	}{
-		"cpu and memory count by default":                 {LeastAllocatedName, ``, "", []int64{1, 1}},
-		"a weight that is left out is 1":                  {MostAllocatedName, `{"resources": [{"name": "cpu"}, {"name": "memory", "weight": 3}]}`, "", []int64{1, 3}},
-		"weights above 100 are reduced":                   {MostAllocatedName, `{"resources": [{"name": "cpu", "weight": 1000}, {"name": "memory", "weight": 250}]}`, "", []int64{4, 1}},
-		"the kind of that Kubernetes version is accepted": {MostAllocatedName, `{"apiVersion": "kubescheduler.config.k8s.io/v1beta1", "kind": "NodeResourcesMostAllocatedArgs"}`, "", []int64{1, 1}},
-		"the kind of another plugin is rejected":          {MostAllocatedName, `{"kind": "NodeResourcesLeastAllocatedArgs"}`, "NodeResourcesMostAllocatedArgs", nil},
-		"another group is rejected":                       {MostAllocatedName, `{"apiVersion": "v1"}`, "kubescheduler.config.k8s.io", nil},
-		"weights in too large a ratio are rejected":       {LeastAllocatedName, `{"resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 101}]}`, "resources: Invalid value: 101", nil},
-		"a weight below 0 is rejected":                    {LeastAllocatedName, `{"resources": [{"name": "cpu", "weight": -1}]}`, "resources[0].weight", nil},
-		"a resource without a name is rejected":           {LeastAllocatedName, `{"resources": [{"weight": 1}]}`, "resources[0].name", nil},
-		"a resource that is named twice is rejected":      {LeastAllocatedName, `{"resources": [{"name": "cpu"}, {"name": "cpu"}]}`, "resources[1].name", nil},
-		"a shape is for RequestedToCapacityRatio alone":   {LeastAllocatedName, `{` + shape + `}`, "shape: Forbidden", nil},
-		"RequestedToCapacityRatio takes a shape":          {RequestedToCapacityRatioName, `{` + shape + `}`, "", []int64{1, 1}},
-		"RequestedToCapacityRatio must have a shape":      {RequestedToCapacityRatioName, `{}`, "shape: Required value", nil},
-		"points come by increasing utilization":           {RequestedToCapacityRatioName, `{"shape": [{"utilization": 9, "score": 0}, {"utilization": 9, "score": 1}]}`, "shape[1].utilization", nil},
-		"a score has its bounds":                          {RequestedToCapacityRatioName, `{"shape": [{"utilization": 9, "score": 11}]}`, "shape[0].score", nil},
-		"an unknown field is rejected":                    {MostAllocatedName, `{"resource": []}`, `unknown field "resource"`, nil},
-		"NodeResourceLimits takes no arguments":           {LimitsName, `{"resources": []}`, `unknown field "resources"`, nil},
+		"cpu and memory count by default": {LeastAllocatedName, ``, "", []int64{1, 1}},
+		"a weight that is left out is 1": {MostAllocatedName,
+			`{"resources": [{"name": "cpu"}, {"name": "memory", "weight": 3}]}`, "", []int64{1, 3}},
+		"weights above 100 are reduced": {MostAllocatedName,
+			`{"resources": [{"name": "cpu", "weight": 1000}, {"name": "memory", "weight": 250}]}`, "", []int64{4, 1}},
+		"the kind of that Kubernetes version is accepted": {MostAllocatedName,
+			`{"apiVersion": "kubescheduler.config.k8s.io/v1beta1", "kind": "NodeResourcesMostAllocatedArgs"}`, "",
+			[]int64{1, 1}},
+		"the kind of another plugin is rejected": {MostAllocatedName,
+			`{"kind": "NodeResourcesLeastAllocatedArgs"}`, "NodeResourcesMostAllocatedArgs", nil},
+		"another group is rejected": {MostAllocatedName, `{"apiVersion": "v1"}`,
+			"kubescheduler.config.k8s.io", nil},
+		"weights in too large a ratio are rejected": {LeastAllocatedName,
+			`{"resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 101}]}`,
+			"resources: Invalid value: 101", nil},
+		"a weight below 0 is rejected": {LeastAllocatedName,
+			`{"resources": [{"name": "cpu", "weight": -1}]}`, "resources[0].weight", nil},
+		"a resource without a name is rejected": {LeastAllocatedName, `{"resources": [{"weight": 1}]}`,
+			"resources[0].name", nil},
+		"a resource that is named twice is rejected": {LeastAllocatedName,
+			`{"resources": [{"name": "cpu"}, {"name": "cpu"}]}`, "resources[1].name", nil},
+		"a shape is for RequestedToCapacityRatio alone": {LeastAllocatedName, `{` + shape + `}`,
+			"shape: Forbidden", nil},
+		"RequestedToCapacityRatio takes a shape": {RequestedToCapacityRatioName, `{` + shape + `}`, "",
+			[]int64{1, 1}},
+		"RequestedToCapacityRatio must have a shape": {RequestedToCapacityRatioName, `{}`,
+			"shape: Required value", nil},
+		"points come by increasing utilization": {RequestedToCapacityRatioName,
+			`{"shape": [{"utilization": 9, "score": 0}, {"utilization": 9, "score": 1}]}`, "shape[1].utilization", nil},
+		"a score has its bounds": {RequestedToCapacityRatioName,
+			`{"shape": [{"utilization": 9, "score": 11}]}`, "shape[0].score", nil},
+		"an unknown field is rejected": {MostAllocatedName, `{"resource": []}`,
+			`unknown field "resource"`, nil},
+		"NodeResourceLimits takes no arguments": {LimitsName, `{"resources": []}`, `unknown field "resources"`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &runtime.Unknown{Raw: []byte(c.args), ContentType: runtime.ContentTypeJSON}
@@ -59,7 +76,8 @@ func TestArguments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fit.ScoringStrategy.Type != strategies[c.plugin] || len(fit.ScoringStrategy.Resources) != len(c.weights) {
+			if fit.ScoringStrategy.Type != strategies[c.plugin] ||
+				len(fit.ScoringStrategy.Resources) != len(c.weights) {
 				t.Fatalf("got %+v", fit.ScoringStrategy)
 			}
 			for i, spec := range fit.ScoringStrategy.Resources {
@@ -95,13 +113,17 @@ func TestLimits(t *testing.T) {
 		containers, init []corev1.Container
 		want             int64
 	}{
-		"a pod without limits prefers no node":                  {of("2", "2Gi"), limited(of("", "")), nil, 0},
-		"a node that has enough of both is preferred":           {of("2", "2Gi"), limited(of("1", "1Gi")), nil, 1},
-		"one that has just enough, too":                         {of("2", "2Gi"), limited(of("1", "2Gi"), of("1", "")), nil, 1},
-		"enough of one is enough":                               {of("2", "2Gi"), limited(of("3", "1Gi")), nil, 1},
-		"a node that has too little of both is not":             {of("2", "2Gi"), limited(of("1", "1Gi"), of("2", "2Gi")), nil, 0},
-		"a larger init container counts":                        {of("2", ""), limited(of("1", "")), limited(of("3", "")), 0},
-		"init containers run one after the other":               {of("2", ""), limited(of("1", "")), limited(of("2", ""), of("2", "")), 1},
+		"a pod without limits prefers no node":        {of("2", "2Gi"), limited(of("", "")), nil, 0},
+		"a node that has enough of both is preferred": {of("2", "2Gi"), limited(of("1", "1Gi")), nil, 1},
+		"one that has just enough, too": {of("2", "2Gi"), limited(of("1", "2Gi"), of("1", "")),
+			nil, 1},
+		"enough of one is enough": {of("2", "2Gi"), limited(of("3", "1Gi")), nil, 1},
+		"a node that has too little of both is not": {of("2", "2Gi"),
+			limited(of("1", "1Gi"), of("2", "2Gi")), nil, 0},
+		"a larger init container counts": {of("2", ""), limited(of("1", "")),
+			limited(of("3", "")), 0},
+		"init containers run one after the other": {of("2", ""), limited(of("1", "")),
+			limited(of("2", ""), of("2", "")), 1},
 		"a node without allocatable resources is not preferred": {of("", ""), limited(of("1", "1Gi")), nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +154,8 @@ func (noDevices) GetDeviceClass(corev1.ResourceName) *resourcev1.DeviceClass { r
 func TestPluginsSideBySideKeepTheirStateApart(t *testing.T) {
 	info := schedframework.NewNodeInfo()
 	info.SetNode(&corev1.Node{Status: corev1.NodeStatus{Allocatable: of("4", "4Gi")}})
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: of("1", "3Gi")}}}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: of("1", "3Gi")}}}}}
 	state := schedframework.NewCycleState()
 	plugins := map[string]int64{}
 	var made []fwk.Plugin
@@ -142,7 +165,8 @@ func TestPluginsSideBySideKeepTheirStateApart(t *testing.T) {
 	}{
 		{LeastAllocatedName, `{"resources": [{"name": "cpu"}]}`, 75},
 		{MostAllocatedName, `{"resources": [{"name": "memory"}]}`, 75},
-		{RequestedToCapacityRatioName, `{"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}], "resources": [{"name": "memory"}, {"name": "cpu"}]}`, 50},
+		{RequestedToCapacityRatioName, `{"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": ` +
+			`10}], "resources": [{"name": "memory"}, {"name": "cpu"}]}`, 50},
 	} {
 		plugin, err := newStrategy(t.Context(), c.name, &runtime.Unknown{Raw: []byte(c.args)}, handle{})
 		if err != nil {
@@ -155,7 +179,8 @@ func TestPluginsSideBySideKeepTheirStateApart(t *testing.T) {
 		made = append(made, plugin)
 	}
 	for _, plugin := range made {
-		if got, status := plugin.(fwk.ScorePlugin).Score(t.Context(), state, pod, info); got != plugins[plugin.Name()] || !status.IsSuccess() {
+		if got, status := plugin.(fwk.ScorePlugin).
+			Score(t.Context(), state, pod, info); got != plugins[plugin.Name()] || !status.IsSuccess() {
 			t.Errorf("%s scores %d (%v), want %d", plugin.Name(), got, status, plugins[plugin.Name()])
 		}
 	}

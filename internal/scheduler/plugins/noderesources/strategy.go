@@ -89,7 +89,8 @@ func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResources
 	case plugin == RequestedToCapacityRatioName:
 		strategy.RequestedToCapacityRatio = &schedconfig.RequestedToCapacityRatioParam{}
 		for _, point := range a.Shape {
-			strategy.RequestedToCapacityRatio.Shape = append(strategy.RequestedToCapacityRatio.Shape, schedconfig.UtilizationShapePoint(point))
+			strategy.RequestedToCapacityRatio.Shape = append(strategy.RequestedToCapacityRatio.Shape,
+				schedconfig.UtilizationShapePoint(point))
 		}
 	case len(a.Shape) > 0:
 		return nil, field.Forbidden(field.NewPath("shape"), "only "+RequestedToCapacityRatioName+" has one")
@@ -108,7 +109,8 @@ func inOwnTerms(err error) error {
 	for _, err := range aggregate.Errors() {
 		var invalid *field.Error
 		if errors.As(err, &invalid) {
-			invalid.Field = strings.TrimPrefix(strings.TrimPrefix(invalid.Field, "scoringStrategy."), "requestedToCapacityRatio.")
+			invalid.Field = strings.TrimPrefix(strings.TrimPrefix(invalid.Field, "scoringStrategy."),
+				"requestedToCapacityRatio.")
 		}
 		errs = append(errs, err)
 	}
@@ -119,7 +121,8 @@ func inOwnTerms(err error) error {
 // their greatest common divisor, since NodeResourcesFit accepts none above 100.
 func resources(specs []configv1.ResourceSpec) ([]schedconfig.ResourceSpec, error) {
 	if len(specs) == 0 {
-		return []schedconfig.ResourceSpec{{Name: string(corev1.ResourceCPU), Weight: 1}, {Name: string(corev1.ResourceMemory), Weight: 1}}, nil
+		return []schedconfig.ResourceSpec{{Name: string(corev1.ResourceCPU), Weight: 1},
+			{Name: string(corev1.ResourceMemory), Weight: 1}}, nil
 	}
 	var out []schedconfig.ResourceSpec
 	var common, most int64
@@ -140,7 +143,8 @@ func resources(specs []configv1.ResourceSpec) ([]schedconfig.ResourceSpec, error
 		out = append(out, schedconfig.ResourceSpec{Name: spec.Name, Weight: weight})
 	}
 	if most/common > maxWeight {
-		return nil, field.Invalid(field.NewPath("resources"), most, "the weights must be in the ratio of whole numbers from 1 to 100, such as 1 and 100, or 500 and 1000")
+		return nil, field.Invalid(field.NewPath("resources"), most,
+			"the weights must be in the ratio of whole numbers from 1 to 100, such as 1 and 100, or 500 and 1000")
 	}
 	for i := range out {
 		out[i].Weight /= common
@@ -190,7 +194,8 @@ func newStrategy(ctx context.Context, name string, object runtime.Object, handle
 	if err != nil {
 		return nil, err
 	}
-	plugin, err := upstream.NewFit(ctx, fitArgs, handle, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	plugin, err := upstream.NewFit(ctx, fitArgs, handle,
+		feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
 		return nil, err
 	}
@@ -205,12 +210,14 @@ func newStrategy(ctx context.Context, name string, object runtime.Object, handle
 func (pl *Strategy) Name() string { return pl.name }
 
 // PreScore computes the pod's requests of the resources that count.
-func (pl *Strategy) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
+func (pl *Strategy) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodes []fwk.NodeInfo) *fwk.Status {
 	return pl.fit.PreScore(ctx, ownState{state, pl.name}, pod, nodes)
 }
 
 // Score returns the score of the strategy, from 0 to fwk.MaxScore.
-func (pl *Strategy) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (pl *Strategy) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	return pl.fit.Score(ctx, ownState{state, pl.name}, pod, nodeInfo)
 }
 

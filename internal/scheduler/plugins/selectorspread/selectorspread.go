@@ -75,7 +75,8 @@ func (pl *SelectorSpread) Name() string { return Name }
 // PreScore determines the pods that the pod is spread with. It skips if nothing selects the pod, so
 // that all nodes are equal, and if the pod has its own topology spread constraints, which
 // PodTopologySpread handles.
-func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) *fwk.Status {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
@@ -88,7 +89,8 @@ func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod 
 }
 
 // Score returns the number of siblings on the node.
-func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	return siblings.Count(state, selectorKey, pod, nodeInfo)
 }
 
@@ -98,7 +100,8 @@ func (pl *SelectorSpread) ScoreExtensions() fwk.ScoreExtensions { return pl }
 // NormalizeScore turns the counts into scores: the fewer siblings a node has, compared with the
 // node with most, the higher its score. If nodes have zone labels, the siblings in the zone count
 // for two thirds.
-func (pl *SelectorSpread) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (pl *SelectorSpread) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	zones := make([]string, len(scores))
 	perZone := map[string]int64{}
 	var mostOnNode, mostInZone int64

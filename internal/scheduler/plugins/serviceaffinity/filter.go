@@ -46,7 +46,8 @@ func (a *affinity) Clone() fwk.StateData {
 
 // PreFilter collects the pods whose nodes determine where the pod may go. It skips if there are no
 // affinity labels.
-func (pl *ServiceAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *ServiceAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if len(pl.args.AffinityLabels) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -93,7 +94,8 @@ func isMate(pod, other *corev1.Pod) bool {
 func (pl *ServiceAffinity) PreFilterExtensions() fwk.PreFilterExtensions { return pl }
 
 // AddPod takes one more pod on a node into account.
-func (pl *ServiceAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (pl *ServiceAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo,
+	nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -105,7 +107,8 @@ func (pl *ServiceAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *
 }
 
 // RemovePod takes the removal of a pod into account.
-func (pl *ServiceAffinity) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+func (pl *ServiceAffinity) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo,
+	_ fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
 		return fwk.AsStatus(err)
@@ -128,7 +131,8 @@ func read(state fwk.CycleState) (*affinity, error) {
 
 // Filter refuses nodes whose affinity labels differ from what the pod selects or, for other labels,
 // from its first mate's node. A label that neither determines may have any value.
-func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod,
+	nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
 		return fwk.AsStatus(err)

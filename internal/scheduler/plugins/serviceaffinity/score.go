@@ -21,7 +21,8 @@ var _ fwk.PreScorePlugin = &ServiceAffinity{}
 
 // PreScore finds the first service of the pod. A pod without a service is not spread. It skips if
 // there are no labels to spread over.
-func (pl *ServiceAffinity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+func (pl *ServiceAffinity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	_ []fwk.NodeInfo) *fwk.Status {
 	if len(pl.args.AntiAffinityLabelsPreference) == 0 {
 		return fwk.NewStatus(fwk.Skip)
 	}
@@ -38,7 +39,8 @@ func (pl *ServiceAffinity) PreScore(_ context.Context, state fwk.CycleState, pod
 }
 
 // Score counts the pods of the service on the node.
-func (pl *ServiceAffinity) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+func (pl *ServiceAffinity) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
+	nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	return siblings.Count(state, selectorKey, pod, nodeInfo)
 }
 
@@ -48,7 +50,8 @@ func (pl *ServiceAffinity) ScoreExtensions() fwk.ScoreExtensions { return pl }
 // NormalizeScore turns the counts into scores: for each label, the share of the service's pods that
 // are on nodes with another value, averaged over the labels. A node without a label scores 0 for
 // it.
-func (pl *ServiceAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+func (pl *ServiceAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
+	scores fwk.NodeScoreList) *fwk.Status {
 	nodes := make([]*corev1.Node, len(scores))
 	var total int64
 	for i, score := range scores {

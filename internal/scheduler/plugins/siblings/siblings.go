@@ -37,7 +37,8 @@ func Count(cycle fwk.CycleState, key fwk.StateKey, pod *corev1.Pod, nodeInfo fwk
 	var count int64
 	for _, info := range nodeInfo.GetPods() {
 		other := info.GetPod()
-		if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels)) {
+		if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil &&
+			selector.Matches(labels.Set(other.Labels)) {
 			count++
 		}
 	}

@@ -55,7 +55,8 @@ const (
 )
 
 // Reasons are all reasons, in their order.
-var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, InDomain, NoDevices, Changed, Selected, Claims}
+var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, InDomain, NoDevices,
+	Changed, Selected, Claims}
 
 var descriptions = map[Reason]string{
 	PodGone:        "the pod is not in the snapshot: it is gone",
