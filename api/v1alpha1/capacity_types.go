@@ -96,7 +96,7 @@ type CapacityStatus struct {
 	// +optional
 	Limited bool `json:"limited,omitempty"`
 
-	// podGroup is what became of the PodGroup that the pod names. It is unset if the
+	// podGroup reports how the PodGroup that the pod names was used. It is unset if the
 	// pod names none, or with spec.podGroup.
 	// +optional
 	PodGroup *NamedPodGroup `json:"podGroup,omitempty"`
