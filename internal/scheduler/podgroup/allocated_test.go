@@ -48,15 +48,17 @@ func TestAllocatedShare(t *testing.T) {
 		for range 1 + random.IntN(10) {
 			pods = append(pods, podWith(t, request))
 		}
-		got := NewDemand(pods, everyResource, everyNode, scored).measure(nodes)
+		demand := NewDemand(pods, everyResource, everyNode, scored)
+		room := demand.measure(nodes)
+		got := demand.allocated(nodes, room.placed)
 		placement := &fwk.PodGroupAssignments{Placement: &fwk.Placement{Nodes: nodes}}
-		for _, pod := range pods[:got.room] {
+		for _, pod := range pods[:room.room] {
 			placement.ProposedAssignments = append(placement.ProposedAssignments, assignment{pod.GetPod()})
 		}
 		want, status := plugin.(fwk.PlacementScorePlugin).ScorePlacement(t.Context(), nil, nil, placement)
-		if !status.IsSuccess() || got.allocated != want {
+		if !status.IsSuccess() || got != want {
 			t.Errorf("seed %d: %d %% are allocated after %d pods are placed, kube-scheduler's score is %d, %v",
-				seed, got.allocated, got.room, want, status)
+				seed, got, room.room, want, status)
 		}
 		shares[want] = true
 	}

@@ -99,14 +99,13 @@ type measured struct {
 	// capacity is how many pods like these have room there if there were more of them. It tells
 	// which nodes have more room than others.
 	capacity int
-	// allocated is the share of the scored resources that is allocated after the pods are placed.
-	allocated int64
+	// placed is the number of pods of each class for which there is room.
+	placed []int
 }
 
 // measure returns the room on nodes.
 func (d *Demand) measure(nodes []fwk.NodeInfo) measured {
-	m := measured{fits: d.others, room: d.others}
-	placed := make([]int, len(d.classes))
+	m := measured{fits: d.others, room: d.others, placed: make([]int, len(d.classes))}
 	for i := range d.classes {
 		c := &d.classes[i]
 		fits, room := 0, 0
@@ -118,12 +117,11 @@ func (d *Demand) measure(nodes []fwk.NodeInfo) measured {
 				}
 			}
 		}
-		placed[i] = min(room, c.pods)
+		m.placed[i] = min(room, c.pods)
 		m.fits += min(fits, c.pods)
-		m.room += placed[i]
+		m.room += m.placed[i]
 		m.capacity += room
 	}
-	m.allocated = d.allocated(nodes, placed)
 	return m
 }
 
@@ -173,7 +171,15 @@ func amount(name corev1.ResourceName, of fwk.Resource, cpu, memory int64) int64 
 }
 
 // On returns the room of a node for pods like these, if it admits them.
-func (d *Demand) On(node fwk.NodeInfo) int { return d.measure([]fwk.NodeInfo{node}).capacity }
+func (d *Demand) On(node fwk.NodeInfo) int {
+	on := 0
+	for i := range d.classes {
+		if room := d.classes[i].roomOn(node); room > 0 && d.classes[i].admits(node) {
+			on += room
+		}
+	}
+	return on
+}
 
 // room returns for how many pods of the class there is room.
 func (c *class) room(nodes []fwk.NodeInfo) int {

@@ -169,6 +169,9 @@ func (t *Topology) Candidates(nodes []fwk.NodeInfo, w *Wanted) (domains []Domain
 			case p.fits < w.Needed:
 				most = max(most, p.fits)
 			case p.room >= w.Needed:
+				if w.Demand != nil {
+					p.allocated = w.Demand.allocated(p.nodes, p.placed)
+				}
 				level = append(level, p)
 			case closest == nil || p.room > closest.room:
 				closest = &p
@@ -201,7 +204,7 @@ func (t *Topology) CandidatesWithout(nodes []fwk.NodeInfo, w *Wanted) []Domain {
 			for i, node := range p.nodes {
 				p.nodes[i] = Current(node)
 			}
-			p.capacity, p.allocated = -w.Demand.measure(p.nodes).capacity, 0
+			p.capacity = -w.Demand.measure(p.nodes).capacity
 		}
 		level = append(level, p)
 	}
@@ -242,6 +245,8 @@ type part struct {
 	domain Domain
 	nodes  []fwk.NodeInfo
 	measured
+	// allocated is the share of the scored resources that is allocated after the pods are placed.
+	allocated int64
 	// taken means that pods of the group are there, and first is on how many nodes it has to come
 	// first.
 	taken bool
