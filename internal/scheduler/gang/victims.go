@@ -130,12 +130,31 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	return best, nil
 }
 
-// planIn returns how enough members get nodes in a domain, nil if they do not.
+// planIn returns how enough members get nodes in a domain, nil if they do not. If a dry run for
+// every second node has not found that out, it looks first whether there is a way at all.
 func (a *Attempt) planIn(
 	ctx context.Context, plugin *preemption.Plugin, whole preemption.WholeGroups, domain podgroup.Domain,
 ) (*Plan, error) {
-	a.startOver(ctx, nil)
+	few := min(a.DryRuns, max(100, a.Overlay.Snapshot().NumNodes()/2))
+	more := a.DryRuns - few
+	plan, err := a.planWith(ctx, plugin.NewGroupTrial(a.Group.Key, whole, a.IntN, few), domain)
+	a.DryRuns += more
+	if plan != nil {
+		plan.Trial.AllowDryRuns(more)
+	}
+	if more == 0 || !errors.Is(err, preemption.ErrTooManyDryRuns) {
+		return plan, err
+	}
 	trial := plugin.NewGroupTrial(a.Group.Key, whole, a.IntN, a.DryRuns)
+	if !a.fitsWithout(ctx, trial, domain) {
+		return nil, nil
+	}
+	return a.planWith(ctx, trial, domain)
+}
+
+// planWith is planIn with the dry runs of a trial.
+func (a *Attempt) planWith(ctx context.Context, trial *preemption.GroupTrial, domain podgroup.Domain) (*Plan, error) {
+	a.startOver(ctx, nil)
 	plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 	placed, err := a.placeEvicting(ctx, plan, a.Needed)
 	a.DryRuns = trial.DryRunsLeft()
@@ -144,6 +163,17 @@ func (a *Attempt) planIn(
 	}
 	plan.Nodes = a.Nodes()
 	return plan, nil
+}
+
+// fitsWithout reports whether enough members get a node in a domain when all pods are gone that may
+// be evicted for them there. If they do not, such as members that exclude each other, dry runs for
+// one member after the other would take long to find that out.
+func (a *Attempt) fitsWithout(ctx context.Context, trial *preemption.GroupTrial, domain podgroup.Domain) bool {
+	a.startOver(ctx, nil)
+	preemptor := *a.Members[0].GetPod()
+	preemptor.Spec.Priority = new(a.highestPriority())
+	a.hide(ctx, trial.Evictable(domain, &preemptor)...)
+	return a.PlaceIn(ctx, domain, a.Needed) >= a.Needed
 }
 
 // maxReprieves bounds the work of reprieve, in members that are placed.

@@ -81,13 +81,24 @@ func BenchmarkGroup(b *testing.B) {
 //
 //	go test -run '^$' -bench GroupPreempts -benchtime 5x ./internal/scheduler/loop
 func BenchmarkGroupPreempts(b *testing.B) {
-	for _, pods := range []int{8, 64, 1000} {
-		b.Run(fmt.Sprint(pods), func(b *testing.B) {
+	for _, kind := range []struct {
+		name     string
+		pods     int
+		hopeless bool
+	}{{"8", 8, false}, {"64", 64, false}, {"1000", 1000, false}, {"64-hopeless", 64, true}} {
+		b.Run(kind.name, func(b *testing.B) {
 			const nodes = 5000
+			pods := kind.pods
+			var apart []func(*corev1.Pod)
+			if kind.hopeless {
+				apart = append(apart, objects.Labelled("group", "g"), objects.AwayFrom("group", "g"), func(pod *corev1.Pod) {
+					pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = "rack"
+				})
+			}
 			w := newGroupWorld(b)
 			for i := range nodes {
 				name := fmt.Sprintf("n%d", i)
-				w.addNode(name, "8")
+				w.addNode(name, "8", "rack", fmt.Sprintf("r%d", i%50))
 				for j := range 8 {
 					w.addRunning(fmt.Sprintf("%s-%d", name, j), name, "1", int32(j))
 				}
@@ -95,7 +106,7 @@ func BenchmarkGroupPreempts(b *testing.B) {
 			w.setMinMember(pods)
 			var chosen time.Duration
 			for b.Loop() {
-				w.addMembers(pods)
+				w.addMembers(pods, apart...)
 				popped := w.cluster.Queue.Pop(logr.Discard())
 				g := w.loop.newGroupCycle(&popped)
 				g.skip(w.ctx)
@@ -105,8 +116,8 @@ func BenchmarkGroupPreempts(b *testing.B) {
 				began := time.Now()
 				plan, _, err := g.Preempt(w.ctx)
 				chosen += time.Since(began)
-				if plan == nil || err != nil {
-					b.Fatalf("no victims: %v", err)
+				if (plan == nil) != kind.hopeless {
+					b.Fatalf("plan %v, error %v", plan, err)
 				}
 				g.End(w.ctx)
 				for _, m := range g.members {

@@ -136,6 +136,24 @@ func FindWholeGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) Whol
 	return whole
 }
 
+// Evictable returns all pods on the nodes of a domain that may be evicted for a pod of the group.
+func (g *GroupTrial) Evictable(domain podgroup.Domain, preemptor *corev1.Pod) (pods []*corev1.Pod) {
+	priority := corev1helpers.PodPriority(preemptor)
+	for i := range g.snapshot.Slots() {
+		slot := cache.Slot(i)
+		if !g.snapshot.Alive(slot) || !domain.Contains(g.snapshot.Info(slot).Node()) {
+			continue
+		}
+		for _, info := range g.snapshot.Info(slot).Pods {
+			pod := info.GetPod()
+			if corev1helpers.PodPriority(pod) < priority && g.mayEvict(pod, preemptor) {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
+}
+
 // Choose chooses a node and victims for a pod of the group that fits nowhere. state and statuses
 // come from its decision. The victims include the other pods of groups that are evicted as a
 // whole, which may be on other nodes. It returns nil if preemption does not help. The error is
@@ -206,6 +224,9 @@ func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemp
 
 // DryRunsLeft returns how many dry runs there still may be.
 func (g *GroupTrial) DryRunsLeft() int { return max(0, g.left) }
+
+// AllowDryRuns allows so many more dry runs.
+func (g *GroupTrial) AllowDryRuns(n int) { g.left += n }
 
 // Choices returns the choices that are to be carried out, the most important victims first:
 // first the ones that no disruption budget allows, and then the ones of the highest priority.
