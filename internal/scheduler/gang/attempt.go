@@ -112,13 +112,13 @@ func (a *Attempt) Place(ctx context.Context) bool {
 	a.Outcomes = make([]Outcome, len(a.Members))
 	a.work, a.Unfinished = maxWork, false
 	domains := a.domains()
-	first := a.firstOf(domains)
+	first := a.Memory.place.take(a.Group.Key, domains)
 	for i := first; i < len(domains); i++ {
 		domain := domains[i]
 		if i > first && a.work <= 0 {
 			a.Why.Message += fmt.Sprintf("; %d of %d domains were tried", i, len(domains))
 			a.Unfinished = true
-			a.beginWith(domain)
+			a.Memory.place.set(a.Group.Key, domain)
 			return false
 		}
 		a.work -= a.Overlay.Snapshot().NumNodes() / nodesPerWork
@@ -135,26 +135,6 @@ func (a *Attempt) Place(ctx context.Context) bool {
 		}
 	}
 	return false
-}
-
-// firstOf returns the domain with which to begin: the first one, unless an attempt has named
-// another.
-func (a *Attempt) firstOf(domains []podgroup.Domain) int {
-	from, ok := a.Memory.begin[a.Group.Key]
-	delete(a.Memory.begin, a.Group.Key)
-	if !ok {
-		return 0
-	}
-	return max(0, slices.IndexFunc(domains, func(d podgroup.Domain) bool { return slices.Equal(d, from) }))
-}
-
-// beginWith lets the next attempt at the group begin with a domain.
-func (a *Attempt) beginWith(domain podgroup.Domain) {
-	m := a.Memory
-	if m.begin == nil || len(m.begin) >= maxGroups { // most are gone
-		m.begin = map[podgroup.Key]podgroup.Domain{}
-	}
-	m.begin[a.Group.Key] = domain
 }
 
 // End closes the overlay, if there is one, and takes back what is in it.

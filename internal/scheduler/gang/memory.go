@@ -18,8 +18,31 @@ type Memory struct {
 	// freed has the nodes by slot as they would be without their pods of a lower priority than the
 	// key.
 	freed map[int32][]freedNode
-	// begin has the domains with which the next attempts at groups begin.
-	begin map[podgroup.Key]podgroup.Domain
+	// place and evict have the domains with which the next attempts begin to place groups, and to
+	// look for victims.
+	place, evict bookmarks
+}
+
+// bookmarks are domains that groups begin with.
+type bookmarks map[podgroup.Key]podgroup.Domain
+
+// set lets a group begin with a domain.
+func (b *bookmarks) set(group podgroup.Key, domain podgroup.Domain) {
+	if *b == nil || len(*b) >= maxGroups { // most are gone
+		*b = bookmarks{}
+	}
+	(*b)[group] = domain
+}
+
+// take returns the index of the domain with which a group begins, and forgets it: the first one
+// unless another is set.
+func (b bookmarks) take(group podgroup.Key, domains []podgroup.Domain) int {
+	from, ok := b[group]
+	delete(b, group)
+	if !ok {
+		return 0
+	}
+	return max(0, slices.IndexFunc(domains, func(d podgroup.Domain) bool { return slices.Equal(d, from) }))
 }
 
 // freedNode is a node without some of its pods, made from a version of it.

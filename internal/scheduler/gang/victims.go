@@ -104,21 +104,25 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 		return nil, nil
 	}
 	whole := preemption.FindWholeGroups(a.Overlay.Snapshot(), a.Groups)
-	for _, domain := range domains {
+	first := a.Memory.evict.take(a.Group.Key, domains)
+	for i := range domains {
 		if best != nil && a.work <= 0 {
 			break
 		}
+		domain := domains[(first+i)%len(domains)]
 		begin := a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		a.work, a.DryRuns = a.work-begin, a.DryRuns-begin
 		var plan *Plan
 		if plan, err = a.planIn(ctx, plugin, whole, domain); err != nil {
+			// The next attempt goes on from here. A domain that takes all dry runs is left out.
+			a.Memory.evict.set(a.Group.Key, domains[(first+max(i, 1))%len(domains)])
 			break
 		}
 		if plan != nil && (best == nil || plan.Trial.Compare(best.Trial) < 0) {
 			best = plan
 		}
 		if best != nil && best.Trial.Empty() {
-			a.beginWith(domain)
+			a.Memory.place.set(a.Group.Key, domain)
 			return best, nil
 		}
 	}

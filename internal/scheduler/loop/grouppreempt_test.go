@@ -267,6 +267,25 @@ func TestAGroupPreempts(t *testing.T) {
 			members: 1, needed: 1,
 			evicted: []string{"other-", "other-"}, nominated: map[string]int{"n4": 1},
 		},
+		"a disruption budget protects another pod of a group that is evicted as a whole": {
+			cluster: func(w *groupWorld) {
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
+					MinMember: 2, EvictedWhole: true})
+				for _, n := range []string{"n1", "n2", "n3"} {
+					w.addNode(n, "1")
+				}
+				w.addRunning("v-n1", "n1", "1", 10, objects.MemberOf("victims"))
+				w.addRunning("v-n2", "n2", "1", 10, objects.MemberOf("victims"), objects.Labelled("app", "kept"))
+				w.addRunning("other", "n3", "1", 20)
+				w.Expect(w.objects.Put(&policyv1.PodDisruptionBudget{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"},
+					Spec: policyv1.PodDisruptionBudgetSpec{
+						Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "kept"}}},
+				})).To(Succeed())
+			},
+			members: 1, needed: 1,
+			evicted: []string{"other"}, nominated: map[string]int{"n3": 1},
+		},
 		"a group that is evicted as a whole has a pod of a high priority": {
 			cluster: func(w *groupWorld) {
 				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
@@ -514,6 +533,48 @@ func TestAWholeGroupIsEvictedForTheSecondRack(t *testing.T) {
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.Expect(w.evicted()).To(ConsistOf("victim-a", "victim-b", "low-b"))
 	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 1, "b2": 2}))
+}
+
+// TestADomainTakesAllDryRuns lets a group look for victims in the other racks, too, if the dry runs
+// that are allowed do not suffice for the first one.
+func TestADomainTakesAllDryRuns(t *testing.T) {
+	w := newGroupWorld(t)
+	for _, rack := range []string{"a", "b", "c"} {
+		for i := range 3 {
+			node, usable := rack+fmt.Sprint(i), "yes"
+			if i > 0 && rack != "c" { // two members need two nodes
+				usable = "no"
+			}
+			w.addNode(node, "2", "rack", rack, "usable", usable)
+			w.addRunning("low-"+node, node, "2", 10)
+		}
+	}
+	w.setTopology(2, podgroup.Topology{Required: "rack"})
+	w.addMembers(2, objects.Labelled("app", "g"), objects.AwayFrom("app", "g"), func(pod *corev1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{"usable": "yes"}
+	})
+	popped := w.cluster.Queue.Pop(logr.Discard())
+	g := w.loop.newGroupCycle(&popped)
+	defer func() {
+		g.End(w.ctx)
+		for _, m := range g.members {
+			w.cluster.Queue.Done(m.pod.Pod.UID)
+			m.profile.Release(logr.Discard())
+		}
+	}()
+	g.skip(w.ctx)
+	w.Expect(g.attempt(w.ctx)).To(BeFalse())
+	for tries := range 4 {
+		g.DryRuns = 6 // rack c needs all of them
+		plan, _, err := g.Preempt(w.ctx)
+		if plan != nil {
+			w.Expect(err).NotTo(HaveOccurred())
+			w.Expect(plan.Domain.String()).To(Equal("rack=c"))
+			w.Expect(tries).To(BeNumerically(">", 0))
+			return
+		}
+	}
+	w.Fail("no rack has been found")
 }
 
 // TestRandomGroupsPreempt lets groups preempt on random clusters. If a group evicts, it fits when

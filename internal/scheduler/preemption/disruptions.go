@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 )
 
@@ -50,17 +51,36 @@ type disruptions map[types.UID]int32
 // add counts the eviction of pods.
 func (d disruptions) add(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) {
 	for _, budget := range budgets {
-		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
-		if err != nil { // the API server refuses such a budget
-			continue
-		}
-		for _, pod := range pods {
-			_, disrupted := budget.Status.DisruptedPods[pod.Name]
-			if pod.Namespace == budget.Namespace && selector.Matches(labels.Set(pod.Labels)) && !disrupted {
-				d[budget.UID]++
-			}
+		for range disruptedBy(budget, pods) {
+			d[budget.UID]++
 		}
 	}
+}
+
+// disruptedBy returns the pods whose eviction counts against a budget.
+func disruptedBy(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (disrupted []*corev1.Pod) {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	if err != nil { // the API server refuses such a budget
+		return nil
+	}
+	for _, pod := range pods {
+		_, counted := budget.Status.DisruptedPods[pod.Name]
+		if pod.Namespace == budget.Namespace && selector.Matches(labels.Set(pod.Labels)) && !counted {
+			disrupted = append(disrupted, pod)
+		}
+	}
+	return disrupted
+}
+
+// violations returns the number of pods that some budget does not allow to be evicted together with
+// those before them.
+func violations(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) int64 {
+	violating := sets.New[*corev1.Pod]()
+	for _, budget := range budgets {
+		disrupted := disruptedBy(budget, pods)
+		violating.Insert(disrupted[min(len(disrupted), max(0, int(budget.Status.DisruptionsAllowed))):]...)
+	}
+	return int64(violating.Len())
 }
 
 // remaining returns budgets that allow what the evictions leave of them.

@@ -193,13 +193,13 @@ func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 
 // withGroups returns candidates with all pods that would be evicted: a pod of a group that is
 // evicted as a whole draws in the others, on all nodes. The most important pod is the first.
-func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
+func (s *search) withGroups(whole WholeGroups, candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
 	all := slices.Clone(candidates)
 	for i, c := range candidates {
 		victims, seen := c.Victims().Pods, sets.New[*wholeGroup]()
 		pods := slices.Clone(victims)
 		for _, victim := range victims {
-			group := t.whole[podgroup.KeyOf(victim)]
+			group := whole[podgroup.KeyOf(victim)]
 			if group == nil || seen.Has(group) {
 				continue
 			}
@@ -216,7 +216,7 @@ func (t *Trial) withGroups(candidates []schedpreemption.Candidate) []schedpreemp
 			}))
 			pods[0], pods[first] = pods[first], pods[0]
 			all[i] = candidate{c.Name(),
-				&extenderv1.Victims{Pods: pods, NumPDBViolations: c.Victims().NumPDBViolations}}
+				&extenderv1.Victims{Pods: pods, NumPDBViolations: violations(pods, s.budgets)}}
 		}
 	}
 	return all

@@ -121,7 +121,7 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 		return nil, nil
 	default:
 		if len(t.whole) > 0 {
-			candidates = t.withGroups(candidates)
+			candidates = s.withGroups(t.whole, candidates)
 		}
 		chosen := t.selectCandidate(ctx, candidates)
 		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods,
