@@ -39,7 +39,7 @@ TEST_FLAGS ?=
 # RACE=1 tests with the race detector, which needs a C compiler.
 RACE ?=
 race = $(if $(RACE),-race)
-# The older versions of Kubernetes whose API servers test-skew tests with, and what it tests. The suite that takes longest
+# The other versions of Kubernetes whose API servers test-skew tests with, and what it tests. The suite that takes longest
 # begins first.
 KUBERNETES ?= $(patsubst hack/controlplane/kubernetes-%,%,$(wildcard hack/controlplane/kubernetes-*))
 SKEW_PACKAGES ?= ./test/e2e/controllers ./test/e2e/...
@@ -205,7 +205,7 @@ test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
 	go test $(race) $(unit_packages) $(TEST_FLAGS)
 
 .PHONY: test-skew
-test-skew: ## Run the suites of test/e2e on older API servers, which are built first: minutes each (KUBERNETES=1.35 takes one, SKEW_PACKAGES, RACE=1, TEST_FLAGS).
+test-skew: ## Run the suites of test/e2e on older and newer API servers, which are built first: minutes each (KUBERNETES=1.35 takes one, SKEW_PACKAGES, RACE=1, TEST_FLAGS).
 	@set -e; for version in $(KUBERNETES); do \
 		go mod tidy -C hack/controlplane/kubernetes-$$version -diff; \
 		assets="$$(go run ./hack/controlplane/build -kubernetes $$version)"; \

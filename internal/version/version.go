@@ -5,16 +5,13 @@
 // tested with. k8s.io/component-base/version has the version of Kubernetes that it is built on.
 package version
 
-import (
-	"k8s.io/apimachinery/pkg/util/version"
-	kubeversion "k8s.io/component-base/version"
-)
+import "k8s.io/apimachinery/pkg/util/version"
 
-// The API suites run on kube-apiserver of these minor versions and the versions between them: see
-// `make test-skew`. The newest one is the version of the plugins.
+// The API suites run on kube-apiserver of these minor versions and the versions between them, among
+// them the version of the plugins: see `make test-skew`.
 const (
 	OldestTested = "1.34"
-	NewestTested = kubeversion.DefaultKubeBinaryVersion
+	NewestTested = "1.37"
 )
 
 // Skew is how the version of an API server compares with the versions that livesched is tested

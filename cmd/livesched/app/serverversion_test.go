@@ -26,13 +26,13 @@ func TestTheVersionOfTheAPIServerIsReported(t *testing.T) {
 		log    string // "" if nothing is logged
 	}{
 		{server: "v1.33.7", skew: "older", log: `"livesched is not tested with the version of the API server" ` +
-			`"version"="v1.33.7" "skew"="older" "tested"="1.34 to 1.36"`},
+			`"version"="v1.33.7" "skew"="older" "tested"="1.34 to 1.37"`},
 		{server: "v1.34.0", skew: "tested"},
 		{server: "v1.36.1-gke.100", skew: "tested"},
-		{server: "v1.37.0-alpha.1", skew: "newer", log: `"version"="v1.37.0-alpha.1" "skew"="newer"`},
+		{server: "v1.38.0-alpha.1", skew: "newer", log: `"version"="v1.38.0-alpha.1" "skew"="newer"`},
 		{server: "custom", skew: "unknown", log: `"version"="custom" "skew"="unknown"`},
 		{err: errors.New("forbidden"), skew: "unknown",
-			log: `"The version of the API server is unknown" "tested"="1.34 to 1.36" "err"="forbidden"`},
+			log: `"The version of the API server is unknown" "tested"="1.34 to 1.37" "err"="forbidden"`},
 	} {
 		var lines []string
 		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})

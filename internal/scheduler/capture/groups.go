@@ -38,6 +38,21 @@ func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup 
 	return out
 }
 
+// recordOfGroup returns the record of a PodGroup. ok is false for one that the scheduler cannot read
+// either.
+func recordOfGroup(in *unstructured.Unstructured) (r Record, ok bool) {
+	if podgroup.IsKubernetesKind(in.GroupVersionKind()) {
+		group, err := podgroup.ReadKubernetes(in)
+		if err != nil {
+			return r, false
+		}
+		r.PodGroup = trimPodGroup(group)
+		return r, true
+	}
+	r.SchedulerPluginsPodGroup = trimUnstructured(in)
+	return r, r.SchedulerPluginsPodGroup != nil
+}
+
 // trimUnstructured returns a PodGroup of scheduler-plugins, nil if the scheduler cannot read it
 // either.
 func trimUnstructured(in *unstructured.Unstructured) *podgroup.Object {

@@ -123,7 +123,7 @@ func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("redacted=%v (-want +got):\n%s", redacted, diff)
 		}
-		if h := &snapshot.Header; !h.Served(podgroup.Kind) || h.Served(podgroup.KubernetesKind) {
+		if h := &snapshot.Header; !h.Served(podgroup.Kind) || h.Served(podgroup.KubernetesAPIs[0].Kind()) {
 			t.Errorf("redacted=%v: served are %v", redacted, h.ResourceVersions)
 		}
 		text := plainText(t, in, redacted)

@@ -36,7 +36,11 @@ func Kinds() []schema.GroupVersionKind {
 			kinds = append(kinds, group.WithKind(kind))
 		}
 	}
-	return append(kinds, podgroup.Kind, podgroup.KubernetesKind)
+	kinds = append(kinds, podgroup.Kind)
+	for i := range podgroup.KubernetesAPIs {
+		kinds = append(kinds, podgroup.KubernetesAPIs[i].Kind())
+	}
+	return kinds
 }
 
 // Annotations that the volume binder reads.
@@ -79,8 +83,7 @@ func recordOf(object any) (r Record, ok bool) {
 	case *schedulingv1alpha2.PodGroup:
 		r.PodGroup = trimPodGroup(o)
 	case *unstructured.Unstructured:
-		r.SchedulerPluginsPodGroup = trimUnstructured(o)
-		return r, r.SchedulerPluginsPodGroup != nil
+		return recordOfGroup(o)
 	default:
 		return storageRecordOf(object)
 	}

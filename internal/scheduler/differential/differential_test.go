@@ -13,8 +13,11 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/test/sidebyside"
@@ -69,9 +72,26 @@ func TestLiveschedMatchesKubeScheduler(t *testing.T) {
 		cases = 1
 	}
 	first, cases = max(first, 1), number(t, casesVariable, cases)
+	began := time.Now()
+	total := playCases(t, first, cases)
+	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
+	if cases < defaultCases || t.Failed() {
+		return
+	}
+	for _, kind := range []string{
+		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations",
+		"events",
+	} {
+		if total[kind] < int(cases)/10 {
+			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
+		}
+	}
+}
+
+// playCases plays the cases with some seeds, and returns what they have shown.
+func playCases(t *testing.T, first, cases uint64) counts {
 	total := counts{}
 	var mu sync.Mutex // guards total
-	began := time.Now()
 	t.Run("cases", func(t *testing.T) {
 		for seed := first; seed < first+cases; seed++ {
 			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -85,18 +105,20 @@ func TestLiveschedMatchesKubeScheduler(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
-	if cases < defaultCases || t.Failed() {
-		return
+	return total
+}
+
+// TestVolumesOfLaterVersions has the feature gates for volumes that are on by default in Kubernetes
+// 1.37.
+func TestVolumesOfLaterVersions(t *testing.T) {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		kubefeatures.StorageCapacityScoring: true, kubefeatures.VolumeLimitScaling: true,
+	})
+	first, cases := number(t, seedVariable, 0), uint64(defaultCases/4)
+	if first > 0 {
+		cases = 1
 	}
-	for _, kind := range []string{
-		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations",
-		"events",
-	} {
-		if total[kind] < int(cases)/10 {
-			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
-		}
-	}
+	t.Log(playCases(t, max(first, 1), cases))
 }
 
 // play fills a cluster and makes both sides decide about pods in it, with or without events in

@@ -44,6 +44,7 @@ func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 		classes[0], classes[1], classes[2],
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{
 			StorageCapacity: ptr.To(g.chance(50)), AttachRequired: ptr.To(true),
+			PreventPodSchedulingIfMissing: ptr.To(g.chance(50)),
 		}},
 	}
 	for i := range g.zones {

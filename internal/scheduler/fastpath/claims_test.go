@@ -276,6 +276,32 @@ func TestLimitsOfVolumes(t *testing.T) {
 	}
 }
 
+func TestDriversThatMustBeOnTheNode(t *testing.T) {
+	s := newClaimScene(t)
+	s.volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com"}}
+	s.add(s.claims.stores.csiDrivers, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"},
+		Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(true)}})
+	s.read()
+	for node, driver := range map[string]string{"with": "csi.example.com", "without": "another"} {
+		s.add(s.claims.stores.csiNodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node},
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: driver}}}})
+	}
+	for node, want := range map[string]bool{"with": true, "without": false, "unknown": false} {
+		if got := s.claims.withinLimits(node, 0); got != want {
+			t.Errorf("node %s is known to have the driver: %t", node, got)
+		}
+	}
+	s.claims.drivers = nil
+	s.claims.addDriver("kubernetes.io/gce-pd")
+	s.add(s.claims.stores.csiDrivers, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "pd.csi.storage.gke.io"},
+		Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(true)}})
+	s.claims.addDriver("kubernetes.io/gce-pd")
+	if len(s.claims.drivers) != 1 {
+		t.Errorf("the driver of an in-tree provisioner is not found: %v", s.claims.drivers)
+	}
+}
+
 func TestVolumesInUseAreCounted(t *testing.T) {
 	s := newClaimScene(t)
 	s.addUser()

@@ -4,6 +4,7 @@
 package podgroup
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -120,6 +121,40 @@ func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 		if !cmp.Equal(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
 		}
+	}
+}
+
+func TestReadingTheVersionsOfKubernetesPodGroups(t *testing.T) {
+	const later, condition = `{"all":{}}, "workloadRef": {"workloadName": "w"}`, "PodGroupInitiallyScheduled"
+	for version, test := range map[string]struct{ mode, condition string }{
+		"v1":       {later, condition},
+		"v1beta1":  {later, condition},
+		"v1alpha2": {`"PodGroup"`, "PodGroupScheduled"},
+	} {
+		var object unstructured.Unstructured
+		if err := json.Unmarshal(fmt.Appendf(nil, `{
+			"apiVersion": "scheduling.k8s.io/%s", "kind": "PodGroup", "metadata": {"namespace": "ml", "name": "train"},
+			"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}, "priority": 7, "disruptionMode": %s},
+			"status": {"conditions": [{"type": "%s", "status": "True"}]}
+		}`, version, test.mode, test.condition), &object); err != nil {
+			t.Fatal(err)
+		}
+		before := object.DeepCopy()
+		got, err := FromKubernetes(&object)
+		want := Group{Key: Key{Source: Kubernetes, Namespace: "ml", Name: "train"},
+			APIVersion: "scheduling.k8s.io/" + version, MinMember: 3, Begun: true, Priority: ptr.To[int32](7),
+			EvictedWhole: true}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, (-want +got):\n%s", version, err, diff)
+		}
+		if diff := cmp.Diff(before, &object); diff != "" {
+			t.Errorf("%s has changed the object of the informer: %s", version, diff)
+		}
+	}
+	unknown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "scheduling.k8s.io/v1beta1",
+		"spec": map[string]any{"disruptionMode": map[string]any{}}}}
+	if _, err := FromKubernetes(unknown); err == nil {
+		t.Error("a disruption mode without a field is read")
 	}
 }
 

@@ -18,7 +18,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 	groups := podgroup.NewRegistry()
 	for source, served := range map[podgroup.Source]bool{
 		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
-		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesKind),
+		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesAPIs[0].Kind()),
 	} {
 		groups.SetServed(source, func() bool { return served }, nil)
 	}

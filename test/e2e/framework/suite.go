@@ -109,7 +109,7 @@ func StopCluster(before goleak.Option) {
 }
 
 // Attach lets a suite that starts its cluster itself use the functions of this package.
-func Attach(cluster *testcluster.Cluster) { Cluster, K8s = cluster, cluster.Client }
+func Attach(cluster *testcluster.Cluster) { Cluster, K8s = cluster, podGroupClient{cluster.Client} }
 
 const (
 	// StopsWithin is the time after which a failure to stop is an error.

@@ -14,7 +14,7 @@ import (
 )
 
 // serverVersion is the version of the suite's API server, which is that of livesched's plugins or,
-// with `make test-skew`, an older one.
+// with `make test-skew`, another one.
 var serverVersion = sync.OnceValue(func() *version.Version {
 	GinkgoHelper()
 	client, err := discovery.NewDiscoveryClientForConfig(Cluster.Config)

@@ -12,8 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
 )
@@ -83,6 +86,19 @@ func gang(name string, minCount int32, key string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
 		Create(ctx, KubernetesPodGroup(name+s.suffix, minCount, key))
+	}
+}
+
+// minCount changes the minCount of a PodGroup.
+func minCount(group string, n int) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(podgroup.KubernetesAPIs[1].Kind())
+		object.SetNamespace(metav1.NamespaceDefault)
+		object.SetName(group + s.suffix)
+		Expect(K8s.Patch(ctx, object, client.RawPatch(types.MergePatchType,
+			fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, n)))).To(Succeed())
 	}
 }
 

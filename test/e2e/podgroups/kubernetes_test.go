@@ -72,6 +72,14 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
 	)
 
+	It("are as many as minCount says when it has changed", func(ctx context.Context) {
+		NeedsServer("1.37", "minCount cannot be changed")
+		play(ctx, node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
+			gated("p1", "p2"),
+			minCount("pg1", 2),
+			bound("p1", "p2"))
+	})
+
 	It("are placed together by a profile that enables kube-scheduler's plugin for gangs", func(ctx context.Context) {
 		play(ctx, node("n"), gang("pg1", 3, ""), podsOf("gangs", "pg1", "1", "p1", "p2"),
 			gated("p1", "p2"),

@@ -22,9 +22,9 @@ func TestTheVersionOfTheAPIServer(t *testing.T) {
 		state  State
 		text   string
 	}{
-		{"v1.36.1-gke.100", nil, OK, "is one of the versions that livesched is tested with (1.34 to 1.36)"},
+		{"v1.36.1-gke.100", nil, OK, "is one of the versions that livesched is tested with (1.34 to 1.37)"},
 		{"v1.34.9+k3s1", nil, OK, "is one of"},
-		{"v1.37.0-alpha.1", nil, Warning, "is newer than the versions"},
+		{"v1.38.0-alpha.1", nil, Warning, "is newer than the versions"},
 		{"v1.33.2", nil, Warning, "is older than the versions"},
 		{"unknown", nil, Warning, "has version unknown"},
 		{"", errors.New("no answer"), Unknown, "no answer"},
