@@ -38,8 +38,8 @@ func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup 
 	return out
 }
 
-// recordOfGroup returns the record of a PodGroup. ok is false for one that the scheduler cannot read
-// either.
+// recordOfGroup returns the record of a PodGroup. ok is false for one that the scheduler cannot
+// read either.
 func recordOfGroup(in *unstructured.Unstructured) (r Record, ok bool) {
 	if podgroup.IsKubernetesKind(in.GroupVersionKind()) {
 		group, err := podgroup.ReadKubernetes(in)

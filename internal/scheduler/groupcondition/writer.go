@@ -36,8 +36,9 @@ var config = latest.Config{
 const reasonScheduled = "Scheduled"
 
 // Writer writes the condition PodGroupInitiallyScheduled of Kubernetes' PodGroups, which is
-// PodGroupScheduled in v1alpha2, in the background: see latest.Writer. The status of a group that has been scheduled stays True, as kube-scheduler leaves
-// it. If the group has lost pods since, the message has what it lacks.
+// PodGroupScheduled in v1alpha2, in the background: see latest.Writer. The status of a group that
+// has been scheduled stays True, as kube-scheduler leaves it. If the group has lost pods since, the
+// message has what it lacks.
 //
 // Its methods may be called from any goroutine. Those that record something do nothing if the
 // Writer is nil.

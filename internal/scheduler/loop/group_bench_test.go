@@ -91,9 +91,11 @@ func BenchmarkGroupPreempts(b *testing.B) {
 			pods := kind.pods
 			var apart []func(*corev1.Pod)
 			if kind.hopeless {
-				apart = append(apart, objects.Labelled("group", "g"), objects.AwayFrom("group", "g"), func(pod *corev1.Pod) {
-					pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = "rack"
-				})
+				apart = append(apart, objects.Labelled("group", "g"), objects.AwayFrom("group", "g"),
+					func(pod *corev1.Pod) {
+						terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+						terms[0].TopologyKey = "rack"
+					})
 			}
 			w := newGroupWorld(b)
 			for i := range nodes {

@@ -96,8 +96,8 @@ type Group struct {
 }
 
 // AnnotationDisruptionMode is the annotation of PodGroups for how groups of a higher priority evict
-// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of the
-// field disruptionMode of Kubernetes' own PodGroups in v1alpha2.
+// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of
+// the field disruptionMode of Kubernetes' own PodGroups in v1alpha2.
 const AnnotationDisruptionMode = "livesched.io/disruption-mode"
 
 func evictedWhole(annotations map[string]string) (bool, error) {
