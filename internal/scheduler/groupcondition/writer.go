@@ -90,9 +90,9 @@ func (w *Writer) set(key podgroup.Key, condition metav1.Condition) {
 		return // it is gone
 	}
 	condition.Type = api.Condition
-	condition.ObservedGeneration = found.Generation
+	condition.ObservedGeneration = found.GetGeneration()
 	condition.Message = truncate.ToBytes(condition.Message, maxMessage)
-	w.Set(group{key.Namespace, key.Name, found.UID}, condition)
+	w.Set(group{key.Namespace, key.Name, found.GetUID()}, condition)
 }
 
 // target implements latest.Target.
@@ -129,13 +129,17 @@ func follow(current *metav1.Condition, next metav1.Condition) (_ metav1.Conditio
 // Write writes a condition, unless the group has it already or was replaced by another one.
 func (t target) Write(ctx context.Context, g group, condition, last metav1.Condition) (*metav1.Condition, error) {
 	found, api := t.groups.Get(g.namespace, g.name)
-	if found == nil || found.UID != g.uid {
+	if found == nil || found.GetUID() != g.uid {
 		return nil, nil
 	}
 	condition.Type = api.Condition // the API server may have been upgraded
 	current := &last
 	if last.Type == "" {
-		current = meta.FindStatusCondition(found.Status.Conditions, api.Condition)
+		known, err := podgroup.ReadKubernetes(found)
+		if err != nil {
+			return nil, err
+		}
+		current = meta.FindStatusCondition(known.Status.Conditions, api.Condition)
 	}
 	condition, changed := follow(current, condition)
 	if !changed {

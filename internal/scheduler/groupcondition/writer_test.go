@@ -152,13 +152,26 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				w.expect("it has lost a pod", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", 4)
 				next()
 				w.Scheduled(train)
-				w.Incomplete(train, "1 of 2 pods are bound")
-				w.expect("it loses another one at once", metav1.ConditionTrue, "Scheduled", "1 of 2 pods are bound", 4)
-				next()
-				w.Scheduled(train)
 				w.expect("it is complete", metav1.ConditionTrue, "Scheduled", "", 5)
 			})
 		})
+	}
+}
+
+func TestMergingConditions(t *testing.T) {
+	const lost = "1 of 2 pods are bound"
+	scheduled := metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonScheduled}
+	for name, test := range map[string]struct{ earlier, next, want metav1.Condition }{
+		"it loses a pod at once": {scheduled, metav1.Condition{Message: lost},
+			metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonScheduled, Message: lost}},
+		"further pods do not fit": {scheduled, metav1.Condition{Status: metav1.ConditionFalse, Message: "no room"},
+			scheduled},
+		"it loses pods before it is known whether it was scheduled": {metav1.Condition{Message: "no pod is bound"},
+			metav1.Condition{Message: lost}, metav1.Condition{Message: lost}},
+	} {
+		if got := (target{}).Merge(test.earlier, test.next); got != test.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
 	}
 }
 

@@ -93,15 +93,11 @@ func InV1alpha2(object map[string]any) (map[string]any, error) {
 // unstructured. Informers of versions that the API server does not serve are empty.
 type KubernetesInformers []toolscache.SharedIndexInformer
 
-// Get returns a PodGroup with the version that it was read from, nil if there is none.
-func (k KubernetesInformers) Get(namespace, name string) (*schedulingv1alpha2.PodGroup, *KubernetesAPI) {
+// Get returns a PodGroup and its version, nil if there is none.
+func (k KubernetesInformers) Get(namespace, name string) (*unstructured.Unstructured, *KubernetesAPI) {
 	for i, informer := range k {
-		object, ok, err := informer.GetIndexer().GetByKey(namespace + "/" + name)
-		if err != nil || !ok {
-			continue
-		}
-		if group, err := ReadKubernetes(object.(*unstructured.Unstructured)); err == nil {
-			return group, &KubernetesAPIs[i]
+		if object, ok, err := informer.GetIndexer().GetByKey(namespace + "/" + name); ok && err == nil {
+			return object.(*unstructured.Unstructured), &KubernetesAPIs[i]
 		}
 	}
 	return nil, nil
