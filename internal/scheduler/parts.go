@@ -170,10 +170,11 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	}
 	p.groupScope = cfg.Informers.NewScope()
 	context.AfterFunc(ctx, p.groupScope.Close)
-	if err := eventhandlers.ListenToGroups(p.groupScope, groups, p.Queue); err != nil {
+	native, err := eventhandlers.ListenToGroups(p.groupScope, groups, p.Queue)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
-	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
+	p.groups = groupcondition.NewWriter(cfg.Client.CoreV1().RESTClient(), native)
 	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind,
 		groups); err != nil {
 		return nil, err

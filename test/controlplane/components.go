@@ -139,9 +139,15 @@ func podGroupFlags(ctx context.Context, path string) ([]string, error) {
 	if running.LessThan(version.MajorMinor(1, 36)) {
 		return nil, nil
 	}
+	if running.LessThan(version.MajorMinor(1, 37)) {
+		return []string{
+			"--runtime-config=scheduling.k8s.io/v1alpha2=true",
+			"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true",
+		}, nil
+	}
 	return []string{
-		"--runtime-config=scheduling.k8s.io/v1alpha2=true",
-		"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true",
+		"--runtime-config=scheduling.k8s.io/v1beta1=true",
+		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
 	}, nil
 }
 

@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -103,8 +104,9 @@ func groupOfPod(documents []manifests.Document,
 // readGroup returns the PodGroup of a document, or nil if it is of another API. A mistyped
 // minMember would make a group of one pod, so unknown fields of the spec are errors.
 func readGroup(d *manifests.Document) (*podgroup.Group, error) {
-	switch d.Text("apiVersion") {
-	case podgroup.Kind.GroupVersion().String():
+	kind := schema.FromAPIVersionAndKind(d.Text("apiVersion"), d.Text("kind"))
+	switch {
+	case kind == podgroup.Kind:
 		if err := checkGroupFields(d); err != nil {
 			return nil, err
 		}
@@ -113,12 +115,16 @@ func readGroup(d *manifests.Document) (*podgroup.Group, error) {
 			return nil, fmt.Errorf("%s: %w", d.Place(), err)
 		}
 		return &group, nil
-	case schedulingv1alpha2.SchemeGroupVersion.String():
-		text, err := json.Marshal(d.Object)
+	case podgroup.IsKubernetesKind(kind):
+		current, err := podgroup.InV1beta1(d.Object)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Place(), err)
+		}
+		text, err := json.Marshal(current)
 		if err != nil {
 			return nil, err
 		}
-		object := &schedulingv1alpha2.PodGroup{}
+		object := &schedulingv1beta1.PodGroup{}
 		unknown, err := kjson.UnmarshalStrict(text, object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Place(), err)

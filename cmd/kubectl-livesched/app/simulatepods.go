@@ -82,10 +82,10 @@ func (o *simulateOptions) podsOf(ctx context.Context, object *unstructured.Unstr
 // PodGroup.
 func groupKeyOf(object *unstructured.Unstructured) podgroup.Key {
 	key := podgroup.Key{Namespace: object.GetNamespace(), Name: object.GetName()}
-	switch object.GroupVersionKind() {
-	case podgroup.Kind:
+	switch kind := object.GroupVersionKind(); {
+	case kind == podgroup.Kind:
 		key.Source = podgroup.SchedulerPlugins
-	case podgroup.KubernetesKind:
+	case podgroup.IsKubernetesKind(kind):
 		key.Source = podgroup.Kubernetes
 	default:
 		return podgroup.Key{}

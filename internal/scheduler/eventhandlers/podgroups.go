@@ -5,9 +5,9 @@ package eventhandlers
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,37 +20,28 @@ import (
 // ListenToGroups adds the handlers of PodGroups, which fill a Registry and tell the queue. If the
 // API server does not serve the PodGroups of a source, or livesched may not list them, the Registry
 // applies to no pod that names one. While they are being listed, it applies: these pods wait.
-func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.Queue) error {
+func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry,
+	q *queue.Queue) (podgroup.KubernetesInformers, error) {
 	custom, err := scope.Dynamic(podgroup.Resource)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	native := scope.Scheduling().V1alpha2().PodGroups().Informer()
+	var native podgroup.KubernetesInformers
+	for i := range podgroup.KubernetesAPIs {
+		informer, err := scope.Dynamic(podgroup.KubernetesAPIs[i].GroupVersionResource)
+		if err != nil {
+			return nil, err
+		}
+		native = append(native, informer)
+	}
 	if err := scope.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	h := &groupHandlers{groups: groups, queue: q}
-	for source, of := range map[podgroup.Source]struct {
-		informer toolscache.SharedIndexInformer
-		handler  toolscache.ResourceEventHandler
-	}{
-		podgroup.SchedulerPlugins: {custom,
-			handlerOf(h.read, func(_, newGroup *unstructured.Unstructured) { h.read(newGroup) },
-				func(gone *unstructured.Unstructured, _ bool) {
-					h.deleted(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(),
-						Name: gone.GetName()})
-				})},
-		podgroup.Kubernetes: {native, handlerOf(
-			func(group *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(group)) },
-			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },
-			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.deleted(podgroup.KeyOfPodGroup(gone)) })},
-	} {
-		groups.SetServed(source, func() bool { return informers.Serves(of.informer) }, of.informer.HasSynced)
-		if _, err := of.informer.AddEventHandler(of.handler); err != nil {
-			return fmt.Errorf("adding a handler of PodGroups: %w", err)
-		}
+	if err := h.listen(podgroup.SchedulerPlugins, podgroup.FromObject, custom); err != nil {
+		return nil, err
 	}
-	return nil
+	return native, h.listen(podgroup.Kubernetes, podgroup.FromKubernetes, native...)
 }
 
 // groupHandlers are the event handlers of PodGroups.
@@ -59,14 +50,32 @@ type groupHandlers struct {
 	queue  *queue.Queue
 }
 
-// read takes over a PodGroup of scheduler-plugins.
-func (g *groupHandlers) read(object *unstructured.Unstructured) {
-	group, err := podgroup.FromObject(object)
-	if err != nil { // the schema of the CRD does not allow this
-		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
-		return
+// listen adds the handlers of the PodGroups of a source, which has several versions.
+func (g *groupHandlers) listen(source podgroup.Source, read func(*unstructured.Unstructured) (podgroup.Group, error),
+	versions ...toolscache.SharedIndexInformer) error {
+	g.groups.SetServed(source,
+		func() bool { return slices.ContainsFunc(versions, informers.Serves) },
+		func() bool {
+			return !slices.ContainsFunc(versions, func(i toolscache.SharedIndexInformer) bool { return !i.HasSynced() })
+		})
+	changed := func(object *unstructured.Unstructured) {
+		group, err := read(object)
+		if err != nil { // the schema does not allow this
+			utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
+			return
+		}
+		g.changed(group)
 	}
-	g.changed(group)
+	for _, informer := range versions {
+		if _, err := informer.AddEventHandler(handlerOf(changed,
+			func(_, newGroup *unstructured.Unstructured) { changed(newGroup) },
+			func(gone *unstructured.Unstructured, _ bool) {
+				g.deleted(podgroup.Key{Source: source, Namespace: gone.GetNamespace(), Name: gone.GetName()})
+			})); err != nil {
+			return fmt.Errorf("adding a handler of PodGroups: %w", err)
+		}
+	}
+	return nil
 }
 
 func (g *groupHandlers) changed(group podgroup.Group) {

@@ -10,16 +10,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
-	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
@@ -32,7 +31,7 @@ import (
 // and their answers are known in advance. So claims answers for them, exactly, where it can. The
 // plugins are run on the other nodes, and on the chosen one.
 //
-// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
+// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.37.
 
 // volumeStores holds the stores in which a Plan looks up volumes: the stores of the informers that
 // the two plugins have requested.
@@ -65,13 +64,8 @@ func get[T any](store toolscache.Store, key string) *T {
 	return t
 }
 
-// answersForClaims reports whether the profile has the plugins that claims can answer for, with
-// feature gates for which claims knows their behavior.
+// answersForClaims reports whether the profile has the plugins that claims can answer for.
 func answersForClaims(filters []fwk.FilterPlugin) bool {
-	gates := utilfeature.DefaultFeatureGate
-	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
-		return false
-	}
 	binding, limits := false, false
 	for _, pl := range filters {
 		binding = binding || is[*volumebinding.VolumeBinding](pl)
@@ -87,6 +81,8 @@ type claims struct {
 	// the storage classes from which the other volumes will be provisioned.
 	affinities []volumeAffinity
 	topologies [][]corev1.TopologySelectorTerm
+	// drivers are those that must be on the node (preventPodSchedulingIfMissing of a CSIDriver).
+	drivers []string
 	// volumes is the number of claims.
 	volumes int
 }
@@ -94,7 +90,7 @@ type claims struct {
 // read reads the claims of a pod that PreFilter of VolumeBinding has accepted, and reports whether
 // they are all of the simple kind.
 func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
-	c.affinities, c.topologies, c.volumes = c.affinities[:0], c.topologies[:0], 0
+	c.affinities, c.topologies, c.drivers, c.volumes = c.affinities[:0], c.topologies[:0], c.drivers[:0], 0
 	for i := range pod.Spec.Volumes {
 		source := &pod.Spec.Volumes[i].VolumeSource
 		switch {
@@ -122,6 +118,9 @@ func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeCla
 	bound := get[corev1.PersistentVolume](c.stores.volumes, claim.Spec.VolumeName)
 	if bound == nil || mayBeTranslated(bound) {
 		return false
+	}
+	if bound.Spec.CSI != nil {
+		c.addDriver(bound.Spec.CSI.Driver)
 	}
 	if bound.Spec.NodeAffinity == nil || bound.Spec.NodeAffinity.Required == nil {
 		return true
@@ -164,10 +163,19 @@ func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVo
 			return false
 		}
 	}
+	c.addDriver(class.Provisioner)
 	if len(class.AllowedTopologies) > 0 {
 		c.topologies = append(c.topologies, class.AllowedTopologies)
 	}
 	return true
+}
+
+// addDriver adds the driver of a claim, if NodeVolumeLimits refuses nodes without it.
+func (c *claims) addDriver(name string) {
+	if driver := get[storagev1.CSIDriver](c.stores.csiDrivers, name); driver != nil &&
+		ptr.Deref(driver.Spec.PreventPodSchedulingIfMissing, false) {
+		c.drivers = append(c.drivers, name)
+	}
 }
 
 // volumeAffinity is the node affinity of a volume.
@@ -238,11 +246,17 @@ func (c *claims) match(node *corev1.Node) bool {
 }
 
 // withinLimits reports whether NodeVolumeLimits would accept the pod on a node on which inUse
-// claims are in use. It returns false if in doubt.
+// claims are in use. It returns false if in doubt, such as without the feature gate
+// VolumeLimitScaling on a node that lacks a driver.
 func (c *claims) withinLimits(node string, inUse int32) bool {
 	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)
 	if csiNode == nil {
-		return true
+		return len(c.drivers) == 0
+	}
+	for _, name := range c.drivers {
+		if !slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name }) {
+			return false
+		}
 	}
 	limited, lowest := false, int64(0)
 	for i := range csiNode.Spec.Drivers {

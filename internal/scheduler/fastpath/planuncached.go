@@ -20,6 +20,8 @@ import (
 type uncachedScorer struct {
 	name string
 	kind kind
+	// ofClaims means VolumeBinding, whose score is 0 for the pods for which claimCheck answers.
+	ofClaims bool
 }
 
 // mayScore reports whether a plugin may return a score other than 0, given the plugins that
@@ -61,7 +63,7 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factor
 	}
 	for _, s := range g.uncached.ScorePlugins() {
 		if of := kindOf(s.Plugin); of == opaque || mayScore(s.Plugin) {
-			g.scorers = append(g.scorers, uncachedScorer{s.Plugin.Name(), of})
+			g.scorers = append(g.scorers, uncachedScorer{s.Plugin.Name(), of, isOfClaims(s.Plugin)})
 		}
 	}
 	return g

@@ -107,7 +107,9 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		}
 		u.others = !skipped.HasAll(p.otherFilters...)
 	}
-	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
+	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
+		return s.mayScore(skipped) && !(s.ofClaims && u.claims != nil)
+	})
 	if u.filters || u.scores || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}

@@ -10,12 +10,11 @@ import (
 	"encoding/json"
 	"time"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clientset "k8s.io/client-go/kubernetes"
-	schedulinglisters "k8s.io/client-go/listers/scheduling/v1alpha2"
+	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/internal/scheduler/latest"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -36,15 +35,15 @@ var config = latest.Config{
 // constant for it.
 const reasonScheduled = "Scheduled"
 
-// Writer writes the condition PodGroupScheduled of Kubernetes' PodGroups in the background: see
-// latest.Writer. The status of a group that has been scheduled stays True, as kube-scheduler leaves
+// Writer writes the condition PodGroupInitiallyScheduled of Kubernetes' PodGroups, which is
+// PodGroupScheduled in v1alpha2, in the background: see latest.Writer. The status of a group that has been scheduled stays True, as kube-scheduler leaves
 // it. If the group has lost pods since, the message has what it lacks.
 //
 // Its methods may be called from any goroutine. Those that record something do nothing if the
 // Writer is nil.
 type Writer struct {
 	*latest.Writer[group, metav1.Condition]
-	groups schedulinglisters.PodGroupLister
+	groups podgroup.KubernetesInformers
 }
 
 // group identifies a PodGroup, and not its successor of the same name.
@@ -53,8 +52,8 @@ type group struct {
 	uid             types.UID
 }
 
-// NewWriter returns a Writer that does nothing until Start.
-func NewWriter(client clientset.Interface, groups schedulinglisters.PodGroupLister) *Writer {
+// NewWriter returns a Writer that does nothing until Start. client is of any API group.
+func NewWriter(client rest.Interface, groups podgroup.KubernetesInformers) *Writer {
 	return &Writer{latest.New(config, target{client: client, groups: groups}), groups}
 }
 
@@ -66,7 +65,7 @@ func (w *Writer) Scheduled(key podgroup.Key) {
 
 // Unschedulable records that a group fits nowhere, and why.
 func (w *Writer) Unschedulable(key podgroup.Key, message string) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonUnschedulable,
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1beta1.PodGroupReasonUnschedulable,
 		Message: message})
 }
 
@@ -77,7 +76,7 @@ func (w *Writer) Incomplete(key podgroup.Key, message string) {
 
 // Failed records that a group could not be scheduled because of an error.
 func (w *Writer) Failed(key podgroup.Key, err error) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonSchedulerError,
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1beta1.PodGroupReasonSchedulerError,
 		Message: err.Error()})
 }
 
@@ -85,11 +84,11 @@ func (w *Writer) set(key podgroup.Key, condition metav1.Condition) {
 	if w == nil || key.Source != podgroup.Kubernetes {
 		return
 	}
-	found, err := w.groups.PodGroups(key.Namespace).Get(key.Name)
-	if err != nil {
+	found, api := w.groups.Get(key.Namespace, key.Name)
+	if found == nil {
 		return // it is gone
 	}
-	condition.Type = schedulingv1alpha2.PodGroupScheduled
+	condition.Type = api.Condition
 	condition.ObservedGeneration = found.Generation
 	condition.Message = truncate.ToBytes(condition.Message, maxMessage)
 	w.Set(group{key.Namespace, key.Name, found.UID}, condition)
@@ -97,8 +96,8 @@ func (w *Writer) set(key podgroup.Key, condition metav1.Condition) {
 
 // target implements latest.Target.
 type target struct {
-	client clientset.Interface
-	groups schedulinglisters.PodGroupLister
+	client rest.Interface
+	groups podgroup.KubernetesInformers
 }
 
 // Merge returns the condition that follows both. That of an incomplete group depends on what the
@@ -118,7 +117,7 @@ func follow(current *metav1.Condition, next metav1.Condition) (_ metav1.Conditio
 	case next.Status == "" && scheduled:
 		next.Status, next.Reason = metav1.ConditionTrue, reasonScheduled
 	case next.Status == "":
-		next.Status, next.Reason = metav1.ConditionFalse, schedulingv1alpha2.PodGroupReasonUnschedulable
+		next.Status, next.Reason = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable
 	case next.Status == metav1.ConditionFalse && scheduled:
 		return *current, false
 	}
@@ -128,13 +127,14 @@ func follow(current *metav1.Condition, next metav1.Condition) (_ metav1.Conditio
 
 // Write writes a condition, unless the group has it already or was replaced by another one.
 func (t target) Write(ctx context.Context, g group, condition, last metav1.Condition) (*metav1.Condition, error) {
-	found, err := t.groups.PodGroups(g.namespace).Get(g.name)
-	if err != nil || found.UID != g.uid {
+	found, api := t.groups.Get(g.namespace, g.name)
+	if found == nil || found.UID != g.uid {
 		return nil, nil
 	}
+	condition.Type = api.Condition // the API server may have been upgraded
 	current := &last
 	if last.Type == "" {
-		current = meta.FindStatusCondition(found.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
+		current = meta.FindStatusCondition(found.Status.Conditions, api.Condition)
 	}
 	condition, changed := follow(current, condition)
 	if !changed {
@@ -151,8 +151,9 @@ func (t target) Write(ctx context.Context, g group, condition, last metav1.Condi
 	if err != nil {
 		return nil, err
 	}
-	_, err = t.client.SchedulingV1alpha2().PodGroups(g.namespace).
-		Patch(ctx, g.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	err = t.client.Patch(types.StrategicMergePatchType).
+		AbsPath("/apis", api.Group, api.Version, "namespaces", g.namespace, api.Resource, g.name, "status").
+		Body(patch).Do(ctx).Error()
 	if podstatus.IsGone(err) {
 		return nil, nil
 	}

@@ -4,22 +4,28 @@
 package groupcondition
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
-	schedulinglisters "k8s.io/client-go/listers/scheduling/v1alpha2"
-	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	restfake "k8s.io/client-go/rest/fake"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -33,57 +39,75 @@ func TestMain(m *testing.M) {
 
 var train = podgroup.Key{Source: podgroup.Kubernetes, Namespace: "ml", Name: "train"}
 
-// world is a Writer with an API server that has a group, and a lister of what informers have seen.
+// world is a Writer with an API server that has a group, and informers of what they have seen.
 type world struct {
 	*WithT
 	*Writer
 	ctx     context.Context
-	client  *fake.Clientset
+	client  rest.Interface
+	stored  schedulingv1beta1.PodGroup
 	seen    toolscache.Indexer
 	patches int
 	// answers are the errors of the next patches.
-	answers []error
+	answers []*apierrors.StatusError
 }
 
 func newWorld(t *testing.T) *world {
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name,
-		UID: "1", Generation: 7}}
-	w := &world{
-		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), client: fake.NewClientset(group),
-		seen: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
-			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
+	w := &world{WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard())}
+	w.client = &restfake.RESTClient{
+		NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: restfake.CreateHTTPClient(w.patch),
 	}
-	w.client.PrependReactor("patch", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
-		w.patches++
-		if len(w.answers) == 0 {
-			return false, nil, nil
-		}
-		err := w.answers[0]
-		w.answers = w.answers[1:]
-		return err != nil, nil, err
-	})
-	w.Expect(w.seen.Add(group)).To(Succeed())
-	w.Writer = NewWriter(w.client, schedulinglisters.NewPodGroupLister(w.seen))
+	w.stored = schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name,
+		UID: "1", Generation: 7}}
+	var groups podgroup.KubernetesInformers
+	for range podgroup.KubernetesAPIs {
+		groups = append(groups, toolscache.NewSharedIndexInformer(nil, &unstructured.Unstructured{}, 0, nil))
+	}
+	w.seen = groups[1].GetIndexer()
+	w.catchUp()
+	w.Writer = NewWriter(w.client, groups)
 	w.Start(w.ctx)
 	return w
 }
 
-// catchUp lets informers see what the API server has.
-func (w *world) catchUp() {
-	w.Expect(w.seen.Update(w.stored())).To(Succeed())
+// patch is the API server.
+func (w *world) patch(request *http.Request) (*http.Response, error) {
+	w.patches++
+	w.Expect(request.Method).To(Equal(http.MethodPatch))
+	w.Expect(request.URL.Path).
+		To(Equal("/apis/scheduling.k8s.io/v1beta1/namespaces/ml/podgroups/train/status"))
+	answer, code := any(&w.stored), http.StatusOK
+	if len(w.answers) > 0 {
+		answer, code = &w.answers[0].ErrStatus, int(w.answers[0].ErrStatus.Code)
+		w.answers = w.answers[1:]
+	} else {
+		patch, err := io.ReadAll(request.Body)
+		w.Expect(err).NotTo(HaveOccurred())
+		before, err := json.Marshal(&w.stored)
+		w.Expect(err).NotTo(HaveOccurred())
+		after, err := strategicpatch.StrategicMergePatch(before, patch, &w.stored)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(json.Unmarshal(after, &w.stored)).To(Succeed())
+	}
+	text, err := json.Marshal(answer)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(text))}, err
 }
 
-func (w *world) stored() *schedulingv1alpha2.PodGroup {
-	group, err := w.client.SchedulingV1alpha2().PodGroups(train.Namespace).Get(w.ctx, train.Name, metav1.GetOptions{})
+// catchUp lets informers see what the API server has.
+func (w *world) catchUp() { w.see(&w.stored) }
+
+func (w *world) see(group *schedulingv1beta1.PodGroup) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(group)
 	w.Expect(err).NotTo(HaveOccurred())
-	return group
+	w.Expect(w.seen.Update(&unstructured.Unstructured{Object: object})).To(Succeed())
 }
 
 // expect waits until nothing is left to do, and compares the condition and the number of patches.
 func (w *world) expect(when string, status metav1.ConditionStatus, reason, message string, patches int) {
 	synctest.Wait()
-	w.Expect(w.stored().Status.Conditions).To(ConsistOf(And(
-		HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status),
+	w.Expect(w.stored.Status.Conditions).To(ConsistOf(And(
+		HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled), HaveField("Status", status),
 		HaveField("Reason", reason),
 		HaveField("Message", message), HaveField("ObservedGeneration", int64(7)),
 		HaveField("LastTransitionTime.Time", Not(BeZero())),
@@ -105,7 +129,7 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				}
 				w.Incomplete(train, "no room")
 				w.expect("it does not fit", metav1.ConditionFalse, "Unschedulable", "no room", 1)
-				since := w.stored().Status.Conditions[0].LastTransitionTime
+				since := w.stored.Status.Conditions[0].LastTransitionTime
 				next()
 				w.Unschedulable(train, "no room")
 				w.expect("it does not fit again", metav1.ConditionFalse, "Unschedulable", "no room", 1)
@@ -113,12 +137,12 @@ func TestTheConditionOfAGroup(t *testing.T) {
 				<-time.After(time.Hour)
 				w.Failed(train, errors.New("broken"))
 				w.expect("an error", metav1.ConditionFalse, "SchedulerError", "broken", 2)
-				w.Expect(w.stored().Status.Conditions[0].LastTransitionTime.Equal(&since)).
+				w.Expect(w.stored.Status.Conditions[0].LastTransitionTime.Equal(&since)).
 					To(BeTrue(), "the status is the same")
 				next()
 				w.Scheduled(train)
 				w.expect("it fits", metav1.ConditionTrue, "Scheduled", "", 3)
-				w.Expect(w.stored().Status.Conditions[0].LastTransitionTime.Time).To(BeTemporally(">", since.Time))
+				w.Expect(w.stored.Status.Conditions[0].LastTransitionTime.Time).To(BeTemporally(">", since.Time))
 				next()
 				w.Unschedulable(train, "no room for more")
 				w.Scheduled(train)
@@ -157,18 +181,18 @@ func TestAConditionIsWrittenAgainIfThatFails(t *testing.T) {
 		w := newWorld(t)
 		defer w.Close(w.ctx)
 		busy := apierrors.NewTooManyRequestsError("busy")
-		w.answers = []error{busy, busy, busy, busy}
+		w.answers = []*apierrors.StatusError{busy, busy, busy, busy}
 		w.Scheduled(train)
 		<-time.After(time.Minute)
 		w.expect("the fifth time", metav1.ConditionTrue, "Scheduled", "", 5)
 	})
 	for name, test := range map[string]struct {
-		err     error
+		err     *apierrors.StatusError
 		patches int
 	}{
 		"for good":  {apierrors.NewInternalError(errors.New("broken")), config.Attempts},
-		"forbidden": {apierrors.NewForbidden(schedulingv1alpha2.Resource("podgroups"), train.Name, nil), 1},
-		"gone":      {apierrors.NewNotFound(schedulingv1alpha2.Resource("podgroups"), train.Name), 1},
+		"forbidden": {apierrors.NewForbidden(schedulingv1beta1.Resource("podgroups"), train.Name, nil), 1},
+		"gone":      {apierrors.NewNotFound(schedulingv1beta1.Resource("podgroups"), train.Name), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,15 +221,15 @@ func TestGroupsThatGetNoCondition(t *testing.T) {
 		defer w.Close(w.ctx)
 		w.Scheduled(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: train.Namespace, Name: train.Name})
 		w.Scheduled(podgroup.Key{Source: podgroup.Kubernetes, Namespace: train.Namespace, Name: "unknown"})
-		w.answers = []error{apierrors.NewInternalError(errors.New("broken"))}
+		w.answers = []*apierrors.StatusError{apierrors.NewInternalError(errors.New("broken"))}
 		w.Scheduled(train)
 		synctest.Wait()
-		another := w.stored().DeepCopy()
+		another := w.stored.DeepCopy()
 		another.UID = types.UID("2")
-		w.Expect(w.seen.Update(another)).To(Succeed())
+		w.see(another)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		w.Expect(w.patches).To(Equal(1), "the group was replaced by another one")
-		w.Expect(w.stored().Status.Conditions).To(BeEmpty())
+		w.Expect(w.stored.Status.Conditions).To(BeEmpty())
 	})
 }

@@ -146,31 +146,30 @@ func SameRequestInputs(a, b *corev1.Pod) bool {
 		samePodRequests(a.Status.Resources, b.Status.Resources) &&
 		sameQuantities(a.Status.AllocatedResources, b.Status.AllocatedResources) &&
 		sameNodeClaims(a, b) &&
-		resourcehelper.IsPodResizeInfeasible(a) == resourcehelper.IsPodResizeInfeasible(b) &&
-		(podRunsAsAsked(a) && podRunsAsAsked(b) || sameReported(a, b))
+		(podRunsAsAsked(a) && podRunsAsAsked(b) ||
+			resourcehelper.IsPodResizeInfeasible(a) == resourcehelper.IsPodResizeInfeasible(b) && sameReported(a, b))
 }
 
 // podRunsAsAsked reports whether all containers have the resources that their spec requests,
 // according to their status. Then the status, which is set when a pod starts, does not change the
 // requests.
 func podRunsAsAsked(pod *corev1.Pod) bool {
-	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) &&
+	return !resourcehelper.IsPodResizeInfeasible(pod) &&
+		runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) &&
 		runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 }
 
 func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		status := &statuses[i]
-		if status.Resources == nil {
-			continue
-		}
 		j := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == status.Name })
 		if j < 0 {
 			continue // the status of a container without a spec is not used
 		}
 		asked := containers[j].Resources.Requests
-		if !sameQuantities(status.Resources.Requests, asked) || len(status.AllocatedResources) > 0 &&
-			!sameQuantities(status.AllocatedResources, asked) {
+		if status.Resources != nil && status.Resources.Requests != nil &&
+			!sameQuantities(status.Resources.Requests, asked) ||
+			status.AllocatedResources != nil && !sameQuantities(status.AllocatedResources, asked) {
 			return false
 		}
 	}

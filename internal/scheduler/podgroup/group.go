@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,11 +29,8 @@ const TopologyGate = "PodGroupTopology"
 // Resource is the resource of the PodGroup objects of scheduler-plugins.
 var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// Kind is their kind, and KubernetesKind the kind of the PodGroups of Kubernetes.
-var (
-	Kind           = Resource.GroupVersion().WithKind("PodGroup")
-	KubernetesKind = schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup")
-)
+// Kind is their kind.
+var Kind = Resource.GroupVersion().WithKind("PodGroup")
 
 // Source is the API that a group belongs to.
 type Source uint8
@@ -73,6 +69,8 @@ func (k Key) String() string { return k.Namespace + "/" + k.Name }
 // Group is a group of pods, as its object describes it.
 type Group struct {
 	Key
+	// APIVersion is the one of the object, if it is known.
+	APIVersion string
 	// MinMember is the number of pods that must get a node together, at least 1.
 	MinMember int
 	// OneByOne means that the pods are scheduled one by one, as pods without a group are, once the
@@ -98,8 +96,8 @@ type Group struct {
 }
 
 // AnnotationDisruptionMode is the annotation of PodGroups for how groups of a higher priority evict
-// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the same as of
-// the field disruptionMode of Kubernetes' own PodGroups (k8s.io/api/scheduling/v1alpha2).
+// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of the
+// field disruptionMode of Kubernetes' own PodGroups in v1alpha2.
 const AnnotationDisruptionMode = "livesched.io/disruption-mode"
 
 func evictedWhole(annotations map[string]string) (bool, error) {

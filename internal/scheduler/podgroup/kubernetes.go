@@ -4,13 +4,118 @@
 package podgroup
 
 import (
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"fmt"
+	"maps"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 )
+
+// KubernetesAPI is a version of Kubernetes' API of PodGroups. livesched reads all of them as the
+// types of v1beta1.
+type KubernetesAPI struct {
+	schema.GroupVersionResource
+	// Condition is the type of the condition that says whether a group has been scheduled.
+	Condition string
+}
+
+// Kind returns the kind of the PodGroups.
+func (a *KubernetesAPI) Kind() schema.GroupVersionKind { return a.GroupVersion().WithKind("PodGroup") }
+
+// KubernetesAPIs are the versions that livesched reads: v1beta1 of Kubernetes 1.37, v1, which has
+// the same fields, and v1alpha2 of Kubernetes 1.36.
+var KubernetesAPIs = []KubernetesAPI{
+	{podGroupsOf("v1"), schedulingv1beta1.PodGroupInitiallyScheduled},
+	{podGroupsOf("v1beta1"), schedulingv1beta1.PodGroupInitiallyScheduled},
+	{podGroupsOf("v1alpha2"), "PodGroupScheduled"},
+}
+
+func podGroupsOf(version string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: schedulingv1beta1.GroupName, Version: version, Resource: "podgroups"}
+}
+
+// IsKubernetesKind reports whether a kind is a PodGroup of Kubernetes that livesched reads.
+func IsKubernetesKind(kind schema.GroupVersionKind) bool {
+	for i := range KubernetesAPIs {
+		if KubernetesAPIs[i].Kind() == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadKubernetes reads a PodGroup of one of the KubernetesAPIs.
+func ReadKubernetes(u *unstructured.Unstructured) (*schedulingv1beta1.PodGroup, error) {
+	object, err := InV1beta1(u.Object)
+	if err == nil {
+		var group schedulingv1beta1.PodGroup
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(object, &group); err == nil {
+			return &group, nil
+		}
+	}
+	return nil, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+}
+
+// InV1beta1 returns a PodGroup of one of the KubernetesAPIs with the fields of v1beta1. v1alpha2 has
+// a string for the disruption mode, and another name for the reference to its Workload, which
+// livesched does not read.
+func InV1beta1(object map[string]any) (map[string]any, error) {
+	spec, _ := object["spec"].(map[string]any)
+	mode, hasMode := spec["disruptionMode"].(string)
+	if _, hasRef := spec["podGroupTemplateRef"]; !hasMode && !hasRef {
+		return object, nil
+	}
+	object, spec = maps.Clone(object), maps.Clone(spec)
+	object["spec"] = spec
+	delete(spec, "podGroupTemplateRef")
+	switch {
+	case !hasMode:
+	case mode == "Pod":
+		spec["disruptionMode"] = map[string]any{"single": map[string]any{}}
+	case mode == "PodGroup":
+		spec["disruptionMode"] = map[string]any{"all": map[string]any{}}
+	default:
+		return nil, fmt.Errorf("spec.disruptionMode: %q is neither Pod nor PodGroup", mode)
+	}
+	return object, nil
+}
+
+// KubernetesInformers are the informers of the KubernetesAPIs, in this order. Their objects are
+// unstructured. Informers of versions that the API server does not serve are empty.
+type KubernetesInformers []toolscache.SharedIndexInformer
+
+// Get returns a PodGroup with the version that it was read from, nil if there is none.
+func (k KubernetesInformers) Get(namespace, name string) (*schedulingv1beta1.PodGroup, *KubernetesAPI) {
+	for i, informer := range k {
+		object, ok, err := informer.GetIndexer().GetByKey(namespace + "/" + name)
+		if err != nil || !ok {
+			continue
+		}
+		if group, err := ReadKubernetes(object.(*unstructured.Unstructured)); err == nil {
+			return group, &KubernetesAPIs[i]
+		}
+	}
+	return nil, nil
+}
+
+// FromKubernetes reads a PodGroup of one of the KubernetesAPIs.
+func FromKubernetes(u *unstructured.Unstructured) (Group, error) {
+	o, err := ReadKubernetes(u)
+	if err != nil {
+		return Group{}, err
+	}
+	g := FromPodGroup(o)
+	g.APIVersion = u.GetAPIVersion()
+	return g, nil
+}
 
 // FromPodGroup reads a PodGroup of Kubernetes. Pods under the basic policy are scheduled one by
 // one, unless they have to be near to each other.
-func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
+func FromPodGroup(o *schedulingv1beta1.PodGroup) Group {
 	g := Group{Key: KeyOfPodGroup(o), MinMember: 1, Priority: o.Spec.Priority}
 	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
 		g.MinMember = max(1, int(gang.MinCount))
@@ -19,14 +124,16 @@ func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
 		g.Topology.Required = constraints.Topology[0].Key // the API server allows one
 	}
 	if mode := o.Spec.DisruptionMode; mode != nil {
-		g.EvictedWhole = *mode == schedulingv1alpha2.DisruptionModePodGroup
+		g.EvictedWhole = mode.All != nil
 	}
-	g.Begun = meta.IsStatusConditionTrue(o.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
+	for i := range KubernetesAPIs {
+		g.Begun = g.Begun || meta.IsStatusConditionTrue(o.Status.Conditions, KubernetesAPIs[i].Condition)
+	}
 	g.OneByOne = o.Spec.SchedulingPolicy.Gang == nil && g.Topology.Required == ""
 	return g
 }
 
 // KeyOfPodGroup returns the key of the group that a PodGroup of Kubernetes describes.
-func KeyOfPodGroup(o *schedulingv1alpha2.PodGroup) Key {
+func KeyOfPodGroup(o *schedulingv1beta1.PodGroup) Key {
 	return Key{Source: Kubernetes, Namespace: o.Namespace, Name: o.Name}
 }

@@ -5,7 +5,7 @@ package replay
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/explain"
@@ -18,7 +18,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 	groups := podgroup.NewRegistry()
 	for source, served := range map[podgroup.Source]bool{
 		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
-		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesKind),
+		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesAPIs[0].Kind()),
 	} {
 		groups.SetServed(source, func() bool { return served }, nil)
 	}
@@ -26,7 +26,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 		groups.SetGroup(group.Group())
 	}
 	for _, object := range s.Objects {
-		if group, ok := object.(*schedulingv1alpha2.PodGroup); ok {
+		if group, ok := object.(*schedulingv1beta1.PodGroup); ok {
 			groups.SetGroup(podgroup.FromPodGroup(group))
 		}
 	}

@@ -4,9 +4,11 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -28,11 +30,11 @@ func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork,
 	if err != nil {
 		return nil, err
 	}
+	group, _, known := k.Groups().Get(key)
 	named := &v1alpha1.NamedPodGroup{Name: key.Name, APIVersion: podgroup.Kind.GroupVersion().String()}
 	if key.Source == podgroup.Kubernetes {
-		named.APIVersion = podgroup.KubernetesKind.GroupVersion().String()
+		named.APIVersion = cmp.Or(group.APIVersion, schedulingv1beta1.SchemeGroupVersion.String())
 	}
-	group, _, known := k.Groups().Get(key)
 	switch {
 	case !k.Groups().Applies(key):
 		named.Use = v1alpha1.PodGroupNotServed
