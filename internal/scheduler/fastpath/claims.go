@@ -174,10 +174,11 @@ func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVo
 // translator knows the drivers of in-tree volumes.
 var translator = csitrans.New()
 
-// addDriver adds the driver of a claim, if NodeVolumeLimits refuses nodes without it.
+// addDriver adds the driver of a claim, if NodeVolumeLimits refuses nodes without it. name may be
+// that of an in-tree provisioner.
 func (c *claims) addDriver(name string) {
-	if csi, err := translator.GetCSINameFromInTreeName(name); err == nil {
-		name = csi
+	if translator.IsMigratableIntreePluginByName(name) { // the error for other names would cost more
+		name, _ = translator.GetCSINameFromInTreeName(name)
 	}
 	if driver := get[storagev1.CSIDriver](c.stores.csiDrivers, name); driver != nil &&
 		ptr.Deref(driver.Spec.PreventPodSchedulingIfMissing, false) {

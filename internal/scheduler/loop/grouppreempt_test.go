@@ -42,6 +42,21 @@ func (w *groupWorld) addRunning(name, node, cpu string, priority int32, changes 
 	return pod
 }
 
+// addWholeGroup adds a group that is evicted as a whole: pods v-n1, v-n2 ... with these priorities,
+// on nodes n1, n2 ... that they fill. changes are made to the last pod.
+func (w *groupWorld) addWholeGroup(priorities []int32, changes ...func(*corev1.Pod)) {
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
+		MinMember: len(priorities), EvictedWhole: true})
+	for i, priority := range priorities {
+		node, of := fmt.Sprint("n", i+1), []func(*corev1.Pod){objects.MemberOf("victims")}
+		if i == len(priorities)-1 {
+			of = append(of, changes...)
+		}
+		w.addNode(node, "1")
+		w.addRunning("v-"+node, node, "1", priority, of...)
+	}
+}
+
 // addMembers queues pods of the group that request a CPU each and have the priority 100.
 func (w *groupWorld) addMembers(n int, changes ...func(*corev1.Pod)) {
 	for i := range n {
@@ -241,26 +256,15 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"a group that is evicted as a whole": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
-					MinMember: 2, EvictedWhole: true})
-				for _, n := range []string{"n1", "n2"} {
-					w.addNode(n, "1")
-					w.addRunning("v-"+n, n, "1", 10, objects.MemberOf("victims"))
-				}
+				w.addWholeGroup([]int32{10, 10})
 			},
 			members: 1, needed: 1,
 			evicted: []string{"v-n1", "v-n2"},
 		},
 		"other pods than a group that is evicted as a whole": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
-					MinMember: 3, EvictedWhole: true})
-				for _, n := range []string{"n1", "n2", "n3", "n4"} {
-					w.addNode(n, "1")
-				}
-				for _, n := range []string{"n1", "n2", "n3"} {
-					w.addRunning("v-"+n, n, "1", 10, objects.MemberOf("victims"))
-				}
+				w.addWholeGroup([]int32{10, 10, 10})
+				w.addNode("n4", "1")
 				w.addRunning("other-1", "n4", "500m", 10)
 				w.addRunning("other-2", "n4", "500m", 10)
 			},
@@ -269,13 +273,8 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"a disruption budget protects another pod of a group that is evicted as a whole": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
-					MinMember: 2, EvictedWhole: true})
-				for _, n := range []string{"n1", "n2", "n3"} {
-					w.addNode(n, "1")
-				}
-				w.addRunning("v-n1", "n1", "1", 10, objects.MemberOf("victims"))
-				w.addRunning("v-n2", "n2", "1", 10, objects.MemberOf("victims"), objects.Labelled("app", "kept"))
+				w.addWholeGroup([]int32{10, 10}, objects.Labelled("app", "kept"))
+				w.addNode("n3", "1")
 				w.addRunning("other", "n3", "1", 20)
 				w.Expect(w.objects.Put(&policyv1.PodDisruptionBudget{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kept"},
@@ -288,13 +287,8 @@ func TestAGroupPreempts(t *testing.T) {
 		},
 		"a group that is evicted as a whole has a pod of a high priority": {
 			cluster: func(w *groupWorld) {
-				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"},
-					MinMember: 2, EvictedWhole: true})
-				for _, n := range []string{"n1", "n2", "n3"} {
-					w.addNode(n, "1")
-				}
-				w.addRunning("v-n1", "n1", "1", 10, objects.MemberOf("victims"))
-				w.addRunning("v-n2", "n2", "1", 200, objects.MemberOf("victims"))
+				w.addWholeGroup([]int32{10, 200})
+				w.addNode("n3", "1")
 				w.addRunning("other", "n3", "1", 20)
 			},
 			members: 1, needed: 1,

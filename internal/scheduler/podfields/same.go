@@ -162,6 +162,9 @@ func podRunsAsAsked(pod *corev1.Pod) bool {
 func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		status := &statuses[i]
+		if status.Resources == nil && status.AllocatedResources == nil {
+			continue
+		}
 		j := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == status.Name })
 		if j < 0 {
 			continue // the status of a container without a spec is not used

@@ -16,6 +16,7 @@ import (
 // groupsOf returns the pod groups of a snapshot.
 func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 	groups := podgroup.NewRegistry()
+	// A header does not tell the versions of an API group apart.
 	for source, served := range map[podgroup.Source]bool{
 		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
 		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesAPIs[0].Kind()),
