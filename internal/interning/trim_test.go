@@ -257,7 +257,7 @@ func schedulerView(pod, before *corev1.Pod) map[string]any {
 		"resource claims": []any{pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses,
 			pod.Status.ExtendedResourceClaimStatus},
 		"scheduled since": scheduled,
-		"events":          schedframework.PodSchedulingPropertiesChange(pod, before),
+		"events":          schedframework.PodSchedulingPropertiesChange(pod, before, false),
 	}
 }
 

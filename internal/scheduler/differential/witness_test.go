@@ -112,9 +112,9 @@ func (w *witness) GetOffsetAndNumCandidates(nodes int32) (offset, candidates int
 
 func (w *witness) SelectVictimsOnNode(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
-	budgets []*policyv1.PodDisruptionBudget,
+	possible []*preemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
-	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
+	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 	name := node.Node().Name
 	text := describe(status)
 	if status.IsSuccess() {

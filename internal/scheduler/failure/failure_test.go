@@ -139,7 +139,8 @@ func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 		"the first one in the next period": {before: 4 * time.Minute, now: 5 * time.Minute, want: true},
 		"a pod without a group":            {alone: true, before: time.Minute, now: 2 * time.Minute, want: true},
 	} {
-		queued := &schedframework.QueuedPodInfo{Timestamp: first.Add(test.before), InitialAttemptTimestamp: &first}
+		queued := &schedframework.QueuedPodInfo{QueueingParams: schedframework.QueueingParams{
+			Timestamp: first.Add(test.before), InitialAttemptTimestamp: &first}}
 		a := Attempt{Pod: queued, InGroup: !test.alone, Start: first.Add(test.now)}
 		if got := a.refreshes(); got != test.want {
 			t.Errorf("%s is reported in any case: %v", name, got)

@@ -63,9 +63,6 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	model := &resourceModel{podLevel: features.EnablePodLevelResources}
 	names := sets.New[string]()
-	if !features.EnableSidecarContainers {
-		return model, names
-	}
 	for name, p := range points {
 		switch p.plugin.(type) {
 		case *noderesources.Fit:

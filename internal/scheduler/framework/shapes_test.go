@@ -33,7 +33,7 @@ type (
 
 func (doesPreEnqueue) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status { return nil }
 
-func (doesQueueSort) Less(_, _ fwk.QueuedPodInfo) bool { return false }
+func (doesQueueSort) Less(_, _ fwk.QueuedEntityInfo) bool { return false }
 
 func (doesEvents) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil

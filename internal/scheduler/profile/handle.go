@@ -5,14 +5,18 @@ package profile
 
 import (
 	"context"
+	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientinformers "k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
@@ -44,6 +48,22 @@ func (h *Handle) ProfileName() string { return h.schedulerName }
 // SnapshotSharedLister returns the scheduling loop's snapshot; see fwk.Handle for when it may be
 // read.
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
+
+// MutableSnapshotSharedLister returns the same snapshot. Plugins cannot change it: that is for
+// plugins at PodGroupPostFilter only, a point that livesched does not have.
+func (h *Handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	return fixedSnapshot{h.env.Snapshot}
+}
+
+// fixedSnapshot is a snapshot that plugins cannot change.
+type fixedSnapshot struct{ *cache.Snapshot }
+
+var errFixed = errors.New("livesched does not support changes of the snapshot by plugins")
+
+func (fixedSnapshot) StartMutations() error                            { return errFixed }
+func (fixedSnapshot) EndMutations() error                              { return errFixed }
+func (fixedSnapshot) AddPod(fwk.PodInfo, string) error                 { return errFixed }
+func (fixedSnapshot) RemovePod(klog.Logger, *corev1.Pod, string) error { return errFixed }
 
 // ClientSet returns the client of the process.
 func (h *Handle) ClientSet() clientset.Interface { return h.env.Client }

@@ -123,7 +123,7 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 		oldPod = p.pod
 	}
 	p.pod = newPod
-	changes := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	changes := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true)
 	if p.place == InFlight {
 		p.deleted = false
 		for _, event := range changes {
@@ -183,8 +183,8 @@ func (m *model) less(a, b *modelPod) bool { return m.settings.Less(a.queued(), b
 
 // queued returns what a queue sort may read.
 func (p *modelPod) queued() *schedframework.QueuedPodInfo {
-	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp,
-		Attempts: p.attempts}
+	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod},
+		QueueingParams: schedframework.QueueingParams{Timestamp: p.timestamp, Attempts: p.attempts}}
 }
 
 func (m *model) pop(p *modelPod) {

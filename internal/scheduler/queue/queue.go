@@ -242,12 +242,12 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	switch e.place {
 	case InFlight:
 		e.flight.deleted = false
-		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
+		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true) {
 			q.inFlight.record(clusterEvent{event: event, oldObj: oldPod, newObj: newPod})
 		}
 	case Unschedulable, Gated:
 		q.unschedulable.sort(e)
-		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
+		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true) {
 			ev := clusterEvent{event: event, oldObj: oldPod, newObj: newPod}
 			if s := q.worthRequeuingLocked(logger, e, &ev); s != stay {
 				q.enqueueLocked(logger, e, s, event.Label())

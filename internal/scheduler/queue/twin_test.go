@@ -102,9 +102,9 @@ var (
 	}
 	twinSorts = []fwk.LessFunc{
 		defaultLess,
-		func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().UID > b.GetPodInfo().GetPod().UID },
-		func(a, b fwk.QueuedPodInfo) bool {
-			return a.GetPodInfo().GetPod().Labels["l"] < b.GetPodInfo().GetPod().Labels["l"]
+		func(a, b fwk.QueuedEntityInfo) bool { return objects.Queued(a).UID > objects.Queued(b).UID },
+		func(a, b fwk.QueuedEntityInfo) bool {
+			return objects.Queued(a).Labels["l"] < objects.Queued(b).Labels["l"]
 		},
 	}
 )

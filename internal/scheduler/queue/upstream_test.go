@@ -263,7 +263,7 @@ func (w *upstreamWorld) update() {
 	w.ours.Update(logger, pod, newer)
 	w.theirs.Update(context.Background(), pod, newer)
 	after, _ := w.ours.Get(pod.UID)
-	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
+	changes := schedframework.PodSchedulingPropertiesChange(newer, pod, true)
 	if before.Place.awaitsEvent() && after.Place == Active &&
 		slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
@@ -284,7 +284,7 @@ func (w *upstreamWorld) deletePod() {
 	if pod, ok := anyOf(w.r, w.pods()); ok {
 		w.store.unset(pod)
 		w.ours.Delete(logger, pod)
-		w.theirs.Delete(pod)
+		w.theirs.Delete(logger, pod)
 	}
 }
 
@@ -359,7 +359,7 @@ func (w *upstreamWorld) requeue() {
 	}
 	nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n1")}[w.r.IntN(3)]
 	p.theirs.PodInfo, _ = schedframework.NewPodInfo(obj.(*corev1.Pod))
-	theirErr := w.theirs.AddUnschedulableIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
+	theirErr := w.theirs.AddUnschedulablePodIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
 	w.theirs.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	_, ourErr := w.ours.Requeue(logger, p.ours, nominating)
 	if ourErr != nil || nominating == nil {
