@@ -297,7 +297,7 @@ func (w *upstreamWorld) pop() {
 		w.fatalf("upstream: %v", err)
 	}
 	ours := w.ours.Pop(logger).Pod
-	pair := poppedPair{ours, theirs}
+	pair := poppedPair{ours, theirs.(*schedframework.QueuedPodInfo)}
 	w.compareInfo(pair.ours, pair.theirs)
 	w.popped = append(w.popped, pair)
 }
