@@ -50,7 +50,7 @@ func (h *Handle) ProfileName() string { return h.schedulerName }
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
 
 // MutableSnapshotSharedLister returns the same snapshot. Plugins cannot change it: that is for
-// plugins at PodGroupPostFilter only, a point that livesched does not have.
+// plugins at PodGroupPostFilter only, which livesched does not call.
 func (h *Handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
 	return fixedSnapshot{h.env.Snapshot}
 }

@@ -15,10 +15,10 @@ import (
 // the kubectl plugin validates profiles without the code of the plugins; a test compares the two.
 var inTreePoints = map[string][]string{
 	names.DefaultBinder:         {"bind"},
-	names.DefaultPreemption:     {"preEnqueue", "postFilter"},
+	names.DefaultPreemption:     {"preEnqueue", "postFilter", "podGroupPostFilter"},
 	names.DeferredPodScheduling: {"preFilter", "filter", "permit"},
 	names.DynamicResources: {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve",
-		"preBind"},
+		"preBind", "podGroupPostFilter"},
 	names.GangScheduling:                  {"preEnqueue", "permit"},
 	names.ImageLocality:                   {"score"},
 	names.InterPodAffinity:                {"preFilter", "filter", "preScore", "score"},
