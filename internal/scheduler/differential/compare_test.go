@@ -317,7 +317,7 @@ func (c *contest) equal(what string, want, got any) {
 		return // the usual case, a hundred times faster
 	}
 	if diff := cmp.Diff(want, got, statuses, cmpopts.EquateEmpty(),
-		cmpopts.IgnoreFields(fwk.NodePluginScores{}, "Randomizer")); diff != "" {
+		cmpopts.IgnoreFields(fwk.NodePluginScores{}, "Randomizer", "RawScores")); diff != "" {
 		c.fatalf("%s (-kube-scheduler +livesched):\n%s", what, diff)
 	}
 }
