@@ -106,7 +106,7 @@ var _ = Describe("A scope", func() {
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(scope)
 		Expect(generic.Lister().ByNamespace(namespace).Get("a")).To(BeAssignableToTypeOf(&corev1.Pod{}))
-		Expect(generic.Informer()).To(BeIdenticalTo(scope.Core().V1().Pods().Informer()))
+		Expect(generic.Informer()).To(BeIdenticalTo(scope.InformerFor(&corev1.Pod{}, nil)))
 	})
 
 	It("has informers of custom resources", func(ctx SpecContext) {

@@ -171,7 +171,9 @@ type (
 		fwk.SharedLister
 		changes
 	}
-	changes struct{ fwk.MutableSnapshotSharedLister }
+	changes struct {
+		fwk.MutableSnapshotSharedLister
+	}
 )
 
 // handle has the methods of an instance's handle that the plugins and preemption call.
@@ -181,8 +183,8 @@ type handle struct {
 	Framework *framework.Framework
 }
 
-func (h *handle) Within(context.Context) fwk.Handle                      { return h }
-func (h *handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
+func (h *handle) Within(context.Context) fwk.Handle      { return h }
+func (h *handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 func (h *handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
 	return mutable{SharedLister: h.snapshot}
 }
