@@ -90,7 +90,8 @@ func described(t *testing.T, registerer prometheus.Registerer) map[string]string
 		collector.Describe(descriptions)
 	}()
 	pattern := regexp.MustCompile(`^Desc\{fqName: ` +
-		`"((?:livesched|scheduler|dynamic_resource_allocation|leader_election)_\w+|process_(?:cpu_seconds_total|resident_memory_bytes))", .* ` +
+		`"((?:livesched|scheduler|dynamic_resource_allocation|leader_election)_\w+|` +
+		`process_(?:cpu_seconds_total|resident_memory_bytes))", .* ` +
 		`variableLabels: \{(.*)\}\}$`)
 	labels := map[string]string{}
 	for d := range descriptions {

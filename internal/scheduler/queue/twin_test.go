@@ -846,8 +846,8 @@ func (w *twinWorld) compareGauges(c Counts) {
 	}
 	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
 	got := map[string]float64{}
-	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_queued_entities", "scheduler_unschedulable_pods",
-		"scheduler_inflight_events", "livesched_pending_pods") {
+	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_queued_entities",
+		"scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods") {
 		if v -= w.gaugesBefore[key]; v != 0 {
 			got[key] = v
 		}
