@@ -43,8 +43,8 @@ var registered = map[string]string{
 	"pod_scheduled_after_flush_total":     "",         // binding/report.go
 	"pod_scheduling_attempts":             "",         // binding/report.go
 	"pod_scheduling_sli_duration_seconds": "attempts", // binding/report.go
-	// never: an event calls a hint once for all pods that it cannot tell apart (queue/waiting.go), so
-	// the queue has no use for the hints that choose pods before
+	// never: an event calls a hint once for all pods that it cannot tell apart (queue/waiting.go),
+	// so the queue has no use for the hints that choose pods before
 	"pre_queueing_hint_evaluations_total":      "plugin,result",
 	"preemption_attempts_total":                "",                  // by the DefaultPreemption plugin
 	"preemption_goroutines_duration_seconds":   "result",            // by the DefaultPreemption plugin

@@ -59,7 +59,7 @@ type members struct {
 	needed int
 	// half means that some pods of the group have a node, but fewer than it needs.
 	half bool
-	// entity means that metrics count the group as one entity, and its pods not: see classifyLocked.
+	// entity means that metrics count the group as one entity, not its pods: see classifyLocked.
 	// Then at counts its waiting pods by place, and queue is the place in which the group counts.
 	entity bool
 	at     [places]int
