@@ -321,6 +321,9 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 			e = nil
 		}
 	}
+	if e.place == Backoff {
+		q.metrics.entityEntered(e, Active, schedframework.PopFromBackoffQ)
+	}
 	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
 	if selfcheck.Wanted(len(q.pods)) {
 		selfcheck.Report(q.checkLocked())
