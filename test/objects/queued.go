@@ -11,4 +11,6 @@ import (
 
 // Queued returns the pod that a QueueSort plugin compares. livesched's queue has no other entities:
 // a member stands for its group.
-func Queued(entity fwk.QueuedEntityInfo) *corev1.Pod { return entity.(*schedframework.QueuedPodInfo).Pod }
+func Queued(entity fwk.QueuedEntityInfo) *corev1.Pod {
+	return entity.(*schedframework.QueuedPodInfo).Pod
+}

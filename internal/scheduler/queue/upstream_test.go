@@ -470,7 +470,7 @@ func (w *upstreamWorld) compare() {
 		if s.Place == InFlight {
 			continue
 		}
-		info, ok := w.theirs.GetPod(s.Pod.Name, s.Pod.Namespace)
+		info, ok := w.theirs.GetPod(s.Pod.Name, s.Pod.Namespace, nil)
 		if !ok {
 			w.fatalf("upstream does not know %s, which is %v", s.Pod.UID, s.Place)
 		}

@@ -99,7 +99,7 @@ func startKubeScheduler(ctx context.Context) {
 func setGates(on bool) {
 	GinkgoHelper()
 	Expect(utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-		string(features.GenericWorkload): on,
+		string(features.GenericWorkload):                 on,
 		string(features.TopologyAwareWorkloadScheduling): on,
 	})).To(Succeed())
 }
