@@ -59,13 +59,11 @@
 //     back, together with everything kept for it (kubernetes/kubernetes#138316).
 //   - An update of an assumed pod is kept as for any pod in flight: if the pod is refused on
 //     Permit, the update may help it.
-//   - Gated pods take part in the periodic flush. Flushing a pod is no event for the pods in
-//     flight.
+//   - Flushing a pod is no event for the pods in flight.
 //   - A PreEnqueue plugin that fails runs again after a back-off, instead of gating the pod until
 //     some event.
-//   - The node in the status of a gated pod counts as its nominated node once the pod is admitted.
-//     An update that does not change that node never clears a nomination, nor does an attempt
-//     without nominating info. Terminating pods are not nominated.
+//   - An update that does not change the node in the pod's status never clears a nomination, nor
+//     does an attempt without nominating info. Terminating pods are not nominated.
 //   - The queue remembers for Ungate that events came in while a pod was gated. Upstream,
 //     preemptors may wait for an event that has already happened (kubernetes/kubernetes#140082).
 //   - A pod that gives up volumes or devices that were reserved in memory only wakes the pods that
