@@ -176,13 +176,13 @@ func TestIncomingPods(t *testing.T) {
 	pod := f.reject()
 	f.Activate(logger, map[string]*corev1.Pod{"": pod})
 	f.Expect(since(t, "scheduler_queue_incoming", before)).To(Equal(map[string]float64{
-		"queue_incoming_pods_total{UnscheduledPodAdd,unschedulable}":    1,
+		"queue_incoming_pods_total{UnscheduledPodAdd,unschedulable}":      1,
 		"queue_incoming_pods_total{NodeAdd,active}":                       1,
 		"queue_incoming_pods_total{ScheduleAttemptFailure,unschedulable}": 2,
 		"queue_incoming_pods_total{NodeAdd,backoff}":                      2,
 		"queue_incoming_pods_total{BackoffComplete,active}":               1,
 		"queue_incoming_pods_total{PopFromBackoffQ,active}":               1,
-		"queue_incoming_pods_total{UnscheduledPodUpdate,active}":        1,
+		"queue_incoming_pods_total{UnscheduledPodUpdate,active}":          1,
 		"queue_incoming_pods_total{ScheduleAttemptFailure,backoff}":       1,
 		"queue_incoming_pods_total{ForceActivate,active}":                 1,
 	}))
