@@ -245,8 +245,8 @@ func TestOneAntiAffinityTermOfSeveralWakesAPod(t *testing.T) {
 		anti := &corev1.PodAntiAffinity{}
 		for _, label := range labels {
 			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(
-				anti.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{
-					TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}})
+				anti.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{TopologyKey: "zone",
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}})
 		}
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: anti}
 		return pod
