@@ -123,13 +123,18 @@ func TestPendingGauges(t *testing.T) {
 	expect(none, none)
 
 	f.Reconfigure(logger, f.settings, nil)
-	for _, name := range []string{"deleted", "dropped", "updated away"} {
+	for _, name := range []string{"deleted", "deleted while active", "dropped", "updated away"} {
 		pod := newPod(name)
 		f.Add(logger, pod)
 		f.reject("A")
 		switch name {
 		case "deleted":
 			f.event(nodeAdded)
+			f.Delete(logger, pod)
+		case "deleted while active":
+			f.event(nodeAdded)
+			f.step(time.Minute)
+			f.Expect(f.place(pod)).To(Equal(Active))
 			f.Delete(logger, pod)
 		case "updated away":
 			f.Update(logger, pod, objects.Edited(pod, scheduler("other")))

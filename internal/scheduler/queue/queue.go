@@ -177,9 +177,8 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	q.pods[pod.UID] = e
 	q.joinGroupLocked(e)
 	q.enqueueLocked(logger, e, immediately, event)
-	if e.place != Gated {
-		q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
-	}
+	// A gated pod, too: its node is kept free for it until it may be scheduled.
+	q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
 }
 
 // Update records a new version of a pod that is not assigned. A waiting pod is requeued if a hint
