@@ -83,9 +83,9 @@ func gangScenario(inRacks bool) scenario {
 func (s scenario) gates() []string {
 	switch {
 	case s.inRacks:
-		return []string{"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"}
+		return []string{"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}
 	case s.gangs:
-		return []string{"--feature-gates=GenericWorkload=true,GangScheduling=true"}
+		return []string{"--feature-gates=GenericWorkload=true"}
 	}
 	return nil
 }
