@@ -13,8 +13,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// NewInformers returns informers without resync. Like the ones of livesched, and unlike client-go's,
-// those of pods accept an index again: the plugin DynamicResources adds one each time it is built.
+// NewInformers returns informers without resync. Like the ones of livesched, and unlike those of
+// client-go, the informer of pods accepts an index again: the plugin DynamicResources adds one each
+// time it is built.
 func NewInformers(client kubernetes.Interface) informers.SharedInformerFactory {
 	return informerFactory{informers.NewSharedInformerFactory(client, 0)}
 }

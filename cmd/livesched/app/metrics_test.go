@@ -72,7 +72,8 @@ var namedMetrics = []string{
 // knownDifferences maps series of kube-scheduler to those of livesched. kube-scheduler does not
 // record the status of PreEnqueue plugins, because in runPreEnqueuePlugins a variable of the same
 // name shadows it. It does not count the entities of failed attempts, because
-// requeueEntityWithQueueingStrategy passes the queue that they move to as the one that they were in.
+// requeueEntityWithQueueingStrategy passes the queue that they move to as the one that they came
+// from.
 var knownDifferences = strings.NewReplacer(
 	preEnqueueSuccess+"6\n", preEnqueueSuccess+"5\n"+preEnqueueRefused+"1\n",
 	preEnqueueSuccess+"8\n", preEnqueueSuccess+"7\n"+preEnqueueRefused+"1\n",

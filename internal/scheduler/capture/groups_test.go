@@ -65,7 +65,8 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}},
 				SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{
 					Topology: []schedulingv1beta1.TopologyConstraint{{Key: "block"}}},
-				DisruptionMode: &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}, Priority: ptr.To(int32(9)),
+				DisruptionMode:    &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
+				Priority:          ptr.To(int32(9)),
 				PriorityClassName: "important",
 			}},
 		},

@@ -143,8 +143,8 @@ func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 		func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 }
 
-// preempting is the part of a message that names the chosen node. Which of the equally good ones that
-// is depends on the order of the nodes.
+// preempting is the part of a message that names the chosen node. Which of the equally good nodes
+// that is depends on their order.
 var preempting = regexp.MustCompile(`on node \S+, preempting \d+ victims`)
 
 func withoutChoice(message string) string {

@@ -24,7 +24,7 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 			continue
 		}
 		for name := range builtin {
-			// The wildcard includes only the framework's own resources, and groups only with a gate.
+			// The wildcard includes only the framework's resources, and groups only with a gate.
 			if name != serviceaffinity.Service && name != fwk.PodGroup && name != fwk.CompositePodGroup {
 				all = append(all, name)
 			}

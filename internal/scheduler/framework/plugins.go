@@ -31,7 +31,7 @@ type Plugins struct {
 
 	// The extension points of pod group scheduling are expanded, so that a configuration that names
 	// them is checked as kube-scheduler checks it. A Framework runs none of them: livesched
-	// schedules groups by itself. Groups preempt only if DefaultPreemption is at PodGroupPostFilter.
+	// schedules groups by itself. They preempt only if DefaultPreemption is at PodGroupPostFilter.
 	PlacementGenerate     []fwk.PlacementGeneratePlugin
 	PlacementScore        []fwk.PlacementScorePlugin
 	PlacementScoreWeights map[string]int64

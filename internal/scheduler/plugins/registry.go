@@ -40,7 +40,7 @@ func own() framework.Registry {
 	}
 }
 
-// singlePods returns the features for DefaultPreemption, which preempts for single pods only: package
+// singlePods returns the features for DefaultPreemption, which preempts for single pods: package
 // gang preempts for groups. With the gates for groups, the plugin would look for them in the
 // snapshot, where they are not.
 func singlePods() plfeature.Features {

@@ -64,8 +64,8 @@ func ReadKubernetes(u *unstructured.Unstructured) (*schedulingv1beta1.PodGroup, 
 	return nil, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 }
 
-// InV1beta1 returns a PodGroup of one of the KubernetesAPIs with the fields of v1beta1. v1alpha2 has
-// a string for the disruption mode, and another name for the reference to its Workload, which
+// InV1beta1 returns a PodGroup of one of the KubernetesAPIs with the fields of v1beta1. v1alpha2
+// has a string for the disruption mode, and another name for the reference to its Workload, which
 // livesched does not read.
 func InV1beta1(object map[string]any) (map[string]any, error) {
 	spec, _ := object["spec"].(map[string]any)

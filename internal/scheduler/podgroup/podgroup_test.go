@@ -106,7 +106,8 @@ func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 		},
 		"evicted one by one": {
 			schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang,
-				DisruptionMode: &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}}, Group{MinMember: 3},
+				DisruptionMode: &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}},
+			Group{MinMember: 3},
 		},
 		"no gang": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic},
 			Group{MinMember: 1, OneByOne: true}},

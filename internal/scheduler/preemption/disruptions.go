@@ -29,9 +29,9 @@ var everyPod = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorReq
 	{Key: "livesched.io/no-pod-has-this-label", Operator: metav1.LabelSelectorOpDoesNotExist},
 }}
 
-// List lists budgets of all namespaces, sorted by name. Upstream stops at the first budget that a pod
-// violates, and counts the pod only against the ones before it: the same budgets in another order
-// may lead to other victims.
+// List lists budgets of all namespaces, sorted by name. Upstream stops at the first budget that a
+// pod violates, and counts the pod only against the ones before it: the same budgets in another
+// order may lead to other victims.
 func (b budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
 	budgets, err := b.PodDisruptionBudgetLister.List(selector)
 	if err != nil {

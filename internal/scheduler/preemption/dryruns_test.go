@@ -212,8 +212,8 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 			must(t, err)
 			possible, err := c.plugin.Evaluator.GetVictimsOnNode(c.ctx, info)
 			must(t, err)
-			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), possible,
-				pdbs)
+			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(),
+				possible, pdbs)
 			got := known[name].victims
 			switch {
 			case !status.IsSuccess():

@@ -235,7 +235,7 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 	}
 }
 
-// TestOneAntiAffinityTermOfSeveralWakesAPod has changes of a pod that one of two terms selects: each
+// TestOneAntiAffinityTermOfSeveralWakesAPod changes a pod that one of two terms selects: each
 // term by itself keeps pods apart (kubernetes/kubernetes#139161).
 func TestOneAntiAffinityTermOfSeveralWakesAPod(t *testing.T) {
 	e := newTestEnv(t, nil)

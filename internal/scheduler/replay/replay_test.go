@@ -248,7 +248,7 @@ func TestFeatureGatesThatKubernetesHasRemovedAreIgnored(t *testing.T) {
 	w := newWorld(t, 1, sidebyside.FastPath, nil)
 	w.addNode()
 	snapshot := w.snapshot(false)
-	for gate, known := range map[string]bool{"GangScheduling": true, "WorkloadAwarePreemption": true, "Unheard": false} {
+	for gate, known := range map[string]bool{"GangScheduling": true, "WorkloadAwarePreemption": true, "New": false} {
 		snapshot.Header.FeatureGates = map[string]bool{gate: true}
 		state, err := replay.Open(t.Context(), snapshot)
 		if (err == nil) != known {
