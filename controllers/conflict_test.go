@@ -94,6 +94,6 @@ func newNewestFirst(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, er
 
 func (newestFirstSort) Name() string { return newestFirst }
 
-func (newestFirstSort) Less(a, b fwk.QueuedPodInfo) bool {
+func (newestFirstSort) Less(a, b fwk.QueuedEntityInfo) bool {
 	return a.GetTimestamp().After(b.GetTimestamp())
 }

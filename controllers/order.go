@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/heap"
 )
 
@@ -33,6 +34,10 @@ type place struct {
 	uid             types.UID
 	priority, added int
 }
+
+// Size and Type implement heap.Item, for metrics that this heap does not have.
+func (place) Size() int               { return 1 }
+func (place) Type() fwk.EntityKeyType { return "" }
 
 func newOrder() *order {
 	return &order{priorities: map[types.UID]int{}, places: heap.New(

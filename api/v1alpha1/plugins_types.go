@@ -83,6 +83,12 @@ type Plugins struct {
 	// effect: livesched schedules each pod of a group on its own.
 	// +optional
 	PlacementScore PluginSet `json:"placementScore,omitzero"`
+
+	// podGroupPostFilter plugins make room for a group of pods that does not fit.
+	// Groups preempt other pods if DefaultPreemption is enabled here and at
+	// postFilter. livesched does not call other plugins here.
+	// +optional
+	PodGroupPostFilter PluginSet `json:"podGroupPostFilter,omitzero"`
 }
 
 // PluginSet enables and disables plugins at one extension point.
@@ -214,6 +220,11 @@ type ActivePlugins struct {
 	// +optional
 	// +listType=atomic
 	PlacementScore []WeightedPlugin `json:"placementScore,omitempty"`
+
+	// podGroupPostFilter plugins. livesched calls only DefaultPreemption.
+	// +optional
+	// +listType=atomic
+	PodGroupPostFilter []string `json:"podGroupPostFilter,omitempty"`
 }
 
 // WeightedPlugin is a plugin that scores, with its weight.

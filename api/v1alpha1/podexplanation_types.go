@@ -528,7 +528,7 @@ type Suggestion struct {
 
 // EventAwaited is an event in the cluster after which a pod is tried again.
 type EventAwaited struct {
-	// event is the resource and the action, such as Pod/Delete.
+	// event is the resource and the action, such as AssignedPod/Delete.
 	Event string `json:"event"`
 
 	// plugins are those that asked for the event.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers/events"
 	"k8s.io/client-go/informers/extensions"
 	"k8s.io/client-go/informers/flowcontrol"
+	"k8s.io/client-go/informers/lifecycle"
 	"k8s.io/client-go/informers/networking"
 	"k8s.io/client-go/informers/node"
 	"k8s.io/client-go/informers/policy"
@@ -46,6 +47,7 @@ func (s *Scope) Discovery() discovery.Interface        { return discovery.New(s,
 func (s *Scope) Events() events.Interface              { return events.New(s, "", nil) }
 func (s *Scope) Extensions() extensions.Interface      { return extensions.New(s, "", nil) }
 func (s *Scope) Flowcontrol() flowcontrol.Interface    { return flowcontrol.New(s, "", nil) }
+func (s *Scope) Lifecycle() lifecycle.Interface        { return lifecycle.New(s, "", nil) }
 func (s *Scope) Networking() networking.Interface      { return networking.New(s, "", nil) }
 func (s *Scope) Node() node.Interface                  { return node.New(s, "", nil) }
 func (s *Scope) Policy() policy.Interface              { return policy.New(s, "", nil) }

@@ -14,6 +14,9 @@ import (
 type indexer struct {
 	toolscache.Indexer
 	source *Source
+	// informer is the shared informer whose store this is. client-go wraps the informers of a
+	// factory, but not their stores.
+	informer toolscache.SharedIndexInformer
 }
 
 var _ toolscache.Indexer = indexer{}

@@ -37,8 +37,8 @@ func Serves(i toolscache.SharedIndexInformer) bool {
 	if i.LastSyncResourceVersion() != "" {
 		return true
 	}
-	own, ok := i.(*informer)
-	return ok && !i.HasSynced() && !apierrors.IsForbidden(lastWatchError(own.SharedIndexInformer))
+	store, ok := i.GetIndexer().(indexer)
+	return ok && !i.HasSynced() && !apierrors.IsForbidden(lastWatchError(store.informer))
 }
 
 // AddEventHandler adds a handler until the scope is closed.
@@ -107,7 +107,7 @@ func (i *informer) GetStore() toolscache.Store { return i.GetIndexer() }
 
 // GetIndexer returns the informer's store for reading and for adding indexers.
 func (i *informer) GetIndexer() toolscache.Indexer {
-	return indexer{Indexer: i.SharedIndexInformer.GetIndexer(), source: i.scope.source}
+	return indexer{i.SharedIndexInformer.GetIndexer(), i.scope.source, i.SharedIndexInformer}
 }
 
 // AddIndexers adds the indexers that the informer does not have: see Source.addIndexers.

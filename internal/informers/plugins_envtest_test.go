@@ -103,7 +103,7 @@ func newSharedManagers(ctx context.Context, scope *informers.Scope) *sharedManag
 		dra:      dynamicresources.NewDRAManager(ctx, claims, slices, scope),
 		csi:      nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
 		snapshot: schedcache.NewEmptySnapshot(),
-		groups:   schedcache.New(ctx, nil, false),
+		groups:   schedcache.New(ctx, nil, false, false),
 		handlers: 1, // of the claims' assume cache
 	}
 	expectSync(scope)

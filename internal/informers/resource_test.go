@@ -35,7 +35,7 @@ func TestForResource(t *testing.T) {
 		if _, ok := obj.(*corev1.Pod); !ok || err != nil {
 			t.Errorf("got %T, %v, want a pod", obj, err)
 		}
-		if generic.Informer() != scope.Core().V1().Pods().Informer() {
+		if generic.Informer() != scope.InformerFor(&corev1.Pod{}, nil) {
 			t.Error("not the informer that the typed accessor returns")
 		}
 	})
@@ -192,7 +192,7 @@ func TestKindInScheme(t *testing.T) {
 		"networking.k8s.io/v1/ingresses":            "Ingress",
 		"storage.k8s.io/v1/storageclasses":          "StorageClass",
 		"storage.k8s.io/v1/csidrivers":              "CSIDriver",
-		"scheduling.k8s.io/v1alpha2/foos":           "",
+		"scheduling.k8s.io/v1beta1/foos":            "",
 		"example.com/v1/pods":                       "",
 		"storage.k8s.io/v1/csistorages":             "",
 		"policy/v1/poddisruptionbudgets":            "PodDisruptionBudget",
@@ -201,7 +201,7 @@ func TestKindInScheme(t *testing.T) {
 		"storage.k8s.io/v1/csistoragecapacities":    "CSIStorageCapacity",
 		"resource.k8s.io/v1beta2/devicetaintrules":  "DeviceTaintRule",
 		"admissionregistration.k8s.io/v1/podlists":  "",
-		"scheduling.k8s.io/v1alpha2/podgroups":      "PodGroup",
+		"scheduling.k8s.io/v1beta1/podgroups":       "PodGroup",
 		"resource.k8s.io/v1/resourceclaimtemplates": "ResourceClaimTemplate",
 	} {
 		t.Run(resource, func(t *testing.T) {

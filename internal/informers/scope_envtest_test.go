@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,13 +85,13 @@ var _ = Describe("A scope", func() {
 
 	It("treats kinds that the API server does not serve as empty", func() {
 		scope := startManager(controlPlane.Config()).newScope()
-		groups := scope.Scheduling().V1alpha2().PodGroups()
+		groups := scope.Scheduling().V1beta1().PodGroups()
 		nodes := scope.Core().V1().Nodes().Lister()
-		generic, err := scope.ForResource(schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups"))
+		generic, err := scope.ForResource(schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"))
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(scope)
 
-		Expect(scope.Missing()).To(ConsistOf(schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup")))
+		Expect(scope.Missing()).To(ConsistOf(schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup")))
 		Expect(groups.Lister().List(labels.Everything())).To(BeEmpty())
 		Expect(generic.Lister().List(labels.Everything())).To(BeEmpty())
 		_, err = nodes.List(labels.Everything())
@@ -106,7 +106,7 @@ var _ = Describe("A scope", func() {
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(scope)
 		Expect(generic.Lister().ByNamespace(namespace).Get("a")).To(BeAssignableToTypeOf(&corev1.Pod{}))
-		Expect(generic.Informer()).To(BeIdenticalTo(scope.Core().V1().Pods().Informer()))
+		Expect(generic.Informer()).To(BeIdenticalTo(scope.InformerFor(&corev1.Pod{}, nil)))
 	})
 
 	It("has informers of custom resources", func(ctx SpecContext) {
@@ -238,7 +238,7 @@ var _ = Describe("A scope", func() {
 			defer scope.Close()
 			for _, informer := range []toolscache.SharedIndexInformer{
 				scope.Core().V1().Pods().Informer(), scope.Core().V1().Namespaces().Informer(),
-				scope.Scheduling().V1alpha2().PodGroups().Informer(),
+				scope.Scheduling().V1beta1().PodGroups().Informer(),
 			} {
 				Expect(informer.AddIndexers(toolscache.Indexers{"by-name": byName})).To(Succeed())
 				for range 2 {

@@ -76,7 +76,7 @@ func TestScopesShareOneInformer(t *testing.T) {
 	if got := mapper.asked[podKind.GroupKind()]; got != 1 {
 		t.Errorf("the mapper was asked %d times, want once", got)
 	}
-	if one.Core().V1().Pods().Informer() != one.Core().V1().Pods().Informer() {
+	if one.InformerFor(&corev1.Pod{}, nil) != one.InformerFor(&corev1.Pod{}, nil) {
 		t.Error("a scope returned two informers for one type")
 	}
 }

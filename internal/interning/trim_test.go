@@ -102,6 +102,7 @@ func TestTrimmingRemovesOnlyTheListedFields(t *testing.T) {
 	newFiller(rand.New(rand.NewPCG(1, 0)), 0, 1, 1).Fill(pod)
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
+	pod.Spec.InitContainers[0].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 	pod.Spec.NodeName = ""
 	transform := NewTransform(true)
 	whole := pod.DeepCopy()
@@ -257,7 +258,7 @@ func schedulerView(pod, before *corev1.Pod) map[string]any {
 		"resource claims": []any{pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses,
 			pod.Status.ExtendedResourceClaimStatus},
 		"scheduled since": scheduled,
-		"events":          schedframework.PodSchedulingPropertiesChange(pod, before),
+		"events":          schedframework.PodSchedulingPropertiesChange(pod, before, false),
 	}
 }
 

@@ -22,7 +22,7 @@ package scheduler
 // +kubebuilder:rbac:groups=apps,resources=replicasets;statefulsets,verbs=list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list;watch
 //
-// What groups of pods need:
+// What groups of pods need, in all versions of the APIs:
 // +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups/status,verbs=patch
@@ -33,8 +33,9 @@ package scheduler
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes;csidrivers;csistoragecapacities;volumeattachments,verbs=list;watch
 //
 // What dynamic resource allocation needs. devicetaintrules is for the feature gate
-// DRADeviceTaintRules. The API server checks the last two rights besides others: to allocate a
-// claim, and to create a claim that a pod owns if it enforces permissions for owner references:
+// DRADeviceTaintRules, which is on by default. The API server checks the last two rights besides
+// others: to allocate a claim, and to create a claim that a pod owns if it enforces permissions for
+// owner references:
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=deviceclasses;devicetaintrules;resourceslices,verbs=list;watch
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaims,verbs=get;list;watch;create;delete;update
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaims/status,verbs=patch;update

@@ -98,9 +98,17 @@ func NewGuard(client clientset.Interface, alwaysAllow []string) (*Guard, error) 
 	if err != nil {
 		return nil, fmt.Errorf("delegating authorization: %w", err)
 	}
+	permit, err := union.New(
+		union.NamedAuthorizer{AuthorizerName: "privileged groups",
+			Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
+		union.NamedAuthorizer{AuthorizerName: "API server", Authorizer: delegated},
+	)
+	if err != nil {
+		return nil, fmt.Errorf("joining authorizers: %w", err)
+	}
 	return &Guard{
 		open: open, identify: identify, clientCA: clientCA, reviewing: make(chan struct{}, maxReviews),
-		permit: union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), delegated),
+		permit: permit,
 	}, nil
 }
 

@@ -22,7 +22,7 @@ import (
 
 // kubeletVersion is the version that the nodes report: the version of the control plane, as a test
 // asserts.
-const kubeletVersion = "v1.36.3"
+const kubeletVersion = "v1.37.2"
 
 // createParallelism is the number of nodes that are created concurrently.
 const createParallelism = 16

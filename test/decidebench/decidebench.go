@@ -30,6 +30,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/workload"
 )
 
@@ -145,7 +146,7 @@ func newUpstream(percentage int32) (_ *upstream, err error) {
 		}
 	}()
 	client := fakeclient.NewClientset()
-	u.factory = informers.NewSharedInformerFactory(client, 0)
+	u.factory = objects.NewInformers(client)
 	u.scheduler, err = scheduler.New(u.ctx, client, u.factory, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1) },
 		scheduler.WithProfiles(*u.profile.DeepCopy()))

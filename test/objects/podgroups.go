@@ -5,7 +5,7 @@ package objects
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -28,16 +28,16 @@ func MemberOf(group string) func(*corev1.Pod) { return Labelled(podgroup.Label, 
 // KubernetesPodGroup returns a PodGroup of Kubernetes in the namespace default. Its policy is gang,
 // or basic if minCount is 0. topologyKey is the key of the node label of which all pods need the
 // same value; "" means that there is none.
-func KubernetesPodGroup(name string, minCount int32, topologyKey string) *schedulingv1alpha2.PodGroup {
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
-	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: minCount}
+func KubernetesPodGroup(name string, minCount int32, topologyKey string) *schedulingv1beta1.PodGroup {
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: minCount}
 	if minCount == 0 {
-		group.Spec.SchedulingPolicy = schedulingv1alpha2.PodGroupSchedulingPolicy{
-			Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
+		group.Spec.SchedulingPolicy = schedulingv1beta1.PodGroupSchedulingPolicy{
+			Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
 	}
 	if topologyKey != "" {
-		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{
-			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: topologyKey}},
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: topologyKey}},
 		}
 	}
 	return group

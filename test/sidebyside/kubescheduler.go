@@ -50,7 +50,7 @@ func NewKubeScheduler(ctx context.Context, objects Objects, c *Configuration,
 		return nil, err
 	}
 	k.Framework = k.Scheduler.Profiles[c.name()]
-	k.Scheduler.NextPod = func(klog.Logger) (*schedframework.QueuedPodInfo, error) {
+	k.Scheduler.NextEntity = func(klog.Logger) (schedframework.QueuedEntityInfo, error) {
 		info, err := schedframework.NewPodInfo(k.next)
 		return &schedframework.QueuedPodInfo{PodInfo: info}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // Objects holds the stores of informers that never run. kube-scheduler reads them through
@@ -27,7 +28,7 @@ type Objects struct {
 
 // NewObjects returns empty stores.
 func NewObjects() Objects {
-	return Objects{clientinformers.NewSharedInformerFactory(&fakeclient.Clientset{}, 0)}
+	return Objects{objects.NewInformers(&fakeclient.Clientset{})}
 }
 
 // managerCache serves Objects as a manager's cache does.

@@ -155,7 +155,7 @@ func RunNode(node *corev1.Node, i int) *corev1.Node {
 	status.NodeInfo = corev1.NodeSystemInfo{
 		MachineID: fmt.Sprintf("%032x", i), SystemUUID: string(node.UID), BootID: string(node.UID),
 		KernelVersion: "6.12.9-generic",
-		OSImage:       "Some Linux 12", ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.36.3",
+		OSImage:       "Some Linux 12", ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.37.2",
 		OperatingSystem: "linux", Architecture: "amd64",
 	}
 	for j := range images {

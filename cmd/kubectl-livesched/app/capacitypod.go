@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
@@ -116,7 +116,7 @@ func readGroup(d *manifests.Document) (*podgroup.Group, error) {
 		}
 		return &group, nil
 	case podgroup.IsKubernetesKind(kind):
-		current, err := podgroup.InV1alpha2(d.Object)
+		current, err := podgroup.InV1beta1(d.Object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Place(), err)
 		}
@@ -124,7 +124,7 @@ func readGroup(d *manifests.Document) (*podgroup.Group, error) {
 		if err != nil {
 			return nil, err
 		}
-		object := &schedulingv1alpha2.PodGroup{}
+		object := &schedulingv1beta1.PodGroup{}
 		unknown, err := kjson.UnmarshalStrict(text, object)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Place(), err)

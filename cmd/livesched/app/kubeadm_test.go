@@ -20,7 +20,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -58,7 +58,7 @@ var _ = Describe("livesched in the place of kubeadm's kube-scheduler", func() {
 	It("needs the rights of config/kubeadm besides those of kube-scheduler, and no others", func(ctx context.Context) {
 		added := manifests(dir)
 		for r := range rightsOf(added, subject) {
-			if r.resource == "devicetaintrules" || r.group == schedulingv1alpha2.GroupName {
+			if r.resource == "devicetaintrules" || r.group == schedulingv1beta1.GroupName {
 				continue // this API server has the feature gates
 			}
 			expectDeniedTo(ctx, kubeSchedulerUser, r)

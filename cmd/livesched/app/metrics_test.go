@@ -51,7 +51,9 @@ var countedMetrics = []string{
 	"pod_scheduling_attempts",
 	"pod_scheduling_sli_duration_seconds",
 	"preemption_attempts_total",
+	"queue_incoming_entities_total",
 	"queue_incoming_pods_total",
+	"queued_entities",
 	"schedule_attempts_total",
 	"scheduling_algorithm_duration_seconds",
 	"scheduling_attempt_duration_seconds",
@@ -69,13 +71,17 @@ var namedMetrics = []string{
 
 // knownDifferences maps series of kube-scheduler to those of livesched. kube-scheduler does not
 // record the status of PreEnqueue plugins, because in runPreEnqueuePlugins a variable of the same
-// name shadows it.
+// name shadows it. It does not count the entities of failed attempts, because
+// requeueEntityWithQueueingStrategy passes the queue that they move to as the one that they came
+// from.
 var knownDifferences = strings.NewReplacer(
 	preEnqueueSuccess+"6\n", preEnqueueSuccess+"5\n"+preEnqueueRefused+"1\n",
 	preEnqueueSuccess+"8\n", preEnqueueSuccess+"7\n"+preEnqueueRefused+"1\n",
+	failedPods, failedPods+"queue_incoming_entities_total{event=ScheduleAttemptFailure,queue=unschedulable,type=pod} 2\n",
 )
 
 const (
+	failedPods        = "queue_incoming_pods_total{event=ScheduleAttemptFailure,queue=unschedulable} 2\n"
 	preEnqueueSuccess = "framework_extension_point_duration_seconds{extension_point=PreEnqueue,profile=mine,status=Success} "
 	preEnqueueRefused = "framework_extension_point_duration_seconds{extension_point=PreEnqueue,profile=mine,status=UnschedulableAndUnresolvable} "
 )

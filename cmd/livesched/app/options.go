@@ -32,11 +32,15 @@ import (
 )
 
 // unsupportedGates are feature gates that change the scheduler's core, not only its plugins. They
-// are off by default in Kubernetes 1.36. Without the core's part, enabling one would silently break
+// are off by default in Kubernetes 1.37. Without the core's part, enabling one would silently break
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
+	features.CompositePodGroup,
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
+	features.InPlacePodVerticalScalingSchedulerPreemption,
+	features.InterPodAffinityHostnameFastPath,
+	features.PodGroupPreemptionPolicy,
 	features.SchedulerAsyncAPICalls,
 }
 

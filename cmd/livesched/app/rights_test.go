@@ -26,7 +26,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,9 +80,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		}})
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
 			"--leader-elect-retry-period=100ms",
-			// The first gate needs more rights. The others change nothing.
 			securePort(&secure),
-			"--feature-gates=DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
+			"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true") // they change nothing
 		c.expectReady(ctx)
 	})
 
@@ -182,7 +181,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		}
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
-			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)).
+			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)).
 				To(BeTrue())
 		}).WithContext(ctx).Should(Succeed())
 		Expect(k8s.Delete(ctx, group)).To(Succeed())

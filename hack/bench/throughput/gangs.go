@@ -11,7 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -83,9 +83,9 @@ func gangScenario(inRacks bool) scenario {
 func (s scenario) gates() []string {
 	switch {
 	case s.inRacks:
-		return []string{"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"}
+		return []string{"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true"}
 	case s.gangs:
-		return []string{"--feature-gates=GenericWorkload=true,GangScheduling=true"}
+		return []string{"--feature-gates=GenericWorkload=true"}
 	}
 	return nil
 }
@@ -190,14 +190,14 @@ func (o *outcome) gangValues() map[string]float64 {
 func gangName(i int) string { return fmt.Sprintf("gang-%d", i) }
 
 func (b *bench) createGang(ctx context.Context, name string, pods int, inRack bool) error {
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(pods)}
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(pods)}
 	if inRack {
-		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{
-			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: cluster.LabelRack}},
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: cluster.LabelRack}},
 		}
 	}
-	if _, err := b.Client.SchedulingV1alpha2().PodGroups(workload.Namespace).
+	if _, err := b.Client.SchedulingV1beta1().PodGroups(workload.Namespace).
 		Create(ctx, group, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a PodGroup: %w", err)
 	}
@@ -207,7 +207,7 @@ func (b *bench) createGang(ctx context.Context, name string, pods int, inRack bo
 // deleteGangs deletes the PodGroups. It removes their finalizer, as kube-controller-manager does in
 // a whole cluster.
 func (b *bench) deleteGangs(ctx context.Context, n int) error {
-	client := b.Client.SchedulingV1alpha2().PodGroups(workload.Namespace)
+	client := b.Client.SchedulingV1beta1().PodGroups(workload.Namespace)
 	for i := range n {
 		_, err := client.Patch(ctx, gangName(i), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
 			metav1.PatchOptions{})

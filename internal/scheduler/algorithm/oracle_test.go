@@ -25,6 +25,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func quiet(t testing.TB) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
@@ -100,7 +101,7 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 		}}
 	}
 	client := fakeclient.NewClientset()
-	o.factory = informers.NewSharedInformerFactory(client, 0)
+	o.factory = objects.NewInformers(client)
 	o.upstream, err = scheduler.New(ctx, client, o.factory, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(10) },
 		scheduler.WithProfiles(*profile.DeepCopy()), scheduler.WithParallelism(s.parallelism),

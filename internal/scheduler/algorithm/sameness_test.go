@@ -518,6 +518,15 @@ func (w *world) template() *corev1.Pod {
 	if w.chance(5) {
 		pod.Spec.Containers = []corev1.Container{{Name: "besteffort", Image: pick(w.generator, images)}}
 	}
+	if w.chance(15) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "model", VolumeSource: corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: pick(w.generator, images)},
+		}})
+	}
+	if w.chance(3) { // then only what the status reports counts, which is nothing before the pod runs
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonInfeasible}}
+	}
 	return pod
 }
 

@@ -108,7 +108,7 @@ func eachContender(b *testing.B, run func(b *testing.B, c contender, nodes int, 
 				make func(b *testing.B) contender
 			}{
 				{"kube-scheduler", func(b *testing.B) contender {
-					return &theirContender{TB: b, cache: upstream.New(b.Context(), nil, false),
+					return &theirContender{TB: b, cache: upstream.New(b.Context(), nil, false, false),
 						snapshot: upstream.NewEmptySnapshot()}
 				}},
 				{"livesched", func(b *testing.B) contender {

@@ -107,7 +107,7 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"assume, refresh, forget, refresh of any pod", 16, func(t *testing.T, c *Cache, s *Snapshot) func() {
+		{"assume, refresh, forget, refresh of any pod", 40, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
 			addAnother(t, c, pod)
 			info := infoOf(pod)
@@ -136,7 +136,7 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24,
+		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 48,
 			func(t *testing.T, c *Cache, s *Snapshot) func() {
 				pod := newPod("p", "n1", withRequiredAntiAffinity)
 				info := infoOf(pod)

@@ -35,7 +35,7 @@
 // An assumed pod stays until it is confirmed, forgotten or removed; it never expires. Pods are
 // identified by UID, so a pod that is re-created under the same name is another pod.
 //
-// The cache follows the rules of kube-scheduler 1.36 (pkg/scheduler/backend/cache), except where
+// The cache follows the rules of kube-scheduler 1.37 (pkg/scheduler/backend/cache), except where
 // kube-scheduler ends the process or lets the cache drift: objects from the API server always win.
 // A pod that is reported on another node moves there; a pod that is added twice, or updated without
 // having been added, is stored on the node that it names. A host port that two pods share stays in

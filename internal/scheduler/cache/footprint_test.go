@@ -86,8 +86,11 @@ func randomRequests(random *rand.Rand) *corev1.Pod {
 		pod.Spec.Overhead = one().Requests
 	}
 	if random.IntN(4) == 0 {
-		pod.Spec.Resources, pod.Status.Resources = ptr.To(one()), maybe()
-		if random.IntN(3) == 0 {
+		pod.Spec.Resources = ptr.To(one())
+	}
+	if random.IntN(3) == 0 { // kubelets report the sums of the containers, too
+		pod.Status.Resources = maybe()
+		if random.IntN(2) == 0 {
 			pod.Status.AllocatedResources = one().Requests
 		}
 	}

@@ -255,7 +255,6 @@ type nodeView struct {
 	Requested, NonZero, Allocatable              schedframework.Resource
 	PVCs                                         map[string]int
 	Features                                     string
-	Claims                                       int
 }
 
 func viewOf(info fwk.NodeInfo) nodeView {
@@ -281,7 +280,6 @@ func viewOf(info fwk.NodeInfo) nodeView {
 		Allocatable:              resources(info.GetAllocatable()),
 		PVCs:                     info.GetPVCRefCounts(),
 		Features:                 fmt.Sprint(info.GetNodeDeclaredFeatures()),
-		Claims:                   len(info.GetNodeAllocatableDRAClaimState()),
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -149,16 +151,30 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
 // StorageInfos returns the lister of claims in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
 
-// PodGroupStates returns the lister of pod groups. There are none: livesched keeps the states of
-// pod groups in a form of its own, see package podgroup.
-func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroups{} }
+// PodGroups, CompositePodGroups and their states are none: livesched keeps pod groups in a form of
+// its own, see package podgroup.
 
-type noPodGroups struct{}
+// PodGroups returns the lister of pod groups.
+func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noGroups[*schedulingv1beta1.PodGroup]{} }
+
+// PodGroupStates returns the lister of the states of pod groups.
+func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noGroups[fwk.PodGroupState]{} }
+
+// CompositePodGroups returns the lister of groups of groups.
+func (s *Snapshot) CompositePodGroups() fwk.CompositePodGroupLister {
+	return noGroups[*schedulingv1alpha3.CompositePodGroup]{}
+}
+
+// CompositePodGroupStates returns the lister of the states of groups of groups.
+func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
+	return noGroups[fwk.CompositePodGroupState]{}
+}
+
+type noGroups[T any] struct{}
 
 // Get returns an error: the group is not known.
-func (noPodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
-	return nil, fmt.Errorf("pod group %s/%s is not known: livesched offers plugins no states of pod groups", namespace,
-		podGroupName)
+func (noGroups[T]) Get(namespace, name string) (none T, _ error) {
+	return none, fmt.Errorf("pod group %s/%s is not known: livesched offers plugins no pod groups", namespace, name)
 }
 
 // List returns the nodes, one of each zone in turn.
@@ -174,6 +190,12 @@ func (s *Snapshot) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
 // anti-affinity, in the order of List.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return s.list(&s.listWithRequiredAntiAffinity, &s.withRequiredAntiAffinity), nil
+}
+
+// HavePodsWithRequiredNonHostScopedAntiAffinityList returns no nodes, as without the feature gate
+// InterPodAffinityHostnameFastPath.
+func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return nil, nil
 }
 
 // list returns the cached list of the nodes in a set, and computes it if it was dropped.

@@ -56,7 +56,7 @@ func newUpstreamTest(t *testing.T, random *rand.Rand) *upstreamTest {
 	return &upstreamTest{
 		T: t, random: random,
 		ours: New(), oursSnapshot: NewSnapshot(),
-		theirs: upstream.New(t.Context(), nil, false), theirsSnapshot: upstream.NewEmptySnapshot(),
+		theirs: upstream.New(t.Context(), nil, false, false), theirsSnapshot: upstream.NewEmptySnapshot(),
 		pods: map[string]*corev1.Pod{}, assumed: map[string]bool{}, nodes: map[string]*corev1.Node{},
 	}
 }
@@ -190,7 +190,7 @@ func (u *upstreamTest) compare() {
 	u.both("refresh", u.ours.UpdateSnapshot(quiet, u.oursSnapshot), u.theirs.UpdateSnapshot(quiet, u.theirsSnapshot))
 	// kube-scheduler renews the list of nodes only when a node was added or removed, and counts
 	// images when it clones a node. A new snapshot of its cache has both up to date, as livesched's
-	// always has.
+	// always has. It also counts the pods that use claims.
 	fresh := upstream.NewEmptySnapshot()
 	if err := u.theirs.UpdateSnapshot(quiet, fresh); err != nil {
 		u.Fatal(err)
@@ -207,7 +207,7 @@ func (u *upstreamTest) compare() {
 		u.Errorf("HavePodsWithRequiredAntiAffinityList: ours %v, theirs %v", got, want)
 	}
 	for _, claim := range []string{"ns/c1", "ns/c2", "ns/c3"} {
-		if got, want := u.oursSnapshot.IsPVCUsedByPods(claim), u.theirsSnapshot.IsPVCUsedByPods(claim); got != want {
+		if got, want := u.oursSnapshot.IsPVCUsedByPods(claim), fresh.IsPVCUsedByPods(claim); got != want {
 			u.Errorf("IsPVCUsedByPods(%s): ours %v, theirs %v", claim, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,10 +58,10 @@ func largeInput(tb testing.TB, nodes, pods, decisions int) *Input {
 				pluginsPodGroup(tb, &podgroup.Object{ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 25}}))
 			continue
 		}
-		group := &schedulingv1alpha2.PodGroup{ObjectMeta: meta}
-		group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 25}
-		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{
-			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "example.com/rack"}}}
+		group := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
+		group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 25}
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: "example.com/rack"}}}
 		in.Objects = append(in.Objects, group)
 	}
 	for i := range decisions {

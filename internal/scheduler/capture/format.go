@@ -9,7 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,8 +50,8 @@ type Record struct {
 	DeviceClass   *resourcev1.DeviceClass   `json:"deviceClass,omitempty"`
 
 	// PodGroup is one of Kubernetes.
-	PodGroup                 *schedulingv1alpha2.PodGroup `json:"podGroup,omitempty"`
-	SchedulerPluginsPodGroup *podgroup.Object             `json:"schedulerPluginsPodGroup,omitempty"`
+	PodGroup                 *schedulingv1beta1.PodGroup `json:"podGroup,omitempty"`
+	SchedulerPluginsPodGroup *podgroup.Object            `json:"schedulerPluginsPodGroup,omitempty"`
 
 	Nomination *Nomination `json:"nomination,omitempty"`
 	Decision   *Decision   `json:"decision,omitempty"`

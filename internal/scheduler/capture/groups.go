@@ -6,7 +6,7 @@ package capture
 import (
 	"strings"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,9 +27,9 @@ func (h *Header) Served(kind schema.GroupVersionKind) bool {
 }
 
 // trimPodGroup leaves out the conditions, which are messages for users.
-func trimPodGroup(in *schedulingv1alpha2.PodGroup) *schedulingv1alpha2.PodGroup {
-	out := &schedulingv1alpha2.PodGroup{ObjectMeta: unlabelled(&in.ObjectMeta)}
-	out.Spec = schedulingv1alpha2.PodGroupSpec{
+func trimPodGroup(in *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroup {
+	out := &schedulingv1beta1.PodGroup{ObjectMeta: unlabelled(&in.ObjectMeta)}
+	out.Spec = schedulingv1beta1.PodGroupSpec{
 		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints,
 		ResourceClaims: in.Spec.ResourceClaims,
 		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority,

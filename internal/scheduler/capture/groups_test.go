@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,12 +60,13 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 				ObjectMeta: meta, Spec: podgroup.ObjectSpec{MinMember: 5, ScheduleTimeoutSeconds: ptr.To(int32(60))},
 				Status: podgroup.ObjectStatus{Succeeded: 2},
 			}),
-			&schedulingv1alpha2.PodGroup{ObjectMeta: meta, Spec: schedulingv1alpha2.PodGroupSpec{
-				SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
-					Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}},
-				SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{
-					Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "block"}}},
-				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup), Priority: ptr.To(int32(9)),
+			&schedulingv1beta1.PodGroup{ObjectMeta: meta, Spec: schedulingv1beta1.PodGroupSpec{
+				SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+					Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}},
+				SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{
+					Topology: []schedulingv1beta1.TopologyConstraint{{Key: "block"}}},
+				DisruptionMode:    &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
+				Priority:          ptr.To(int32(9)),
 				PriorityClassName: "important",
 			}},
 		},
@@ -81,7 +82,7 @@ func readGroups(t testing.TB, in *Input, redacted bool) (*Snapshot, [2]podgroup.
 		t.Fatalf("got %+v, %v", snapshot, err)
 	}
 	groups := [2]podgroup.Group{snapshot.PodGroups[0].Group(),
-		podgroup.FromPodGroup(snapshot.Objects[0].(*schedulingv1alpha2.PodGroup))}
+		podgroup.FromPodGroup(snapshot.Objects[0].(*schedulingv1beta1.PodGroup))}
 	for i, pod := range snapshot.Pending {
 		if key := podgroup.KeyOf(pod); key != groups[i].Key || (key.Name == "train") == redacted ||
 			(key.Namespace == "ml") == redacted {

@@ -7,7 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,7 +80,7 @@ func recordOf(object any) (r Record, ok bool) {
 	case *resourcev1.DeviceClass:
 		r.DeviceClass = &resourcev1.DeviceClass{ObjectMeta: podfields.KeepMeta(&o.ObjectMeta), Spec: o.Spec}
 		r.DeviceClass.Spec.Config = nil
-	case *schedulingv1alpha2.PodGroup:
+	case *schedulingv1beta1.PodGroup:
 		r.PodGroup = trimPodGroup(o)
 	case *unstructured.Unstructured:
 		return recordOfGroup(o)

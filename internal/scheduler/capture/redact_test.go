@@ -19,7 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,7 +130,7 @@ func fullOfMarkers(t testing.TB, seed uint64) *Input {
 		&storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &resourcev1.ResourceClaim{},
 		&resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
-		&schedulingv1alpha2.PodGroup{},
+		&schedulingv1beta1.PodGroup{},
 	}
 	group := &podgroup.Object{}
 	in.Header.Profiles = make([]Profile, 1)

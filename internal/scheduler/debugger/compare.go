@@ -72,7 +72,7 @@ type Difference struct {
 // to that.
 func Compare(cluster *Cluster, state *State) []Difference {
 	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{},
-		queued: map[types.UID]queue.Place{}}
+		queued: sets.New[types.UID]()}
 	c.collect()
 	c.nodes()
 	c.pods()
@@ -90,7 +90,7 @@ type comparison struct {
 	cluster *Cluster
 	state   *State
 	placed  map[types.UID]placement
-	queued  map[types.UID]queue.Place
+	queued  sets.Set[types.UID]
 	// reported holds the nodes with a pod that differs: their sums need not be reported as well.
 	reported sets.Set[string]
 	found    []Difference
@@ -134,7 +134,7 @@ func (c *comparison) collect() {
 		}
 	}
 	for i := range c.state.Queue {
-		c.queued[c.state.Queue[i].Pod.UID] = c.state.Queue[i].Place
+		c.queued.Insert(c.state.Queue[i].Pod.UID)
 	}
 }
 
@@ -238,9 +238,7 @@ func (c *comparison) pendingPods() {
 		if pod.NodeName != "" || pod.Deleting || !c.state.Served.Has(pod.SchedulerName) {
 			continue
 		}
-		_, queued := c.queued[uid]
-		_, cached := c.placed[uid]
-		if !queued && !cached {
+		if _, cached := c.placed[uid]; !cached && !c.queued.Has(uid) {
 			c.differ(QueueMissing, pod.String(), uid,
 				"it has no node and asks for scheduler %q, but is neither queued nor under way", pod.SchedulerName)
 		}
@@ -262,8 +260,8 @@ func (c *comparison) pendingPods() {
 	}
 }
 
-// nominations compares the nominator with the status of the pods that wait. The nomination of a
-// gated pod does not count until the pod is admitted. Nominations of terminating pods do not count.
+// nominations compares the nominator with the status of the pods that wait. Nominations of
+// terminating pods do not count.
 func (c *comparison) nominations() {
 	known := map[types.UID]string{}
 	for _, n := range c.state.Nominations {
@@ -281,10 +279,9 @@ func (c *comparison) nominations() {
 				cmp.Or(pod.NominatedNodeName, "none"))
 		}
 	}
-	for uid, place := range c.queued {
+	for uid := range c.queued {
 		pod, ok := c.cluster.Pods[uid]
-		if !ok || pod.Deleting || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" ||
-			c.placed[uid].assumed {
+		if !ok || pod.Deleting || pod.NodeName != "" || pod.NominatedNodeName == "" || c.placed[uid].assumed {
 			continue
 		}
 		if _, nominated := known[uid]; !nominated {

@@ -198,7 +198,7 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 
 	d.Expect(d.lines("Dump")).
 		To(Equal([]string{`"leading"=true "nodes"=2 "pods"=3 "assumed"=1 "active"=2 "backoff"=0 "errorBackoff"=1 ` +
-			`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=1 "waitingOnPermit"=1`}))
+			`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=2 "waitingOnPermit"=1`}))
 	d.Expect(d.lines("Profile")).
 		To(Equal([]string{`"schedulerName"="served" "revision"="abc" "built"="2026-01-01T00:00:00Z"`}))
 	d.Expect(d.lines("Pod waiting on Permit")).
@@ -220,8 +220,10 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 			ContainSubstring(`"unschedulablePlugins"="Gate" "gatingPlugin"="Gate"`)),
 		Equal(`"pod"={"name"="flying" "namespace"="ns"} "uid"="flying" "schedulerName"="served" "place"="InFlight"`),
 	))
-	d.Expect(d.lines("Nominated pod")).To(Equal([]string{`"pod"={"name"="nominated" "namespace"="ns"} ` +
-		`"uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`}))
+	d.Expect(d.lines("Nominated pod")).To(Equal([]string{
+		`"pod"={"name"="gated" "namespace"="ns"} "uid"="gated" "node"="n1" "requests"="cpu=100m memory=1Gi"`,
+		`"pod"={"name"="nominated" "namespace"="ns"} "uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`,
+	}))
 	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue match the API server"))
 }
 

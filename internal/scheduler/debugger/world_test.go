@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	w.enqueue(objects.Edited(newPod("nominated", ""), nominated("n1")))
 	w.enqueue(objects.Edited(newPod("gated", ""), func(p *corev1.Pod) {
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "shut"}}
-		p.Status.NominatedNodeName = "n1" // does not count yet
+		p.Status.NominatedNodeName = "n1"
 	}))
 	w.exists(objects.Edited(newPod("other-scheduler", ""), func(p *corev1.Pod) { p.Spec.SchedulerName = "others" }))
 	w.exists(objects.Edited(newPod("deleting", ""), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))

@@ -55,8 +55,7 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 		KubeClient:               client,
 	}
 	if options.EnableDeviceTaintRules {
-		options.TaintInformer = scope.Resource().V1beta2().DeviceTaintRules()
-		options.ClassInformer = resources.DeviceClasses()
+		options.TaintInformer = resources.DeviceTaintRules()
 	}
 	slices, err := tracker.StartTracker(ctx, options)
 	if err != nil {

@@ -305,7 +305,7 @@ func (c *contest) dequeue(pod *corev1.Pod) {
 		return
 	}
 	delete(c.queued, pod.UID)
-	c.theirs.Scheduler.SchedulingQueue.Delete(pod)
+	c.theirs.Scheduler.SchedulingQueue.Delete(logr.Discard(), pod)
 	c.ours.Queue.Delete(logr.Discard(), pod)
 }
 

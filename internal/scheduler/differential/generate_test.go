@@ -35,7 +35,8 @@ var (
 	disks      = []string{"ssd", "hdd"}
 	images     = []string{"registry.example.com/a:1", "registry.example.com/b:1", "registry.example.com/c:1",
 		"registry.example.com/d"}
-	features = []string{"UserNamespacesHostNetworkSupport", "RestartAllContainersOnContainerExits"}
+	features = []string{"UserNamespacesHostNetworkSupport", "RestartAllContainersOnContainerExits",
+		"VolumeBindMountOptions"}
 
 	// start is the earliest start time of the cluster's pods.
 	start = time.Date(2026, 1, 17, 0, 0, 0, 0, time.UTC)
@@ -302,6 +303,9 @@ func (g *generator) containers(pod *corev1.Pod) {
 	if g.rarely(4) {
 		spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{
 			{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+	}
+	if g.rarely(4) {
+		spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "files", BindMountOptions: []string{"noexec"}}}
 	}
 	if g.chance(5) {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "image", VolumeSource: corev1.VolumeSource{

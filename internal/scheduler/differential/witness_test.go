@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	livepreemption "github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // spy is a plugin that remembers the nodes that passed all filters.
@@ -112,9 +113,11 @@ func (w *witness) GetOffsetAndNumCandidates(nodes int32) (offset, candidates int
 
 func (w *witness) SelectVictimsOnNode(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
-	budgets []*policyv1.PodDisruptionBudget,
+	possible []*preemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
-	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
+	budgets = slices.Clone(budgets)
+	livepreemption.SortBudgets(budgets) // their order matters, and lists have none
+	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 	name := node.Node().Name
 	text := describe(status)
 	if status.IsSuccess() {

@@ -82,7 +82,7 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
 	}
-	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, false)
 	h.observedEach(start, events, oldPod, newPod)
 	observeUpdate(start, schedframework.EventAssignedPodUpdate, events)
 }
@@ -105,7 +105,7 @@ func (h *handlers) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	start := time.Now()
 	logger := eventLogger()
-	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, false)
 	defer func() {
 		observeUpdate(start, schedframework.EventUnscheduledPodUpdate, events)
 		for _, event := range events {

@@ -24,7 +24,8 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 			continue
 		}
 		for name := range builtin {
-			if name != serviceaffinity.Service { // the wildcard includes only the framework's own resources
+			// The wildcard includes only the framework's resources, and groups only with a gate.
+			if name != serviceaffinity.Service && name != fwk.PodGroup && name != fwk.CompositePodGroup {
 				all = append(all, name)
 			}
 		}
@@ -60,8 +61,11 @@ var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedInde
 	serviceaffinity.Service: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Core().V1().Services().Informer()
 	},
+	fwk.CompositePodGroup: func(s *informers.Scope) toolscache.SharedIndexInformer {
+		return s.Scheduling().V1alpha3().CompositePodGroups().Informer()
+	},
 	fwk.PodGroup: func(s *informers.Scope) toolscache.SharedIndexInformer {
-		return s.Scheduling().V1alpha2().PodGroups().Informer()
+		return s.Scheduling().V1beta1().PodGroups().Informer()
 	},
 }
 

@@ -47,7 +47,8 @@ func (s *source) missing() bool { return s.scope != nil && len(s.scope.Missing()
 // permanent holds the resources that have their own handlers (see Listen and ListenToDevices) until
 // the process ends. Without the feature DynamicResourceAllocation there are no events of its
 // resources, as in kube-scheduler.
-var permanent = []fwk.EventResource{fwk.Pod, fwk.Node, fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass}
+var permanent = []fwk.EventResource{fwk.Pod, fwk.AssignedPod, fwk.UnscheduledPod, fwk.TargetPod, fwk.Node,
+	fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass}
 
 // NewSources returns Sources that move the pods of a queue.
 func NewSources(informers *informers.Source, q *queue.Queue) *Sources {

@@ -23,8 +23,10 @@ import (
 
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 func TestRejectorsOfAFailure(t *testing.T) {
@@ -108,6 +110,49 @@ func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 	}
 }
 
+// TestStatusesAreOfPodsThatWait has the pods whose condition must not be written any more: it would
+// stay on a pod that is bound meanwhile (kubernetes/kubernetes#139602).
+func TestStatusesAreOfPodsThatWait(t *testing.T) {
+	metrics.Register()
+	pod := objects.Stored("ns", "pod")
+	onNode := func(p *corev1.Pod) { p.Spec.NodeName = "n" }
+	changed := objects.Edited(pod, func(p *corev1.Pod) { p.Generation++ })
+	successor := objects.Edited(pod, func(p *corev1.Pod) { p.UID = "2" })
+	for name, test := range map[string]struct {
+		known   *corev1.Pod // nil: informers do not have it
+		assumed bool
+		written bool
+	}{
+		"a pod that waits":                            {pod, false, true},
+		"a pod that was changed":                      {changed, false, true},
+		"a pod that is being bound":                   {pod, true, false},
+		"a pod that is bound":                         {objects.Edited(pod, onNode), false, false},
+		"a pod that was deleted":                      {nil, false, false},
+		"a pod that was created again under its name": {successor, false, false},
+	} {
+		indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)
+		if test.known != nil {
+			if err := indexer.Add(test.known); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := cache.New()
+		if test.assumed {
+			info, err := schedframework.NewPodInfo(objects.Edited(pod, onNode))
+			if err == nil {
+				err = c.AssumePod(logr.Discard(), info)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		newest := pendingPods{pods: corev1listers.NewPodLister(indexer), cache: c}.Newest(pod)
+		if test.written && newest != test.known || !test.written && newest != nil {
+			t.Errorf("%s: got %v", name, newest)
+		}
+	}
+}
+
 // TestNewNumbersAreWrittenFromTimeToTime has the condition of an attempt, and the next one.
 func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 	const message = "pod group ml/g: 3 of 8 pods fit in rack=r7; g-3: 0/12 nodes are available"
@@ -139,7 +184,8 @@ func TestNewNumbersAreWrittenFromTimeToTime(t *testing.T) {
 		"the first one in the next period": {before: 4 * time.Minute, now: 5 * time.Minute, want: true},
 		"a pod without a group":            {alone: true, before: time.Minute, now: 2 * time.Minute, want: true},
 	} {
-		queued := &schedframework.QueuedPodInfo{Timestamp: first.Add(test.before), InitialAttemptTimestamp: &first}
+		queued := &schedframework.QueuedPodInfo{QueueingParams: schedframework.QueueingParams{
+			Timestamp: first.Add(test.before), InitialAttemptTimestamp: &first}}
 		a := Attempt{Pod: queued, InGroup: !test.alone, Start: first.Add(test.now)}
 		if got := a.refreshes(); got != test.want {
 			t.Errorf("%s is reported in any case: %v", name, got)

@@ -32,7 +32,7 @@ import (
 // and their answers are known in advance. So claims answers for them, exactly, where it can. The
 // plugins are run on the other nodes, and on the chosen one.
 //
-// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
+// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.37.
 
 // volumeStores holds the stores in which a Plan looks up volumes: the stores of the informers that
 // the two plugins have requested.

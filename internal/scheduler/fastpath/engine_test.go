@@ -194,6 +194,10 @@ func TestUnsupportedPodsTakeTheScalarPath(t *testing.T) {
 	reported := s.pod("a")
 	reported.Status.Resources = &corev1.ResourceRequirements{}
 	s.expect(reported, Devices)
+	infeasible := s.pod("a")
+	infeasible.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
+	s.expect(infeasible, Devices)
 	s.plan = planOf(framework.Config{ProfileName: "mine", Plugins: &framework.Plugins{}, Snapshot: s.snapshot})
 	s.expect(s.pod("a"), UnknownPlugin)
 }

@@ -87,8 +87,8 @@ func realScene(t *testing.T, nodes, maxBytes int, withArgs bool, outOfTree ...fw
 
 type queueSort struct{}
 
-func (queueSort) Name() string                     { return "Sort" }
-func (queueSort) Less(_, _ fwk.QueuedPodInfo) bool { return false }
+func (queueSort) Name() string                        { return "Sort" }
+func (queueSort) Less(_, _ fwk.QueuedEntityInfo) bool { return false }
 
 type binder struct{ fwk.BindPlugin }
 

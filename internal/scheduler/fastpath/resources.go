@@ -25,10 +25,10 @@ import (
 )
 
 // resourceModel computes NodeResourcesFit and NodeResourcesBalancedAllocation for one instance of a
-// profile from the numbers of the nodeTable. For the pods that classes are made of (see reported),
-// the results equal the results of the plugins of kube-scheduler 1.36 to the last bit. It does not
-// know resources for which DynamicResources allocates devices; pods that request such resources
-// take the scalar path.
+// profile from the numbers of the nodeTable. For the pods that classes are made of, whose requests
+// follow from the spec (see podfields.ReportsResources), the results equal the results of the
+// plugins of kube-scheduler 1.37 to the last bit. It does not know resources for which
+// DynamicResources allocates devices; pods that request such resources take the scalar path.
 //
 // The counterparts of the model are fit.go, resource_allocation.go, least_allocated.go,
 // most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins.
@@ -63,9 +63,6 @@ func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*res
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	model := &resourceModel{podLevel: features.EnablePodLevelResources}
 	names := sets.New[string]()
-	if !features.EnableSidecarContainers {
-		return model, names
-	}
 	for name, p := range points {
 		switch p.plugin.(type) {
 		case *noderesources.Fit:

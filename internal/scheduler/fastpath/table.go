@@ -103,7 +103,7 @@ func mayScore(pl fwk.Plugin) bool {
 
 // kindInTree is the table of kube-scheduler's plugins. It uses types, not names, so that a plugin
 // that wraps one of these counts as unknown. The inputs of the plugins are those in kube-scheduler
-// 1.36.
+// 1.37.
 func kindInTree(pl fwk.Plugin) (of kind, inTree bool) {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,6 +23,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 const seed = 20260117
@@ -52,7 +53,7 @@ func inTree(t *testing.T) (*schedconfig.Plugins, map[string]fwk.Plugin) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(quiet(t))
 	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := objects.NewInformers(client)
 	recorders := func(string) events.EventRecorderLogger { return events.NewFakeRecorder(10) }
 	sched, err := scheduler.New(ctx, client, factory, nil, recorders)
 	if err != nil {

@@ -143,7 +143,8 @@ func TestDefaultEnqueueExtensionsAskForSpecificEvents(t *testing.T) {
 		}
 		resources.Insert(e.Event.Resource)
 	}
-	if !resources.HasAll(fwk.Pod, fwk.Node, fwk.PersistentVolumeClaim, fwk.ResourceClaim) {
+	if !resources.HasAll(fwk.AssignedPod, fwk.UnscheduledPod, fwk.TargetPod, fwk.Node,
+		fwk.PersistentVolumeClaim, fwk.ResourceClaim) {
 		t.Errorf("only %v are asked for", resources)
 	}
 }

@@ -29,12 +29,13 @@ type Plugins struct {
 	Bind         []fwk.BindPlugin
 	PostBind     []fwk.PostBindPlugin
 
-	// The two extension points of pod group scheduling are expanded, so that a configuration that
-	// names them is checked as kube-scheduler checks it. A Framework runs neither: the feature
-	// gates behind them are alpha and off.
+	// The extension points of pod group scheduling are expanded, so that a configuration that names
+	// them is checked as kube-scheduler checks it. A Framework runs none of them: livesched
+	// schedules groups by itself. They preempt only if DefaultPreemption is at PodGroupPostFilter.
 	PlacementGenerate     []fwk.PlacementGeneratePlugin
 	PlacementScore        []fwk.PlacementScorePlugin
 	PlacementScoreWeights map[string]int64
+	PodGroupPostFilter    []fwk.PodGroupPostFilterPlugin
 
 	// All holds every instance that the configuration enables anywhere, once each, sorted by
 	// configured name. It includes plugins that are disabled at all their extension points.

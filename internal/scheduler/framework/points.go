@@ -45,6 +45,7 @@ func pointsOf(c *schedconfig.Plugins, p *Plugins) []point {
 		{name: "PlacementGenerate", set: &c.PlacementGenerate, plugins: listOf(&p.PlacementGenerate), max: 1},
 		{name: "PlacementScore", set: &c.PlacementScore, plugins: listOf(&p.PlacementScore),
 			weights: &p.PlacementScoreWeights},
+		{name: "PodGroupPostFilter", set: &c.PodGroupPostFilter, plugins: listOf(&p.PodGroupPostFilter)},
 	}
 }
 

@@ -29,11 +29,12 @@ type (
 	doesPostBind          struct{}
 	doesPlacementGenerate struct{}
 	doesPlacementScore    struct{}
+	doesGroupPostFilter   struct{}
 )
 
 func (doesPreEnqueue) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status { return nil }
 
-func (doesQueueSort) Less(_, _ fwk.QueuedPodInfo) bool { return false }
+func (doesQueueSort) Less(_, _ fwk.QueuedEntityInfo) bool { return false }
 
 func (doesEvents) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil
@@ -96,11 +97,17 @@ func (doesPlacementGenerate) GeneratePlacements(
 }
 
 func (doesPlacementScore) ScorePlacement(
-	context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, *fwk.PodGroupAssignments,
+	context.Context, fwk.PlacementCycleState, fwk.PodGroupInfo, *fwk.PodGroupAssignments,
 ) (int64, *fwk.Status) {
 	return 0, nil
 }
 func (doesPlacementScore) PlacementScoreExtensions() fwk.PlacementScoreExtensions { return nil }
+
+func (doesGroupPostFilter) PodGroupPostFilter(
+	context.Context, fwk.PodGroupCycleState, fwk.PodGroupInfo, fwk.PodGroupSchedulingFunc,
+) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	return nil, nil
+}
 
 // shapes returns plugins of many shapes by the names under which they are configured.
 func shapes() map[string]fwk.Plugin {
@@ -146,6 +153,7 @@ func shapes() map[string]fwk.Plugin {
 		"Preempts": struct {
 			named
 			doesPostFilter
+			doesGroupPostFilter
 			doesEvents
 		}{named: "Preempts"},
 		"Score": struct {
@@ -198,6 +206,7 @@ func shapes() map[string]fwk.Plugin {
 			named
 			doesPlacementGenerate
 			doesPlacementScore
+			doesGroupPostFilter
 		}{named: "Placed"},
 		// Its own name differs from that in the configuration.
 		"Alias": struct {

@@ -45,7 +45,7 @@ func (p *Plan) Preemptor(node string) (*corev1.Pod, string) {
 // evicted, and no member has a node in the end. The error is preemption.ErrTooManyDryRuns, or
 // comes from a plugin or from a context that ended.
 func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err error) {
-	plugin := a.Profile.Preemption()
+	plugin := a.Profile.GroupPreemption()
 	if plugin == nil {
 		return nil, "", nil
 	}

@@ -10,7 +10,7 @@ import (
 	"encoding/json"
 	"time"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,7 +66,7 @@ func (w *Writer) Scheduled(key podgroup.Key) {
 
 // Unschedulable records that a group fits nowhere, and why.
 func (w *Writer) Unschedulable(key podgroup.Key, message string) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonUnschedulable,
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1beta1.PodGroupReasonUnschedulable,
 		Message: message})
 }
 
@@ -77,7 +77,7 @@ func (w *Writer) Incomplete(key podgroup.Key, message string) {
 
 // Failed records that a group could not be scheduled because of an error.
 func (w *Writer) Failed(key podgroup.Key, err error) {
-	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1alpha2.PodGroupReasonSchedulerError,
+	w.set(key, metav1.Condition{Status: metav1.ConditionFalse, Reason: schedulingv1beta1.PodGroupReasonSchedulerError,
 		Message: err.Error()})
 }
 
@@ -118,7 +118,7 @@ func follow(current *metav1.Condition, next metav1.Condition) (_ metav1.Conditio
 	case next.Status == "" && scheduled:
 		next.Status, next.Reason = metav1.ConditionTrue, reasonScheduled
 	case next.Status == "":
-		next.Status, next.Reason = metav1.ConditionFalse, schedulingv1alpha2.PodGroupReasonUnschedulable
+		next.Status, next.Reason = metav1.ConditionFalse, schedulingv1beta1.PodGroupReasonUnschedulable
 	case next.Status == metav1.ConditionFalse && scheduled:
 		return *current, false
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,7 +45,7 @@ type world struct {
 	*Writer
 	ctx     context.Context
 	client  rest.Interface
-	stored  schedulingv1alpha2.PodGroup
+	stored  schedulingv1beta1.PodGroup
 	seen    toolscache.Indexer
 	patches int
 	// answers are the errors of the next patches.
@@ -57,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	w.client = &restfake.RESTClient{
 		NegotiatedSerializer: scheme.Codecs.WithoutConversion(), Client: restfake.CreateHTTPClient(w.patch),
 	}
-	w.stored = schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name,
+	w.stored = schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name,
 		UID: "1", Generation: 7}}
 	var groups podgroup.KubernetesInformers
 	for range podgroup.KubernetesAPIs {
@@ -97,7 +97,7 @@ func (w *world) patch(request *http.Request) (*http.Response, error) {
 // catchUp lets informers see what the API server has.
 func (w *world) catchUp() { w.see(&w.stored) }
 
-func (w *world) see(group *schedulingv1alpha2.PodGroup) {
+func (w *world) see(group *schedulingv1beta1.PodGroup) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(group)
 	w.Expect(err).NotTo(HaveOccurred())
 	w.Expect(w.seen.Update(&unstructured.Unstructured{Object: object})).To(Succeed())
@@ -107,7 +107,7 @@ func (w *world) see(group *schedulingv1alpha2.PodGroup) {
 func (w *world) expect(when string, status metav1.ConditionStatus, reason, message string, patches int) {
 	synctest.Wait()
 	w.Expect(w.stored.Status.Conditions).To(ConsistOf(And(
-		HaveField("Type", "PodGroupInitiallyScheduled"), HaveField("Status", status),
+		HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled), HaveField("Status", status),
 		HaveField("Reason", reason),
 		HaveField("Message", message), HaveField("ObservedGeneration", int64(7)),
 		HaveField("LastTransitionTime.Time", Not(BeZero())),
@@ -204,8 +204,8 @@ func TestAConditionIsWrittenAgainIfThatFails(t *testing.T) {
 		patches int
 	}{
 		"for good":  {apierrors.NewInternalError(errors.New("broken")), config.Attempts},
-		"forbidden": {apierrors.NewForbidden(schedulingv1alpha2.Resource("podgroups"), train.Name, nil), 1},
-		"gone":      {apierrors.NewNotFound(schedulingv1alpha2.Resource("podgroups"), train.Name), 1},
+		"forbidden": {apierrors.NewForbidden(schedulingv1beta1.Resource("podgroups"), train.Name, nil), 1},
+		"gone":      {apierrors.NewNotFound(schedulingv1beta1.Resource("podgroups"), train.Name), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

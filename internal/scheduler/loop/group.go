@@ -340,7 +340,7 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 // group evicts no pods for the members that are left over. The next attempt does, and there may be
 // no event that begins it.
 func (g *groupCycle) mayPreempt(pod *corev1.Pod) bool {
-	return g.Profile.Preemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
+	return g.Profile.GroupPreemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // withPod returns a context whose logger names a pod.

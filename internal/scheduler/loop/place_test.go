@@ -17,7 +17,7 @@ func TestAssumedCopyDoesNotChangeTheQueuedPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := &schedframework.QueuedPodInfo{PodInfo: info, Attempts: 3}
+	queued := &schedframework.QueuedPodInfo{PodInfo: info, QueueingParams: schedframework.QueueingParams{Attempts: 3}}
 	assumed := assumedCopy(queued, "n1")
 	if assumed.Pod.Spec.NodeName != "n1" || assumed.Attempts != 3 {
 		t.Errorf("the copy is on %q after %d attempts", assumed.Pod.Spec.NodeName, assumed.Attempts)

@@ -63,6 +63,8 @@ func touchProfile(schedulerName string) {
 	schedmetrics.PluginEvaluationTotal.WithLabelValues("NodeAffinity", schedmetrics.Filter, schedulerName).Inc()
 	schedmetrics.BatchAttemptStats.WithLabelValues(schedulerName, schedmetrics.BatchAttemptNoHint).Inc()
 	schedmetrics.BatchCacheFlushed.WithLabelValues(schedulerName, schedmetrics.BatchFlushExpired).Inc()
+	schedmetrics.BatchRescoreAttempts.WithLabelValues(schedulerName).Inc()
+	schedmetrics.BatchRescoreDuration.WithLabelValues(schedulerName).Observe(0.001)
 	schedmetrics.GetNodeHintDuration.WithLabelValues("hinted", schedulerName).Observe(0.001)
 	schedmetrics.StoreScheduleResultsDuration.WithLabelValues(schedulerName).Observe(0.001)
 }
@@ -72,8 +74,8 @@ func TestDeletingTheSeriesOfAProfileLeavesNone(t *testing.T) {
 	touchProfile("gone")
 	touchProfile("stays")
 	before := seriesOf(t, legacyregistry.DefaultGatherer, "gone")
-	if len(before) != 9 {
-		t.Fatalf("%d metrics carry the profile's name, want 9: %v", len(before), before)
+	if len(before) != 11 {
+		t.Fatalf("%d metrics carry the profile's name, want 11: %v", len(before), before)
 	}
 
 	if err := forgetRegistered("gone"); err != nil {

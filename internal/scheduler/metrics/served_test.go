@@ -37,6 +37,10 @@ var knownValues = map[string][]string{
 	"livesched_pod_group_scheduling_duration_seconds result": {GroupScheduled, GroupUnschedulable, GroupFailed},
 	"scheduler_pending_pods queue": {QueueActive, QueueBackoff, QueueUnschedulable,
 		QueueGated},
+	"scheduler_queued_entities queue": {QueueActive, QueueBackoff, QueueUnschedulable,
+		QueueGated},
+	"scheduler_queued_entities type":               {schedmetrics.Pod, schedmetrics.PodGroup},
+	"scheduler_queue_incoming_entities_total type": {schedmetrics.Pod, schedmetrics.PodGroup},
 	"scheduler_schedule_attempts_total result": {schedmetrics.ScheduledResult,
 		schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
 	"scheduler_scheduling_attempt_duration_seconds result": {schedmetrics.ScheduledResult,
@@ -86,7 +90,8 @@ func described(t *testing.T, registerer prometheus.Registerer) map[string]string
 		collector.Describe(descriptions)
 	}()
 	pattern := regexp.MustCompile(`^Desc\{fqName: ` +
-		`"((?:livesched|scheduler|leader_election)_\w+|process_(?:cpu_seconds_total|resident_memory_bytes))", .* ` +
+		`"((?:livesched|scheduler|dynamic_resource_allocation|leader_election)_\w+|` +
+		`process_(?:cpu_seconds_total|resident_memory_bytes))", .* ` +
 		`variableLabels: \{(.*)\}\}$`)
 	labels := map[string]string{}
 	for d := range descriptions {

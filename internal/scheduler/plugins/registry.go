@@ -11,7 +11,12 @@ import (
 	"maps"
 	"slices"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	schedruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
@@ -35,6 +40,15 @@ func own() framework.Registry {
 	}
 }
 
+// singlePods returns the features for DefaultPreemption, which preempts for single pods: package
+// gang preempts for groups. With the gates for groups, the plugin would look for them in the
+// snapshot, where they are not.
+func singlePods() plfeature.Features {
+	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	features.EnableGenericWorkload, features.EnableCompositePodGroup = false, false
+	return features
+}
+
 // NewRegistry returns kube-scheduler's in-tree plugins merged with livesched's own and with
 // outOfTree, which uses the same factory type, so that a plugin written for kube-scheduler
 // registers without a change. A name in two of the registries is an error, since it would be
@@ -44,6 +58,7 @@ func own() framework.Registry {
 // must be set before the call.
 func NewRegistry(outOfTree framework.Registry) (framework.Registry, error) {
 	registry := schedplugins.NewInTreeRegistry()
+	registry[names.DefaultPreemption] = schedruntime.FactoryAdapter(singlePods(), defaultpreemption.New)
 	if err := registry.Merge(own()); err != nil {
 		return nil, fmt.Errorf("registering livesched's own plugins: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // UsesVolumeClaims reports whether a pod has persistent volume claims.
@@ -51,13 +52,14 @@ func requestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
 	return has(pod.Spec.Overhead) || pod.Spec.Resources != nil && has(pod.Spec.Resources.Requests)
 }
 
-// ReportsResources reports whether a pod's status has resources, as for a running pod. The requests
-// of the pod then do not follow from its spec.
+// ReportsResources reports whether a pod's status has resources, or says that the spec does not
+// count because the node cannot resize the pod to it, as for a running pod. The requests of the pod
+// then do not follow from its spec.
 func ReportsResources(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || len(status.AllocatedResources) > 0 ||
-		len(status.NodeAllocatableResourceClaimStatuses) > 0
+		len(status.NodeAllocatableResourceClaimStatuses) > 0 || resourcehelper.IsPodResizeInfeasible(pod)
 }
 
 // HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node

@@ -11,6 +11,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+func TestAPodThatCannotBeResizedReportsResources(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind   corev1.PodConditionType
+		reason string
+		want   bool
+	}{
+		"infeasible":                     {corev1.PodResizePending, corev1.PodReasonInfeasible, true},
+		"deferred":                       {corev1.PodResizePending, corev1.PodReasonDeferred, false},
+		"another condition":              {corev1.PodScheduled, corev1.PodReasonInfeasible, false},
+		"a condition that fits nowhere":  {corev1.PodScheduled, corev1.PodReasonUnschedulable, false},
+		"a resize that is being applied": {corev1.PodResizeInProgress, "", false},
+	} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: test.kind, Status: corev1.ConditionTrue, Reason: test.reason}}}}
+		if got := ReportsResources(pod); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestStaysWithNode(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind       string

@@ -19,8 +19,10 @@ var cpuAndMemory = []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "
 // assignment is a pod that kube-scheduler proposes to place.
 type assignment struct{ pod *corev1.Pod }
 
-func (a assignment) GetPod() *corev1.Pod { return a.pod }
-func (a assignment) GetNodeName() string { return "" }
+func (a assignment) GetPod() *corev1.Pod           { return a.pod }
+func (a assignment) GetPodInfo() fwk.PodInfo       { return nil }
+func (a assignment) GetCycleState() fwk.CycleState { return nil }
+func (a assignment) GetNodeName() string           { return "" }
 
 // TestAllocatedShare compares the allocated share of random domains with kube-scheduler's score of
 // the same placement.

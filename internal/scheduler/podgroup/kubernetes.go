@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"maps"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,7 +17,7 @@ import (
 )
 
 // KubernetesAPI is a version of Kubernetes' API of PodGroups. livesched reads all of them as the
-// types of v1alpha2.
+// types of v1beta1.
 type KubernetesAPI struct {
 	schema.GroupVersionResource
 	// Condition is the type of the condition that says whether a group has been scheduled.
@@ -30,14 +30,17 @@ func (a *KubernetesAPI) Kind() schema.GroupVersionKind { return a.GroupVersion()
 // KubernetesAPIs are the versions that livesched reads: v1beta1 of Kubernetes 1.37, v1, which has
 // the same fields, and v1alpha2 of Kubernetes 1.36.
 var KubernetesAPIs = []KubernetesAPI{
-	{podGroupsOf("v1"), "PodGroupInitiallyScheduled"},
-	{podGroupsOf("v1beta1"), "PodGroupInitiallyScheduled"},
-	{podGroupsOf("v1alpha2"), schedulingv1alpha2.PodGroupScheduled},
+	{podGroupsOf("v1"), schedulingv1beta1.PodGroupInitiallyScheduled},
+	{podGroupsOf("v1beta1"), schedulingv1beta1.PodGroupInitiallyScheduled},
+	{podGroupsOf("v1alpha2"), "PodGroupScheduled"},
 }
 
 func podGroupsOf(version string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: schedulingv1alpha2.GroupName, Version: version, Resource: "podgroups"}
+	return schema.GroupVersionResource{Group: schedulingv1beta1.GroupName, Version: version, Resource: "podgroups"}
 }
+
+// v1alpha2 is the API version of Kubernetes 1.36.
+const v1alpha2 = schedulingv1beta1.GroupName + "/v1alpha2"
 
 // IsKubernetesKind reports whether a kind is a PodGroup of Kubernetes that livesched reads.
 func IsKubernetesKind(kind schema.GroupVersionKind) bool {
@@ -50,10 +53,10 @@ func IsKubernetesKind(kind schema.GroupVersionKind) bool {
 }
 
 // ReadKubernetes reads a PodGroup of one of the KubernetesAPIs.
-func ReadKubernetes(u *unstructured.Unstructured) (*schedulingv1alpha2.PodGroup, error) {
-	object, err := InV1alpha2(u.Object)
+func ReadKubernetes(u *unstructured.Unstructured) (*schedulingv1beta1.PodGroup, error) {
+	object, err := InV1beta1(u.Object)
 	if err == nil {
-		var group schedulingv1alpha2.PodGroup
+		var group schedulingv1beta1.PodGroup
 		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(object, &group); err == nil {
 			return &group, nil
 		}
@@ -61,30 +64,31 @@ func ReadKubernetes(u *unstructured.Unstructured) (*schedulingv1alpha2.PodGroup,
 	return nil, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 }
 
-// InV1alpha2 returns a PodGroup of one of the KubernetesAPIs with the fields of v1alpha2. The other
-// versions have a struct for the disruption mode, and more fields, which livesched does not read.
-func InV1alpha2(object map[string]any) (map[string]any, error) {
-	spec, ok := object["spec"].(map[string]any)
-	if !ok || object["apiVersion"] == schedulingv1alpha2.SchemeGroupVersion.String() {
+// InV1beta1 returns a PodGroup of one of the KubernetesAPIs with the fields of v1beta1. v1alpha2
+// has a string for the disruption mode, and another name for the reference to its Workload, which
+// livesched does not read.
+func InV1beta1(object map[string]any) (map[string]any, error) {
+	spec, _ := object["spec"].(map[string]any)
+	if mode, ok := spec["disruptionMode"].(map[string]any); ok {
+		_, single := mode["single"]
+		if _, all := mode["all"]; single == all {
+			return nil, errors.New("spec.disruptionMode must have one of the fields single and all")
+		}
+	}
+	if object["apiVersion"] != v1alpha2 || spec == nil {
 		return object, nil
 	}
 	object, spec = maps.Clone(object), maps.Clone(spec)
 	object["spec"] = spec
-	for _, field := range []string{"workloadRef", "parentCompositePodGroupName", "preemptionPolicy"} {
-		delete(spec, field)
-	}
-	if value, has := spec["disruptionMode"]; has {
-		mode, _ := value.(map[string]any)
-		_, single := mode["single"]
-		_, all := mode["all"]
-		switch {
-		case single && !all:
-			spec["disruptionMode"] = string(schedulingv1alpha2.DisruptionModePod)
-		case all && !single:
-			spec["disruptionMode"] = string(schedulingv1alpha2.DisruptionModePodGroup)
-		default:
-			return nil, errors.New("spec.disruptionMode must have one of the fields single and all")
-		}
+	delete(spec, "podGroupTemplateRef")
+	switch mode := spec["disruptionMode"]; mode {
+	case nil:
+	case "Pod":
+		spec["disruptionMode"] = map[string]any{"single": map[string]any{}}
+	case "PodGroup":
+		spec["disruptionMode"] = map[string]any{"all": map[string]any{}}
+	default:
+		return nil, fmt.Errorf("spec.disruptionMode: %q is neither Pod nor PodGroup", mode)
 	}
 	return object, nil
 }
@@ -116,7 +120,7 @@ func FromKubernetes(u *unstructured.Unstructured) (Group, error) {
 
 // FromPodGroup reads a PodGroup of Kubernetes. Pods under the basic policy are scheduled one by
 // one, unless they have to be near to each other.
-func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
+func FromPodGroup(o *schedulingv1beta1.PodGroup) Group {
 	g := Group{Key: KeyOfPodGroup(o), MinMember: 1, Priority: o.Spec.Priority}
 	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
 		g.MinMember = max(1, int(gang.MinCount))
@@ -125,7 +129,7 @@ func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
 		g.Topology.Required = constraints.Topology[0].Key // the API server allows one
 	}
 	if mode := o.Spec.DisruptionMode; mode != nil {
-		g.EvictedWhole = *mode == schedulingv1alpha2.DisruptionModePodGroup
+		g.EvictedWhole = mode.All != nil
 	}
 	for i := range KubernetesAPIs {
 		g.Begun = g.Begun || meta.IsStatusConditionTrue(o.Status.Conditions, KubernetesAPIs[i].Condition)
@@ -135,6 +139,6 @@ func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
 }
 
 // KeyOfPodGroup returns the key of the group that a PodGroup of Kubernetes describes.
-func KeyOfPodGroup(o *schedulingv1alpha2.PodGroup) Key {
+func KeyOfPodGroup(o *schedulingv1beta1.PodGroup) Key {
 	return Key{Source: Kubernetes, Namespace: o.Namespace, Name: o.Name}
 }

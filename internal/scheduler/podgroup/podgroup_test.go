@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,35 +88,36 @@ func TestTheModeOfDisruption(t *testing.T) {
 }
 
 func TestReadingAPodGroupOfKubernetes(t *testing.T) {
-	gang := schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}}
-	basic := schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
-	near := &schedulingv1alpha2.PodGroupSchedulingConstraints{
-		Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "rack"}}}
+	gang := schedulingv1beta1.PodGroupSchedulingPolicy{Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}}
+	basic := schedulingv1beta1.PodGroupSchedulingPolicy{Basic: &schedulingv1beta1.BasicSchedulingPolicy{}}
+	near := &schedulingv1beta1.PodGroupSchedulingConstraints{
+		Topology: []schedulingv1beta1.TopologyConstraint{{Key: "rack"}}}
 	for name, test := range map[string]struct {
-		spec schedulingv1alpha2.PodGroupSpec
+		spec schedulingv1beta1.PodGroupSpec
 		want Group
 	}{
-		"a gang": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
-		"a gang in a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near},
+		"a gang": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
+		"a gang in a rack": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near},
 			Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
 		"a priority, and evicted whole": {
-			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7),
-				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup)},
+			schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7),
+				DisruptionMode: &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}},
 			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true},
 		},
 		"evicted one by one": {
-			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang,
-				DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePod)}, Group{MinMember: 3},
+			schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang,
+				DisruptionMode: &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}},
+			Group{MinMember: 3},
 		},
-		"no gang": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic},
+		"no gang": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic},
 			Group{MinMember: 1, OneByOne: true}},
-		"no gang, but a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near},
+		"no gang, but a rack": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near},
 			Group{MinMember: 1, Topology: Topology{Required: "rack"}}},
-		"constraints of nought": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang,
-			SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},
+		"constraints of nought": {schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang,
+			SchedulingConstraints: &schedulingv1beta1.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},
 	} {
 		test.want.Key = Key{Source: Kubernetes, Namespace: train.Namespace, Name: train.Name}
-		got := FromPodGroup(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace,
+		got := FromPodGroup(&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace,
 			Name: train.Name}, Spec: test.spec})
 		if !cmp.Equal(got, test.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
@@ -151,10 +152,12 @@ func TestReadingTheVersionsOfKubernetesPodGroups(t *testing.T) {
 			t.Errorf("%s has changed the object of the informer: %s", version, diff)
 		}
 	}
-	unknown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "scheduling.k8s.io/v1beta1",
-		"spec": map[string]any{"disruptionMode": map[string]any{}}}}
-	if _, err := FromKubernetes(unknown); err == nil {
-		t.Error("a disruption mode without a field is read")
+	for version, mode := range map[string]any{"v1beta1": map[string]any{}, "v1alpha2": "Some"} {
+		unknown := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "scheduling.k8s.io/" + version,
+			"spec": map[string]any{"disruptionMode": mode}}}
+		if _, err := FromKubernetes(unknown); err == nil {
+			t.Errorf("%s: the disruption mode %v is read", version, mode)
+		}
 	}
 }
 

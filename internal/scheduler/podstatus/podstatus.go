@@ -50,7 +50,7 @@ func SetNominatedNode(ctx context.Context, client clientset.Interface, pod *core
 // Apply applies a patch to the status of a pod, with the errors of Patch. The patch must name the
 // pod's UID.
 func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, patch []byte) error {
-	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
+	return retry.OnError(retry.DefaultBackoff, schedutil.RetriableWithConflict, func() error {
 		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch,
 			metav1.PatchOptions{}, "status")
 		return err

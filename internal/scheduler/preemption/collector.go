@@ -37,15 +37,17 @@ func (c *collector) add(node string, victim *corev1.Pod) {
 func newExecutor(handle fwk.Handle) *schedpreemption.Executor {
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	features.EnableAsyncPreemption = false
+	// Upstream would look for pod groups in the snapshot. livesched has them in podgroup.Registry.
+	features.EnableGenericWorkload, features.EnableCompositePodGroup = false, false
 	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
 	executor.PreemptPod = func(
 		ctx context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor,
 		victim *corev1.Pod, _ string,
-	) error {
+	) (preemptedInMemory bool, _ error) {
 		if c, ok := ctx.Value(collectorKey{}).(*collector); ok {
 			c.add(candidate.Name(), victim)
 		}
-		return nil
+		return false, nil
 	}
 	return executor
 }

@@ -4,6 +4,7 @@
 package preemption
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,7 +29,9 @@ var everyPod = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorReq
 	{Key: "livesched.io/no-pod-has-this-label", Operator: metav1.LabelSelectorOpDoesNotExist},
 }}
 
-// List lists budgets of all namespaces.
+// List lists budgets of all namespaces, sorted by name. Upstream stops at the first budget that a
+// pod violates, and counts the pod only against the ones before it: the same budgets in another
+// order may lead to other victims.
 func (b budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionBudget, error) {
 	budgets, err := b.PodDisruptionBudgetLister.List(selector)
 	if err != nil {
@@ -41,7 +44,15 @@ func (b budgetLister) List(selector labels.Selector) ([]*policyv1.PodDisruptionB
 			budgets[i] = &changed
 		}
 	}
+	SortBudgets(budgets)
 	return budgets, nil
+}
+
+// SortBudgets sorts disruption budgets by namespace and name.
+func SortBudgets(budgets []*policyv1.PodDisruptionBudget) {
+	slices.SortFunc(budgets, func(a, b *policyv1.PodDisruptionBudget) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // disruptions are evictions that are planned but not begun, by the UIDs of the disruption budgets

@@ -5,6 +5,7 @@ package preemption
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ func TestABudgetWithAnEmptySelectorIsAboutAllPods(t *testing.T) {
 	budgets, err := budgetLister{policylisters.NewPodDisruptionBudgetLister(indexer)}.List(labels.Everything())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if names := []string{budgets[0].Name, budgets[1].Name, budgets[2].Name}; !slices.IsSorted(names) {
+		t.Errorf("the budgets are not sorted: %v", names)
 	}
 	d := disruptions{}
 	d.add([]*corev1.Pod{

@@ -38,10 +38,10 @@ type countedDryRuns struct {
 
 func (c *countedDryRuns) SelectVictimsOnNode(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
-	budgets []*policyv1.PodDisruptionBudget,
+	possible []*schedpreemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
 	c.runs.Add(1)
-	return c.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
+	return c.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 }
 
 // crowd is a cluster of full nodes.
@@ -210,7 +210,10 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 		for _, name := range nodes {
 			info, err := c.snapshot.Get(name)
 			must(t, err)
-			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), pdbs)
+			possible, err := c.plugin.Evaluator.GetVictimsOnNode(c.ctx, info)
+			must(t, err)
+			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(),
+				possible, pdbs)
 			got := known[name].victims
 			switch {
 			case !status.IsSuccess():

@@ -165,6 +165,17 @@ func enabled(profile *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
 	return out
 }
 
+// mutable is a snapshot from which upstream's plugin only reads: it has no changes.
+type (
+	mutable struct {
+		fwk.SharedLister
+		changes
+	}
+	changes struct {
+		fwk.MutableSnapshotSharedLister
+	}
+)
+
 // handle has the methods of an instance's handle that the plugins and preemption call.
 type handle struct {
 	fwk.Handle
@@ -172,8 +183,11 @@ type handle struct {
 	Framework *framework.Framework
 }
 
-func (h *handle) Within(context.Context) fwk.Handle                      { return h }
-func (h *handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
+func (h *handle) Within(context.Context) fwk.Handle      { return h }
+func (h *handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
+func (h *handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	return mutable{SharedLister: h.snapshot}
+}
 func (h *handle) ClientSet() clientset.Interface                         { return h.client }
 func (h *handle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
 func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return factory }

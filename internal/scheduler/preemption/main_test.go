@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // The tests share an API server and its informers.
@@ -53,7 +54,7 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	factory = informers.NewSharedInformerFactory(client, 0)
+	factory = objects.NewInformers(client)
 	defer func() {
 		close(stopFactory)
 		factory.Shutdown()

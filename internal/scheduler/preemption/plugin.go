@@ -104,9 +104,10 @@ func (p *Plugin) preempt(
 	evaluator, chosen := *p.Evaluator, &collector{}
 	evaluator.Handler = p.handle.Within(ctx)
 	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
-	switch message := status.Message(); {
-	case message != "":
-		return result, fwk.NewStatus(status.Code(), "preemption: "+message)
+	if message := status.Message(); message != "" { // also of a success
+		status = fwk.NewStatus(status.Code(), "preemption: "+message)
+	}
+	switch {
 	case !status.IsSuccess() || len(chosen.victims) == 0:
 		return result, status
 	case ctx.Err() != nil: // upstream may not have collected all victims

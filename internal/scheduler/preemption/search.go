@@ -36,7 +36,7 @@ type finder struct {
 }
 
 // search is the search for the best candidate for one preemptor. It follows
-// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
+// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.37
 // (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
 // results.
 type search struct {
@@ -191,7 +191,12 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 
 // dryRun does a dry run on a copy of a node. It returns false if that failed.
 func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo, result *dryRun) bool {
-	pods, violations, status := s.evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), s.budgets)
+	possible, err := s.evaluator.GetVictimsOnNode(ctx, node)
+	if err != nil {
+		return false
+	}
+	pods, violations, status := s.evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), possible,
+		s.budgets)
 	switch {
 	case status.IsSuccess() && len(pods) > 0:
 		result.victims = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)}
@@ -214,6 +219,10 @@ func (c candidate) Victims() *extenderv1.Victims { return c.victims }
 
 // Name implements schedpreemption.Candidate.
 func (c candidate) Name() string { return c.name }
+
+// NumPodGroupDisruptions implements schedpreemption.Candidate. Only upstream's metrics of groups
+// that preempt need it.
+func (candidate) NumPodGroupDisruptions() int { return 0 }
 
 // onlyNode limits the nodes on which preemption may help to one.
 type onlyNode struct {

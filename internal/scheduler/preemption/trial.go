@@ -47,10 +47,10 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
 	mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
-	pl.MoreImportantPod = moreImportant
+	pl.MoreImportantVictim = func(a, b schedpreemption.Victim) bool { return moreImportant(podOf(a), podOf(b)) }
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
-		pl.IsEligiblePod = func(node fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
-			return eligible(node, victim, preemptor) && mayEvict(victim.GetPod(), preemptor)
+		pl.IsEligiblePod = func(node fwk.NodeInfo, victim schedpreemption.Victim, preemptor *corev1.Pod) bool {
+			return eligible(node, victim, preemptor) && mayEvict(podOf(victim), preemptor)
 		}
 	}
 	evaluator.Interface = &pl
@@ -166,6 +166,9 @@ func meritOf(victims *extenderv1.Victims) merit {
 	}
 	return m
 }
+
+// podOf returns the pod of a victim. Each has one: the executor does not know of pod groups.
+func podOf(victim schedpreemption.Victim) *corev1.Pod { return victim.Pods()[0].GetPod() }
 
 // moreImportant orders pods as upstream does, and those that are equally important by their UIDs.
 func moreImportant(a, b *corev1.Pod) bool {

@@ -76,8 +76,8 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 	if len(seen) != 2 || seen[0].Name() != s.URL || seen[1].Name() != "http://second.example" {
 		t.Errorf("a plugin sees %v when it is built", seen)
 	}
-	for _, resource := range []fwk.EventResource{fwk.Node, fwk.Pod, fwk.PersistentVolumeClaim, fwk.ResourceClaim,
-		fwk.StorageClass} {
+	for _, resource := range []fwk.EventResource{fwk.Node, fwk.AssignedPod, fwk.PersistentVolumeClaim,
+		fwk.ResourceClaim, fwk.StorageClass} {
 		if !slices.Contains(wakers(p.Queue.Hints), resource) {
 			t.Errorf("events of %s wake no pod that an extender refused", resource)
 		}

@@ -5,14 +5,18 @@ package profile
 
 import (
 	"context"
+	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientinformers "k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
@@ -44,6 +48,22 @@ func (h *Handle) ProfileName() string { return h.schedulerName }
 // SnapshotSharedLister returns the scheduling loop's snapshot; see fwk.Handle for when it may be
 // read.
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
+
+// MutableSnapshotSharedLister returns the same snapshot. Plugins cannot change it: that is for
+// plugins at PodGroupPostFilter only, which livesched does not call.
+func (h *Handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
+	return fixedSnapshot{h.env.Snapshot}
+}
+
+// fixedSnapshot is a snapshot that plugins cannot change.
+type fixedSnapshot struct{ *cache.Snapshot }
+
+var errFixed = errors.New("livesched does not support changes of the snapshot by plugins")
+
+func (fixedSnapshot) StartMutations() error                            { return errFixed }
+func (fixedSnapshot) EndMutations() error                              { return errFixed }
+func (fixedSnapshot) AddPod(fwk.PodInfo, string) error                 { return errFixed }
+func (fixedSnapshot) RemovePod(klog.Logger, *corev1.Pod, string) error { return errFixed }
 
 // ClientSet returns the client of the process.
 func (h *Handle) ClientSet() clientset.Interface { return h.env.Client }
@@ -82,7 +102,7 @@ func (h *Handle) Within(ctx context.Context) fwk.Handle {
 }
 
 // APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in
-// kube-scheduler 1.36.
+// kube-scheduler 1.37.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 
 // APICacher is nil; see APIDispatcher.

@@ -48,11 +48,12 @@ func (w *hintWorld) selector() *metav1.LabelSelector {
 }
 
 func (w *hintWorld) affinityTerms() []corev1.PodAffinityTerm {
-	if w.IntN(2) == 0 {
-		return nil
+	terms := make([]corev1.PodAffinityTerm, oneOf(w, 0, 0, 0, 1, 1, 2))
+	for i := range terms {
+		terms[i] = corev1.PodAffinityTerm{TopologyKey: oneOf(w, "zone", "rack"), LabelSelector: w.selector(),
+			Namespaces: oneOf(w, nil, []string{"one"})}
 	}
-	return []corev1.PodAffinityTerm{{TopologyKey: oneOf(w, "zone", "rack"), LabelSelector: w.selector(),
-		Namespaces: oneOf(w, nil, []string{"one"})}}
+	return terms
 }
 
 func (w *hintWorld) requests() corev1.ResourceList {
@@ -173,7 +174,7 @@ func (w *hintWorld) change() (change fwk.ClusterEvent, oldObj, newObj any) {
 	old := w.boundPod()
 	changed := w.boundPod()
 	changed.Namespace, changed.Name, changed.UID = old.Namespace, old.Name, old.UID
-	return event(fwk.Pod, fwk.UpdatePodLabel|fwk.UpdatePodScaleDown), old, changed
+	return event(fwk.AssignedPod, fwk.UpdatePodLabel|fwk.UpdatePodScaleDown), old, changed
 }
 
 func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
@@ -231,6 +232,63 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 	}
 	if len(settings.HintKeys) < 8 {
 		t.Errorf("there are keys of %d plugins only", len(settings.HintKeys))
+	}
+}
+
+// TestOneAntiAffinityTermOfSeveralWakesAPod changes a pod that one of two terms selects: each
+// term by itself keeps pods apart (kubernetes/kubernetes#139161).
+func TestOneAntiAffinityTermOfSeveralWakesAPod(t *testing.T) {
+	e := newTestEnv(t, nil)
+	hints := e.build(t, object("mine")).Queue.Hints
+	apart := func(labels ...string) *corev1.Pod {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "apart", Namespace: "ns", UID: "apart"}}
+		anti := &corev1.PodAntiAffinity{}
+		for _, label := range labels {
+			anti.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				anti.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{TopologyKey: "zone",
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: "yes"}}})
+		}
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: anti}
+		return pod
+	}
+	bound := func(pod *corev1.Pod, labels ...string) *corev1.Pod {
+		pod.Name, pod.UID, pod.Spec.NodeName, pod.Labels = "bound", "bound", "node", map[string]string{}
+		for _, label := range labels {
+			pod.Labels[label] = "yes"
+		}
+		return pod
+	}
+	waiting := apart("a", "b")
+	waiting.Labels = map[string]string{"c": "yes"}
+	for name, test := range map[string]struct {
+		change  fwk.ClusterEvent
+		old     *corev1.Pod
+		changed any
+		want    fwk.QueueingHint
+	}{
+		"a pod that one term selects is deleted": {schedframework.EventAssignedPodDelete, bound(apart(), "a"), nil,
+			fwk.Queue},
+		"a pod that no term selects is deleted": {schedframework.EventAssignedPodDelete, bound(apart(), "d"), nil,
+			fwk.QueueSkip},
+		"a pod is deleted, one of whose terms selects the waiting pod": {schedframework.EventAssignedPodDelete,
+			bound(apart("c", "d")), nil, fwk.Queue},
+		"a pod loses the label that one term selects": {event(fwk.AssignedPod, fwk.UpdatePodLabel), bound(apart(), "b"),
+			bound(apart()), fwk.Queue},
+	} {
+		got := fwk.QueueSkip
+		for registered, of := range hints {
+			for _, hint := range of {
+				if hint.Plugin != "InterPodAffinity" || !schedframework.MatchClusterEvents(registered, test.change) {
+					continue
+				}
+				answer, err := hint.Fn(logr.Discard(), waiting, test.old, test.changed)
+				must(t, err)
+				got = max(got, answer)
+			}
+		}
+		if got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
 	}
 }
 

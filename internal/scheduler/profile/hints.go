@@ -35,20 +35,8 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 		for _, event := range events {
 			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: event.QueueingHintFn})
 		}
-		// A plugin that asked for added nodes only needs to see a node again that was added with a
-		// taint and loses it a moment later (kubernetes/kubernetes#109437).
-		if wants(events, fwk.Node, fwk.Add) && !wants(events, fwk.Node, fwk.UpdateNodeTaint) {
-			untainted := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
-			table[untainted] = append(table[untainted], queue.Hint{Plugin: ext.Name()})
-		}
 	}
 	return table, errors.Join(errs...)
-}
-
-func wants(events []fwk.ClusterEventWithHint, resource fwk.EventResource, action fwk.ActionType) bool {
-	return slices.ContainsFunc(events, func(e fwk.ClusterEventWithHint) bool {
-		return e.Event.Resource == resource && e.Event.ActionType&action != 0
-	})
 }
 
 // resources returns the resources of the events in a hint table.

@@ -79,29 +79,6 @@ func TestHints(t *testing.T) {
 		name: "are empty for a plugin that registers nothing",
 		exts: []fwk.EnqueueExtensions{registering{name: "A"}},
 	}, {
-		name: "wake plugins that register added nodes when a taint is removed, too",
-		exts: []fwk.EnqueueExtensions{
-			registering{name: "A",
-				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add), QueueingHintFn: skip}}}},
-		want: []string{"Node/Add: A*", "Node/UpdateNodeTaint: A"},
-	}, {
-		name: "do not repeat taints for plugins that register them, in an event of their own or with others",
-		exts: []fwk.EnqueueExtensions{
-			registering{name: "A",
-				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add)},
-					{Event: event(fwk.Node, fwk.UpdateNodeTaint)}}},
-			registering{name: "B",
-				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeTaint)}}},
-		},
-		want: []string{"Node/10011: B", "Node/Add: A", "Node/UpdateNodeTaint: A"},
-	}, {
-		name: "do not add taints to other events of nodes",
-		exts: []fwk.EnqueueExtensions{
-			registering{name: "A",
-				events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.UpdateNodeLabel)},
-					{Event: event(fwk.Pod, fwk.Add)}}}},
-		want: []string{"Node/UpdateNodeLabel: A", "Pod/Add: A"},
-	}, {
 		name: "are an error that names every plugin that fails",
 		exts: []fwk.EnqueueExtensions{registering{name: "A", err: errors.New("one")}, registering{name: "B"},
 			registering{name: "C", err: errors.New("two")}},
@@ -166,17 +143,8 @@ func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 	for _, ext := range upstream.EnqueueExtensions() {
 		events, err := ext.EventsToRegister(ctx)
 		must(t, err)
-		added, untainted := false, false
 		for _, ev := range events {
 			want[ev.Event] = append(want[ev.Event], queue.Hint{Plugin: ext.Name(), Fn: ev.QueueingHintFn})
-			if ev.Event.Resource == fwk.Node {
-				added = added || ev.Event.ActionType&fwk.Add != 0
-				untainted = untainted || ev.Event.ActionType&fwk.UpdateNodeTaint != 0
-			}
-		}
-		if added && !untainted {
-			ev := event(fwk.Node, fwk.UpdateNodeTaint)
-			want[ev] = append(want[ev], queue.Hint{Plugin: ext.Name()})
 		}
 	}
 	got := p.Queue.Hints

@@ -19,6 +19,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // byName sorts the queue by the names of the pods.
@@ -26,8 +27,8 @@ type byName struct{}
 
 func (byName) Name() string { return "ByName" }
 
-func (byName) Less(a, b fwk.QueuedPodInfo) bool {
-	return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name
+func (byName) Less(a, b fwk.QueuedEntityInfo) bool {
+	return objects.Queued(a).Name < objects.Queued(b).Name
 }
 
 func sorting(schedulerName string, by fwk.QueueSortPlugin) *Instance {

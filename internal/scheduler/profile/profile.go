@@ -127,6 +127,18 @@ func (i *Instance) Preemption() *preemption.Plugin {
 	return nil
 }
 
+// GroupPreemption returns the plugin that preempts pods for pod groups, or nil if the profile has
+// none.
+func (i *Instance) GroupPreemption() *preemption.Plugin {
+	plugin := i.Preemption()
+	for _, forGroups := range i.plugins.PodGroupPostFilter {
+		if plugin != nil && forGroups == fwk.PodGroupPostFilterPlugin(plugin) {
+			return plugin
+		}
+	}
+	return nil
+}
+
 // Closed returns a channel that is closed when the instance was retired, its last pod has released
 // it, and it has released all its resources. Tests wait for it.
 func (i *Instance) Closed() <-chan struct{} { return i.closed }

@@ -111,11 +111,11 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				return p
+				return p.(*schedframework.QueuedPodInfo)
 			},
 			done: q.Done,
 			requeue: func(p *schedframework.QueuedPodInfo) error {
-				return q.AddUnschedulableIfNotPresent(logger, p, 0)
+				return q.AddUnschedulablePodIfNotPresent(logger, p, 0)
 			},
 			move: func(event fwk.ClusterEvent) { q.MoveAllToActiveOrBackoffQueue(logger, event, nil, nil, nil) },
 		})

@@ -34,7 +34,26 @@ func (q *Queue) checkLocked() error {
 	if found != len(q.pods) {
 		return fmt.Errorf("%d pods are in places, %d are known", found, len(q.pods))
 	}
+	for _, m := range q.members {
+		if err := m.check(); err != nil {
+			return err
+		}
+	}
 	return q.unschedulable.check()
+}
+
+// check checks that metrics count the group where its pods are.
+func (m *members) check() error {
+	var at [places]int
+	for e := range m.entries {
+		if e.place != InFlight {
+			at[e.place]++
+		}
+	}
+	if m.entity && (at != m.at || m.queue != m.foremost()) {
+		return fmt.Errorf("group %s counts in %v with %v, its pods are in %v", m.key, m.queue, m.at, at)
+	}
+	return nil
 }
 
 // check checks that each waiting pod is in the one hint group that it belongs to, and that none

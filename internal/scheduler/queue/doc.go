@@ -49,7 +49,7 @@
 // Events (move), back-offs that end, pods that have waited too long, and reloads may move many
 // pods. They do so in turns of half a millisecond, between which other goroutines get the queue.
 //
-// Behaviour follows kube-scheduler 1.36 (pkg/scheduler/backend/queue) with its default feature
+// Behaviour follows kube-scheduler 1.37 (pkg/scheduler/backend/queue) with its default feature
 // gates, KEP-4247 (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or
 // strands pods, or does needless work:
 //   - Requeue releases the events kept for the pod before the pod can be popped again. Otherwise a
@@ -59,19 +59,15 @@
 //     back, together with everything kept for it (kubernetes/kubernetes#138316).
 //   - An update of an assumed pod is kept as for any pod in flight: if the pod is refused on
 //     Permit, the update may help it.
-//   - Gated pods take part in the periodic flush. Flushing a pod is no event for the pods in
-//     flight.
+//   - Flushing a pod is no event for the pods in flight.
 //   - A PreEnqueue plugin that fails runs again after a back-off, instead of gating the pod until
 //     some event.
-//   - The node in the status of a gated pod counts as its nominated node once the pod is admitted.
-//     An update that does not change that node never clears a nomination, nor does an attempt
-//     without nominating info. Terminating pods are not nominated.
+//   - An update that does not change the node in the pod's status never clears a nomination, nor
+//     does an attempt without nominating info. Terminating pods are not nominated.
 //   - The queue remembers for Ungate that events came in while a pod was gated. Upstream,
-//     preemptors may wait for an event that has already happened (kubernetes/kubernetes#140082).
+//     preemptors may wait for an event that has already happened (kubernetes/kubernetes#141694).
 //   - A pod that gives up volumes or devices that were reserved in memory only wakes the pods that
 //     wait for them; see ReservationEnded.
 //   - The events kept for pods in flight are bounded.
 //   - Pods that are held for a while are reported; see ReportHeld.
-//   - The unschedulable_pods gauges count pods in every place of the queue, and never count deleted
-//     ones.
 package queue

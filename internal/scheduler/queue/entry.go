@@ -87,17 +87,17 @@ type entry struct {
 	hold   hold
 }
 
-// newEntry returns an entry for a new pod. The entry and its parts take one allocation.
+// newEntry returns an entry for a new pod.
 func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 	b := &struct {
 		entry
 		queued schedframework.QueuedPodInfo
-		info   schedframework.PodInfo
 	}{}
 	// Malformed affinity terms are reported by the InterPodAffinity plugin, which parses them
 	// again.
-	_ = b.info.Update(pod)
-	b.queued = schedframework.QueuedPodInfo{PodInfo: &b.info, Timestamp: now, UnschedulablePlugins: sets.New[string]()}
+	info, _ := schedframework.NewPodInfo(pod)
+	b.queued = schedframework.QueuedPodInfo{PodInfo: info, QueueingParams: schedframework.QueueingParams{
+		Timestamp: now, UnschedulablePlugins: sets.New[string]()}}
 	b.entry = entry{pod: pod, info: &b.queued, profile: p}
 	return &b.entry
 }
@@ -106,7 +106,7 @@ func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 func (e *entry) update(pod *corev1.Pod) {
 	e.pod = pod
 	if e.info != nil {
-		_ = e.info.Update(pod) // cannot fail: terms are not parsed again for the same UID
+		_, _ = e.info.Update(pod) // cannot fail: terms are not parsed again for the same UID
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -51,6 +52,17 @@ func gathered(t *testing.T, prefixes ...string) map[string]float64 {
 	return values
 }
 
+// byEntity turns the values of a metric of pods into those of a metric of entities, for pods that
+// are in no group.
+func byEntity(pods map[string]float64, from, to string) map[string]float64 {
+	entities := map[string]float64{}
+	for key, v := range pods {
+		labels := strings.TrimSuffix(strings.TrimPrefix(key, from+"{"), "}")
+		entities[to+"{"+labels+",pod}"] = v
+	}
+	return entities
+}
+
 // since returns the changes of the metrics since before.
 func since(t *testing.T, prefix string, before map[string]float64) map[string]float64 {
 	t.Helper()
@@ -68,11 +80,14 @@ func since(t *testing.T, prefix string, before map[string]float64) map[string]fl
 
 func TestPendingGauges(t *testing.T) {
 	pending, reasons := gathered(t, "scheduler_pending_pods"), gathered(t, "scheduler_unschedulable_pods")
+	entities := gathered(t, "scheduler_queued_entities")
 	shut := newDoor("G", nil)
 	f := newFixture(t, preEnqueueOf(shut))
 	expect := func(wantPending, wantReasons map[string]float64) {
 		t.Helper()
 		f.Expect(since(t, "scheduler_pending_pods", pending)).To(Equal(wantPending))
+		f.Expect(since(t, "scheduler_queued_entities", entities)).
+			To(Equal(byEntity(wantPending, "pending_pods", "queued_entities")))
 		f.Expect(since(t, "scheduler_unschedulable_pods", reasons)).To(Equal(wantReasons))
 	}
 	none := map[string]float64{}
@@ -108,13 +123,18 @@ func TestPendingGauges(t *testing.T) {
 	expect(none, none)
 
 	f.Reconfigure(logger, f.settings, nil)
-	for _, name := range []string{"deleted", "dropped", "updated away"} {
+	for _, name := range []string{"deleted", "deleted while active", "dropped", "updated away"} {
 		pod := newPod(name)
 		f.Add(logger, pod)
 		f.reject("A")
 		switch name {
 		case "deleted":
 			f.event(nodeAdded)
+			f.Delete(logger, pod)
+		case "deleted while active":
+			f.event(nodeAdded)
+			f.step(time.Minute)
+			f.Expect(f.place(pod)).To(Equal(Active))
 			f.Delete(logger, pod)
 		case "updated away":
 			f.Update(logger, pod, objects.Edited(pod, scheduler("other")))
@@ -156,7 +176,7 @@ func TestPendingPodsOfProfiles(t *testing.T) {
 }
 
 func TestIncomingPods(t *testing.T) {
-	before := gathered(t, "scheduler_queue_incoming")
+	before, entities := gathered(t, "scheduler_queue_incoming_pods"), gathered(t, "scheduler_queue_incoming_entities")
 	shut := newDoor("A", refusal)
 	f := newFixture(t, preEnqueueOf(shut))
 	f.Add(logger, newPod("a"))
@@ -175,17 +195,84 @@ func TestIncomingPods(t *testing.T) {
 	f.Update(logger, nil, newPod("b"))
 	pod := f.reject()
 	f.Activate(logger, map[string]*corev1.Pod{"": pod})
-	f.Expect(since(t, "scheduler_queue_incoming", before)).To(Equal(map[string]float64{
-		"queue_incoming_pods_total{UnschedulablePodAdd,unschedulable}":    1,
+	want := map[string]float64{
+		"queue_incoming_pods_total{UnscheduledPodAdd,unschedulable}":      1,
 		"queue_incoming_pods_total{NodeAdd,active}":                       1,
 		"queue_incoming_pods_total{ScheduleAttemptFailure,unschedulable}": 2,
 		"queue_incoming_pods_total{NodeAdd,backoff}":                      2,
 		"queue_incoming_pods_total{BackoffComplete,active}":               1,
 		"queue_incoming_pods_total{PopFromBackoffQ,active}":               1,
-		"queue_incoming_pods_total{UnschedulablePodUpdate,active}":        1,
+		"queue_incoming_pods_total{UnscheduledPodUpdate,active}":          1,
 		"queue_incoming_pods_total{ScheduleAttemptFailure,backoff}":       1,
 		"queue_incoming_pods_total{ForceActivate,active}":                 1,
+	}
+	f.Expect(since(t, "scheduler_queue_incoming_pods", before)).To(Equal(want))
+	f.Expect(since(t, "scheduler_queue_incoming_entities", entities)).
+		To(Equal(byEntity(want, "queue_incoming_pods_total", "queue_incoming_entities_total")),
+			"a pod without a group is an entity")
+}
+
+// A group counts once, in the foremost queue in which it has pods.
+func TestEntitiesOfGroups(t *testing.T) {
+	queued, incoming := gathered(t, "scheduler_queued_entities"), gathered(t, "scheduler_queue_incoming_entities")
+	f, groups := withGroups(t)
+	expect := func(when string, want map[string]float64) {
+		t.Helper()
+		f.Expect(since(t, "scheduler_queued_entities", queued)).To(Equal(want), when)
+		f.Expect(f.checkLocked()).To(Succeed())
+	}
+	none := map[string]float64{}
+	active, backoff := map[string]float64{"queued_entities{active,podgroup}": 1},
+		map[string]float64{"queued_entities{backoff,podgroup}": 1}
+	unschedulable, gated := map[string]float64{"queued_entities{unschedulable,podgroup}": 1},
+		map[string]float64{"queued_entities{gated,podgroup}": 1}
+
+	f.setGroup("g", 3)
+	a, b, c := newPod("a", memberOf("g")), newPod("b", memberOf("g")), newPod("c", memberOf("g"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	expect("two pods of three", gated)
+	f.Add(logger, c)
+	expect("all are ready", active)
+	f.Add(logger, newPod("late", memberOf("g"), func(pod *corev1.Pod) { pod.Labels["late"] = "" }))
+	expect("one more", active)
+	popped, names := f.popGroup()
+	f.Expect(names).To(HaveLen(4))
+	expect("it is being tried", none)
+	f.refuseGroup(popped)
+	expect("it was refused", unschedulable)
+	f.event(nodeAdded)
+	expect("an event may help it", backoff)
+	popped, names = f.popGroup()
+	f.Expect(names).To(HaveLen(4))
+	expect("it was taken before its back-off was over", none)
+	f.refuseGroup(popped)
+	f.step(time.Minute)
+	f.event(nodeAdded)
+	expect("an event may help it, and its back-off is over", active)
+	f.Expect(since(t, "scheduler_queue_incoming_entities", incoming)).To(Equal(map[string]float64{
+		"queue_incoming_entities_total{UnscheduledPodAdd,unschedulable,podgroup}":      1,
+		"queue_incoming_entities_total{UnscheduledPodAdd,active,podgroup}":             1,
+		"queue_incoming_entities_total{ScheduleAttemptFailure,unschedulable,podgroup}": 2,
+		"queue_incoming_entities_total{NodeAdd,backoff,podgroup}":                      1,
+		"queue_incoming_entities_total{PopFromBackoffQ,active,podgroup}":               1,
+		"queue_incoming_entities_total{NodeAdd,active,podgroup}":                       1,
 	}))
+
+	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return false }, nil)
+	f.Reconfigure(logger, f.settings, sets.New("default"))
+	expect("PodGroups are not served any more", map[string]float64{"queued_entities{active,pod}": 4})
+	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
+	f.GroupChanged(logger, podgroup.KeyOf(a))
+	expect("they are served again", active)
+	f.Update(logger, a, objects.Edited(a, func(pod *corev1.Pod) { pod.Labels = nil }))
+	expect("a pod leaves its group", map[string]float64{
+		"queued_entities{active,podgroup}": 1, "queued_entities{active,pod}": 1,
+	})
+	for _, pod := range []*corev1.Pod{a, b, c, newPod("late")} {
+		f.Delete(logger, pod)
+	}
+	expect("its pods are gone", none)
 }
 
 func TestInFlightGauges(t *testing.T) {

@@ -93,9 +93,7 @@ func (m *model) add(pod *corev1.Pod) {
 	p := &modelPod{pod: pod, timestamp: m.now(), refusedBy: sets.New[string](), pendingBy: sets.New[string]()}
 	m.pods[pod.UID] = p
 	m.enqueue(p, immediately)
-	if p.place != Gated {
-		m.nominate(pod, pod.Status.NominatedNodeName)
-	}
+	m.nominate(pod, pod.Status.NominatedNodeName)
 }
 
 func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
@@ -123,7 +121,7 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 		oldPod = p.pod
 	}
 	p.pod = newPod
-	changes := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	changes := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true)
 	if p.place == InFlight {
 		p.deleted = false
 		for _, event := range changes {
@@ -183,8 +181,8 @@ func (m *model) less(a, b *modelPod) bool { return m.settings.Less(a.queued(), b
 
 // queued returns what a queue sort may read.
 func (p *modelPod) queued() *schedframework.QueuedPodInfo {
-	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp,
-		Attempts: p.attempts}
+	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod},
+		QueueingParams: schedframework.QueueingParams{Timestamp: p.timestamp, Attempts: p.attempts}}
 }
 
 func (m *model) pop(p *modelPod) {
@@ -373,7 +371,6 @@ func (m *model) retryLater(pod *corev1.Pod) {
 // enqueue moves a pod as close to being popped as its gates and back-off allow.
 func (m *model) enqueue(p *modelPod, s strategy) {
 	wasParked := p.place == Unschedulable || p.place == Gated
-	wasGated := p.gate != ""
 	verdict, plugin := yes, ""
 	plugins := slices.Clone(m.profile(p.pod).PreEnqueue)
 	// The gating plugin runs first.
@@ -413,9 +410,6 @@ func (m *model) enqueue(p *modelPod, s strategy) {
 		return
 	}
 	p.failures, p.missed = 0, stay
-	if _, nominated := m.nominees[p.pod.UID]; wasGated && !nominated {
-		m.nominate(p.pod, p.pod.Status.NominatedNodeName)
-	}
 	if end, has := m.backoffEnd(p); has && s != immediately && !end.Before(m.now().Truncate(time.Second)) {
 		p.place, p.until = Backoff, end
 		if s == afterFailure || p.refusedBy.Len()+p.pendingBy.Len() == 0 {

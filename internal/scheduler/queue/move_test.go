@@ -273,7 +273,7 @@ func TestMove(t *testing.T) {
 		b := f.reject("Labelled")
 		other := newPod("other", onNode("n"))
 		for _, event := range schedframework.PodSchedulingPropertiesChange(objects.Edited(other, label("x", "y")),
-			other) {
+			other, false) {
 			f.Move(logger, event, other, objects.Edited(other, label("x", "y")), nil)
 		}
 		f.Expect(f.place(b)).To(Equal(Backoff))

@@ -183,20 +183,6 @@ func (n *Nominator) addQueueLocked(logger klog.Logger, info fwk.PodInfo, nominat
 	n.putLocked(logger, info, node)
 }
 
-// addIfUnknownQueueLocked nominates the pod for the node in its status, unless it has a nomination
-// already.
-func (n *Nominator) addIfUnknownQueueLocked(logger klog.Logger, info *schedframework.PodInfo) {
-	node := info.Pod.Status.NominatedNodeName
-	if node == "" {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.byPod[info.Pod.UID] == nil {
-		n.putLocked(logger, info, node)
-	}
-}
-
 // updateQueueLocked is UpdateNominatedPod for callers that hold Queue.mu.
 func (n *Nominator) updateQueueLocked(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodInfo) {
 	node := info.GetPod().Status.NominatedNodeName

@@ -159,7 +159,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"a"}},
 		},
 		{
-			name: "the queue nominates the pods it is given, except gated ones",
+			name: "the queue nominates the pods it is given, also gated ones",
 			do: func(f *fixture, n *Nominator) {
 				f.Reconfigure(logger,
 					f.with(profileOf(preEnqueueOf(&preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
@@ -172,7 +172,7 @@ func TestNominator(t *testing.T) {
 				f.Update(logger, nil, newPod("updated", nominated("n1")))
 				f.Add(logger, newPod("gated", gates("x"), nominated("n1")))
 			},
-			want: map[string][]string{"n1": {"added", "updated"}},
+			want: map[string][]string{"n1": {"added", "updated", "gated"}},
 		},
 		{
 			name: "a nomination made in memory survives gating",

@@ -49,8 +49,9 @@ func (q *Queue) enqueueOneLocked(logger klog.Logger, e *entry, s strategy, event
 func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string) {
 	from := e.place
 	q.noteHoldLocked(e, to)
+	entityMoved := false
 	if from != to {
-		q.metrics.moved(e, to)
+		entityMoved = q.metrics.moved(e, to)
 	}
 	if from.awaitsEvent() && to.awaitsEvent() {
 		e.place = to
@@ -73,6 +74,9 @@ func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string)
 		q.noteFirstAttempt(e.info)
 	}
 	q.metrics.entered(to, event)
+	if entityMoved {
+		q.metrics.entityEntered(e, e.entityPlace(), event)
+	}
 	if to.poppable() {
 		q.poppable.Signal()
 	}
@@ -86,9 +90,9 @@ func (q *Queue) dropLocked(e *entry) {
 	q.detachLocked(e)
 	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
-	q.leaveGroupLocked(e)
 	q.noteHoldLocked(e, nowhere)
 	e.place = nowhere
+	q.leaveGroupLocked(e)
 	delete(q.pods, e.pod.UID)
 }
 

@@ -59,6 +59,11 @@ type members struct {
 	needed int
 	// half means that some pods of the group have a node, but fewer than it needs.
 	half bool
+	// entity means that metrics count the group as one entity, not its pods: see classifyLocked.
+	// Then at counts its waiting pods by place, and queue is the place in which the group counts.
+	entity bool
+	at     [places]int
+	queue  Place
 	// tendAt is when TendHeldGroups looks at the group next. Used while held is not 0.
 	tendAt time.Time
 }
@@ -95,6 +100,10 @@ func (q *Queue) joinGroupLocked(e *entry) {
 	}
 	m.entries[e] = struct{}{}
 	e.member = membership{key: key, of: m, half: m.half}
+	if m.entity {
+		q.countInGroupLocked(e)
+	}
+	q.classifyLocked(e)
 	if h := q.heapOf(e.place); h != nil {
 		heap.Fix(h, e.index)
 	}
@@ -143,12 +152,67 @@ func (q *Queue) leaveGroupLocked(e *entry) {
 		return
 	}
 	e.member.set(false, false)
+	if m.entity {
+		q.countAloneLocked(e)
+	}
 	delete(m.entries, e)
 	if len(m.entries) == 0 {
 		delete(q.members, e.member.key)
 		q.holding.Delete(m)
 	}
 	e.member = membership{}
+}
+
+// isEntity reports whether metrics count the group of the pod in its place.
+func (m *membership) isEntity() bool { return m.of != nil && m.of.entity }
+
+// entityPlace returns the place in which metrics count the entity of the pod.
+func (e *entry) entityPlace() Place {
+	if e.member.isEntity() {
+		return e.member.of.queue
+	}
+	return e.place
+}
+
+// foremost returns the place nearest to Pop in which the group has pods. A group counts there, with
+// all of its pods: its pods may be in several places, but it counts once.
+func (m *members) foremost() Place {
+	for _, place := range []Place{Active, Backoff, ErrorBackoff, Unschedulable, Gated} {
+		if m.at[place] > 0 {
+			return place
+		}
+	}
+	return nowhere
+}
+
+// classifyLocked makes the group of a pod one entity if its pods wait for each other, and otherwise
+// has metrics count its pods. It must be called when that may have changed: PodGroups are served
+// now, or the profile has other plugins.
+func (q *Queue) classifyLocked(e *entry) {
+	m := e.member.of
+	if m == nil || m.entity == q.awaitsGroupLocked(e) {
+		return
+	}
+	m.entity = !m.entity
+	for other := range m.entries {
+		if m.entity {
+			q.countInGroupLocked(other)
+		} else {
+			q.countAloneLocked(other)
+		}
+	}
+}
+
+// countInGroupLocked has metrics count a pod with its group instead of by itself.
+func (q *Queue) countInGroupLocked(e *entry) {
+	addTo(q.metrics.pods[e.place], -1)
+	q.metrics.movedInGroup(e.member.of, nowhere, e.place)
+}
+
+// countAloneLocked has metrics count a pod by itself instead of with its group.
+func (q *Queue) countAloneLocked(e *entry) {
+	q.metrics.movedInGroup(e.member.of, e.place, nowhere)
+	addTo(q.metrics.pods[e.place], 1)
 }
 
 // set records whether the pod is ready, and whether the gate of its group holds it.
@@ -396,6 +460,10 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	}
 	needed, known := q.groups.Needed(key)
 	for m := range q.membersOfLocked(key) {
+		m.anyLocked(func(e *entry) bool {
+			q.classifyLocked(e)
+			return true // one stands for all
+		})
 		q.rankGroupLocked(m)
 		q.openGateLocked(logger, m)
 		if m.held > 0 {

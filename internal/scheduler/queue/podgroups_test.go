@@ -523,13 +523,21 @@ func (f *fixture) lose(names ...string) {
 }
 
 // TestRandomChangesOfGroups makes random calls, and compares the counts of the queue with a new
-// count after each.
+// count after each. In the end the gauges, which all queues share, must be what they were.
 func TestRandomChangesOfGroups(t *testing.T) {
-	for seed := range uint64(200) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			newGroupWorld(t, seed).run(400)
-		})
+	queued := gathered(t, "scheduler_queued_entities")
+	t.Run("seeds", func(t *testing.T) {
+		for seed := range uint64(200) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				w := newGroupWorld(t, seed)
+				w.run(400)
+				w.Close()
+			})
+		}
+	})
+	if left := since(t, "scheduler_queued_entities", queued); len(left) > 0 {
+		t.Errorf("entities are left in closed queues: %v", left)
 	}
 }
 
@@ -653,6 +661,7 @@ func (w *groupWorld) check() {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.Expect(w.checkLocked()).To(Succeed())
 	type count struct{ pods, ready, held int }
 	want := map[memberKey]count{}
 	for _, e := range w.Queue.pods {

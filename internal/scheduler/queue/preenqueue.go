@@ -78,13 +78,8 @@ func (q *Queue) admitLocked(logger klog.Logger, e *entry) admission {
 		q.refuseLocked(e, podgroup.Gate, q.awaitedLocked(e.member.of), nil)
 		return refused
 	}
-	wasGated := e.info.Gated()
 	e.failures, e.failure, e.refusal = 0, "", ""
 	e.info.GatingPlugin, e.info.GatingPluginEvents = "", nil
-	if wasGated {
-		// Gated pods are not nominated, so the node in the pod's status may be a new nomination.
-		q.nominator.addIfUnknownQueueLocked(logger, e.info.PodInfo)
-	}
 	return admitted
 }
 

@@ -90,8 +90,7 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 	})
 	t.Run("removing the last scheduling gate queues the pod", func(t *testing.T) {
-		plugin, err := schedulinggates.New(context.Background(), nil, nil,
-			feature.Features{EnableSchedulingQueueHint: true})
+		plugin, err := schedulinggates.New(context.Background(), nil, nil, feature.Features{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,9 +177,8 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	q.pods[pod.UID] = e
 	q.joinGroupLocked(e)
 	q.enqueueLocked(logger, e, immediately, event)
-	if e.place != Gated {
-		q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
-	}
+	// A gated pod, too: its node is kept free for it until it may be scheduled.
+	q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
 }
 
 // Update records a new version of a pod that is not assigned. A waiting pod is requeued if a hint
@@ -242,12 +241,12 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	switch e.place {
 	case InFlight:
 		e.flight.deleted = false
-		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
+		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true) {
 			q.inFlight.record(clusterEvent{event: event, oldObj: oldPod, newObj: newPod})
 		}
 	case Unschedulable, Gated:
 		q.unschedulable.sort(e)
-		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
+		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod, true) {
 			ev := clusterEvent{event: event, oldObj: oldPod, newObj: newPod}
 			if s := q.worthRequeuingLocked(logger, e, &ev); s != stay {
 				q.enqueueLocked(logger, e, s, event.Label())
@@ -320,6 +319,9 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 			q.holdLocked(logger, e)
 			e = nil
 		}
+	}
+	if e.place == Backoff {
+		q.metrics.entityEntered(e, Active, schedframework.PopFromBackoffQ)
 	}
 	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
 	if selfcheck.Wanted(len(q.pods)) {

@@ -35,9 +35,8 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("the queue sort of the settings decides", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
-			return a.GetPodInfo().GetPod().Name > b.GetPodInfo().
-				GetPod().Name
+		f.settings.Less = func(a, b fwk.QueuedEntityInfo) bool {
+			return objects.Queued(a).Name > objects.Queued(b).Name
 		}
 		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"b", "a", "d", "c"} {
@@ -49,8 +48,8 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("an update that matters to the queue sort puts the pod in its new position", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
-			return a.GetPodInfo().GetPod().Labels["order"] < b.GetPodInfo().GetPod().Labels["order"]
+		f.settings.Less = func(a, b fwk.QueuedEntityInfo) bool {
+			return objects.Queued(a).Labels["order"] < objects.Queued(b).Labels["order"]
 		}
 		f.Reconfigure(logger, f.settings, nil)
 		a, b, c := newPod("a", label("order", "1")), newPod("b", label("order", "2")), newPod("c", label("order", "3"))
@@ -65,7 +64,7 @@ func TestOrder(t *testing.T) {
 	})
 	t.Run("a queue sort that panics is replaced by the default order", func(t *testing.T) {
 		f := newFixture(t)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { panic("sorry") }
+		f.settings.Less = func(a, b fwk.QueuedEntityInfo) bool { panic("sorry") }
 		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, newPod("low"))
 		f.Add(logger, newPod("high", priority(1)))

@@ -225,6 +225,7 @@ func (q *Queue) renewLocked(logger klog.Logger, e *entry) bool {
 	}
 	q.metrics.rejected(e.info, -1)
 	e.profile = p
+	q.classifyLocked(e)
 	e.info.UnschedulablePlugins.Clear()
 	e.info.PendingPlugins.Clear()
 	e.info.BackoffExpiration = time.Time{}

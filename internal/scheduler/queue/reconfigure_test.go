@@ -16,6 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // with are settings with the given profile in place of "default", and the others as they were.
@@ -230,9 +232,8 @@ func TestReconfigure(t *testing.T) {
 			f.reject("A")
 		}
 		f.event(nodeAdded)
-		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
-			return a.GetPodInfo().GetPod().Name < b.GetPodInfo().
-				GetPod().Name
+		f.settings.Less = func(a, b fwk.QueuedEntityInfo) bool {
+			return objects.Queued(a).Name < objects.Queued(b).Name
 		}
 		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"a", "b", "c", "d", "backoff-a", "backoff-b", "backoff-c", "backoff-d"} {

@@ -57,7 +57,7 @@ func TestCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T) {
 			compared := 0
 			f := newFixture(t)
 			f.settings.Order = "counted"
-			f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
+			f.settings.Less = func(a, b fwk.QueuedEntityInfo) bool {
 				compared++
 				return defaultLess(a, b)
 			}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -248,7 +247,7 @@ func (r *ruleSet) interested(event fwk.ClusterEvent) bool {
 }
 
 // defaultLess is the order of kube-scheduler's PrioritySort plugin.
-func defaultLess(a, b fwk.QueuedPodInfo) bool {
-	pa, pb := corev1helpers.PodPriority(a.GetPodInfo().GetPod()), corev1helpers.PodPriority(b.GetPodInfo().GetPod())
+func defaultLess(a, b fwk.QueuedEntityInfo) bool {
+	pa, pb := a.GetPriority(), b.GetPriority()
 	return pa > pb || (pa == pb && a.GetTimestamp().Before(b.GetTimestamp()))
 }

@@ -102,9 +102,9 @@ var (
 	}
 	twinSorts = []fwk.LessFunc{
 		defaultLess,
-		func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().UID > b.GetPodInfo().GetPod().UID },
-		func(a, b fwk.QueuedPodInfo) bool {
-			return a.GetPodInfo().GetPod().Labels["l"] < b.GetPodInfo().GetPod().Labels["l"]
+		func(a, b fwk.QueuedEntityInfo) bool { return objects.Queued(a).UID > objects.Queued(b).UID },
+		func(a, b fwk.QueuedEntityInfo) bool {
+			return objects.Queued(a).Labels["l"] < objects.Queued(b).Labels["l"]
 		},
 	}
 )
@@ -816,6 +816,12 @@ func (w *twinWorld) compareGauges(c Counts) {
 		"pending_pods{gated}":         float64(c.Gated),
 		"inflight_events{PodPopped}":  float64(c.InFlight),
 	}
+	maps.Copy(want, map[string]float64{
+		"queued_entities{active,pod}":        want["pending_pods{active}"],
+		"queued_entities{backoff,pod}":       want["pending_pods{backoff}"],
+		"queued_entities{unschedulable,pod}": want["pending_pods{unschedulable}"],
+		"queued_entities{gated,pod}":         want["pending_pods{gated}"],
+	})
 	for _, p := range w.model.pods {
 		if p.place == InFlight {
 			continue
@@ -840,8 +846,8 @@ func (w *twinWorld) compareGauges(c Counts) {
 	}
 	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
 	got := map[string]float64{}
-	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_unschedulable_pods",
-		"scheduler_inflight_events", "livesched_pending_pods") {
+	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_queued_entities",
+		"scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods") {
 		if v -= w.gaugesBefore[key]; v != 0 {
 			got[key] = v
 		}

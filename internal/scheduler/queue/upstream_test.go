@@ -36,8 +36,6 @@ var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 pick
 // clock, and compares the place and state of every pod, what is popped, and the nominations.
 //
 // The sequences leave out where the two differ on purpose:
-//   - gated pods are not flushed upstream, so there are gates or flushes, not both
-//     (kubernetes/kubernetes#139162);
 //   - a flush is kept as an event for pods in flight upstream, so none is in flight while pods are
 //     flushed;
 //   - a pod that is deleted while it is in flight is dropped by Requeue, and by the caller
@@ -49,9 +47,7 @@ var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 pick
 //   - an update without a relevant change that requeues an unschedulable pod removes its nomination
 //     upstream;
 //   - after an update that does not change the node in the pod's status, and after an attempt
-//     without nominating info, upstream replaces a nomination made in memory by that node;
-//   - upstream ignores the node in the status of a gated pod when the pod is admitted, so such pods
-//     have none here.
+//     without nominating info, upstream replaces a nomination made in memory by that node.
 func TestUpstream(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		for range 6 {
@@ -225,7 +221,7 @@ func (w *upstreamWorld) create() {
 		return
 	}
 	w.randomize(pod)
-	if !w.flushes && gateable(pod) && w.r.IntN(3) == 0 {
+	if w.r.IntN(6) == 0 {
 		gates("x")(pod)
 	}
 	w.store.set(pod)
@@ -233,15 +229,8 @@ func (w *upstreamWorld) create() {
 	w.theirs.Add(context.Background(), pod)
 }
 
-// gateable pods may be gated and are never nominated by their status.
-func gateable(pod *corev1.Pod) bool { return pod.Name[len(pod.Name)-1]%2 == 0 }
-
 func (w *upstreamWorld) randomize(pod *corev1.Pod) {
 	label("l", fmt.Sprint(w.r.IntN(4)))(pod)
-	if gateable(pod) {
-		return
-	}
-	pod.Spec.SchedulingGates = nil
 	if w.r.IntN(4) == 0 {
 		nominated(fmt.Sprint("n", w.r.IntN(3)))(pod)
 	} else if w.r.IntN(2) == 0 {
@@ -263,7 +252,7 @@ func (w *upstreamWorld) update() {
 	w.ours.Update(logger, pod, newer)
 	w.theirs.Update(context.Background(), pod, newer)
 	after, _ := w.ours.Get(pod.UID)
-	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
+	changes := schedframework.PodSchedulingPropertiesChange(newer, pod, true)
 	if before.Place.awaitsEvent() && after.Place == Active &&
 		slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.Nominator().AddNominatedPod(logger, info(newer), nil)
@@ -284,7 +273,7 @@ func (w *upstreamWorld) deletePod() {
 	if pod, ok := anyOf(w.r, w.pods()); ok {
 		w.store.unset(pod)
 		w.ours.Delete(logger, pod)
-		w.theirs.Delete(pod)
+		w.theirs.Delete(logger, pod)
 	}
 }
 
@@ -297,7 +286,7 @@ func (w *upstreamWorld) pop() {
 		w.fatalf("upstream: %v", err)
 	}
 	ours := w.ours.Pop(logger).Pod
-	pair := poppedPair{ours, theirs}
+	pair := poppedPair{ours, theirs.(*schedframework.QueuedPodInfo)}
 	w.compareInfo(pair.ours, pair.theirs)
 	w.popped = append(w.popped, pair)
 }
@@ -359,7 +348,7 @@ func (w *upstreamWorld) requeue() {
 	}
 	nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n1")}[w.r.IntN(3)]
 	p.theirs.PodInfo, _ = schedframework.NewPodInfo(obj.(*corev1.Pod))
-	theirErr := w.theirs.AddUnschedulableIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
+	theirErr := w.theirs.AddUnschedulablePodIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
 	w.theirs.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	_, ourErr := w.ours.Requeue(logger, p.ours, nominating)
 	if ourErr != nil || nominating == nil {
@@ -427,7 +416,7 @@ func (w *upstreamWorld) nap(d time.Duration) {
 
 // gate shuts or opens the gate for a pod.
 func (w *upstreamWorld) gate() {
-	if pod, ok := anyOf(w.r, w.pods()); ok && !w.flushes && gateable(pod) {
+	if pod, ok := anyOf(w.r, w.pods()); ok {
 		if w.shut.Has(pod.UID) {
 			w.shut.Delete(pod.UID)
 		} else {
@@ -470,7 +459,7 @@ func (w *upstreamWorld) compare() {
 		if s.Place == InFlight {
 			continue
 		}
-		info, ok := w.theirs.GetPod(s.Pod.Name, s.Pod.Namespace)
+		info, ok := w.theirs.GetPod(s.Pod.Name, s.Pod.Namespace, nil)
 		if !ok {
 			w.fatalf("upstream does not know %s, which is %v", s.Pod.UID, s.Place)
 		}

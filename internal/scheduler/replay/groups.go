@@ -5,7 +5,7 @@ package replay
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/explain"
@@ -27,7 +27,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 		groups.SetGroup(group.Group())
 	}
 	for _, object := range s.Objects {
-		if group, ok := object.(*schedulingv1alpha2.PodGroup); ok {
+		if group, ok := object.(*schedulingv1beta1.PodGroup); ok {
 			groups.SetGroup(podgroup.FromPodGroup(group))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/replay"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
@@ -240,6 +241,22 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 	}
 	if len(report.Reasons) != 11 {
 		t.Errorf("there are %d reasons", len(report.Reasons))
+	}
+}
+
+func TestFeatureGatesThatKubernetesHasRemovedAreIgnored(t *testing.T) {
+	w := newWorld(t, 1, sidebyside.FastPath, nil)
+	w.addNode()
+	snapshot := w.snapshot(false)
+	for gate, known := range map[string]bool{"GangScheduling": true, "WorkloadAwarePreemption": true, "New": false} {
+		snapshot.Header.FeatureGates = map[string]bool{gate: true}
+		state, err := replay.Open(t.Context(), snapshot)
+		if (err == nil) != known {
+			t.Errorf("%s: %v", gate, err)
+		}
+		if err == nil {
+			state.Close()
+		}
 	}
 }
 

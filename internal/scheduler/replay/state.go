@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,10 +60,17 @@ type State struct {
 	cancel              context.CancelFunc
 }
 
+// removedGates are the gates of kube-scheduler that a snapshot of livesched with the plugins of
+// Kubernetes 1.36 may have, and that Kubernetes does not have any more. No decision of livesched
+// depended on them.
+var removedGates = []string{"GangScheduling", "WorkloadAwarePreemption"}
+
 // Open returns the State of a snapshot, with the built-in plugins and the feature gates that the
 // snapshot was taken with, which are process-wide. The caller must call Close.
 func Open(ctx context.Context, snapshot *capture.Snapshot) (*State, error) {
-	if gates := snapshot.Header.FeatureGates; len(gates) > 0 {
+	gates := maps.Clone(snapshot.Header.FeatureGates)
+	maps.DeleteFunc(gates, func(name string, _ bool) bool { return slices.Contains(removedGates, name) })
+	if len(gates) > 0 {
 		if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 			return nil, fmt.Errorf("setting the feature gates of version %s: %w", snapshot.Header.Livesched, err)
 		}

@@ -14,6 +14,7 @@ import (
 	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultbinder"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/deferredpodscheduling"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/gangscheduling"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
@@ -42,6 +43,7 @@ import (
 var inTreeTypes = map[string]fwk.Plugin{
 	names.DefaultBinder:                   (*defaultbinder.DefaultBinder)(nil),
 	names.DefaultPreemption:               (*defaultpreemption.DefaultPreemption)(nil),
+	names.DeferredPodScheduling:           (*deferredpodscheduling.DeferredPodScheduling)(nil),
 	names.DynamicResources:                (*dynamicresources.DynamicResources)(nil),
 	names.GangScheduling:                  (*gangscheduling.GangScheduling)(nil),
 	names.ImageLocality:                   (*imagelocality.ImageLocality)(nil),
@@ -73,20 +75,21 @@ func is[T fwk.Plugin](plugin fwk.Plugin) bool {
 
 // extensionPoints holds the checks of which plugins extend a point, by the name of its field.
 var extensionPoints = map[string]func(fwk.Plugin) bool{
-	"preEnqueue":        is[fwk.PreEnqueuePlugin],
-	"queueSort":         is[fwk.QueueSortPlugin],
-	"preFilter":         is[fwk.PreFilterPlugin],
-	"filter":            is[fwk.FilterPlugin],
-	"postFilter":        is[fwk.PostFilterPlugin],
-	"preScore":          is[fwk.PreScorePlugin],
-	"score":             is[fwk.ScorePlugin],
-	"reserve":           is[fwk.ReservePlugin],
-	"permit":            is[fwk.PermitPlugin],
-	"preBind":           is[fwk.PreBindPlugin],
-	"bind":              is[fwk.BindPlugin],
-	"postBind":          is[fwk.PostBindPlugin],
-	"placementGenerate": is[fwk.PlacementGeneratePlugin],
-	"placementScore":    is[fwk.PlacementScorePlugin],
+	"preEnqueue":         is[fwk.PreEnqueuePlugin],
+	"queueSort":          is[fwk.QueueSortPlugin],
+	"preFilter":          is[fwk.PreFilterPlugin],
+	"filter":             is[fwk.FilterPlugin],
+	"postFilter":         is[fwk.PostFilterPlugin],
+	"preScore":           is[fwk.PreScorePlugin],
+	"score":              is[fwk.ScorePlugin],
+	"reserve":            is[fwk.ReservePlugin],
+	"permit":             is[fwk.PermitPlugin],
+	"preBind":            is[fwk.PreBindPlugin],
+	"bind":               is[fwk.BindPlugin],
+	"postBind":           is[fwk.PostBindPlugin],
+	"placementGenerate":  is[fwk.PlacementGeneratePlugin],
+	"placementScore":     is[fwk.PlacementScorePlugin],
+	"podGroupPostFilter": is[fwk.PodGroupPostFilterPlugin],
 }
 
 func TestTheExtensionPointsOfInTreePluginsAreThoseOfTheirTypes(t *testing.T) {
@@ -117,7 +120,7 @@ func TestTheExtensionPointsOfInTreePluginsAreThoseOfTheirTypes(t *testing.T) {
 
 func TestAPluginIsRefusedWhereItCannotRun(t *testing.T) {
 	for _, test := range []struct{ plugin, point, want string }{
-		{"NodeName", "score", `spec: plugin "NodeName" does not extend score; it extends filter`},
+		{"NodeName", "score", `spec: plugin "NodeName" does not extend score; it extends preFilter, filter`},
 		{"ImageLocality", "filter", `spec: plugin "ImageLocality" does not extend filter; it extends score`},
 		{"ImageLocality", "score", ""},
 		{"ImageLocality", "multiPoint", ""},

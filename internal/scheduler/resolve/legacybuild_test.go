@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -28,6 +27,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // builder builds the plugins of resolved profiles as a profile is built, but without a cluster.
@@ -47,7 +47,7 @@ func newBuilder(t testing.TB) *builder {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
+	factory := objects.NewInformers(client)
 	handle, err := frameworkruntime.NewFramework(t.Context(), nil, nil,
 		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSnapshotSharedLister(schedcache.NewEmptySnapshot()),

@@ -51,6 +51,8 @@ var points = []point{
 		func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PlacementGenerate }},
 	{"placementScore", true, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PlacementScore },
 		func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PlacementScore }},
+	{"podGroupPostFilter", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PodGroupPostFilter },
+		func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PodGroupPostFilter }},
 }
 
 // internalPlugins translates the plugins of a profile. It shares nothing with its input.
@@ -78,20 +80,21 @@ func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
 // expanded, with nothing left in multiPoint.
 func ActivePlugins(plugins *schedconfig.Plugins) v1alpha1.ActivePlugins {
 	return v1alpha1.ActivePlugins{
-		PreEnqueue:        pluginNames(plugins.PreEnqueue.Enabled),
-		QueueSort:         pluginNames(plugins.QueueSort.Enabled),
-		PreFilter:         pluginNames(plugins.PreFilter.Enabled),
-		Filter:            pluginNames(plugins.Filter.Enabled),
-		PostFilter:        pluginNames(plugins.PostFilter.Enabled),
-		PreScore:          pluginNames(plugins.PreScore.Enabled),
-		Score:             weightedPlugins(plugins.Score.Enabled),
-		Reserve:           pluginNames(plugins.Reserve.Enabled),
-		Permit:            pluginNames(plugins.Permit.Enabled),
-		PreBind:           pluginNames(plugins.PreBind.Enabled),
-		Bind:              pluginNames(plugins.Bind.Enabled),
-		PostBind:          pluginNames(plugins.PostBind.Enabled),
-		PlacementGenerate: pluginNames(plugins.PlacementGenerate.Enabled),
-		PlacementScore:    weightedPlugins(plugins.PlacementScore.Enabled),
+		PreEnqueue:         pluginNames(plugins.PreEnqueue.Enabled),
+		QueueSort:          pluginNames(plugins.QueueSort.Enabled),
+		PreFilter:          pluginNames(plugins.PreFilter.Enabled),
+		Filter:             pluginNames(plugins.Filter.Enabled),
+		PostFilter:         pluginNames(plugins.PostFilter.Enabled),
+		PreScore:           pluginNames(plugins.PreScore.Enabled),
+		Score:              weightedPlugins(plugins.Score.Enabled),
+		Reserve:            pluginNames(plugins.Reserve.Enabled),
+		Permit:             pluginNames(plugins.Permit.Enabled),
+		PreBind:            pluginNames(plugins.PreBind.Enabled),
+		Bind:               pluginNames(plugins.Bind.Enabled),
+		PostBind:           pluginNames(plugins.PostBind.Enabled),
+		PlacementGenerate:  pluginNames(plugins.PlacementGenerate.Enabled),
+		PlacementScore:     weightedPlugins(plugins.PlacementScore.Enabled),
+		PodGroupPostFilter: pluginNames(plugins.PodGroupPostFilter.Enabled),
 	}
 }
 

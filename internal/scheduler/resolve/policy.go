@@ -161,9 +161,10 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
-// gated are kube-scheduler's plugins that only its alpha feature gates enable. livesched takes
-// their place: it places groups of pods by itself.
-var gated = sets.New(names.GangScheduling, names.PodGroupPodsCount, names.TopologyPlacementGenerator)
+// gated are kube-scheduler's plugins that only its feature gates enable. livesched places groups of
+// pods by itself, and does not preempt for pods whose resize is deferred.
+var gated = sets.New(names.DeferredPodScheduling, names.GangScheduling, names.PodGroupPodsCount,
+	names.TopologyPlacementGenerator)
 
 // PluginNames returns the names of registered plugins that a profile may use, sorted: those that do
 // not depend on a feature gate.

@@ -167,6 +167,7 @@ func randomSpec(random *rand.Rand) v1alpha1.SchedulerProfileSpec {
 			&plugins.PreEnqueue, &plugins.QueueSort, &plugins.PreFilter, &plugins.Filter, &plugins.PostFilter,
 			&plugins.PreScore, &plugins.Score, &plugins.Reserve, &plugins.Permit, &plugins.PreBind, &plugins.Bind,
 			&plugins.PostBind, &plugins.MultiPoint, &plugins.PlacementGenerate, &plugins.PlacementScore,
+			&plugins.PodGroupPostFilter,
 		} {
 			if random.Intn(4) == 0 {
 				*set = randomSet(random)

@@ -282,7 +282,7 @@ func TestTheGroupOfTheClusterIsCounted(t *testing.T) {
 		},
 		"of Kubernetes": {
 			group: &ofKubernetes, pods: 6, groups: 2,
-			want: v1alpha1.NamedPodGroup{APIVersion: "scheduling.k8s.io/v1alpha2", Use: v1alpha1.PodGroupTogether,
+			want: v1alpha1.NamedPodGroup{APIVersion: "scheduling.k8s.io/v1beta1", Use: v1alpha1.PodGroupTogether,
 				MinMember: 3},
 		},
 		"one by one": {group: &oneByOne, pods: 8, want: v1alpha1.NamedPodGroup{Use: v1alpha1.PodGroupOneByOne}},

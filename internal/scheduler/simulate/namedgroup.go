@@ -8,7 +8,7 @@ import (
 	"context"
 	"fmt"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -33,7 +33,7 @@ func (r *CountRequest) useNamedGroup(ctx context.Context, k *fork.Fork,
 	group, _, known := k.Groups().Get(key)
 	named := &v1alpha1.NamedPodGroup{Name: key.Name, APIVersion: podgroup.Kind.GroupVersion().String()}
 	if key.Source == podgroup.Kubernetes {
-		named.APIVersion = cmp.Or(group.APIVersion, schedulingv1alpha2.SchemeGroupVersion.String())
+		named.APIVersion = cmp.Or(group.APIVersion, schedulingv1beta1.SchemeGroupVersion.String())
 	}
 	switch {
 	case !k.Groups().Applies(key):

@@ -8,7 +8,7 @@
 //
 //	etcd/        etcd                                                 (a main around etcdmain)
 //	kubernetes/  kube-apiserver, kube-controller-manager, kube-scheduler
-//	kubernetes-1.37/ and others         kube-apiserver, kube-controller-manager of other versions
+//	kubernetes-1.36/ and others         kube-apiserver, kube-controller-manager of other versions
 //	kwok/        kwok
 //
 // Every program is built once into bin/controlplane/<Kubernetes version>-<digest of the pins>/

@@ -203,7 +203,7 @@ func TestPins(t *testing.T) {
 		g := NewWithT(t)
 		root, err := FindRoot()
 		g.Expect(err).NotTo(HaveOccurred())
-		for _, minor := range []string{"", "1.37", "1.35", "1.34"} {
+		for _, minor := range []string{"", "1.36", "1.35", "1.34"} {
 			p, err := readPins(root, minor)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(p.versions).To(HaveLen(3))

@@ -118,11 +118,12 @@ plugins:
 			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	})
 
+	// times is how often the plugin DefaultBinder tries before it fails.
 	DescribeTable("because the API server rejects it is undone, reported and retried:", func(ctx context.Context,
-		refusal *apierrors.StatusError) {
+		refusal *apierrors.StatusError, times int) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-			if BindsPod(r, "pod") && calls.Add(1) == 1 {
+			if BindsPod(r, "pod") && calls.Add(1) <= int32(times) {
 				return answer(r, refusal)
 			}
 			return send()
@@ -131,32 +132,35 @@ plugins:
 		want := `running Bind plugin "DefaultBinder": ` + refusal.Error()
 		ExpectEvent(ctx, pod, "FailedScheduling", Equal(want))
 		ExpectBound(ctx, pod)
-		Expect(calls.Load()).To(Equal(int32(2)))
+		Expect(calls.Load()).To(Equal(int32(times + 1)))
 		Expect(s.At(pod, "Unreserve")).To(Equal([]string{Beta, Alpha}))
 		ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
 	},
-		Entry("internal error", apierrors.NewInternalError(errors.New("etcd is away"))),
+		Entry("internal error", apierrors.NewInternalError(errors.New("etcd is away")), 4),
+		Entry("service unavailable", apierrors.NewServiceUnavailable("the webhook is away"), 4),
 		Entry("conflict, because the pod was changed",
-			apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
-		Entry("not found, because the API server is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod")),
-		Entry("forbidden", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today"))),
-		Entry("timeout", apierrors.NewTimeoutError("it took too long", 0)),
+			apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed")), 1),
+		Entry("not found, because the API server is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod"), 1),
+		Entry("forbidden", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today")), 1),
+		Entry("timeout", apierrors.NewTimeoutError("it took too long", 0), 1),
 	)
 
-	It("although the API server has bound the pod, as only the response was lost, counts as a success: the pod is "+
-		"bound once, its room is taken, and no failure is reported", func(ctx context.Context) {
+	// times is how often the plugin DefaultBinder tries.
+	DescribeTable("although the API server has bound the pod counts as a success: the pod is bound once, its room is "+
+		"taken, and no failure is reported. Instead of the response comes", func(ctx context.Context,
+		respond func(*http.Request) (*http.Response, error), times int) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if !BindsPod(r, "pod") {
 				return send()
 			}
 			calls.Add(1)
-			answer, err := send()
-			if err != nil {
-				return nil, err
+			response, err := send()
+			if err != nil || response.StatusCode == http.StatusConflict { // it is bound already
+				return response, err
 			}
-			Expect(answer.Body.Close()).To(Succeed())
-			return nil, ErrNoRoute
+			Expect(response.Body.Close()).To(Succeed())
+			return respond(r)
 		})
 		pod := CreatePod(ctx, "mine", "pod", CPU("3"))
 		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
@@ -164,10 +168,15 @@ plugins:
 		Eventually(s.At).WithArguments(pod, "PostBind").Should(Equal([]string{Alpha, Beta}))
 		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable,
 			HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-		Consistently(calls.Load).Should(Equal(int32(1)), "the pod is not bound again")
+		Consistently(calls.Load).Should(Equal(int32(times)), "the pod is not bound again")
 		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
 		ExpectStillScheduled(ctx, pod)
-	})
+	},
+		Entry("nothing", func(*http.Request) (*http.Response, error) { return nil, ErrNoRoute }, 1),
+		Entry("an internal error", func(r *http.Request) (*http.Response, error) {
+			return answer(r, apierrors.NewInternalError(errors.New("etcd is slow")))
+		}, 2),
+	)
 
 	It("because the pod was deleted frees its room, and a new pod of the same name is another pod",
 		func(ctx context.Context) {

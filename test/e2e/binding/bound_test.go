@@ -23,7 +23,7 @@ import (
 
 // tooSmall is the message about one node that never has room for the pod.
 const tooSmall = "0/1 nodes are available: 1 Insufficient cpu." +
-	" no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	" preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 // The specs check what the API shows of a pod afterwards; kube-scheduler writes the same (see
 // framework.Oracle).

@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // The out-of-tree plugins. Sorter orders the queue, Churner treats pods as their labels say.
@@ -230,6 +231,6 @@ type sorter struct{}
 
 func (sorter) Name() string { return sorterName }
 
-func (sorter) Less(x, y fwk.QueuedPodInfo) bool {
-	return y.GetPodInfo().GetPod().CreationTimestamp.Before(&x.GetPodInfo().GetPod().CreationTimestamp)
+func (sorter) Less(x, y fwk.QueuedEntityInfo) bool {
+	return objects.Queued(y).CreationTimestamp.Before(&objects.Queued(x).CreationTimestamp)
 }

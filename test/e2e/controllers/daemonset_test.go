@@ -60,7 +60,7 @@ var _ = Describe("A DaemonSet", func() {
 			Eventually(func(g Gomega) {
 				g.Expect(podsOf(ctx, "agent")).To(ContainElement(BeUnschedulable(Equal(
 					"0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. " +
-						"no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims " +
+						"preemption: 0/3 nodes are available: 1 No preemption victims " +
 						"found for incoming pod, 2 Preemption is not helpful for scheduling."))))
 			}).WithContext(ctx).Should(Succeed())
 

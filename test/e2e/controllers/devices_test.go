@@ -20,7 +20,7 @@ import (
 
 const (
 	noDevices = "2 cannot allocate all claims."
-	noClaims  = " still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for " +
+	noClaims  = " preemption: 0/2 nodes are available: 2 Preemption is not helpful for " +
 		"scheduling."
 )
 

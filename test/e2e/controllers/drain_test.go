@@ -115,7 +115,7 @@ var _ = Describe("A node that is drained", func() {
 		Eventually(func(g Gomega) {
 			g.Expect(podsOf(ctx, "web")).To(ContainElement(BeUnschedulable(Equal(
 				"0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. " +
-					"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful " +
+					"preemption: 0/3 nodes are available: 1 Preemption is not helpful " +
 					"for scheduling, 2 No preemption victims found for incoming pod."))))
 		}).WithContext(ctx).Should(Succeed())
 		err := clients.PolicyV1().Evictions(namespace).

@@ -54,7 +54,7 @@ func attach(ctx context.Context, n int) {
 var _ = Describe("The number of volumes on a node", func() {
 	const (
 		full     = "node(s) exceed max volume count"
-		noVictim = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found " +
+		noVictim = " preemption: 0/1 nodes are available: 1 No preemption victims found " +
 			"for incoming pod."
 	)
 	// volumes creates claims with volumes that every node can use, and waits until they are bound.

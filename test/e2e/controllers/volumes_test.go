@@ -18,7 +18,7 @@ import (
 
 const (
 	noVolumes = "2 node(s) didn't find available persistent volumes to bind."
-	noHelp    = " no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for " +
+	noHelp    = " preemption: 0/2 nodes are available: 2 Preemption is not helpful for " +
 		"scheduling."
 	ofTwo = "0/2 nodes are available: "
 )
@@ -105,7 +105,7 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			expectBoundTogether(ctx, claim, volume)
 			ExpectUnschedulable(ctx, createPod(ctx, "next", UsingClaim("claim")),
 				ofTwo+"1 Insufficient cpu, 1 node(s) didn't match PersistentVolume's node affinity."+
-					" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "+
+					" preemption: 0/2 nodes are available: 1 No preemption victims "+
 					"found for incoming pod, 1 Preemption is not helpful for scheduling.")
 		})
 
@@ -122,7 +122,7 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 			Expect(expectPodsRunning(ctx, high)).To(Equal("n2"))
 			ExpectUnschedulable(ctx, low,
 				ofTwo+"1 Insufficient cpu, 1 node(s) didn't find available persistent volumes to bind."+
-					" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "+
+					" preemption: 0/2 nodes are available: 1 No preemption victims "+
 					"found for incoming pod, 1 Preemption is not helpful for scheduling.")
 			resume()
 			expectBoundTogether(ctx, claim, volume)
@@ -182,7 +182,7 @@ var _ = Describe("A pod whose claim is bound immediately", func() {
 		expectPodsRunning(ctx, filler)
 		pod := createPod(ctx, "pod", UsingClaim("claim"))
 		ExpectUnschedulable(ctx, pod, ofTwo+"1 Insufficient cpu, 1 node(s) had no available volume zone."+
-			" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for "+
+			" preemption: 0/2 nodes are available: 1 No preemption victims found for "+
 			"incoming pod, 1 Preemption is not helpful for scheduling.")
 		Expect(K8s.Delete(ctx, filler)).To(Succeed())
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("b1"))
@@ -204,7 +204,7 @@ var _ = Describe("A pod whose claim is bound immediately", func() {
 		second := createPod(ctx, "second", UsingClaim("claim"))
 		const inUse = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already " +
 			"in-use by another pod"
-		ExpectUnschedulable(ctx, second, ofTwo+"2 "+inUse+". no new claims to deallocate, preemption: 0/2 nodes are "+
+		ExpectUnschedulable(ctx, second, ofTwo+"2 "+inUse+". preemption: 0/2 nodes are "+
 			"available: 2 No preemption victims found for incoming pod.")
 		Expect(K8s.Delete(ctx, first)).To(Succeed())
 		expectPodsRunning(ctx, second)

@@ -84,7 +84,7 @@ var _ = Describe("A workload", func() {
 			Expect(expectRunning(ctx, "web", 3)).To(HaveEach(1))
 			waiting := And(HaveField("Spec.NodeName", BeEmpty()), BeUnschedulable(Equal(
 				"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules. "+
-					"no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found "+
+					"preemption: 0/3 nodes are available: 3 No preemption victims found "+
 					"for incoming pod.")))
 			Eventually(func(g Gomega) {
 				pods := podsOf(ctx, "web")

@@ -85,7 +85,7 @@ var _ = Describe("Extenders", func() {
 			Hopeless: map[string]string{"n2": "too far"}})
 		refused := CreatePod(ctx, "mine", "refused")
 		ExpectUnschedulable(ctx, refused, "0/3 nodes are available: 1 too far, 1 too high, 1 too loud. "+
-			"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for "+
+			"preemption: 0/3 nodes are available: 1 Preemption is not helpful for "+
 			"scheduling, 2 No preemption victims found for incoming pod.")
 		two.Perform(testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
 		Eventually(func(g Gomega) {

@@ -35,9 +35,8 @@ plugins: {multiPoint: {enabled: [{name: NodeLabel}]}}
 pluginConfig: [{name: NodeLabel, args: {presentLabels: [rack, ssd]}}]`)
 		ExpectProgrammed(ctx, "mine")
 		second := CreatePod(ctx, "mine", "second")
-		ExpectUnschedulable(ctx, second, "0/2 nodes are available: 2 node(s) didn't have the requested labels. no "+
-			"new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for "+
-			"scheduling.")
+		ExpectUnschedulable(ctx, second, "0/2 nodes are available: 2 node(s) didn't have the requested labels. "+
+			"preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")
 		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
 			func(n *corev1.Node) { n.Labels["ssd"] = "fast" })
 		Expect(ExpectBound(ctx, second)).To(Equal("n2"))

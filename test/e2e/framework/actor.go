@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // Actor is a plugin instance.
@@ -217,8 +219,8 @@ type sorting struct{ actor *Actor }
 
 func (s sorting) Name() string { return s.actor.Name() }
 
-func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
-	podX, podY := x.GetPodInfo().GetPod(), y.GetPodInfo().GetPod()
+func (s sorting) Less(x, y fwk.QueuedEntityInfo) bool {
+	podX, podY := objects.Queued(x), objects.Queued(y)
 	now := s.actor.note("Less", podX, "")
 	s.actor.Struck("Less", podX)
 	if act := now.Less; act != nil {
@@ -230,7 +232,7 @@ func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
 // allPoints is an actor with all extension points, including QueueSort.
 type allPoints struct{ points }
 
-func (p allPoints) Less(x, y fwk.QueuedPodInfo) bool { return sorting{p.Actor}.Less(x, y) }
+func (p allPoints) Less(x, y fwk.QueuedEntityInfo) bool { return sorting{p.Actor}.Less(x, y) }
 
 // filtering is an actor with Filter only.
 type filtering struct{ points points }

@@ -6,7 +6,7 @@ package framework
 import (
 	"context"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,14 +14,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// podGroupClient is a client with which specs about the PodGroups of Kubernetes, in v1alpha2, also
-// run on API servers since 1.37, which serve v1beta1 instead.
+// podGroupClient is a client with which specs about the PodGroups of Kubernetes, in v1beta1, also
+// run on API servers of 1.36, which serve v1alpha2 instead.
 type podGroupClient struct{ client.Client }
 
 // served returns a PodGroup in the version that the API server serves, or else the object itself.
 func served(object client.Object) (_ client.Object, other *unstructured.Unstructured) {
-	group, ok := object.(*schedulingv1alpha2.PodGroup)
-	if !ok || !ServerAtLeast("1.37") {
+	group, ok := object.(*schedulingv1beta1.PodGroup)
+	if !ok || ServerAtLeast("1.37") {
 		return object, nil
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(group)
@@ -30,13 +30,14 @@ func served(object client.Object) (_ client.Object, other *unstructured.Unstruct
 	}
 	delete(fields, "status")
 	u := &unstructured.Unstructured{Object: fields}
-	u.SetAPIVersion("scheduling.k8s.io/v1beta1")
+	u.SetAPIVersion("scheduling.k8s.io/v1alpha2")
 	u.SetKind("PodGroup")
 	if mode := group.Spec.DisruptionMode; mode != nil {
-		field := map[schedulingv1alpha2.DisruptionMode]string{
-			schedulingv1alpha2.DisruptionModePod: "single", schedulingv1alpha2.DisruptionModePodGroup: "all",
-		}[*mode]
-		fields["spec"].(map[string]any)["disruptionMode"] = map[string]any{field: map[string]any{}}
+		value := "Pod"
+		if mode.All != nil {
+			value = "PodGroup"
+		}
+		fields["spec"].(map[string]any)["disruptionMode"] = value
 	}
 	return u, u
 }
@@ -51,11 +52,11 @@ func readBack(object client.Object, answer *unstructured.Unstructured) error {
 		return err
 	}
 	for i := range read.Status.Conditions {
-		if c := &read.Status.Conditions[i]; c.Type == "PodGroupInitiallyScheduled" {
-			c.Type = schedulingv1alpha2.PodGroupScheduled
+		if c := &read.Status.Conditions[i]; c.Type == "PodGroupScheduled" {
+			c.Type = schedulingv1beta1.PodGroupInitiallyScheduled
 		}
 	}
-	read.DeepCopyInto(object.(*schedulingv1alpha2.PodGroup))
+	read.DeepCopyInto(object.(*schedulingv1beta1.PodGroup))
 	return nil
 }
 

@@ -149,7 +149,7 @@ var _ = Describe("The default plugins", func() {
 		ExpectUnschedulable(ctx, CreatePod(ctx, "mine", "fourth", HostPort(8080)),
 			"0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 node(s) "+
 				"didn't have free ports for the requested pod ports. "+
-				"no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for "+
+				"preemption: 0/4 nodes are available: 2 No preemption victims found for "+
 				"incoming pod, 2 Preemption is not helpful for scheduling.")
 	})
 

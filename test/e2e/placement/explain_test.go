@@ -61,7 +61,7 @@ var _ = Describe("The explanation of a pending pod", func() {
 		Expect(x.Profile).To(Equal("mine"))
 		Expect(x.Pending.Attempts).To(BeNumerically(">=", 1))
 		Expect(x.Pending.NextTry.Time).To(BeTemporally(">", x.Time.Time))
-		Expect(x.Pending.WaitsFor).To(ContainElement(HaveField("Event", "Pod/Delete")))
+		Expect(x.Pending.WaitsFor).To(ContainElement(HaveField("Event", "AssignedPod/Delete")))
 		Expect(x.Pending.Groups).To(HaveLen(1))
 		Expect(x.Pending.Groups[0].Nodes).To(Equal(int32(2)))
 		shortBy := x.Pending.Groups[0].Refusals[0].ShortBy

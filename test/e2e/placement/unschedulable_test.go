@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found " +
+	noVictims = " preemption: 0/1 nodes are available: 1 No preemption victims found " +
 		"for incoming pod."
-	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for " +
+	noPreempt = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for " +
 		"scheduling."
 	nowhere = "0/1 nodes are available: "
 	// full is the message for a node that would have room for the pod without others, tooSmall for

@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -186,7 +186,7 @@ func (p of) group(name string, minCount int32) *prioritizedGroup {
 // wholeGroup is group for a PodGroup that is evicted as a whole.
 func (p of) wholeGroup(name string, minCount int32) *prioritizedGroup {
 	g := p.group(name, minCount)
-	g.mode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+	g.mode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	return g
 }
 
@@ -201,7 +201,7 @@ type prioritizedGroup struct {
 	key      string
 	minCount int32
 	priority of
-	mode     *schedulingv1alpha2.DisruptionMode
+	mode     *schedulingv1beta1.DisruptionMode
 }
 
 // pods creates the group and its pods, with the priority of the group.

@@ -14,7 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -99,7 +99,7 @@ func startKubeScheduler(ctx context.Context) {
 func setGates(on bool) {
 	GinkgoHelper()
 	Expect(utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-		string(features.GenericWorkload): on, string(features.GangScheduling): on,
+		string(features.GenericWorkload):                 on,
 		string(features.TopologyAwareWorkloadScheduling): on,
 	})).To(Succeed())
 }
@@ -194,7 +194,7 @@ func (c *gangContest) outcome(ctx context.Context, of string) (out gangOutcome) 
 	group := KubernetesPodGroup(c.group(of), 0, "")
 	Eventually(func(g Gomega) {
 		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
-		condition := meta.FindStatusCondition(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)
+		condition := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
 		g.Expect(condition).NotTo(BeNil())
 		out = gangOutcome{scheduled: condition.Status == metav1.ConditionTrue}
 		racks := sets.New[string]()

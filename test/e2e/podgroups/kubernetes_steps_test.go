@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,7 +57,7 @@ func inGroups() {
 		if !ServerAtLeast("1.36") {
 			return
 		}
-		Expect(K8s.DeleteAllOf(ctx, &schedulingv1alpha2.PodGroup{}, client.InNamespace(corev1.NamespaceDefault))).
+		Expect(K8s.DeleteAllOf(ctx, &schedulingv1beta1.PodGroup{}, client.InNamespace(corev1.NamespaceDefault))).
 			To(Succeed())
 	})
 }
@@ -232,7 +232,7 @@ func condition(group string, status metav1.ConditionStatus, reason string) step 
 		Eventually(func(g Gomega) {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 			g.Expect(object.Status.Conditions).To(ConsistOf(And(
-				HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status),
+				HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled), HaveField("Status", status),
 				HaveField("Reason", reason),
 				HaveField("ObservedGeneration", object.Generation))))
 		}).WithContext(ctx).Should(Succeed())

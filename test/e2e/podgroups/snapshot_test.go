@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -118,7 +118,7 @@ var _ = Describe("A snapshot", func() {
 			found.Insert(group.Group().Key)
 		}
 		for _, object := range snapshot.Objects {
-			if group, ok := object.(*schedulingv1alpha2.PodGroup); ok {
+			if group, ok := object.(*schedulingv1beta1.PodGroup); ok {
 				found.Insert(podgroup.KeyOfPodGroup(group))
 			}
 		}

@@ -111,6 +111,16 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 			}
 			ExpectPending(ctx, nominee)
 		})
+
+	It("keeps its room while it is gated", func(ctx context.Context) {
+		CreateNodes(ctx, "n1")
+		nominee := CreatePod(ctx, "mine", "nominee", CPU("3"), Prioritized("important"), Gated)
+		nominateByHand(ctx, nominee, "n1")
+		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "low", CPU("2"), Prioritized("low")),
+			corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		Update(ctx, nominee, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
+		Expect(ExpectBound(ctx, nominee)).To(Equal("n1"))
+	})
 })
 
 var _ = Describe("A pod that another component nominates for a node, under a profile without PostFilter plugins",

@@ -108,10 +108,10 @@ var _ = Describe("Preemption", func() {
 		other := CreatePod(ctx, "somebody-else", "other", CPU("3"), OnNode("n2"))
 
 		polite := CreatePod(ctx, "mine", "polite", CPU("3"), Prioritized("polite"))
-		ExpectUnschedulable(ctx, polite, "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "+
+		ExpectUnschedulable(ctx, polite, "0/2 nodes are available: 2 Insufficient cpu. "+
 			"preemption: not eligible due to preemptionPolicy=Never.")
 		equal := CreatePod(ctx, "mine", "equal", CPU("3"))
-		ExpectUnschedulable(ctx, equal, "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "+
+		ExpectUnschedulable(ctx, equal, "0/2 nodes are available: 2 Insufficient cpu. "+
 			"preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.")
 		Expect(K8s.Delete(ctx, polite)).To(Succeed())
 

@@ -162,7 +162,7 @@ var _ = Describe("Preemption chooses", func() {
 		fussy := CreatePod(ctx, "mine", "fussy", Prioritized("important"), Labelled("app", "loud"),
 			Selecting(corev1.LabelHostname, "n2"))
 		ExpectUnschedulable(ctx, fussy, "0/3 nodes are available: 1 node(s) didn't satisfy existing pods "+
-			"anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "+
+			"anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector. "+
 			"preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is "+
 			"not helpful for scheduling.")
 		ExpectStays(ctx, bystander, equal, above, loud)
@@ -337,7 +337,7 @@ var _ = Describe("A preemptor", func() {
 		Expect(K8s.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})).To(Succeed())
 		Terminate(ctx, victim)
 		ExpectNominated(ctx, high, "")
-		ExpectUnschedulable(ctx, high, "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "+
+		ExpectUnschedulable(ctx, high, "0/1 nodes are available: 1 Insufficient cpu. "+
 			"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
 		ExpectStays(ctx, above)
 	})

@@ -201,9 +201,8 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 			for _, pod := range pods {
 				if w.run.Parts().Queue.Has(pod.UID) {
 					waiting = append(waiting, pod)
-					ExpectUnschedulable(ctx, pod, "0/3 nodes are available: 3 Insufficient cpu. no new claims to "+
-						"deallocate, preemption: 0/3 nodes are available: "+
-						"3 No preemption victims found for incoming pod.")
+					ExpectUnschedulable(ctx, pod, "0/3 nodes are available: 3 Insufficient cpu. "+
+						"preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.")
 					continue
 				}
 				perNode[ExpectBound(ctx, pod)]++

@@ -182,4 +182,19 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 			happens: giveBack("taken"), event: of(fwk.ResourceClaim, fwk.Update),
 		})
 	})
+
+	// Informers may miss that a claim gives back its device before it is deleted.
+	It("wakes the pod that lacks a device when the claim that has it is deleted", func(ctx context.Context) {
+		given(ctx, deviceClass("class"))
+		given(ctx, devices("n1", "d1"))
+		taken := DeviceClaim("taken", "class")
+		given(ctx, taken)
+		inUse(ctx, "taken", "n1", "d1")
+		w.check(ctx, wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), DeviceClaim("claim", "class")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: func(ctx context.Context) { Expect(K8s.Delete(ctx, taken)).To(Succeed()) },
+			event:   of(fwk.ResourceClaim, fwk.Delete),
+		})
+	})
 })

@@ -122,10 +122,9 @@ var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("c", Selecting("group", "c"))},
 			happens: come(NodeOf("n2", "group", "b")), event: added,
 		}),
-		Entry("a taint is removed: also wakes pods that wait only for a new node, since a new node may have had the "+
-			"taint", wake{
+		Entry("a taint is removed: does not wake pods that wait for something else", wake{
 			plugin: "NodeAffinity", given: []client.Object{Tainted(NodeOf("n1", "group", "a"), "sick")},
-			woken:   []*corev1.Pod{p("b", Selecting("group", "b"), Tolerating("sick"))},
+			asleep:  []*corev1.Pod{p("b", Selecting("group", "b"), Tolerating("sick"))},
 			happens: have(NodeOf("n1"), func(n *corev1.Node) { n.Spec.Taints = nil }), event: taints,
 		}),
 		Entry("a taint is replaced by one that some pods tolerate", wake{

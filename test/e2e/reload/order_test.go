@@ -48,8 +48,8 @@ func (s nameSort) Name() string {
 	return byName
 }
 
-func (s nameSort) Less(a, b fwk.QueuedPodInfo) bool {
-	x, y := a.GetPodInfo().GetPod().Name, b.GetPodInfo().GetPod().Name
+func (s nameSort) Less(a, b fwk.QueuedEntityInfo) bool {
+	x, y := Queued(a).Name, Queued(b).Name
 	if s.down {
 		return x > y
 	}

@@ -22,6 +22,7 @@ var points = []string{
 	"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
 	"permit", "preBind",
 	"bind", "postBind", "placementGenerate", "placementScore",
+	"podGroupPostFilter",
 }
 
 // needed has the extension points at which a profile must have a plugin, with kube-scheduler's

@@ -193,7 +193,7 @@ var (
 	// inOtherColumns is the beginning of a message.
 	inOtherColumns = regexp.MustCompile(`^(\d+/\d+ nodes are available: |pod group \S+: )`)
 	// inVain is the end of a message about preemption that does not help.
-	inVain = regexp.MustCompile(`;?( no new claims to deallocate,)? preemption: \d+/\d+ nodes .*$`)
+	inVain = regexp.MustCompile(`;? preemption: \d+/\d+ nodes .*$`)
 )
 
 // shortReason returns a message without what other columns say, and without why preemption does not

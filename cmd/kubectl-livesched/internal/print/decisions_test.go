@@ -34,7 +34,7 @@ func someDecisions() []v1alpha1.Decision {
 			Result:   v1alpha1.DecisionUnschedulable, Nodes: 912, Repeated: 86,
 			Message: "0/912 nodes are available: 3 node(s) had untolerated taint(s), 909 Insufficient " +
 				"nvidia.com/gpu. " +
-				"no new claims to deallocate, preemption: 0/912 nodes are available: 912 Preemption is not helpful " +
+				"preemption: 0/912 nodes are available: 912 Preemption is not helpful " +
 				"for scheduling.",
 		},
 		{

@@ -70,7 +70,7 @@ func gpuPod() *v1alpha1.PodExplanation {
 				{Type: v1alpha1.SuggestionAddNode, Description: "Add a node like the nodes of the pool gpu."},
 			},
 			WaitsFor: []v1alpha1.EventAwaited{
-				{Event: "Pod/Delete", Plugins: []string{"NodeResourcesFit"}},
+				{Event: "AssignedPod/Delete", Plugins: []string{"NodeResourcesFit"}},
 				{Event: "Node/UpdateNodeTaint", Plugins: []string{"TaintToleration"}},
 				{Event: "Node/Add", Plugins: []string{"NodeResourcesFit"}},
 			},
@@ -108,7 +108,7 @@ func TestTheWideExplanationHasEverything(t *testing.T) {
 	for _, want := range []string{
 		"Verdict NeverFits; profile spread@b47874bsgc; condition PodScheduled: Unschedulable.", "gpu-1",
 		"TaintToleration", "UntoleratedTaint", "InsufficientResource",
-		"Waits for: Pod/Delete, Node/Add (NodeResourcesFit); Node/UpdateNodeTaint (TaintToleration)",
+		"Waits for: AssignedPod/Delete, Node/Add (NodeResourcesFit); Node/UpdateNodeTaint (TaintToleration)",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -374,9 +374,10 @@ func TestNothingIsInvented(t *testing.T) {
 func TestTheWordsForEvents(t *testing.T) {
 	for want, events := range map[string][]string{
 		"a node is added":                    {"Node/Add"},
-		"a node changes or a pod ends":       {"Pod/Delete", "Node/UpdateNodeLabel"},
+		"a node changes or a pod ends":       {"AssignedPod/Delete", "Node/UpdateNodeLabel"},
 		"a pod ends or changes":              {"Pod/Delete", "Pod/UpdatePodLabel"},
 		"a claim or volume is added":         {"PersistentVolumeClaim/Add"},
+		"the pod itself changes":             {"TargetPod/UpdatePodToleration"},
 		"storage changes":                    {"storage.k8s.io/CSINode/Add"},
 		"its PodGroup changes":               {"scheduling.k8s.io/PodGroup/All"},
 		"anything in the cluster changes":    {"*/All"},

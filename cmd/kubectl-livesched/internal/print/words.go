@@ -126,7 +126,7 @@ type change struct {
 // changes are what pods wait for, in the order in which they are listed.
 var changes = []change{
 	{[]string{"Node"}, false, "a node is added", "a node changes", "a node is added or changes"},
-	{[]string{"Pod"}, true, "a pod ends", "a pod changes", "a pod ends or changes"},
+	{[]string{"Pod", "AssignedPod", "UnscheduledPod"}, true, "a pod ends", "a pod changes", "a pod ends or changes"},
 	{[]string{"PersistentVolumeClaim", "PersistentVolume"}, false, "a claim or volume is added",
 		"a claim or volume changes", "a claim or volume changes"},
 	{
@@ -140,6 +140,7 @@ var changes = []change{
 	},
 	{[]string{"scheduling.k8s.io/PodGroup"}, false, "its PodGroup changes", "its PodGroup changes",
 		"its PodGroup changes"},
+	{[]string{"TargetPod"}, false, "the pod itself changes", "the pod itself changes", "the pod itself changes"},
 	{[]string{"*"}, false, "anything in the cluster changes", "anything in the cluster changes",
 		"anything in the cluster changes"},
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // affinity is the tracker of InterPodAffinity (pkg/scheduler/framework/plugins/interpodaffinity of
-// kube-scheduler 1.36).
+// kube-scheduler 1.37).
 type affinity struct {
 	sources *Sources
 	*scope

@@ -48,12 +48,10 @@ func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
 			return nil, err
 		}
 		p.selected = append(p.selected, selectedNamespaces{term.NamespaceSelector, names})
-		// Keep the selector. The plugin intends to replace it by one that selects nothing, but does
-		// so in a copy, so a selector that also matches an empty set of labels (DoesNotExist,
-		// NotIn) still matches every namespace.
 		for name := range names {
 			term.Namespaces.Insert(name)
 		}
+		term.NamespaceSelector = labels.Nothing()
 	}
 	return p, nil
 }

@@ -63,7 +63,7 @@ func (inline) Until(_ context.Context, pieces int, do workqueue.DoWorkPieceFunc,
 	}
 }
 
-// gates returns the defaults of 1.36.
+// gates returns the defaults of 1.37.
 func gates() feature.Features {
 	return feature.Features{EnableNodeInclusionPolicyInPodTopologySpread: true,
 		EnableMatchLabelKeysInPodTopologySpread: true}

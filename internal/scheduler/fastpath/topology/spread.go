@@ -18,7 +18,7 @@ import (
 )
 
 // spread is the tracker of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of
-// kube-scheduler 1.36).
+// kube-scheduler 1.37).
 type spread struct {
 	sources *Sources
 	// pod stands for all pods of the class. It must not be modified.
