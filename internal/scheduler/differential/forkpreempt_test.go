@@ -44,9 +44,9 @@ func (c *contest) preemptOnFork(pod *corev1.Pod) *fork.Preempted {
 	return first
 }
 
-// fits expects that the pod fits where the fork has made room. Only PodTopologySpread may refuse it
-// there: in a dry run, it remembers the counts of two domains only, and may be wrong about the
-// least.
+// fits expects that the pod fits where the fork has made room. Only two plugins may refuse it there,
+// as they may be wrong in a dry run: PodTopologySpread remembers the counts of two domains only, and
+// VolumeRestrictions counts a claim once, even if several pods use it.
 func (c *contest) fits(k *fork.Fork, pod *corev1.Pod, preempted *fork.Preempted) {
 	c.t.Helper()
 	for _, victim := range preempted.Victims {
@@ -58,7 +58,7 @@ func (c *contest) fits(k *fork.Fork, pod *corev1.Pod, preempted *fork.Preempted)
 	c.must(err)
 	i := slices.IndexFunc(refusals.Nodes, func(node fwk.NodeInfo) bool { return node.Node().Name == preempted.Node })
 	for _, status := range refusals.ByNode[i] {
-		if status.Plugin() != pluginnames.PodTopologySpread {
+		if status.Plugin() != pluginnames.PodTopologySpread && status.Plugin() != pluginnames.VolumeRestrictions {
 			c.fatalf("the fork has made room on %s, where the pod is refused: %s", preempted.Node, describe(status))
 		}
 	}
