@@ -44,9 +44,9 @@ func (c *contest) preemptOnFork(pod *corev1.Pod) *fork.Preempted {
 	return first
 }
 
-// fits expects that the pod fits where the fork has made room. Only two plugins may refuse it there,
-// as they may be wrong in a dry run: PodTopologySpread remembers the counts of two domains only, and
-// VolumeRestrictions counts a claim once, even if several pods use it.
+// fits expects that the pod fits where the fork has made room. Only two plugins may refuse it
+// there, as they may be wrong in a dry run: PodTopologySpread remembers the counts of two domains
+// only, and VolumeRestrictions counts a claim once, even if several pods use it.
 func (c *contest) fits(k *fork.Fork, pod *corev1.Pod, preempted *fork.Preempted) {
 	c.t.Helper()
 	for _, victim := range preempted.Victims {
