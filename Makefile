@@ -242,6 +242,10 @@ gosec: $(GOLANGCI_LINT) ## Look for insecure code; .golangci.yml says what is ex
 verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(HELM_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
 
+.PHONY: upstream-diff
+upstream-diff: ## What has changed between two versions of Kubernetes, for livesched (FROM=v1.37.2 TO=v1.38.0).
+	@go run ./hack/upstreamdiff -from "$(FROM)" -to "$(TO)"
+
 .PHONY: test-release
 test-release: ## Test hack/release, a module of its own that `make test` does not see.
 	go test -C hack/release ./...

@@ -1,0 +1,108 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command upstreamdiff prints what has changed between two versions of Kubernetes as far as it
+// concerns livesched. docs/development.md describes how to follow a minor version with it.
+//
+//	go run ./hack/upstreamdiff -from v1.36.3 -to v1.37.2
+//
+// It reads the sources through the Go module proxy. Each section compares a list of lines, such as
+// the metrics or the names of test cases, which it reads from the syntax of the sources.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+func main() {
+	from := flag.String("from", "", "version of Kubernetes that livesched follows, such as v1.37.2")
+	to := flag.String("to", "", "version of Kubernetes to compare it with")
+	table := flag.String("table", "docs/development.md", "page with the table of the files that follow Kubernetes")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *from, *to, *table); err != nil {
+		fmt.Fprintln(os.Stderr, "upstreamdiff:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, from, to, table string) error {
+	if from == "" || to == "" {
+		return errors.New("-from and -to are required, such as v1.37.2")
+	}
+	page, err := os.ReadFile(table)
+	if err != nil {
+		return err
+	}
+	before, err := download(ctx, from)
+	if err != nil {
+		return err
+	}
+	after, err := download(ctx, to)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "# From Kubernetes %s to %s\n", from, to)
+	for _, s := range sections {
+		if err := s.print(out, before, after); err != nil {
+			return fmt.Errorf("%s: %w", s.title, err)
+		}
+	}
+	return printSources(out, before, after, string(page))
+}
+
+// release is the sources of a version of Kubernetes.
+type release struct {
+	// minor is the version without the patch, such as 1.37.
+	minor string
+	// kubernetes is the module k8s.io/kubernetes, and modules are those that it publishes apart, by
+	// name.
+	kubernetes fs.FS
+	modules    map[string]fs.FS
+}
+
+// modules are the modules of Kubernetes that livesched builds on, apart from k8s.io/kubernetes.
+var modules = []string{"kube-scheduler", "component-helpers", "dynamic-resource-allocation"}
+
+// download returns the sources of a version, which the go command keeps in its module cache.
+func download(ctx context.Context, version string) (*release, error) {
+	major, rest, ok := strings.Cut(version, ".")
+	minor, _, hasPatch := strings.Cut(rest, ".")
+	if major != "v1" || !ok || !hasPatch {
+		return nil, fmt.Errorf("%q is not a version of Kubernetes, such as v1.37.2", version)
+	}
+	r := &release{minor: "1." + minor, modules: map[string]fs.FS{}}
+	var err error
+	if r.kubernetes, err = module(ctx, "k8s.io/kubernetes@"+version); err != nil {
+		return nil, err
+	}
+	for _, name := range modules {
+		if r.modules[name], err = module(ctx, "k8s.io/"+name+"@v0."+rest); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func module(ctx context.Context, query string) (fs.FS, error) {
+	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", query)
+	// Outside of a module, the go command needs no versions but the one in the query.
+	command.Dir = os.TempDir()
+	text, err := command.Output()
+	var found struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(text, &found); jsonErr != nil {
+		return nil, fmt.Errorf("go mod download %s: %w", query, errors.Join(err, jsonErr))
+	}
+	if found.Error != "" {
+		return nil, fmt.Errorf("go mod download %s: %s", query, found.Error)
+	}
+	return os.DirFS(found.Dir), nil
+}

@@ -1,0 +1,72 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// parseFile parses a Go file.
+func parseFile(tree fs.FS, name string) (*ast.File, error) {
+	text, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	return parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+}
+
+// walkGo calls visit for the Go files under a directory, in the order of their names. tests selects
+// the files of tests, or the others.
+func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *ast.File) error) error {
+	return fs.WalkDir(tree, dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || entry.IsDir():
+			return err
+		case path.Ext(name) != ".go", strings.HasSuffix(name, "_test.go") != tests, strings.Contains(name, "zz_generated"):
+			return nil
+		}
+		file, err := parseFile(tree, name)
+		if err != nil {
+			return err
+		}
+		return visit(name, file)
+	})
+}
+
+// source returns the source of a node on one line.
+func source(node any) string {
+	var text bytes.Buffer
+	if err := printer.Fprint(&text, token.NewFileSet(), node); err != nil {
+		return err.Error()
+	}
+	return strings.Join(strings.Fields(text.String()), " ")
+}
+
+// fieldOf returns the value of a field of a composite literal, nil if it is not set.
+func fieldOf(literal *ast.CompositeLit, field string) ast.Expr {
+	for _, element := range literal.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok && source(pair.Key) == field {
+			return pair.Value
+		}
+	}
+	return nil
+}
+
+// text returns the value of a string literal.
+func text(expr ast.Expr) (value string, ok bool) {
+	literal, ok := expr.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return "", false
+	}
+	value, err := strconv.Unquote(literal.Value)
+	return value, err == nil
+}
