@@ -39,6 +39,9 @@ TEST_FLAGS ?=
 # RACE=1 tests with the race detector, which needs a C compiler.
 RACE ?=
 race = $(if $(RACE),-race)
+# The versions that upstream-diff compares.
+FROM ?=
+TO ?=
 # The other versions of Kubernetes whose API servers test-skew tests with, and what it tests. The suite that takes longest
 # begins first.
 KUBERNETES ?= $(patsubst hack/controlplane/kubernetes-%,%,$(wildcard hack/controlplane/kubernetes-*))
