@@ -41,7 +41,7 @@ func (s section) print(out io.Writer, before, after *release) error {
 		return err
 	}
 	if len(was) == 0 || len(is) == 0 {
-		return fmt.Errorf("%d lines before and %d after: the sources have another form than expected", len(was), len(is))
+		return fmt.Errorf("%d lines before and %d after: the sources have an unexpected form", len(was), len(is))
 	}
 	fmt.Fprintf(out, "\n## %s\n\n%s\n\n", s.title, s.why)
 	changed := changes(was, is)

@@ -21,7 +21,7 @@ import (
 // docs/development.md.
 type follower struct {
 	file string
-	// sources are files and directories, of k8s.io/kubernetes or, after its name, of one of modules.
+	// sources are files and directories of k8s.io/kubernetes, or of one of modules after its name.
 	sources []string
 }
 
@@ -65,7 +65,8 @@ func printSources(out io.Writer, before, after *release, page string) error {
 		return err
 	}
 	fmt.Fprint(out, "\n## Sources of livesched's own code\n\nCompare each file with its counterpart, and change the "+
-		"version in its comment. Tests do not count.\n\n| livesched | Kubernetes | lines removed, added |\n|---|---|---|\n")
+		"version in its comment. Tests do not count.\n\n"+
+		"| livesched | Kubernetes | lines removed, added |\n|---|---|---|\n")
 	for _, f := range all {
 		for _, source := range f.sources {
 			removed, added, err := changedLines(before, after, source)

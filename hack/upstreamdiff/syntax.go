@@ -31,7 +31,8 @@ func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *as
 		switch {
 		case err != nil || entry.IsDir():
 			return err
-		case path.Ext(name) != ".go", strings.HasSuffix(name, "_test.go") != tests, strings.Contains(name, "zz_generated"):
+		case path.Ext(name) != ".go", strings.HasSuffix(name, "_test.go") != tests,
+			strings.HasPrefix(path.Base(name), "zz_generated"):
 			return nil
 		}
 		file, err := parseFile(tree, name)

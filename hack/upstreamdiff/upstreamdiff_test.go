@@ -117,7 +117,8 @@ func TestLines(t *testing.T) {
 func TestGatesAreOfTheMinorVersion(t *testing.T) {
 	for minor, want := range map[string][]string{"1.36": {"A Alpha, off"},
 		"1.38": {"A GA, on, locked", "Later Alpha, off"}} {
-		if got, err := featureGates(releaseOf(minor, sources, pluginInterfaces)); !slices.Equal(got, want) || err != nil {
+		got, err := featureGates(releaseOf(minor, sources, pluginInterfaces))
+		if !slices.Equal(got, want) || err != nil {
 			t.Errorf("%s: %q, %v", minor, got, err)
 		}
 	}
@@ -153,8 +154,8 @@ func TestTheSourcesOfFollowersAreCounted(t *testing.T) {
 	const page = "## Versions\n\n| livesched | kube-scheduler |\n|---|---|\n" +
 		"| `internal/a.go` | the features: `pkg/features` and `kube-scheduler/framework/interface.go` |\n\nText"
 	before := releaseOf("1.36", sources, pluginInterfaces)
-	changed := map[string]string{"pkg/features/kube_features.go": "package features", "pkg/features/new.go": "package x\n",
-		"pkg/features/new_test.go": "package x"}
+	changed := map[string]string{"pkg/features/kube_features.go": "package features",
+		"pkg/features/new.go": "package x\n", "pkg/features/new_test.go": "package x"}
 	var out strings.Builder
 	if err := printSources(&out, before, releaseOf("1.37", changed, pluginInterfaces), page); err != nil {
 		t.Fatal(err)
