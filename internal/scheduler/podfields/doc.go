@@ -16,5 +16,5 @@
 // testdata/fields.txt names every field of a pod and of a node, with the functions of this package
 // that read it. A test compares the file with the API types and with what the functions do, so an
 // upgrade of Kubernetes that adds a field fails the test: then look for it in kube-scheduler's
-// plugins. The file is about the plugins of kube-scheduler 1.36.
+// plugins. The file is about the plugins of kube-scheduler 1.37.
 package podfields
