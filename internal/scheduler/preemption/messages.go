@@ -9,7 +9,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Messages of upstream's packages defaultpreemption and preemption (Kubernetes 1.36).
+// Messages of upstream's packages defaultpreemption and preemption (Kubernetes 1.37).
 const (
 	// evicting is about a preemptor whose victims are being evicted.
 	evicting = "waiting for the preemption for this pod to be finished"

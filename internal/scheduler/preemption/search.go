@@ -36,7 +36,7 @@ type finder struct {
 }
 
 // search is the search for the best candidate for one preemptor. It follows
-// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
+// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.37
 // (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
 // results.
 type search struct {

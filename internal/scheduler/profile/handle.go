@@ -102,7 +102,7 @@ func (h *Handle) Within(ctx context.Context) fwk.Handle {
 }
 
 // APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in
-// kube-scheduler 1.36.
+// kube-scheduler 1.37.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 
 // APICacher is nil; see APIDispatcher.

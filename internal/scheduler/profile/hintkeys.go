@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// hintKeys returns what the hints of plugins of kube-scheduler 1.36 read of a pod, by plugin.
+// hintKeys returns what the hints of plugins of kube-scheduler 1.37 read of a pod, by plugin.
 // Plugins whose hints are not known, and those whose hints read the claims of a pod, are missing.
 func hintKeys(extensions []fwk.EnqueueExtensions) map[string]queue.HintKey {
 	keys := map[string]queue.HintKey{}

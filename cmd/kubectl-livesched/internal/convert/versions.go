@@ -5,7 +5,7 @@ package convert
 
 import "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-// version describes how a version of the configuration API differs from v1 in Kubernetes 1.36,
+// version describes how a version of the configuration API differs from v1 in Kubernetes 1.37,
 // which livesched has.
 type version struct {
 	name string
