@@ -51,6 +51,9 @@ func TestChurningClusterSettlesWithEveryPodBoundOrExplained(t *testing.T) {
 	}
 	t.Logf("churning for %v; to churn like this again: make soak SOAK=%v SEED=%d", s.length, s.length, s.seed)
 	complaints, logger := listen(t, s.log)
+	// Only here: what is left of another test's manager may still read klog's logger.
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
 	w := newWorld(t, s)
 	w.script = newScript(w.counts)
 	w.startFleet(t, logger)
@@ -131,8 +134,6 @@ func listen(t *testing.T, file string) (*complaints, klog.Logger) {
 	}
 	logger := zap.New(zap.UseFlagOptions(&options), zap.WriteTo(to))
 	logger = logger.WithSink(attentive{LogSink: logger.GetSink(), complaints: c})
-	klog.SetLogger(logger)
-	ctrl.SetLogger(logger)
 	return c, logger
 }
 
