@@ -151,9 +151,6 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
 // StorageInfos returns the lister of claims in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
 
-// PodGroups, CompositePodGroups and their states are none: livesched keeps pod groups in a form of
-// its own, see package podgroup.
-
 // PodGroups returns the lister of pod groups.
 func (s *Snapshot) PodGroups() fwk.PodGroupLister { return noGroups[*schedulingv1beta1.PodGroup]{} }
 
@@ -170,6 +167,8 @@ func (s *Snapshot) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
 	return noGroups[fwk.CompositePodGroupState]{}
 }
 
+// noGroups is a lister without groups. livesched keeps pod groups in a form of its own: see package
+// podgroup.
 type noGroups[T any] struct{}
 
 // Get returns an error: the group is not known.

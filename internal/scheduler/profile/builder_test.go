@@ -83,6 +83,30 @@ func TestABuild(t *testing.T) {
 		<-p.Closed()
 	})
 
+	t.Run("lets groups preempt if DefaultPreemption is enabled for pods and for groups", func(t *testing.T) {
+		off := v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: names.DefaultPreemption}}}
+		for name, test := range map[string]struct {
+			plugins      v1alpha1.Plugins
+			pods, groups bool
+		}{
+			"default":        {v1alpha1.Plugins{}, true, true},
+			"not for pods":   {v1alpha1.Plugins{PostFilter: off}, false, false},
+			"not for groups": {v1alpha1.Plugins{PodGroupPostFilter: off}, true, false},
+			"not at all":     {v1alpha1.Plugins{MultiPoint: off}, false, false},
+		} {
+			e := newTestEnv(t, nil)
+			profile := object("mine")
+			profile.Spec.Plugins = &test.plugins
+			p := e.build(t, profile)
+			if pods, groups := p.Preemption() != nil, p.GroupPreemption() != nil; pods != test.pods ||
+				groups != test.groups {
+				t.Errorf("%s: pods preempt: %v, groups: %v", name, pods, groups)
+			}
+			p.Discard(logr.Discard())
+			<-p.Closed()
+		}
+	})
+
 	t.Run("makes plugins in the order of their names, with a handle that works until and after the instance is closed",
 		func(t *testing.T) {
 			var order []string

@@ -127,16 +127,14 @@ func (i *Instance) Preemption() *preemption.Plugin {
 	return nil
 }
 
-// GroupPreemption returns the plugin that preempts pods for pod groups, or nil if the profile has
-// none.
+// GroupPreemption returns the plugin that preempts pods for pod groups, or nil if the profile does
+// not enable it both at PostFilter and at PodGroupPostFilter.
 func (i *Instance) GroupPreemption() *preemption.Plugin {
 	plugin := i.Preemption()
-	for _, forGroups := range i.plugins.PodGroupPostFilter {
-		if plugin != nil && forGroups == fwk.PodGroupPostFilterPlugin(plugin) {
-			return plugin
-		}
+	if plugin == nil || !slices.Contains(i.plugins.PodGroupPostFilter, fwk.PodGroupPostFilterPlugin(plugin)) {
+		return nil
 	}
-	return nil
+	return plugin
 }
 
 // Closed returns a channel that is closed when the instance was retired, its last pod has released
