@@ -75,12 +75,12 @@ type Plugins struct {
 	MultiPoint PluginSet `json:"multiPoint,omitzero"`
 
 	// placementGenerate plugins propose placements for a group of pods. They have
-	// no effect: livesched schedules each pod of a group on its own.
+	// no effect: livesched chooses the part of the cluster by itself.
 	// +optional
 	PlacementGenerate PluginSet `json:"placementGenerate,omitzero"`
 
 	// placementScore plugins rank the placements of a group of pods. They have no
-	// effect: livesched schedules each pod of a group on its own.
+	// effect: livesched chooses the part of the cluster by itself.
 	// +optional
 	PlacementScore PluginSet `json:"placementScore,omitzero"`
 
