@@ -192,8 +192,8 @@ func (t *DecisionTable) nodeOrReason(d *v1alpha1.Decision) string {
 var (
 	// inOtherColumns is the beginning of a message.
 	inOtherColumns = regexp.MustCompile(`^(\d+/\d+ nodes are available: |pod group \S+: )`)
-	// inVain is the end of a message about preemption that does not help. A livesched with the plugins
-	// of an older version also says that there are no claims to deallocate.
+	// inVain is the end of a message about preemption that does not help. A livesched with the
+	// plugins of an older version also says that there are no claims to deallocate.
 	inVain = regexp.MustCompile(`;?( no new claims to deallocate,)? preemption: \d+/\d+ nodes .*$`)
 )
 
