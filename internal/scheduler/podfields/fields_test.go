@@ -34,6 +34,7 @@ var looked = map[reflect.Type]bool{
 	reflect.TypeFor[corev1.ContainerStatus]():      true,
 	reflect.TypeFor[corev1.ContainerRestartRule](): true, reflect.TypeFor[corev1.ResourceRequirements](): true,
 	reflect.TypeFor[corev1.Volume](): true, reflect.TypeFor[corev1.VolumeSource](): true,
+	reflect.TypeFor[corev1.VolumeMount]():       true,
 	reflect.TypeFor[corev1.ImageVolumeSource](): true,
 	reflect.TypeFor[corev1.ISCSIVolumeSource](): true, reflect.TypeFor[corev1.RBDVolumeSource](): true,
 	reflect.TypeFor[corev1.Affinity](): true, reflect.TypeFor[corev1.NodeAffinity](): true,

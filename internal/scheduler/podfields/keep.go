@@ -54,6 +54,13 @@ func Keep(pod *corev1.Pod) *corev1.Pod {
 	spec.SchedulingGates, spec.SchedulingGroup, spec.ResourceClaims = in.SchedulingGates, in.SchedulingGroup,
 		in.ResourceClaims
 	spec.InitContainers, spec.Containers = keepContainers(in.InitContainers), keepContainers(in.Containers)
+	for i := range in.EphemeralContainers {
+		c := &in.EphemeralContainers[i]
+		if mounts := keepMounts(c.VolumeMounts); len(mounts) > 0 {
+			spec.EphemeralContainers = append(spec.EphemeralContainers, corev1.EphemeralContainer{
+				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: c.Name, VolumeMounts: mounts}})
+		}
+	}
 	for i := range in.Volumes {
 		if source, ok := keepVolume(pod, &in.Volumes[i]); ok {
 			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: in.Volumes[i].Name, VolumeSource: source})
@@ -67,7 +74,7 @@ func keepContainers(in []corev1.Container) (out []corev1.Container) {
 	for i := range in {
 		c := &in[i]
 		kept := corev1.Container{Name: c.Name, Image: c.Image, RestartPolicy: c.RestartPolicy,
-			RestartPolicyRules: c.RestartPolicyRules, Resources: c.Resources}
+			RestartPolicyRules: c.RestartPolicyRules, Resources: c.Resources, VolumeMounts: keepMounts(c.VolumeMounts)}
 		for _, port := range c.Ports {
 			if port.HostPort != 0 {
 				kept.Ports = append(kept.Ports, corev1.ContainerPort{
@@ -85,6 +92,19 @@ func keepContainers(in []corev1.Container) (out []corev1.Container) {
 	}
 	return out
 }
+
+// keepMounts keeps the mounts that need a feature of the node.
+func keepMounts(in []corev1.VolumeMount) (out []corev1.VolumeMount) {
+	for i := range in {
+		if needsFeature(in[i]) {
+			out = append(out, corev1.VolumeMount{BindMountOptions: in[i].BindMountOptions})
+		}
+	}
+	return out
+}
+
+// needsFeature reports whether a mount needs a feature of the node.
+func needsFeature(m corev1.VolumeMount) bool { return len(m.BindMountOptions) > 0 }
 
 // keepVolume returns the source of a volume that scheduling has to do with. An ephemeral volume
 // becomes the claim that it stands for: its name is made of others, which a pseudonym could not be.
@@ -175,7 +195,9 @@ func dropOfContainer(c *corev1.Container) {
 	drop(&c.Args)
 	drop(&c.Env)
 	drop(&c.EnvFrom)
-	drop(&c.VolumeMounts)
+	if !slices.ContainsFunc(c.VolumeMounts, needsFeature) {
+		drop(&c.VolumeMounts)
+	}
 	drop(&c.VolumeDevices)
 	clearIfSet(&c.WorkingDir)
 	clearIfSet(&c.LivenessProbe)

@@ -119,7 +119,16 @@ func RequiredNodeSelector(pod *corev1.Pod) *corev1.NodeSelector {
 func SameConstraints(a, b *corev1.Pod) bool {
 	return SameRequests(a, b) && SameNodes(a, b) && SameForOthers(a, b) &&
 		reflect.DeepEqual(a.Spec.TopologySpreadConstraints, b.Spec.TopologySpreadConstraints) &&
-		reflect.DeepEqual(a.Spec.ResourceClaims, b.Spec.ResourceClaims)
+		reflect.DeepEqual(a.Spec.ResourceClaims, b.Spec.ResourceClaims) && sameFeatures(a, b)
+}
+
+// sameFeatures reports whether two pods need the same features of nodes (NodeDeclaredFeatures).
+func sameFeatures(a, b *corev1.Pod) bool {
+	return a.Spec.HostNetwork == b.Spec.HostNetwork && ptr.Equal(a.Spec.HostUsers, b.Spec.HostUsers) &&
+		sameContainers(a, b, func(x, y *corev1.Container) bool {
+			return reflect.DeepEqual(x.RestartPolicyRules, y.RestartPolicyRules) &&
+				slices.ContainsFunc(x.VolumeMounts, needsFeature) == slices.ContainsFunc(y.VolumeMounts, needsFeature)
+		})
 }
 
 // sameContainers compares the containers of two pods in pairs. A container is large to copy.
