@@ -40,5 +40,6 @@
 // A pod that is reported on another node moves there; a pod that is added twice, or updated without
 // having been added, is stored on the node that it names. A host port that two pods share stays in
 // use when one of them is removed. The node counts of images are current on every node, while
-// kube-scheduler's are as old as the last change of the node that they are read from.
+// kube-scheduler's are as old as the last change of the node that they are read from. A claim is in
+// use if a pod on a node of the snapshot uses it; kube-scheduler's count drifts.
 package cache

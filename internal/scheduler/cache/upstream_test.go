@@ -272,6 +272,48 @@ func (u *upstreamTest) compareCaches() {
 	}
 }
 
+// TestUpstreamMiscountsClaims shows where IsPVCUsedByPods of kube-scheduler differs: since 1.37, it
+// counts in steps, and goes wrong with pods whose node it does not know. See
+// docs/compare/kube-scheduler.md.
+func TestUpstreamMiscountsClaims(t *testing.T) {
+	ours, oursSnapshot := New(), NewSnapshot()
+	theirs, theirsSnapshot := upstream.New(t.Context(), nil, false, false), upstream.NewEmptySnapshot()
+	must := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	addNode := func(node *corev1.Node) { ours.AddNode(quiet, node); theirs.AddNode(quiet, node) }
+	addPod := func(pod *corev1.Pod) { t.Helper(); must(ours.AddPod(quiet, pod), theirs.AddPod(quiet, pod)) }
+	check := func(when string, wantOurs, wantTheirs bool) {
+		t.Helper()
+		must(ours.UpdateSnapshot(quiet, oursSnapshot), theirs.UpdateSnapshot(quiet, theirsSnapshot))
+		if got := oursSnapshot.IsPVCUsedByPods("ns/data"); got != wantOurs {
+			t.Errorf("%s: used %v, want %v", when, got, wantOurs)
+		}
+		if got := theirsSnapshot.IsPVCUsedByPods("ns/data"); got != wantTheirs {
+			t.Errorf("%s: kube-scheduler: used %v, want %v", when, got, wantTheirs)
+		}
+	}
+	a, b := newNode("a", ""), newNode("b", "")
+	first, second := newPod("p", "b", claiming("data")), newPod("q", "a", claiming("data"))
+	addNode(a)
+	check("no pod", false, false)
+	addPod(first)
+	check("the pod is known before its node", false, true)
+	addNode(b)
+	check("both are known", true, true)
+	must(ours.RemoveNode(quiet, b), theirs.RemoveNode(quiet, b))
+	check("the node is removed before the pod", false, false)
+	addPod(second)
+	check("another pod uses the claim", true, true)
+	must(ours.RemovePod(quiet, first), theirs.RemovePod(quiet, first))
+	check("the first pod is removed", true, false)
+}
+
 // placeholderOf removes what kube-scheduler still knows of a removed node.
 func placeholderOf(info *schedframework.NodeInfo) *schedframework.NodeInfo {
 	placeholder := info.SnapshotConcrete()

@@ -51,8 +51,8 @@ type Nominator interface {
 }
 
 // Evictor carries out the preemptions of the process, for all instances of all profiles. It takes
-// the place of upstream's Executor, which keeps its state in the instance, and does not requeue the
-// preemptor when it ends (kubernetes/kubernetes#141694).
+// the place of upstream's Executor, which keeps its state in the instance, and leaves a preemptor
+// behind whose victims are gone before it ends (kubernetes/kubernetes#141694).
 //
 // Each preemption runs in its own goroutine, which ends with its last call to the API server. The
 // preemptor is held back until then, or until all of its victims are known to be deleted.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -157,9 +158,15 @@ func (w *hintWorld) boundPod() *corev1.Pod {
 	return pod
 }
 
+func (w *hintWorld) deviceClass() *resourcev1.DeviceClass {
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
+	class.Spec.ExtendedResourceName = oneOf(w, nil, ptr.To("example.com/gpu"), ptr.To("example.com/fpga"))
+	return class
+}
+
 // change returns a random event that the queue may receive, with its objects.
 func (w *hintWorld) change() (change fwk.ClusterEvent, oldObj, newObj any) {
-	switch w.IntN(6) {
+	switch w.IntN(8) {
 	case 0:
 		return event(fwk.Node, fwk.Add), nil, w.node()
 	case 1:
@@ -170,6 +177,10 @@ func (w *hintWorld) change() (change fwk.ClusterEvent, oldObj, newObj any) {
 		return schedframework.EventAssignedPodAdd, nil, w.boundPod()
 	case 4:
 		return schedframework.EventAssignedPodDelete, w.boundPod(), nil
+	case 5:
+		return event(fwk.DeviceClass, fwk.Add), nil, w.deviceClass()
+	case 6:
+		return event(fwk.DeviceClass, fwk.Update), w.deviceClass(), w.deviceClass()
 	}
 	old := w.boundPod()
 	changed := w.boundPod()
@@ -182,7 +193,7 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 	e := newTestEnv(t, nil)
 	settings := e.build(t, object("mine")).Queue
 	w := &hintWorld{Rand: rand.New(rand.NewPCG(seed, 0))}
-	shared, queued := map[string]int{}, map[string]int{}
+	shared, queued, called := map[string]int{}, map[string]int{}, map[string]bool{}
 	for round := range rounds {
 		pods := make([]*corev1.Pod, podsPerRound)
 		for i := range pods {
@@ -198,6 +209,7 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 				if !known || hint.Fn == nil || key.Differs != nil && key.Differs(oldObj, newObj) {
 					continue
 				}
+				called[hint.Plugin+" "+string(registered.Resource)] = true
 				answers := map[string]fwk.QueueingHint{}
 				for _, pod := range pods {
 					var kw mapkey.Writer
@@ -228,6 +240,16 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 		if plugin != "SchedulingGates" && plugin != "DefaultPreemption" &&
 			(key.Write == nil || shared[plugin] < 100 || queued[plugin] < 100) {
 			t.Errorf("%s: %d pods shared a key, %d were to be queued", plugin, shared[plugin], queued[plugin])
+		}
+	}
+	for registered, hints := range settings.Hints {
+		for _, hint := range hints {
+			_, known := settings.HintKeys[hint.Plugin]
+			// Updates of waiting pods are looked up for each by itself.
+			if known && hint.Fn != nil && registered.Resource != fwk.TargetPod &&
+				!called[hint.Plugin+" "+string(registered.Resource)] {
+				t.Errorf("no hint of %s for %s was called: add such events to the test", hint.Plugin, registered.Label())
+			}
 		}
 	}
 	if len(settings.HintKeys) < 8 {

@@ -29,8 +29,9 @@ var samples = map[string][]string{
 	"PodTopologySpread": {`{"defaultingType":"List"}`,
 		`{"defaultConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}],"defaultingType":"List"}`},
 	"NodeResourcesBalancedAllocation": {`{"resources":[{"name":"cpu","weight":1},{"name":"a.b/c","weight":1}]}`},
-	"VolumeBinding":                   {`{"bindTimeoutSeconds":5}`},
-	"Coscheduling":                    {`{"anything":[1,2.5,{"x":null}]}`},
+	"VolumeBinding": {`{"bindTimeoutSeconds":5}`,
+		`{"shape":[{"utilization":0,"score":0},{"utilization":100,"score":10}]}`},
+	"Coscheduling": {`{"anything":[1,2.5,{"x":null}]}`},
 }
 
 // randomConfiguration returns a KubeSchedulerConfiguration that kube-scheduler accepts in most
@@ -68,7 +69,7 @@ func randomProfile(random *rand.Rand, i int, plugins []string) map[string]any {
 	}
 	sets := map[string]any{}
 	for _, point := range []string{"preEnqueue", "preFilter", "filter", "postFilter", "preScore", "score", "reserve",
-		"permit", "preBind", "bind", "postBind", "multiPoint"} {
+		"permit", "preBind", "bind", "postBind", "podGroupPostFilter", "multiPoint"} {
 		if random.Intn(5) == 0 {
 			sets[point] = randomSet(random, plugins)
 		}
