@@ -103,6 +103,9 @@ func TestTrimmingRemovesOnlyTheListedFields(t *testing.T) {
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	pod.Spec.InitContainers[0].TerminationMessagePolicy = corev1.TerminationMessageReadFile
+	// Mounts with such options stay, since they need a feature of the node.
+	pod.Spec.InitContainers[0].VolumeMounts[0].BindMountOptions = nil
+	pod.Spec.Containers[0].VolumeMounts[0].BindMountOptions = nil
 	pod.Spec.NodeName = ""
 	transform := NewTransform(true)
 	whole := pod.DeepCopy()
