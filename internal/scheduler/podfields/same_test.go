@@ -45,7 +45,8 @@ func TestSameClaims(t *testing.T) {
 // one, and what is kept of them needs the same.
 func TestFeaturesOfNodes(t *testing.T) {
 	required := func(pod *corev1.Pod) string {
-		set, err := ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, version.MustParse("1.37.0"))
+		set, err := ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec},
+			version.MustParse("1.37.0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,8 @@ func TestFeaturesOfNodes(t *testing.T) {
 		slices.Sort(names)
 		return fmt.Sprint(names)
 	}
-	mounts := []corev1.VolumeMount{{Name: "files"}, {Name: "files", MountPath: "/f", BindMountOptions: []string{"noexec"}}}
+	mounts := []corev1.VolumeMount{{Name: "files"},
+		{Name: "files", MountPath: "/f", BindMountOptions: []string{"noexec"}}}
 	rules := []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
 	plain := func() *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n"}, Spec: corev1.PodSpec{
@@ -65,10 +67,12 @@ func TestFeaturesOfNodes(t *testing.T) {
 	}
 	none := required(plain())
 	for name, edit := range map[string]func(*corev1.PodSpec){
-		"mount options":                          func(s *corev1.PodSpec) { s.Containers[0].VolumeMounts = mounts },
-		"mount options of an init container":     func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts = mounts },
-		"a restart of all containers":            func(s *corev1.PodSpec) { s.Containers[0].RestartPolicyRules = rules },
-		"a user namespace on the host's network": func(s *corev1.PodSpec) { s.HostNetwork, s.HostUsers = true, ptr.To(false) },
+		"mount options":                      func(s *corev1.PodSpec) { s.Containers[0].VolumeMounts = mounts },
+		"mount options of an init container": func(s *corev1.PodSpec) { s.InitContainers[0].VolumeMounts = mounts },
+		"a restart of all containers":        func(s *corev1.PodSpec) { s.Containers[0].RestartPolicyRules = rules },
+		"a user namespace on the host's network": func(s *corev1.PodSpec) {
+			s.HostNetwork, s.HostUsers = true, ptr.To(false)
+		},
 	} {
 		pod := plain()
 		edit(&pod.Spec)

@@ -248,7 +248,8 @@ func TestHintsReturnTheSameForPodsWithEqualKeys(t *testing.T) {
 			// Updates of waiting pods are looked up for each by itself.
 			if known && hint.Fn != nil && registered.Resource != fwk.TargetPod &&
 				!called[hint.Plugin+" "+string(registered.Resource)] {
-				t.Errorf("no hint of %s for %s was called: add such events to the test", hint.Plugin, registered.Label())
+				t.Errorf("no hint of %s for %s was called: add such events to the test", hint.Plugin,
+					registered.Label())
 			}
 		}
 	}
