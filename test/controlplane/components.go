@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,11 +112,11 @@ func (c *ControlPlane) etcd(path string) component {
 func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 	comp := c.apiServer(path)
 	if c.opts.WithPodGroups {
-		flags, err := podGroupFlags(ctx, path)
+		groups, err := podGroupFlags(ctx, path)
 		if err != nil {
 			return err
 		}
-		comp.args = func(address string) []string { return append(c.apiServerArgs(address), flags...) }
+		comp.args = func(address string) []string { return append(c.apiServerArgs(address), groups...) }
 	}
 	address, err := c.comesUp(ctx, comp)
 	if err != nil {
@@ -125,16 +126,15 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 	return c.files.writeKubeconfig(c.config.Host)
 }
 
+// jobGroupGates are the gates with which Jobs have PodGroups, since Kubernetes 1.37.
+const jobGroupGates = "GenericWorkload=true,WorkloadWithJob=true"
+
 // podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
 // none if it does not have them.
 func podGroupFlags(ctx context.Context, path string) ([]string, error) {
-	text, err := exec.CommandContext(ctx, path, "--version").Output()
+	running, err := versionOf(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s for its version: %w", path, err)
-	}
-	running, err := version.ParseSemantic(strings.TrimSpace(strings.TrimPrefix(string(text), "Kubernetes ")))
-	if err != nil {
-		return nil, fmt.Errorf("the version of %s: %w", path, err)
+		return nil, err
 	}
 	if running.LessThan(version.MajorMinor(1, 36)) {
 		return nil, nil
@@ -147,8 +147,21 @@ func podGroupFlags(ctx context.Context, path string) ([]string, error) {
 	}
 	return []string{
 		"--runtime-config=scheduling.k8s.io/v1beta1=true",
-		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+		"--feature-gates=TopologyAwareWorkloadScheduling=true," + jobGroupGates,
 	}, nil
+}
+
+// versionOf asks a component of Kubernetes for its version.
+func versionOf(ctx context.Context, path string) (*version.Version, error) {
+	text, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its version: %w", path, err)
+	}
+	running, err := version.ParseSemantic(strings.TrimSpace(strings.TrimPrefix(string(text), "Kubernetes ")))
+	if err != nil {
+		return nil, fmt.Errorf("the version of %s: %w", path, err)
+	}
+	return running, nil
 }
 
 func (c *ControlPlane) apiServer(path string) component {
@@ -191,11 +204,21 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 	if err != nil {
 		return err
 	}
-	_, err = c.comesUp(ctx, c.controllerManager(path, client))
+	flags := c.opts.ControllerManagerFlags
+	if c.opts.WithPodGroups {
+		running, err := versionOf(ctx, path)
+		if err != nil {
+			return err
+		}
+		if running.AtLeast(version.MajorMinor(1, 37)) {
+			flags = append(slices.Clone(flags), "--feature-gates="+jobGroupGates)
+		}
+	}
+	_, err = c.comesUp(ctx, c.controllerManager(path, client, flags))
 	return err
 }
 
-func (c *ControlPlane) controllerManager(path string, client kubernetes.Interface) component {
+func (c *ControlPlane) controllerManager(path string, client kubernetes.Interface, flags []string) component {
 	return component{
 		name: binaries.ControllerManager,
 		path: path,
@@ -212,7 +235,7 @@ func (c *ControlPlane) controllerManager(path string, client kubernetes.Interfac
 				"--root-ca-file=" + c.files.servingCert,
 				"--kube-api-qps=1000",
 				"--kube-api-burst=2000",
-			}, c.opts.ControllerManagerFlags...)
+			}, flags...)
 		},
 		// The API server admits a pod only when its namespace has the default account. A healthy
 		// process is not enough.

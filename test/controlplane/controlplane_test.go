@@ -292,7 +292,7 @@ func TestPortsOfAnotherControlPlane(t *testing.T) {
 	for _, comp := range []component{
 		c.etcd(set.Paths[binaries.Etcd]),
 		c.apiServer(set.Paths[binaries.APIServer]),
-		c.controllerManager(set.Paths[binaries.ControllerManager], clientFor(t, other.Config())),
+		c.controllerManager(set.Paths[binaries.ControllerManager], clientFor(t, other.Config()), nil),
 		c.kwok(set.Paths[binaries.Kwok], filepath.Join(other.Dir(), "kwok.yaml")),
 	} {
 		t.Run(comp.name, func(t *testing.T) {

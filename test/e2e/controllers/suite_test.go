@@ -92,6 +92,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	before = goleak.IgnoreCurrent()
 	cluster, err := testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
+		WithPodGroups: true,
 		// This plugin is off by default, and on in some distributions. With it, a client that
 		// creates a claim with a pod as its owner needs a permission for the pod.
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},

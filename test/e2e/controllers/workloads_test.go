@@ -11,8 +11,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
@@ -57,6 +60,35 @@ var _ = Describe("A workload", func() {
 			}
 			l.expectRight(ctx)
 		})
+
+	It("of a Job with a gang policy runs when all its pods fit at the same time", func(ctx context.Context) {
+		NeedsServer("1.37", "its Jobs have no field scheduling")
+		addNodes(ctx, nodesOf("n1")...)
+		job := jobOf("gang", 4, 4, CPU("2"))
+		job.Spec.Scheduling = &batchv1.JobSchedulingConfiguration{
+			SchedulingPolicy: &schedulingv1alpha3.WorkloadPodGroupSchedulingPolicy{
+				Gang: &schedulingv1alpha3.WorkloadPodGroupGangSchedulingPolicy{}}}
+		Create(ctx, job)
+		Eventually(func(g Gomega) {
+			pods := podsOf(ctx, "gang")
+			g.Expect(pods).To(HaveLen(4))
+			g.Expect(pods).To(HaveEach(And(HaveField("Spec.SchedulingGroup", Not(BeNil())),
+				HaveField("Spec.NodeName", BeEmpty()),
+				BeUnschedulable(ContainSubstring("must be placed together")))))
+		}).WithContext(ctx).Should(Succeed(), "the node has room for two of them")
+
+		addNodes(ctx, NodeOf("n2"))
+		Eventually(func(g Gomega) {
+			g.Expect(read(ctx, job)).To(Succeed())
+			g.Expect(job.Status.Succeeded).To(Equal(int32(4)))
+		}).WithContext(ctx).Should(Succeed())
+		var groups schedulingv1beta1.PodGroupList
+		Expect(K8s.List(ctx, &groups, client.InNamespace(namespace))).To(Succeed())
+		Expect(groups.Items).To(HaveLen(1))
+		Expect(groups.Items[0].Status.Conditions).To(ContainElement(And(
+			HaveField("Type", schedulingv1beta1.PodGroupInitiallyScheduled),
+			HaveField("Status", metav1.ConditionTrue))))
+	})
 
 	It("of a StatefulSet starts its pods in order, one at a time", func(ctx context.Context) {
 		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
