@@ -83,11 +83,6 @@ func keepContainers(in []corev1.Container) (out []corev1.Container) {
 				})
 			}
 		}
-		for i := range c.VolumeMounts { // which volume is mounted, and where, does not matter
-			if options := c.VolumeMounts[i].BindMountOptions; len(options) > 0 {
-				kept.VolumeMounts = append(kept.VolumeMounts, corev1.VolumeMount{BindMountOptions: options})
-			}
-		}
 		out = append(out, kept)
 	}
 	return out
