@@ -249,6 +249,10 @@ verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(HELM_DOCS) $(KUSTOMIZE) ## Check tha
 upstream-diff: ## What has changed between two versions of Kubernetes, for livesched (FROM=v1.37.2 TO=v1.38.0).
 	@go run ./hack/upstreamdiff -from "$(FROM)" -to "$(TO)"
 
+.PHONY: upstream-sources
+upstream-sources: ## Confirm that the code that follows Kubernetes has been compared with the version in go.mod.
+	@go run ./hack/upstreamdiff -confirm
+
 .PHONY: test-release
 test-release: ## Test hack/release, a module of its own that `make test` does not see.
 	go test -C hack/release ./...

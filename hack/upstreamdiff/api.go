@@ -5,8 +5,9 @@ package main
 
 import (
 	"go/ast"
-	"go/token"
+	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,36 +15,51 @@ import (
 // interfaces returns the exported declarations of k8s.io/kube-scheduler: a line for each function,
 // constant, method and field.
 func interfaces(r *release) ([]string, error) {
+	return declarations(r.modules["kube-scheduler"], "config/v1", "extender/v1", "framework")
+}
+
+// apiTypes returns the exported declarations of the API groups that decisions depend on.
+func apiTypes(r *release) ([]string, error) {
+	return declarations(r.modules["api"], "core/v1", "policy/v1", "resource", "scheduling", "storage/v1")
+}
+
+// extensionPoints returns the methods of the interfaces of plugins. Those of pkg/scheduler are not
+// open to out-of-tree plugins.
+func extensionPoints(r *release) ([]string, error) {
+	method := regexp.MustCompile(`^framework\.\w*(Plugin|Extensions)\.`)
 	var lines []string
-	for _, dir := range []string{"config/v1", "extender/v1", "framework"} {
-		err := walkGo(r.modules["kube-scheduler"], dir, false, func(name string, file *ast.File) error {
-			for _, decl := range file.Decls {
-				for _, line := range declared(decl) {
-					lines = append(lines, path.Base(path.Dir(name))+"."+line)
-				}
-			}
-			return nil
-		})
+	for _, part := range []struct {
+		tree      fs.FS
+		dir, note string
+	}{{r.modules["kube-scheduler"], "framework", ""}, {r.kubernetes, "pkg/scheduler/framework", " (in-tree)"}} {
+		all, err := declarations(part.tree, part.dir)
 		if err != nil {
 			return nil, err
+		}
+		for _, line := range all {
+			if line = strings.TrimPrefix(line, "pkg/scheduler/"); method.MatchString(line) {
+				lines = append(lines, strings.TrimPrefix(line, "framework.")+part.note)
+			}
 		}
 	}
 	slices.Sort(lines)
 	return lines, nil
 }
 
-// clusterEvents returns the variables and constants of pkg/scheduler/framework/events.go, and the
-// resources that events are about.
-func clusterEvents(r *release) (lines []string, err error) {
-	file, err := parseFile(r.kubernetes, "pkg/scheduler/framework/events.go")
-	if err != nil {
-		return nil, err
-	}
-	for _, decl := range file.Decls {
-		if general, ok := decl.(*ast.GenDecl); ok && general.Tok != token.IMPORT {
-			for _, spec := range general.Specs {
-				lines = append(lines, source(spec))
+// declarations returns the exported declarations of the packages under some directories, after the
+// path of their package.
+func declarations(tree fs.FS, dirs ...string) (lines []string, err error) {
+	for _, dir := range dirs {
+		err := walkGo(tree, dir, false, func(name string, file *ast.File) error {
+			for _, decl := range file.Decls {
+				for _, line := range declared(decl) {
+					lines = append(lines, path.Dir(name)+"."+line)
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	slices.Sort(lines)

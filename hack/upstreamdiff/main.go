@@ -7,7 +7,13 @@
 //	go run ./hack/upstreamdiff -from v1.36.3 -to v1.37.2
 //
 // It reads the sources through the Go module proxy. Each section compares a list of lines, such as
-// the metrics or the names of test cases, which it reads from the syntax of the sources.
+// the metrics or the names of test cases, which it reads from the syntax of the sources. The last
+// section is about the sources that livesched's own code follows. A test fails if one of them is
+// not as it was when that code was compared with it, and
+//
+//	go run ./hack/upstreamdiff -confirm
+//
+// says that it has been compared.
 package main
 
 import (
@@ -26,21 +32,25 @@ import (
 func main() {
 	from := flag.String("from", "", "version of Kubernetes that livesched follows, such as v1.37.2")
 	to := flag.String("to", "", "version of Kubernetes to compare it with")
-	table := flag.String("table", "docs/development.md", "page with the table of the files that follow Kubernetes")
+	confirmed := flag.Bool("confirm", false,
+		"write "+reviewedFile+": livesched's code has been compared with the Kubernetes of go.mod")
+	root := flag.String("root", ".", "repository of livesched")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *from, *to, *table); err != nil {
+	err := func() error {
+		if *confirmed {
+			return confirm(context.Background(), *root)
+		}
+		return run(context.Background(), os.Stdout, *from, *to, *root)
+	}()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "upstreamdiff:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, from, to, table string) error {
+func run(ctx context.Context, out io.Writer, from, to, root string) error {
 	if from == "" || to == "" {
 		return errors.New("-from and -to are required, such as v1.37.2")
-	}
-	page, err := os.ReadFile(table)
-	if err != nil {
-		return err
 	}
 	before, err := download(ctx, from)
 	if err != nil {
@@ -50,13 +60,18 @@ func run(ctx context.Context, out io.Writer, from, to, table string) error {
 	if err != nil {
 		return err
 	}
+	all, err := followers(os.DirFS(root), before.minor)
+	if err != nil {
+		return err
+	}
+	before.other, after.other = after, before
 	fmt.Fprintf(out, "# From Kubernetes %s to %s\n", from, to)
 	for _, s := range sections {
 		if err := s.print(out, before, after); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
 	}
-	return printSources(out, before, after, string(page))
+	return printSources(out, before, after, all)
 }
 
 // release is the sources of a version of Kubernetes.
@@ -67,29 +82,40 @@ type release struct {
 	// name.
 	kubernetes fs.FS
 	modules    map[string]fs.FS
+	// other is the version that this one is compared with.
+	other *release
 }
 
 // modules are the modules of Kubernetes that livesched builds on, apart from k8s.io/kubernetes.
-var modules = []string{"kube-scheduler", "component-helpers", "dynamic-resource-allocation"}
+var modules = []string{
+	"api", "client-go", "component-base", "component-helpers", "dynamic-resource-allocation", "kube-scheduler",
+}
 
 // download returns the sources of a version, which the go command keeps in its module cache.
 func download(ctx context.Context, version string) (*release, error) {
-	major, rest, ok := strings.Cut(version, ".")
-	minor, _, hasPatch := strings.Cut(rest, ".")
-	if major != "v1" || !ok || !hasPatch {
-		return nil, fmt.Errorf("%q is not a version of Kubernetes, such as v1.37.2", version)
+	minor, err := minorOf(version)
+	if err != nil {
+		return nil, err
 	}
-	r := &release{minor: "1." + minor, modules: map[string]fs.FS{}}
-	var err error
+	r := &release{minor: minor, modules: map[string]fs.FS{}}
 	if r.kubernetes, err = module(ctx, "k8s.io/kubernetes@"+version); err != nil {
 		return nil, err
 	}
 	for _, name := range modules {
-		if r.modules[name], err = module(ctx, "k8s.io/"+name+"@v0."+rest); err != nil {
+		if r.modules[name], err = module(ctx, "k8s.io/"+name+"@v0."+strings.TrimPrefix(version, "v1.")); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// minorOf returns the minor version of a version, such as 1.37 of v1.37.2.
+func minorOf(version string) (string, error) {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 3 || parts[0] != "v1" {
+		return "", fmt.Errorf("%q is not a version of Kubernetes, such as v1.37.2", version)
+	}
+	return "1." + parts[1], nil
 }
 
 func module(ctx context.Context, query string) (fs.FS, error) {

@@ -6,49 +6,17 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"maps"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 )
-
-// follower is a file of livesched that follows code of Kubernetes: a row of the table in
-// docs/development.md.
-type follower struct {
-	file string
-	// sources are files and directories of k8s.io/kubernetes, or of one of modules after its name.
-	sources []string
-}
-
-var (
-	row    = regexp.MustCompile("(?m)^\\| `([^`]+\\.go)` \\| (.*) \\|$")
-	quoted = regexp.MustCompile("`([^` ]+/[^` ]+)`")
-)
-
-// followers reads the table.
-func followers(page string) (all []follower, err error) {
-	_, table, _ := strings.Cut(page, "| livesched | kube-scheduler |\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	for _, match := range row.FindAllStringSubmatch(table, -1) {
-		f := follower{file: match[1]}
-		for _, source := range quoted.FindAllStringSubmatch(match[2], -1) {
-			f.sources = append(f.sources, source[1])
-		}
-		if len(f.sources) == 0 {
-			return nil, fmt.Errorf("the row of %s names no file or directory of Kubernetes", f.file)
-		}
-		all = append(all, f)
-	}
-	if len(all) == 0 {
-		return nil, errors.New("there is no table of the files that follow Kubernetes")
-	}
-	return all, nil
-}
 
 // tree returns the module of a source, and its path there.
 func (r *release) tree(source string) (fs.FS, string) {
@@ -58,68 +26,127 @@ func (r *release) tree(source string) (fs.FS, string) {
 	return r.kubernetes, source
 }
 
-// printSources writes how much of the sources of each follower has changed.
-func printSources(out io.Writer, before, after *release, page string) error {
-	all, err := followers(page)
+// sourceFiles returns the content of the Go files of the sources of followers: none for a source
+// that this version does not have.
+func (r *release) sourceFiles(all map[string][]string) (map[string]string, error) {
+	files := map[string]string{}
+	for _, sources := range all {
+		for _, source := range sources {
+			tree, root := r.tree(source)
+			err := fs.WalkDir(tree, root, func(name string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.IsDir() || !shipped(name) {
+					return err
+				}
+				content, err := fs.ReadFile(tree, name)
+				files[source+strings.TrimPrefix(name, root)] = string(content)
+				return err
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		}
+	}
+	return files, nil
+}
+
+// printSources writes what has changed in the sources of followers.
+func printSources(out io.Writer, before, after *release, all map[string][]string) error {
+	was, err := before.sourceFiles(all)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\n## Sources of livesched's own code\n\nCompare each file with its counterpart, and change the "+
-		"version in its comment. Tests do not count.\n\n"+
-		"| livesched | Kubernetes | lines removed, added |\n|---|---|---|\n")
-	for _, f := range all {
-		for _, source := range f.sources {
-			removed, added, err := changedLines(before, after, source)
-			if err != nil {
-				return fmt.Errorf("%s: %w", source, err)
-			}
-			fmt.Fprintf(out, "| %s | %s | %d, %d |\n", f.file, source, removed, added)
+	is, err := after.sourceFiles(all)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n## Sources of livesched's own code\n\nCompare each file with its counterparts, and change the "+
+		"version in its comment.\n\n")
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	unchanged := true
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was[name] == is[name] {
+			continue
 		}
+		unchanged = false
+		what, err := describeChange(was[name], is[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Fprintf(out, "- `%s`: %s.\n  For %s\n", name, what, strings.Join(followersOf(name, all), ", "))
+	}
+	if unchanged {
+		fmt.Fprintln(out, "No change.")
 	}
 	return nil
 }
 
-// changedLines counts the lines that differ in a file or under a directory.
-func changedLines(before, after *release, source string) (removed, added int, err error) {
-	was, err := goFiles(before.tree(source))
-	if err != nil {
-		return 0, 0, err
+// describeChange counts the lines that differ in a file, and names its functions and types that do.
+func describeChange(before, after string) (string, error) {
+	switch {
+	case before == "":
+		return fmt.Sprintf("new, %d lines", strings.Count(after, "\n")), nil
+	case after == "":
+		return fmt.Sprintf("removed, %d lines", strings.Count(before, "\n")), nil
 	}
-	is, err := goFiles(after.tree(source))
-	if err != nil {
-		return 0, 0, err
-	}
-	names := slices.Sorted(maps.Keys(was))
-	for name := range is {
-		if _, both := was[name]; !both {
-			names = append(names, name)
+	var removed, added int
+	lines := difflib.NewMatcherWithJunk(strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n"), false, nil)
+	for _, op := range lines.GetOpCodes() {
+		if op.Tag != 'e' {
+			removed, added = removed+op.I2-op.I1, added+op.J2-op.J1
 		}
 	}
-	for _, name := range names {
-		for _, op := range difflib.NewMatcherWithJunk(was[name], is[name], false, nil).GetOpCodes() {
-			if op.Tag != 'e' {
-				removed, added = removed+op.I2-op.I1, added+op.J2-op.J1
+	was, err := declarationsByName(before)
+	if err != nil {
+		return "", err
+	}
+	is, err := declarationsByName(after)
+	if err != nil {
+		return "", err
+	}
+	what := fmt.Sprintf("-%d +%d lines", removed, added)
+	names := func(verb string, selected map[string]string, differs func(name string) bool) {
+		var list []string
+		for _, name := range slices.Sorted(maps.Keys(selected)) {
+			if differs(name) {
+				list = append(list, name)
+			}
+		}
+		if len(list) > 0 {
+			what += "; " + verb + " " + strings.Join(list, ", ")
+		}
+	}
+	missing := func(in map[string]string) func(string) bool {
+		return func(name string) bool { _, ok := in[name]; return !ok }
+	}
+	names("changed", was, func(name string) bool { return !missing(is)(name) && was[name] != is[name] })
+	names("added", is, missing(was))
+	names("removed", was, missing(is))
+	return what, nil
+}
+
+// declarationsByName returns the source of each function and type of a file, without comments.
+func declarationsByName(content string) (map[string]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", content, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			name := decl.Name.Name
+			if decl.Recv != nil {
+				name = strings.TrimPrefix(source(decl.Recv.List[0].Type), "*") + "." + name
+			}
+			all[name] = source(decl)
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if spec, ok := spec.(*ast.TypeSpec); ok {
+					all[spec.Name.Name] = source(spec)
+				}
 			}
 		}
 	}
-	return removed, added, nil
-}
-
-// goFiles returns the lines of Go files without tests, by name. A source that one of two versions
-// does not have is empty.
-func goFiles(tree fs.FS, root string) (map[string][]string, error) {
-	files := map[string][]string{}
-	err := fs.WalkDir(tree, root, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") ||
-			strings.HasPrefix(path.Base(name), "zz_generated") {
-			return err
-		}
-		content, err := fs.ReadFile(tree, name)
-		files[name] = strings.SplitAfter(string(content), "\n")
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return files, nil
-	}
-	return files, err
+	return all, nil
 }

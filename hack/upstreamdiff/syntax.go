@@ -31,8 +31,7 @@ func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *as
 		switch {
 		case err != nil || entry.IsDir():
 			return err
-		case path.Ext(name) != ".go", strings.HasSuffix(name, "_test.go") != tests,
-			strings.HasPrefix(path.Base(name), "zz_generated"):
+		case tests && !strings.HasSuffix(name, "_test.go"), !tests && !shipped(name):
 			return nil
 		}
 		file, err := parseFile(tree, name)
@@ -41,6 +40,28 @@ func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *as
 		}
 		return visit(name, file)
 	})
+}
+
+// shipped says whether a file is Go source that was written for the product: neither generated nor
+// for tests.
+func shipped(name string) bool {
+	return path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") &&
+		!strings.Contains(path.Base(name), "generated") && !strings.Contains(name, "/testing/") &&
+		!strings.Contains(name, "/fuzzer/")
+}
+
+// importName returns the name by which a file imports a package, empty if it does not.
+func importName(file *ast.File, pkg string) string {
+	for _, spec := range file.Imports {
+		if value, _ := text(spec.Path); value != pkg {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return path.Base(pkg)
+	}
+	return ""
 }
 
 // source returns the source of a node on one line.

@@ -40,11 +40,11 @@ func perfWorkloads(r *release) ([]string, error) {
 		topic := strings.TrimPrefix(path.Dir(name), root+"/")
 		for _, c := range cases {
 			for _, w := range c.Workloads {
-				line := fmt.Sprintf("%s: %s/%s %v", topic, c.Name, w.Name, w.Labels)
+				line := fmt.Sprintf("%s/%s %v", c.Name, w.Name, w.Labels)
 				if w.Threshold != nil {
 					line += fmt.Sprintf(" threshold %v", w.Threshold)
 				}
-				lines = append(lines, line)
+				lines = append(lines, line+" ("+topic+")")
 			}
 		}
 		return nil
@@ -54,30 +54,72 @@ func perfWorkloads(r *release) ([]string, error) {
 }
 
 // integrationCases returns the names of the integration tests of the scheduler, and those of their
-// cases that are literals: the fields called name, and the keys of maps of cases are not all found.
-func integrationCases(r *release) ([]string, error) {
+// cases that are literals: in a field called name, or in a call of Run. Tables of cases may also be
+// variables of the package.
+func integrationCases(r *release) (lines []string, err error) {
 	const root = "test/integration/scheduler"
-	var lines []string
-	err := walkGo(r.kubernetes, root, true, func(name string, file *ast.File) error {
-		topic := strings.TrimPrefix(path.Dir(name)+"/", root+"/")
-		for _, decl := range file.Decls {
-			function, ok := decl.(*ast.FuncDecl)
-			if !ok || !strings.HasPrefix(function.Name.Name, "Test") || function.Name.Name == "TestMain" {
-				continue
+	for _, tests := range []bool{true, false} {
+		err := walkGo(r.kubernetes, root, tests, func(name string, file *ast.File) error {
+			topic := strings.TrimPrefix(path.Dir(name)+"/", root+"/")
+			for _, decl := range file.Decls {
+				lines = append(lines, casesOf(decl, topic)...)
 			}
-			test := topic + function.Name.Name
-			lines = append(lines, test)
-			ast.Inspect(function, func(node ast.Node) bool {
-				if literal, ok := node.(*ast.CompositeLit); ok {
-					if name, ok := text(fieldOf(literal, "name")); ok {
-						lines = append(lines, test+": "+name)
-					}
-				}
-				return true
-			})
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
+	}
 	slices.Sort(lines)
-	return lines, err
+	return lines, nil
+}
+
+// casesOf returns the lines of a test function, or of a table of cases.
+func casesOf(decl ast.Decl, topic string) (lines []string) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if name := decl.Name.Name; strings.HasPrefix(name, "Test") && name != "TestMain" {
+			lines = append(lines, topic+name)
+			for _, c := range caseNames(decl) {
+				lines = append(lines, topic+name+": "+c)
+			}
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			if value, ok := spec.(*ast.ValueSpec); ok {
+				for _, c := range caseNames(value) {
+					lines = append(lines, topic+value.Names[0].Name+": "+c)
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// caseNames returns the names in a node. What is in a case, such as its objects and steps, may have
+// names, too, which are not those of cases; neither are those in lists of types of other packages.
+func caseNames(node ast.Node) (names []string) {
+	ast.Inspect(node, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.CompositeLit:
+			if list, ok := node.Type.(*ast.ArrayType); ok {
+				_, foreign := list.Elt.(*ast.SelectorExpr)
+				return !foreign
+			}
+			for _, field := range []string{"name", "Name"} {
+				if name, ok := text(fieldOf(node, field)); ok {
+					names = append(names, name)
+					return false
+				}
+			}
+		case *ast.CallExpr:
+			if selector, ok := node.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Run" && len(node.Args) == 2 {
+				if name, ok := text(node.Args[0]); ok {
+					names = append(names, name)
+				}
+			}
+		}
+		return true
+	})
+	return names
 }

@@ -5,9 +5,7 @@ package main
 
 import (
 	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,22 +26,44 @@ var defaultVersionedKubernetesFeatureGates = map[featuregate.Feature]featuregate
 		{Version: version.MustParse("1.37"), Default: true, PreRelease: featuregate.Beta},
 		{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.GA, LockToDefault: true},
 	},
+	Served: {{Version: version.MustParse("1.20"), Default: true, PreRelease: featuregate.Beta}},
 	Elsewhere: {{Version: version.MustParse("1.30"), Default: true, PreRelease: featuregate.GA}},
 	Later: {{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.Alpha}},
 }`,
-	"pkg/scheduler/scheduler.go":      "package scheduler\nvar _ = []any{features.A, features.Later}",
+	"pkg/scheduler/scheduler.go": `package scheduler
+import "k8s.io/kubernetes/pkg/features"
+var _ = []any{features.A, features.Later, other.Elsewhere}`,
+	"cmd/kube-scheduler/app/server.go": `package app
+import kubefeatures "k8s.io/kubernetes/pkg/features"
+var _ = kubefeatures.Served`,
 	"pkg/scheduler/scheduler_test.go": "package scheduler\nvar _ = features.Elsewhere",
 	"pkg/scheduler/metrics/metrics.go": `package metrics
 var _ = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: S, Name: "b_total", StabilityLevel: metrics.ALPHA},
 	[]string{"result", "profile"})
-var _ = metrics.NewHistogram(&metrics.HistogramOpts{Name: "a_seconds"})`,
+var _ = metrics.NewHistogram(&metrics.HistogramOpts{Name: "a_seconds"})
+var _ = metrics.NewDesc("c", "Help.", []string{"pod"}, nil, metrics.STABLE, "")
+const S = "scheduler"`,
 	"pkg/scheduler/framework/events.go": `package framework
 const X = "x"
 var EventNodeAdd = fwk.ClusterEvent{Resource: fwk.Node}`,
+	"pkg/scheduler/framework/interface.go": `package framework
+type ReadyPlugin interface { Ready() bool }`,
+	"pkg/scheduler/framework/plugins/registry.go": `package plugins
+func NewInTreeRegistry() { _ = runtime.Registry{b.Name: b.New, a.Name: runtime.FactoryAdapter(fts, a.New)} }`,
+	"pkg/scheduler/framework/plugins/nodename/node_name.go": `package nodename
+const ErrReason = "node(s) didn't match" // not a comment
+var x = "no message"
+func f() {
+	logger.Info("not for users")
+	return fwk.NewStatus(fwk.Error, fmt.Sprintf("no node %v", name), "word")
+}
+var _ = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.Delete}`,
 	"plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go": `package bootstrappolicy
 func roles() {
 	kubeSchedulerRules := []rbacv1.PolicyRule{eventsRule(), rbacv1helpers.NewRule(Read...).RuleOrDie()}
-	kubeSchedulerRules = append(kubeSchedulerRules, other())
+	if utilfeature.DefaultFeatureGate.Enabled(features.A) {
+		kubeSchedulerRules = append(kubeSchedulerRules, other())
+	}
 	roles := []rbacv1.PolicyRule{unrelated()}
 }`,
 	"test/integration/scheduler_perf/misc/performance-config.yaml": `
@@ -54,13 +74,21 @@ func roles() {
 	"test/integration/scheduler/batch/batch_test.go": `package batch
 func TestMain(m *testing.M) {}
 func TestBatch(t *testing.T) {
-	for _, c := range []struct{ name string }{{name: "two"}, {name: "one"}, {name: computed()}} { t.Run(c.name, nil) }
+	for _, c := range []struct{ name string }{{name: "two"}, {name: "one"}, {name: computed()},
+		{name: "objects", pods: []v1.Pod{{Name: "p"}}}} { t.Run(c.name, nil) }
+	t.Run("by itself", nil)
+	_ = []schedulerapi.Plugin{{Name: "Mock"}}
 }
 func helper() { _ = struct{ name string }{name: "no case"} }`,
+	"test/integration/scheduler/queueing/queue.go": `package queueing
+var Cases = []*Case{{Name: "added"}}`,
 }
 
 const pluginInterfaces = `package framework
-const Max = 1
+const (
+	Add ActionType = 1 << iota
+	Max = 1
+)
 type Code int
 type Plugin interface { Name() string }
 type ScorePlugin interface {
@@ -72,14 +100,25 @@ func (r *Result) String() string { return "" }
 func internal() {}`
 
 func releaseOf(minor string, files map[string]string, kubeScheduler string) *release {
+	api := `package v1
+type Pod struct { Name string; hidden int }`
+	return &release{minor: minor, kubernetes: treeOf(files), modules: map[string]fs.FS{
+		"kube-scheduler": treeOf(map[string]string{"framework/types.go": kubeScheduler,
+			"config/v1/types.go": "package v1", "extender/v1/types.go": "package v1"}),
+		"api": treeOf(map[string]string{"core/v1/types.go": api, "core/v1/generated.pb.go": "package v1\ntype X int",
+			"policy/v1/types.go": "package v1", "resource/v1/types.go": "package v1",
+			"scheduling/v1/types.go": "package v1", "storage/v1/types.go": "package v1"}),
+		"dynamic-resource-allocation": treeOf(map[string]string{"metrics.go": "package metrics"}),
+		"component-base":              treeOf(map[string]string{"metrics/prometheus/a.go": "package prometheus"}),
+	}}
+}
+
+func treeOf(files map[string]string) fs.FS {
 	tree := fstest.MapFS{}
 	for name, content := range files {
 		tree[name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	other := fstest.MapFS{"framework/interface.go": &fstest.MapFile{Data: []byte(kubeScheduler)},
-		"config/v1/types.go":   &fstest.MapFile{Data: []byte("package v1")},
-		"extender/v1/types.go": &fstest.MapFile{Data: []byte("package v1")}}
-	return &release{minor: minor, kubernetes: tree, modules: map[string]fs.FS{"kube-scheduler": other}}
+	return tree
 }
 
 func TestLines(t *testing.T) {
@@ -88,27 +127,32 @@ func TestLines(t *testing.T) {
 		lines func(*release) ([]string, error)
 		want  []string
 	}{
-		"default plugins": {defaultPlugins, []string{"NodeName", "NodeAffinity with ptr.To[int32](2)",
+		"default plugins": {defaultPlugins, []string{"NodeName", "NodeAffinity with weight (2)",
 			"if utilfeature.DefaultFeatureGate.Enabled(features.A)", "Extra"}},
-		"feature gates": {featureGates, []string{"A Beta, on"}},
-		"interfaces": {interfaces, []string{"framework.Result.Score int64", "framework.Result.String() string",
-			"framework.ScorePlugin embeds Plugin",
-			"framework.ScorePlugin.Score(ctx context.Context, node string) (int64, error)",
+		"registry": {registeredPlugins, []string{"a.Name: runtime.FactoryAdapter(fts, a.New)", "b.Name: b.New"}},
+		"extension points": {extensionPoints, []string{"Plugin.Name() string", "ReadyPlugin.Ready() bool (in-tree)",
+			"ScorePlugin.Score(ctx context.Context, node string) (int64, error)"}},
+		"feature gates": {featureGates, []string{"A Beta, on", "Served Beta, on"}},
+		"interfaces": {interfaces, []string{"framework.Plugin.Name() string", "framework.Result.Score int64",
+			"framework.Result.String() string", "framework.ScorePlugin embeds Plugin",
+			"framework.ScorePlugin.Score(ctx context.Context, node string) (int64, error)", "framework.const Add",
 			"framework.const Max", "framework.type Code int", "framework.type Plugin interface",
 			"framework.type Result struct", "framework.type ScorePlugin interface"}},
-		"cluster events": {clusterEvents, []string{"EventNodeAdd = fwk.ClusterEvent{Resource: fwk.Node}", `X = "x"`}},
-		"metrics":        {metrics, []string{`S/b_total {"result", "profile"} ALPHA`, "a_seconds"}},
-		"RBAC": {rbacRules, []string{"eventsRule()", "rbacv1helpers.NewRule(Read...).RuleOrDie()",
-			"other()"}},
-		"workloads": {perfWorkloads, []string{"misc: Basic/500Nodes [performance] threshold 270",
-			"misc: Basic/5Nodes [short]"}},
-		"integration cases": {integrationCases, []string{"batch/TestBatch", "batch/TestBatch: one",
-			"batch/TestBatch: two"}},
+		"API types": {apiTypes, []string{"core/v1.Pod.Name string", "core/v1.type Pod struct"}},
+		"cluster events": {clusterEvents, []string{"Add ActionType",
+			"EventNodeAdd = fwk.ClusterEvent{Resource: fwk.Node}", "Max = 1", `X = "x"`, "nodename: Node Add | Delete"}},
+		"messages": {messages, []string{`scheduler/framework/plugins/nodename "no node %v"`,
+			`scheduler/framework/plugins/nodename "node(s) didn't match"`}},
+		"metrics": {metrics, []string{"a_seconds", `c {"pod"} STABLE`,
+			`scheduler_b_total {"result", "profile"} ALPHA`}},
+		"RBAC": {rbacRules, []string{"NewRule(Read...).RuleOrDie()", "eventsRule()",
+			"if Enabled(features.A): other()"}},
+		"workloads": {perfWorkloads, []string{"Basic/500Nodes [performance] threshold 270 (misc)",
+			"Basic/5Nodes [short] (misc)"}},
+		"integration cases": {integrationCases, []string{"batch/TestBatch", "batch/TestBatch: by itself",
+			"batch/TestBatch: objects", "batch/TestBatch: one", "batch/TestBatch: two", "queueing/Cases: added"}},
 	} {
 		got, err := test.lines(r)
-		if name == "interfaces" { // Plugin has one method
-			test.want = slices.Insert(test.want, 0, "framework.Plugin.Name() string")
-		}
 		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v, (-want +got):\n%s", name, err, diff)
 		}
@@ -116,12 +160,40 @@ func TestLines(t *testing.T) {
 }
 
 func TestGatesAreOfTheMinorVersion(t *testing.T) {
-	for minor, want := range map[string][]string{"1.36": {"A Alpha, off"},
-		"1.38": {"A GA, on, locked", "Later Alpha, off"}} {
+	for minor, want := range map[string][]string{"1.36": {"A Alpha, off", "Served Beta, on"},
+		"1.38": {"A GA, on, locked", "Later Alpha, off", "Served Beta, on"}} {
 		got, err := featureGates(releaseOf(minor, sources, pluginInterfaces))
 		if !slices.Equal(got, want) || err != nil {
 			t.Errorf("%s: %q, %v", minor, got, err)
 		}
+	}
+}
+
+func TestGatesThatTheOtherVersionReads(t *testing.T) {
+	before, files := releaseOf("1.37", sources, pluginInterfaces), maps.Clone(sources)
+	delete(files, "cmd/kube-scheduler/app/server.go")
+	files["cmd/kube-scheduler/app/other.go"] = "package app"
+	after := releaseOf("1.37", files, pluginInterfaces)
+	before.other, after.other = after, before
+	got, err := featureGates(after)
+	want := []string{"A Beta, on", "Served Beta, on, not read by the scheduler"}
+	if !slices.Equal(got, want) || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestChangesByNameAreNextToEachOther(t *testing.T) {
+	got := changesByName([]string{"B Alpha, off", "A Beta, off", "C Beta, on", "D", "D"},
+		[]string{"A GA, on", "B Beta, off", "C Beta, on", "D"})
+	want := []string{"- A Beta, off", "+ A GA, on", "- B Alpha, off", "+ B Beta, off", "- D"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOrderIsAChangeOfTheDefaultPlugins(t *testing.T) {
+	if got := changes([]string{"A", "B"}, []string{"B", "A"}); len(got) == 0 {
+		t.Error("no change")
 	}
 }
 
@@ -138,77 +210,22 @@ func TestASectionHasTheChanges(t *testing.T) {
 			"+ framework.ScorePlugin.Score(ctx context.Context, node NodeInfo) (int64, error)\n```\n"},
 	} {
 		var out strings.Builder
-		if err := (section{"Interfaces", "Why.", interfaces}).print(&out, before, test.after); err != nil {
+		if err := (section{"Interfaces", "Why.", interfaces, false}).print(&out, before, test.after); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(test.want, out.String()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	none := section{"None", "", func(*release) ([]string, error) { return nil, nil }}
+	none := section{"None", "", func(*release) ([]string, error) { return nil, nil }, false}
 	if err := none.print(&strings.Builder{}, before, after); err == nil {
 		t.Error("sources without a line are not reported")
 	}
 }
 
-func TestTheSourcesOfFollowersAreCounted(t *testing.T) {
-	const page = "## Versions\n\n| livesched | kube-scheduler |\n|---|---|\n" +
-		"| `internal/a.go` | the features: `pkg/features` and `kube-scheduler/framework/interface.go` |\n\nText"
-	before := releaseOf("1.36", sources, pluginInterfaces)
-	changed := map[string]string{"pkg/features/kube_features.go": "package features",
-		"pkg/features/new.go": "package x\n", "pkg/features/new_test.go": "package x"}
-	var out strings.Builder
-	if err := printSources(&out, before, releaseOf("1.37", changed, pluginInterfaces), page); err != nil {
-		t.Fatal(err)
-	}
-	const want = "| internal/a.go | pkg/features | 10, 3 |\n" +
-		"| internal/a.go | kube-scheduler/framework/interface.go | 0, 0 |\n"
-	if !strings.HasSuffix(out.String(), want) {
-		t.Errorf("got %s", out.String())
-	}
-	for _, wrong := range []string{"no table", "| livesched | kube-scheduler |\n|---|---|\n| `a.go` | the features |\n"} {
-		if err := printSources(&out, before, before, wrong); err == nil {
-			t.Errorf("no error for %q", wrong)
-		}
-	}
-}
-
-// TestTheTableNamesSourcesThatExist is about docs/development.md and the version in go.mod.
-func TestTheTableNamesSourcesThatExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "development.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := followers(string(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &release{kubernetes: required(t, "kubernetes"), modules: map[string]fs.FS{}}
-	for _, name := range modules {
-		r.modules[name] = required(t, name)
-	}
-	for _, f := range all {
-		for _, source := range f.sources {
-			tree, name := r.tree(source)
-			if _, err := fs.Stat(tree, name); err != nil {
-				t.Errorf("%s: %v", f.file, err)
-			}
-		}
-	}
-}
-
-func required(t *testing.T, name string) fs.FS {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/"+name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return os.DirFS(strings.TrimSpace(string(dir)))
-}
-
 func TestOnlyVersionsAreAccepted(t *testing.T) {
 	for _, version := range []string{"", "1.37.2", "v1.37", "v2.0.0", "latest"} {
-		if err := run(t.Context(), &strings.Builder{}, version, "v1.37.2", os.DevNull); err == nil {
+		if err := run(t.Context(), &strings.Builder{}, version, "v1.37.2", "."); err == nil {
 			t.Errorf("%q is accepted", version)
 		}
 	}
