@@ -71,6 +71,12 @@ func run(ctx context.Context, out io.Writer, from, to, root string) error {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
 	}
+	fmt.Fprint(out, "\n## Libraries\n\nlivesched runs their code: its answers may change with them.\n\n")
+	if err := printSources(out, before, after, libraries); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "\n## Sources of livesched's own code\n\n"+
+		"Compare each file with its counterparts, and change the version in its comment.\n\n")
 	return printSources(out, before, after, all)
 }
 

@@ -25,6 +25,7 @@ type section struct {
 }
 
 var sections = []section{
+	{"Go and modules", "What go.mod of Kubernetes requires. Raise go.mod of livesched alike.", requirements, false},
 	{"Default plugins", "Their order and weights decide. Compare internal/scheduler/resolve and plugins.",
 		defaultPlugins, true},
 	{"Registry of plugins", "What is new here and not out of the question belongs to internal/scheduler/plugins.",

@@ -49,6 +49,15 @@ func (r *release) sourceFiles(all map[string][]string) (map[string]string, error
 	return files, nil
 }
 
+// libraries are the sources of modules whose code livesched runs, by what runs them.
+var libraries = map[string][]string{
+	"the plugin DynamicResources": {"dynamic-resource-allocation/cel", "dynamic-resource-allocation/deviceclass",
+		"dynamic-resource-allocation/resourceclaim", "dynamic-resource-allocation/resourceslice/tracker",
+		"dynamic-resource-allocation/structured"},
+	"several plugins": {"component-helpers/nodedeclaredfeatures", "component-helpers/resource",
+		"component-helpers/scheduling/corev1", "component-helpers/storage"},
+}
+
 // printSources writes what has changed in the sources of followers.
 func printSources(out io.Writer, before, after *release, all map[string][]string) error {
 	was, err := before.sourceFiles(all)
@@ -59,8 +68,6 @@ func printSources(out io.Writer, before, after *release, all map[string][]string
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(out, "\n## Sources of livesched's own code\n\nCompare each file with its counterparts, and change the "+
-		"version in its comment.\n\n")
 	names := maps.Clone(was)
 	maps.Copy(names, is)
 	unchanged := true

@@ -11,6 +11,8 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,8 +48,28 @@ func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *as
 // for tests.
 func shipped(name string) bool {
 	return path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") &&
-		!strings.Contains(path.Base(name), "generated") && !strings.Contains(name, "/testing/") &&
+		!strings.Contains(path.Base(name), "generated") && !strings.Contains(name, "testing/") &&
 		!strings.Contains(name, "/fuzzer/")
+}
+
+// followed are the lines of Kubernetes' go.mod that livesched's go.mod follows. Modules of the same
+// repository have the version v0.0.0.
+var followed = regexp.MustCompile(
+	`^(go|k8s\.io/\S+|sigs\.k8s\.io/\S+|go\.etcd\.io/\S+|github\.com/google/cel-go) \S+$`)
+
+// requirements returns the version of Go, and those of modules that change with Kubernetes.
+func requirements(r *release) (lines []string, err error) {
+	content, err := fs.ReadFile(r.kubernetes, "go.mod")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if line = strings.TrimSpace(line); followed.MatchString(line) && !strings.HasSuffix(line, " v0.0.0") {
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
 }
 
 // importName returns the name by which a file imports a package, empty if it does not.

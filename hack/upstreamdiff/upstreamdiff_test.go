@@ -16,6 +16,19 @@ import (
 
 // sources are the files of a small release.
 var sources = map[string]string{
+	"go.mod": `module k8s.io/kubernetes
+
+go 1.26.0
+
+require (
+	go.etcd.io/etcd/api/v3 v3.7.0
+	k8s.io/api v0.0.0
+	example.com/unused v1.0.0 // indirect
+)
+
+replace (
+	k8s.io/api => ./staging/src/k8s.io/api
+)`,
 	"pkg/scheduler/apis/config/v1/default_plugins.go": `package v1
 var defaults = []v1.Plugin{{Name: names.NodeName}, {Name: names.NodeAffinity, Weight: ptr.To[int32](2)}}
 func apply() { if utilfeature.DefaultFeatureGate.Enabled(features.A) { add(v1.Plugin{Name: names.Extra}) } }`,
@@ -127,6 +140,7 @@ func TestLines(t *testing.T) {
 		lines func(*release) ([]string, error)
 		want  []string
 	}{
+		"Go and modules": {requirements, []string{"go 1.26.0", "go.etcd.io/etcd/api/v3 v3.7.0"}},
 		"default plugins": {defaultPlugins, []string{"NodeName", "NodeAffinity with weight (2)",
 			"if utilfeature.DefaultFeatureGate.Enabled(features.A)", "Extra"}},
 		"registry": {registeredPlugins, []string{"a.Name: runtime.FactoryAdapter(fts, a.New)", "b.Name: b.New"}},

@@ -25,7 +25,7 @@ import (
 //   - no resync, as in kube-scheduler: controller-runtime's default would hand every handler an
 //     update of every object every ten hours;
 //   - no terminated pods (phase Succeeded or Failed), since they do not use resources of a node
-//     (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are kept, since
+//     (newPodInformer in pkg/scheduler/scheduler.go); pods of other schedulers are kept, since
 //     they do;
 //   - objects go through [interning.NewTransform], which removes fields that nothing reads and
 //     makes objects share equal parts; trimBoundPods is its argument;
