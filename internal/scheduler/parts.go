@@ -147,6 +147,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Queue:         p.Queue,
 		Nominator:     p.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
+		Groups:        groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,
 		Clock:         cfg.Clock,

@@ -91,6 +91,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Queue:         l.Queue,
 		Nominator:     l.Queue.Nominator(),
 		WaitingPods:   framework.NewWaitingPods(),
+		Groups:        l.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},

@@ -140,6 +140,7 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		Queue:         noQueue{},
 		Nominator:     f.nominator,
 		WaitingPods:   framework.NewWaitingPods(),
+		Groups:        cfg.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
 		Clock:         cfg.Environment.Clock,

@@ -49,7 +49,7 @@ func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err 
 	if plugin == nil {
 		return nil, "", nil
 	}
-	if ok, message := plugin.GroupMayPreempt(a.pods()); !ok {
+	if ok, message := plugin.GroupMayPreempt(&a.Group, a.pods()); !ok {
 		return nil, message, nil
 	}
 	if a.awaitsVictims(ctx, plugin) {

@@ -87,7 +87,10 @@ type Group struct {
 	Timeout time.Duration
 	// Priority is the priority of the group. nil: its pods have their own.
 	Priority *int32
-	// EvictedWhole means that a group of a higher priority evicts all pods of this one, or none.
+	// PreemptionPolicy is whether the group may preempt pods of a lower priority. nil: it is not
+	// set. Only with the feature gate PodGroupPreemptionPolicy does it count.
+	PreemptionPolicy *corev1.PreemptionPolicy
+	// EvictedWhole means that preemption evicts all pods of this group, or none.
 	EvictedWhole bool
 	// Topology is how near to each other the pods have to be.
 	Topology Topology
@@ -95,8 +98,12 @@ type Group struct {
 	Problem string
 }
 
-// AnnotationDisruptionMode is the annotation of PodGroups for how groups of a higher priority evict
-// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of
+// changesVictims reports whether pods of the group are evicted in another way than pods without a group.
+// It is false for nil.
+func (g *Group) changesVictims() bool { return g != nil && (g.EvictedWhole || g.Source == Kubernetes) }
+
+// AnnotationDisruptionMode is the annotation of PodGroups for how preemption evicts their pods:
+// "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of
 // the field disruptionMode of Kubernetes' own PodGroups in v1alpha2.
 const AnnotationDisruptionMode = "livesched.io/disruption-mode"
 

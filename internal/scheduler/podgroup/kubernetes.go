@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -130,6 +131,9 @@ func FromPodGroup(o *schedulingv1beta1.PodGroup) Group {
 	}
 	if mode := o.Spec.DisruptionMode; mode != nil {
 		g.EvictedWhole = mode.All != nil
+	}
+	if policy := o.Spec.PreemptionPolicy; policy != nil {
+		g.PreemptionPolicy = new(corev1.PreemptionPolicy(*policy))
 	}
 	for i := range KubernetesAPIs {
 		g.Begun = g.Begun || meta.IsStatusConditionTrue(o.Status.Conditions, KubernetesAPIs[i].Condition)

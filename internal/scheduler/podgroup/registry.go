@@ -6,6 +6,7 @@ package podgroup
 import (
 	"iter"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,8 @@ type Registry struct {
 	// counted has the group that each pod with a node counts in. The pod may name another one by
 	// now.
 	counted map[types.UID]Key
+	// victims changes whenever the result of Victims does. Only the holder of mu changes it.
+	victims atomic.Uint64
 }
 
 // state is what is known about one group.
@@ -110,6 +113,7 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 		s.complete, s.excused = false, 0 // the new minimum is for all of its pods
 	}
 	r.requireLocked(s.group, -1)
+	r.victimsChangeLocked(s.group, &g)
 	s.group = &g
 	r.requireLocked(s.group, 1)
 	s.note()
@@ -122,6 +126,7 @@ func (r *Registry) DeleteGroup(key Key) {
 	defer r.mu.Unlock()
 	if s := r.groups[key]; s != nil {
 		r.requireLocked(s.group, -1)
+		r.victimsChangeLocked(s.group, nil)
 		s.group, s.complete, s.excused = nil, false, 0
 		s.owners.Clear()
 		r.tidyLocked(key, s)
@@ -355,6 +360,38 @@ func (r *Registry) EvictedWhole() []Group {
 		}
 	}
 	return groups
+}
+
+// VictimsVersion returns a number that changes whenever the result of Victims does. It is 0 as long
+// as there has been no such group.
+func (r *Registry) VictimsVersion() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.victims.Load()
+}
+
+// Victims returns the groups whose pods are evicted in another way than pods without a group, in no
+// order, and their version: groups that are evicted as a whole, and groups of Kubernetes, whose
+// priority counts in place of that of their pods.
+func (r *Registry) Victims() (groups []Group, version uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.groups {
+		if s.group.changesVictims() {
+			groups = append(groups, *s.group)
+		}
+	}
+	return groups, r.victims.Load()
+}
+
+// victimsChangeLocked notes what a change of a group changes for Victims. Both groups may be nil.
+func (r *Registry) victimsChangeLocked(before, after *Group) {
+	same := before != nil && after != nil && before.EvictedWhole == after.EvictedWhole &&
+		ptr.Equal(before.Priority, after.Priority) && ptr.Equal(before.PreemptionPolicy, after.PreemptionPolicy)
+	if (before.changesVictims() || after.changesVictims()) && !same {
+		r.victims.Add(1)
+	}
 }
 
 func (r *Registry) stateLocked(key Key) *state {

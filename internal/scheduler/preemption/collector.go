@@ -33,12 +33,12 @@ func (c *collector) add(node string, victim *corev1.Pod) {
 }
 
 // newExecutor returns an executor that passes the victims to the collector of the context. It works
-// synchronously, because it never waits.
-func newExecutor(handle fwk.Handle) *schedpreemption.Executor {
+// synchronously, because it never waits. With groups, it makes evaluators look for groups in their
+// snapshot, which must then have them; see units.
+func newExecutor(handle fwk.Handle, groups bool) *schedpreemption.Executor {
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	features.EnableAsyncPreemption = false
-	// Upstream would look for pod groups in the snapshot. livesched has them in podgroup.Registry.
-	features.EnableGenericWorkload, features.EnableCompositePodGroup = false, false
+	features.EnableGenericWorkload, features.EnableCompositePodGroup = groups, false
 	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
 	executor.PreemptPod = func(
 		ctx context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor,

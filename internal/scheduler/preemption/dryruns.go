@@ -18,8 +18,9 @@ import (
 //
 // Only pods with a class (framework.Refusals) are looked up: for these, only the node matters. A
 // dry run then depends on the node and its pods (cache.Snapshot.Version), the pods that are
-// nominated to it (framework.Nominator), the disruption budgets, and the preemptor's class and
-// priority.
+// nominated to it (framework.Nominator), the disruption budgets, the preemptor's class and
+// priority, and how groups are evicted. If a group with a pod on the node is evicted as a whole, the
+// result is not reused.
 //
 // The results only decide on which node upstream's evaluator does its own dry run, which finds the
 // victims. If they leave no node, the evaluator is not called.
@@ -35,9 +36,10 @@ const maxDryRunClasses = 4
 type classDryRuns struct {
 	class    uint64
 	priority int32
-	// budgets is the sum of the disruption budgets; see budgetsSum.
-	budgets uint64
-	byNode  map[string]dryRun
+	// budgets is the sum of the disruption budgets; see budgetsSum. groups is the version of the
+	// groups.
+	budgets, groups uint64
+	byNode          map[string]dryRun
 	// potential holds the nodes on which preemption may help, by the statuses of this version
 	// (framework.Refusals).
 	potential []string
@@ -50,19 +52,22 @@ type classDryRuns struct {
 type dryRun struct {
 	// version and nominated are the numbers of the node at the time.
 	version, nominated uint64
+	// spans means that it depends on pods on other nodes, too, so that it must not be reused.
+	spans bool
 	// victims is nil if preemption does not help on the node. status then has the reason.
 	victims *extenderv1.Victims
 	status  *fwk.Status
 }
 
-// of returns the dry runs for a class and priority, without results that other budgets gave. There
-// are none for a pod without a class.
-func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns {
+// of returns the dry runs for a class and priority, without results that other budgets or groups
+// gave. There are none for a pod without a class.
+func (d *dryRuns) of(class uint64, priority int32, budgets, groups uint64) *classDryRuns {
+	found := &classDryRuns{class: class, priority: priority, budgets: budgets, groups: groups,
+		byNode: map[string]dryRun{}}
 	if class == 0 {
-		return &classDryRuns{priority: priority, budgets: budgets, byNode: map[string]dryRun{}}
+		return found
 	}
 	i := slices.IndexFunc(d.classes, func(c *classDryRuns) bool { return c.class == class && c.priority == priority })
-	found := &classDryRuns{class: class, priority: priority, budgets: budgets, byNode: map[string]dryRun{}}
 	if i >= 0 {
 		found = d.classes[i]
 		d.classes = slices.Delete(d.classes, i, i+1)
@@ -70,8 +75,8 @@ func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns
 	d.classes = slices.Insert(d.classes, 0, found)
 	// Delete also clears the references.
 	d.classes = slices.Delete(d.classes, min(len(d.classes), maxDryRunClasses), len(d.classes))
-	if found.budgets != budgets {
-		found.budgets = budgets
+	if found.budgets != budgets || found.groups != groups {
+		found.budgets, found.groups = budgets, groups
 		clear(found.byNode)
 	}
 	return found

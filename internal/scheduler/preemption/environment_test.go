@@ -39,6 +39,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/test/objects"
 )
@@ -63,6 +64,7 @@ type environment struct {
 	podsInPreBind *framework.PodsInPreBind
 	recorder      *events.FakeRecorder
 	evictor       *Evictor
+	groups        *podgroup.Registry
 
 	// The profile's instance.
 	framework *framework.Framework
@@ -80,6 +82,7 @@ func newEnvironment(t *testing.T) *environment {
 		waitingPods:   framework.NewWaitingPods(),
 		podsInPreBind: framework.NewPodsInPreBind(),
 		recorder:      &events.FakeRecorder{Events: make(chan string, 100)},
+		groups:        podgroup.NewRegistry(),
 	}
 	var err error
 	p.admin, err = clientset.NewForConfig(admin)
@@ -120,7 +123,7 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.evictor, clock.RealClock{})
+			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.groups, p.evictor, clock.RealClock{})
 			pl = p.plugin
 		}
 		instances[name] = pl

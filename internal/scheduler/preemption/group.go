@@ -30,14 +30,19 @@ const GroupDryRuns = 50_000
 // GroupMayPreempt reports whether pods of a group may preempt others for it. If not, message is the
 // reason.
 //
-// No pod may have the preemption policy Never, and no extender may take part in preemption: it
-// does not see the pods of the group that have just been placed.
-func (p *Plugin) GroupMayPreempt(pods []*corev1.Pod) (ok bool, message string) {
+// No pod may have the preemption policy Never, or the group may not, if its own policy counts. No
+// extender may take part in preemption: it does not see the pods of the group that have just been
+// placed.
+func (p *Plugin) GroupMayPreempt(group *podgroup.Group, pods []*corev1.Pod) (ok bool, message string) {
 	if slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return false, "preemption: not supported for groups with an extender that takes part in preemption"
 	}
-	if slices.ContainsFunc(pods, preemptsNever) {
-		return false, "preemption: not eligible due to preemptionPolicy=Never."
+	never := groupPreemptsNever(group)
+	if !p.finder.policyCounts(group) {
+		never = slices.ContainsFunc(pods, preemptsNever)
+	}
+	if never {
+		return false, "preemption: " + policyNever
 	}
 	return true, ""
 }

@@ -14,7 +14,10 @@ const (
 	// evicting is about a preemptor whose victims are being evicted.
 	evicting = "waiting for the preemption for this pod to be finished"
 	// VictimsTerminating is about a preemptor whose victims have been evicted and are not gone.
-	VictimsTerminating = "preemption: not eligible due to a terminating pod on the nominated node."
+	VictimsTerminating = "preemption: " + terminating
+	terminating        = "not eligible due to a terminating pod on the nominated node."
+	// policyNever is about a preemptor whose policy forbids preemption.
+	policyNever = "not eligible due to preemptionPolicy=Never."
 	// noVictimsFound is about a node without pods of a lower priority.
 	noVictimsFound = "No preemption victims found for incoming pod"
 	// notHelpful is about a node that no eviction makes fit.

@@ -7,8 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // noVictims answers for a preemptor if no pod in the cluster has a lower priority. Upstream finds
@@ -22,16 +20,16 @@ type noVictims struct {
 // message returns upstream's message. ok is false if there may be victims, or upstream may answer
 // something else.
 func (n *noVictims) message(
-	snapshot *cache.Snapshot, version uint64, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	f *finder, version uint64, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (text string, ok bool) {
-	if snapshot.NumNodes() == 0 || snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) ||
-		preemptsNever(pod) || pod.Spec.SchedulingGroup != nil {
+	if f.snapshot.NumNodes() == 0 || f.victims.mayHaveBelow(corev1helpers.PodPriority(pod)) ||
+		f.preemptsNever(pod) || pod.Spec.SchedulingGroup != nil {
 		return "", false
 	}
 	if n.version == version && version != 0 {
 		return n.text, true
 	}
-	potential, err := statuses.NodesForStatusCode(snapshot.NodeInfos(), fwk.Unschedulable)
+	potential, err := statuses.NodesForStatusCode(f.snapshot.NodeInfos(), fwk.Unschedulable)
 	if err != nil {
 		return "", false
 	}
@@ -40,6 +38,6 @@ func (n *noVictims) message(
 	for _, node := range potential {
 		dryRuns[node.Node().Name] = none
 	}
-	n.version, n.text = version, noCandidateMessage(pod, dryRuns, snapshot.NumNodes())
+	n.version, n.text = version, noCandidateMessage(pod, dryRuns, f.snapshot.NumNodes())
 	return n.text, true
 }

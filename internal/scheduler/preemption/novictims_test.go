@@ -39,7 +39,7 @@ func TestPreemptionWithoutVictimsMatchesUpstream(t *testing.T) {
 			if never {
 				pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 			}
-			message, ok := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
+			message, ok := p.plugin.noVictims.message(&p.plugin.finder, version, pod, statuses)
 			if want := lowest >= priority && !never; ok != want {
 				t.Fatalf("%s: answered: %v, the lowest priority on nodes is %d", where, ok, lowest)
 			}
@@ -48,7 +48,7 @@ func TestPreemptionWithoutVictimsMatchesUpstream(t *testing.T) {
 				continue
 			}
 			answered++
-			again, _ := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
+			again, _ := p.plugin.noVictims.message(&p.plugin.finder, version, pod, statuses)
 			result, status := p.plugin.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
 			wantResult, want := p.plugin.DefaultPreemption.PostFilter(p.ctx, schedframework.NewCycleState(), pod,
 				statuses)

@@ -10,7 +10,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Plugin is the DefaultPreemption plugin of one instance of a profile. The embedded upstream plugin
@@ -51,19 +54,20 @@ var (
 )
 
 // New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
-// handle is the one that pl was built with. evictor is nil if the Plugin is only for Trials.
+// handle is the one that pl was built with. groups are those that pods on nodes may belong to; nil:
+// none. evictor is nil if the Plugin is only for Trials.
 func New(
 	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator,
-	evictor *Evictor,
-	clock clock.PassiveClock,
+	groups *podgroup.Registry, evictor *Evictor, clock clock.PassiveClock,
 ) *Plugin {
-	pl.Executor = newExecutor(handle)
+	pl.Executor = newExecutor(handle, false)
 	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
 	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
 	return &Plugin{
 		DefaultPreemption: pl, handle: handle, evictor: evictor, clock: clock,
 		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN,
-			left: math.MaxInt},
+			left: math.MaxInt, victims: newVictimGroups(snapshot, groups), groupExecutor: newExecutor(handle, true),
+			groupPolicies: utilfeature.DefaultFeatureGate.Enabled(features.PodGroupPreemptionPolicy)},
 	}
 }
 
@@ -79,30 +83,36 @@ func (p *Plugin) PostFilter(
 	}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, VictimsTerminating)
 	}
-	message, hopeless := p.noVictims.message(p.finder.snapshot, framework.ReadRefusals(state).Version, pod, statuses)
+	message, hopeless := p.noVictims.message(&p.finder, framework.ReadRefusals(state).Version, pod, statuses)
 	var node fwk.NodeInfo
+	var groups *units
 	if !hopeless {
-		node, message = p.chooseNode(ctx, state, pod, statuses)
+		groups = p.finder.victims.current()
+		node, message = p.chooseNode(ctx, state, pod, statuses, groups)
 	}
 	switch {
 	case message != "":
 		return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, message)
 	case node != nil:
-		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}); status.IsSuccess() {
+		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}, groups); status.IsSuccess() {
 			return result, status
 		}
 	}
-	return p.preempt(ctx, state, pod, statuses)
+	return p.preempt(ctx, state, pod, statuses, groups)
 }
 
 // preempt lets upstream's evaluator choose the node and the victims, and begins their eviction. It
 // does not call PostFilter of the embedded plugin, whose rules for pods of a group do not
 // apply: such pods come here only if they are scheduled one by one.
 func (p *Plugin) preempt(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, groups *units,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	evaluator, chosen := *p.Evaluator, &collector{}
-	evaluator.Handler = p.handle.Within(ctx)
+	within, chosen := *p.Evaluator, &collector{}
+	within.Handler = p.handle.Within(ctx)
+	evaluator := p.finder.evaluatorFor(&within, groups)
+	if groups != nil {
+		statuses = withStandIns{statuses, groups}
+	}
 	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
 	if message := status.Message(); message != "" { // also of a success
 		status = fwk.NewStatus(status.Code(), "preemption: "+message)
@@ -125,7 +135,26 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// preemptsNever reports whether the pod's policy forbids preemption.
+// preemptsNever reports whether the policy of the pod, or that of its group, forbids preemption.
+func (f *finder) preemptsNever(pod *corev1.Pod) bool {
+	if group := f.victims.of(pod); group != nil && f.policyCounts(group) {
+		return groupPreemptsNever(group)
+	}
+	return preemptsNever(pod)
+}
+
+// policyCounts reports whether the preemption policy of a group counts in place of those of its
+// pods, as in kube-scheduler with the feature gate PodGroupPreemptionPolicy.
+func (f *finder) policyCounts(group *podgroup.Group) bool {
+	return f.groupPolicies && group.Source == podgroup.Kubernetes
+}
+
+// groupPreemptsNever reports whether the policy of a group forbids preemption.
+func groupPreemptsNever(group *podgroup.Group) bool {
+	return ptr.Deref(group.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
+}
+
+// preemptsNever reports whether the pod's own policy forbids preemption.
 func preemptsNever(pod *corev1.Pod) bool {
 	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
 }

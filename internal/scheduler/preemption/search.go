@@ -33,6 +33,13 @@ type finder struct {
 	left int
 	// disruptions count against the budgets.
 	disruptions disruptions
+	// victims are the groups whose pods are evicted in their own way. nil: the caller looks after
+	// groups.
+	victims *victimGroups
+	// groupExecutor collects victims as that of evaluator does. It has the gate for groups.
+	groupExecutor *schedpreemption.Executor
+	// groupPolicies means that the preemption policies of groups count.
+	groupPolicies bool
 }
 
 // search is the search for the best candidate for one preemptor. It follows
@@ -46,19 +53,22 @@ type search struct {
 	nominated map[string]uint64
 	budgets   []*policyv1.PodDisruptionBudget
 	known     *classDryRuns
+	// evaluator is that of the finder, or one like it that knows the groups.
+	evaluator *schedpreemption.Evaluator
+	groups    *units
 }
 
 // chooseNode returns the node that upstream's evaluator would choose, or its message if it would
 // find no candidate. It returns neither if dry runs cannot be reused for the pod.
 func (p *Plugin) chooseNode(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, groups *units,
 ) (node fwk.NodeInfo, message string) {
 	// Extenders that take part in preemption must see all candidates.
-	if framework.ReadRefusals(state).Class == 0 || preemptsNever(pod) ||
+	if framework.ReadRefusals(state).Class == 0 || p.finder.preemptsNever(pod) ||
 		slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return nil, ""
 	}
-	s, err := p.finder.newSearch(state, pod, statuses)
+	s, err := p.finder.newSearch(state, pod, statuses, groups)
 	if err != nil {
 		return nil, ""
 	}
@@ -75,7 +85,8 @@ func (p *Plugin) chooseNode(
 }
 
 // newSearch prepares a search that reuses the dry runs that are known for the class of the pod.
-func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*search, error) {
+func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	groups *units) (*search, error) {
 	budgets, err := f.evaluator.PdbLister.List(labels.Everything())
 	if err != nil {
 		return nil, err
@@ -85,7 +96,8 @@ func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.N
 	refusals := framework.ReadRefusals(state)
 	s := &search{
 		finder: f, state: state, pod: pod, nominated: nominated, budgets: budgets,
-		known: f.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
+		evaluator: f.evaluatorFor(f.evaluator, groups), groups: groups,
+		known: f.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets), groups.versionOf()),
 	}
 	return s, s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos())
 }
@@ -168,9 +180,10 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 			return false
 		}
 		version, nominated := s.snapshot.Version(slot), s.nominated[name]
-		if known, ok := s.known.byNode[name]; !ok || known.version != version || known.nominated != nominated {
+		if known, ok := s.known.byNode[name]; !ok || known.spans || known.version != version || known.nominated != nominated {
 			outdated = append(outdated,
-				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
+				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated,
+					spans: s.groups.spans(name)}})
 		}
 	}
 	if !s.allows(len(outdated)) {
@@ -191,7 +204,7 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 
 // dryRun does a dry run on a copy of a node. It returns false if that failed.
 func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo, result *dryRun) bool {
-	possible, err := s.evaluator.GetVictimsOnNode(ctx, node)
+	possible, err := s.evaluator.GetVictimsOnNode(ctx, s.groups.forUpstream(node))
 	if err != nil {
 		return false
 	}

@@ -39,7 +39,9 @@ const scanned = 50
 // NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs,
 // or other work that takes as long, Choose fails.
 func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
-	return &Trial{finder: p.trialFinder(intN, dryRuns, nil)}
+	t := &Trial{finder: p.trialFinder(intN, dryRuns, nil)}
+	t.victims = newVictimGroups(t.snapshot, p.finder.victims.registry)
+	return t
 }
 
 // trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
@@ -47,7 +49,7 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
 	mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
-	pl.MoreImportantVictim = func(a, b schedpreemption.Victim) bool { return moreImportant(podOf(a), podOf(b)) }
+	pl.MoreImportantVictim = func(a, b schedpreemption.Victim) bool { return moreImportant(a, b) }
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
 		pl.IsEligiblePod = func(node fwk.NodeInfo, victim schedpreemption.Victim, preemptor *corev1.Pod) bool {
 			return eligible(node, victim, preemptor) && mayEvict(podOf(victim), preemptor)
@@ -57,6 +59,7 @@ func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
 	return finder{
 		evaluator: &evaluator, snapshot: p.finder.snapshot, nominator: p.finder.nominator,
 		intN: intN, left: dryRuns, disruptions: disruptions{},
+		groupExecutor: p.finder.groupExecutor, groupPolicies: p.finder.groupPolicies,
 	}
 }
 
@@ -79,7 +82,7 @@ type Choice struct {
 
 // MayHelp reports whether a pod may preempt others, as far as is known without its refusals.
 func (t *Trial) MayHelp(pod *corev1.Pod) bool {
-	return t.left >= 0 && !preemptsNever(pod) && t.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
+	return t.left >= 0 && !t.preemptsNever(pod) && t.victims.mayHaveBelow(corev1helpers.PodPriority(pod))
 }
 
 // Choose chooses for a pod that fits nowhere. state and statuses come from its decision. It
@@ -90,7 +93,8 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if !t.MayHelp(pod) {
 		return nil, nil
 	}
-	if ok, _ := t.evaluator.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
+	evaluator := t.evaluatorFor(t.evaluator, t.victims.current())
+	if ok, _ := evaluator.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
 		return nil, nil
 	}
 	if !t.allows(t.snapshot.NumNodes() / scanned) {
@@ -102,7 +106,11 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 // choose is Choose for a pod that may preempt others.
 func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
 	statuses fwk.NodeToStatusReader) (*Choice, error) {
-	s, err := t.newSearch(state, pod, statuses)
+	var groups *units
+	if t.victims != nil {
+		groups = t.victims.current()
+	}
+	s, err := t.newSearch(state, pod, statuses, groups)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +153,10 @@ func (t *Trial) selectCandidate(ctx context.Context, candidates []schedpreemptio
 // merit is what upstream compares candidates by.
 type merit struct {
 	violations, priorities int64
-	highest                int32
-	pods                   int
+	// highest is the highest priority, first that of the first pod. They differ if a group counts
+	// with a higher priority than its pods.
+	highest, first int32
+	pods           int
 	// started is the earliest start among the pods of the highest priority.
 	started int64
 }
@@ -154,6 +164,9 @@ type merit struct {
 func meritOf(victims *extenderv1.Victims) merit {
 	m := merit{violations: victims.NumPDBViolations, highest: math.MinInt32, pods: len(victims.Pods),
 		started: math.MaxInt64}
+	if len(victims.Pods) > 0 {
+		m.first = corev1helpers.PodPriority(victims.Pods[0])
+	}
 	for _, pod := range victims.Pods {
 		priority := corev1helpers.PodPriority(pod)
 		m.priorities += int64(priority) - math.MinInt32 // never negative: more pods are more
@@ -167,15 +180,38 @@ func meritOf(victims *extenderv1.Victims) merit {
 	return m
 }
 
-// podOf returns the pod of a victim. Each has one: the executor does not know of pod groups.
+// podOf returns the first pod of a victim, and the only one if it is not a group that is evicted as
+// a whole.
 func podOf(victim schedpreemption.Victim) *corev1.Pod { return victim.Pods()[0].GetPod() }
 
-// moreImportant orders pods as upstream does, and those that are equally important by their UIDs.
-func moreImportant(a, b *corev1.Pod) bool {
+// moreImportant orders victims as upstream does, and those that are equally important by the UIDs
+// of their first pods.
+func moreImportant(a, b schedpreemption.Victim) bool {
 	return cmp.Or(
-		cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
-		cmp.Compare(startOf(a), startOf(b)), cmp.Compare(a.UID, b.UID),
+		cmp.Compare(b.Priority(), a.Priority()), -compareBool(a.IsGroup(), b.IsGroup()),
+		cmp.Compare(len(b.Pods()), len(a.Pods())), cmp.Compare(earliestOf(a), earliestOf(b)),
+		cmp.Compare(podOf(a).UID, podOf(b).UID),
 	) < 0
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// earliestOf returns when the first pod of a victim was started.
+func earliestOf(v schedpreemption.Victim) int64 {
+	earliest := int64(math.MaxInt64)
+	for _, info := range v.Pods() {
+		earliest = min(earliest, startOf(info.GetPod()))
+	}
+	return earliest
 }
 
 // startOf returns when a pod was started. One that has not been started is the latest.

@@ -71,7 +71,8 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	case *defaultpreemption.DefaultPreemption:
 		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
 		if d.evictor == nil || features().EnableAsyncPreemption {
-			return preemption.New(pl, handle, handle.env.Snapshot, handle.env.Nominator, d.evictor, handle.env.Clock)
+			env := handle.env
+			return preemption.New(pl, handle, env.Snapshot, env.Nominator, env.Groups, d.evictor, env.Clock)
 		}
 	}
 	return plugin

@@ -104,6 +104,7 @@ func (s *State) assemble(ctx context.Context) error {
 	}
 	s.scope = source.NewScope()
 	s.queue = queue.New(queue.Config{PodLister: s.scope.Core().V1().Pods().Lister()})
+	s.groups = groupsOf(s.snapshot)
 	kube := &rest.Config{Host: "https://snapshot.invalid", Transport: noServer{}}
 	kubeClient, err := clientset.NewForConfig(kube)
 	if err != nil {
@@ -113,6 +114,7 @@ func (s *State) assemble(ctx context.Context) error {
 		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope,
 		Snapshot: cache.NewSnapshot(),
 		Queue:    s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(),
+		Groups:        s.groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},
@@ -130,7 +132,6 @@ func (s *State) assemble(ctx context.Context) error {
 		return err
 	}
 	s.nominate(klog.FromContext(ctx))
-	s.groups = groupsOf(s.snapshot)
 	forks := fork.Config{
 		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: s.groups,
 		Client: kubeClient, KubeConfig: kube,

@@ -1,0 +1,246 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// victimGroups knows the groups whose pods are evicted in another way than pods without a group: a
+// group may be evicted as a whole, and the priority of a PodGroup of Kubernetes counts in place of
+// that of its pods. While there is no such group, it looks at no pod.
+//
+// It belongs to the goroutine that decides on the snapshot.
+type victimGroups struct {
+	snapshot *cache.Snapshot
+	registry *podgroup.Registry
+	// version is the one of groups.
+	version uint64
+	groups  []podgroup.Group
+	byKey   map[podgroup.Key]*podgroup.Group
+	whole   bool
+	// lowest is the lowest priority of a group that has one.
+	lowest int32
+	// members are the pods of groups by the slot of their node, as they were at these versions of
+	// the slots.
+	members  [][]*corev1.Pod
+	versions []uint64
+	// latest is what current returned last.
+	latest *units
+}
+
+func newVictimGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) *victimGroups {
+	return &victimGroups{snapshot: snapshot, registry: registry, lowest: math.MaxInt32}
+}
+
+// readGroups reads the groups if they have changed. It reports whether there are any.
+func (v *victimGroups) readGroups() bool {
+	if v.version == v.registry.VictimsVersion() {
+		return len(v.groups) > 0
+	}
+	v.groups, v.version = v.registry.Victims()
+	v.byKey, v.whole, v.lowest, v.latest = map[podgroup.Key]*podgroup.Group{}, false, math.MaxInt32, nil
+	for i := range v.groups {
+		group := &v.groups[i]
+		v.byKey[group.Key] = group
+		v.whole = v.whole || group.EvictedWhole
+		if group.Priority != nil {
+			v.lowest = min(v.lowest, *group.Priority)
+		}
+	}
+	if !v.whole {
+		v.members, v.versions = nil, nil
+	}
+	return len(v.groups) > 0
+}
+
+// mayHaveBelow reports whether a pod on a node may count with a priority below the given one.
+func (v *victimGroups) mayHaveBelow(priority int32) bool {
+	return v.snapshot.HasPodsBelow(priority) || v.readGroups() && v.lowest < priority
+}
+
+// of returns the group of a pod, nil if it has none, or one whose pods are evicted like others.
+func (v *victimGroups) of(pod *corev1.Pod) *podgroup.Group {
+	if !v.readGroups() {
+		return nil
+	}
+	return v.byKey[podgroup.KeyOf(pod)]
+}
+
+// current returns how the pods of groups are evicted now, nil if they are evicted like others.
+func (v *victimGroups) current() *units {
+	if !v.readGroups() {
+		return nil
+	}
+	if v.whole && v.readMembers() || v.latest == nil {
+		v.latest = v.build()
+	}
+	return v.latest
+}
+
+// readMembers reads the pods of nodes that have changed. It reports whether that changed anything.
+func (v *victimGroups) readMembers() (changed bool) {
+	slots := v.snapshot.Slots()
+	if len(v.versions) > slots {
+		clear(v.members[slots:])
+		v.members, v.versions, changed = v.members[:slots], v.versions[:slots], true
+	}
+	for slot := range slots {
+		version := v.snapshot.Version(cache.Slot(slot))
+		if slot == len(v.versions) {
+			v.members, v.versions = append(v.members, nil), append(v.versions, ^version)
+		}
+		if v.versions[slot] == version {
+			continue
+		}
+		had := len(v.members[slot]) > 0
+		v.versions[slot], v.members[slot] = version, nil
+		if node := v.snapshot.Info(cache.Slot(slot)); node != nil {
+			for _, info := range node.Pods {
+				if pod := info.GetPod(); podgroup.KeyOf(pod) != (podgroup.Key{}) {
+					v.members[slot] = append(v.members[slot], pod)
+				}
+			}
+		}
+		changed = changed || had || len(v.members[slot]) > 0
+	}
+	return changed
+}
+
+// build makes the units of the groups.
+func (v *victimGroups) build() *units {
+	u := &units{version: v.version, groups: make(map[podgroup.Key]*unit, len(v.groups)), nodes: map[string]bool{}}
+	for i := range v.groups {
+		group := &v.groups[i]
+		object := &schedulingv1beta1.PodGroup{}
+		object.Spec.Priority = group.Priority
+		if group.EvictedWhole {
+			object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		}
+		u.groups[group.Key] = &unit{object: object, whole: group.EvictedWhole}
+	}
+	for _, pods := range v.members {
+		for _, pod := range pods {
+			key := podgroup.KeyOf(pod)
+			if group := u.groups[key]; group != nil && group.whole {
+				group.pods = append(group.pods, pod)
+				u.nodes[pod.Spec.NodeName] = u.nodes[pod.Spec.NodeName] || key.Source != podgroup.Kubernetes
+			}
+		}
+	}
+	for _, group := range u.groups {
+		slices.SortFunc(group.pods, func(a, b *corev1.Pod) int {
+			return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+				cmp.Compare(a.UID, b.UID))
+		})
+		if group.object.Spec.Priority == nil && len(group.pods) > 0 {
+			group.object.Spec.Priority = new(corev1helpers.PodPriority(group.pods[0]))
+		}
+	}
+	return u
+}
+
+// units are the groups that are evicted in their own way, at one time. They are not changed, so
+// that dry runs may read them concurrently.
+type units struct {
+	// version is the one of the groups.
+	version uint64
+	groups  map[podgroup.Key]*unit
+	// nodes are the nodes with pods of groups that are evicted as a whole. It is true if one of
+	// these groups is one of scheduler-plugins.
+	nodes map[string]bool
+}
+
+// unit is a group of units.
+type unit struct {
+	// object has the fields that upstream reads.
+	object *schedulingv1beta1.PodGroup
+	whole  bool
+	// pods are those on nodes, if the group is evicted as a whole, the most important first.
+	pods []*corev1.Pod
+}
+
+// versionOf returns the version of units, 0 if there are none.
+func (u *units) versionOf() uint64 {
+	if u == nil {
+		return 0
+	}
+	return u.version
+}
+
+// spans reports whether a preemption on a node may evict pods on other nodes, too.
+func (u *units) spans(node string) bool {
+	if u == nil {
+		return false
+	}
+	_, spans := u.nodes[node]
+	return spans
+}
+
+// errNoGroup is what upstream is told about a group that is evicted like pods without a group.
+var errNoGroup = errors.New("the pods of the group are evicted like others")
+
+// standInPrefix begins the names by which upstream knows the groups of scheduler-plugins. No name
+// of a PodGroup of Kubernetes has a slash.
+const standInPrefix = "scheduler-plugins/"
+
+// find returns a unit by the name by which upstream knows its group.
+func (u *units) find(namespace, name string) (*unit, error) {
+	key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: name}
+	if len(name) > len(standInPrefix) && name[:len(standInPrefix)] == standInPrefix {
+		key.Source, key.Name = podgroup.SchedulerPlugins, name[len(standInPrefix):]
+	}
+	if group := u.groups[key]; group != nil {
+		return group, nil
+	}
+	return nil, errNoGroup
+}
+
+// forUpstream returns a node as upstream's search for victims needs it: a pod of a group of
+// scheduler-plugins that is evicted as a whole names that group as if it was one of Kubernetes.
+func (u *units) forUpstream(node fwk.NodeInfo) fwk.NodeInfo {
+	if !u.nodes[node.Node().Name] {
+		return node
+	}
+	pods := slices.Clone(node.GetPods())
+	for i, info := range pods {
+		key := podgroup.KeyOf(info.GetPod())
+		if group := u.groups[key]; group != nil && group.whole && key.Source == podgroup.SchedulerPlugins {
+			pod := &corev1.Pod{}
+			pod.Namespace, pod.Name = key.Namespace, info.GetPod().Name
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(standInPrefix + key.Name)}
+			pods[i] = standIn{info, pod}
+		}
+	}
+	return nodeWith{node, pods}
+}
+
+// standIn shows another pod in place of the one of a PodInfo.
+type standIn struct {
+	fwk.PodInfo
+	pod *corev1.Pod
+}
+
+// GetPod implements fwk.PodInfo.
+func (s standIn) GetPod() *corev1.Pod { return s.pod }
+
+// nodeWith shows other pods on a node.
+type nodeWith struct {
+	fwk.NodeInfo
+	pods []fwk.PodInfo
+}
+
+// GetPods implements fwk.NodeInfo.
+func (n nodeWith) GetPods() []fwk.PodInfo { return n.pods }
