@@ -56,6 +56,8 @@ type contest struct {
 	imagesMoved bool
 	// zonesMoved means that a node has moved to another zone.
 	zonesMoved bool
+	// groups are the PodGroups of some of the pods on nodes.
+	groups []*victimGroup
 }
 
 // assumption is a pod that is assumed on both sides and not confirmed.
@@ -247,6 +249,7 @@ func (c *contest) place(pod *corev1.Pod, node string) {
 	c.t.Helper()
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
+	c.join(pod)
 	if c.chance(4) {
 		terminate(pod, c.chance(50))
 	}

@@ -24,7 +24,7 @@ func (c *contest) happen() {
 	switch event := c.IntN(100); {
 	case event < 8:
 		c.addNode(c.node())
-	case event < 12 && len(c.nodes) > 3:
+	case event < 12 && len(c.nodes) > 3 && !c.holdsGroup(node.Name):
 		c.removeNode(node.Name) // its pods stay, for now
 	case event < 35 && someNode:
 		c.updateNode(c.changed(node))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -117,6 +118,11 @@ func (w *witness) SelectVictimsOnNode(
 ) ([]*corev1.Pod, int, *fwk.Status) {
 	budgets = slices.Clone(budgets)
 	livepreemption.SortBudgets(budgets) // their order matters, and lists have none
+	for _, victim := range possible {   // so does that of the pods of a group
+		slices.SortFunc(victim.Pods(), func(a, b fwk.PodInfo) int {
+			return strings.Compare(a.GetPod().Name, b.GetPod().Name)
+		})
+	}
 	victims, violations, status := w.Interface.SelectVictimsOnNode(ctx, state, pod, node, possible, budgets)
 	name := node.Node().Name
 	text := describe(status)

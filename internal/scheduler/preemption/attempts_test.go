@@ -73,7 +73,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	one := &schedconfig.DefaultPreemptionArgs{MinCandidateNodesAbsolute: 1}
 	pl, err := frameworkplugins.NewInTreeRegistry()[names.DefaultPreemption](c.ctx, one, h)
 	must(t, err)
-	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.evictor,
+	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.groups, c.evictor,
 		clock.RealClock{})
 
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")} // allow no disruption
@@ -91,7 +91,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 		if len(upstream) != 1 {
 			t.Errorf("upstream keeps %d candidates", len(upstream))
 		}
-		node, _ := c.plugin.chooseNode(c.ctx, state, pod, statuses)
+		node, _ := c.plugin.chooseNode(c.ctx, state, pod, statuses, nil)
 		if node == nil || node.Node().Name != c.nodes[0] {
 			t.Errorf("chosen is %v, the least important victim is on %s", node, c.nodes[0])
 		}

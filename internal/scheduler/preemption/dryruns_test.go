@@ -28,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // countedDryRuns counts the dry runs of an evaluator.
@@ -54,6 +55,8 @@ type crowd struct {
 	// residents are the pods on the nodes, except for one pod at the bottom of each node, which is
 	// never preempted.
 	residents []*corev1.Pod
+	// grouped means that pods are in groups, which are evicted as a whole at times.
+	grouped bool
 }
 
 func newCrowd(t *testing.T, nodes int) *crowd {
@@ -82,8 +85,17 @@ func (c *crowd) add(node string, priority int32, cpu string) *corev1.Pod {
 			}}}},
 		Status: corev1.PodStatus{StartTime: c.startTime()},
 	}
+	if c.grouped {
+		pod.Labels[podgroup.Label] = pick(c.Rand, "g1", "g2", "g3", "")
+	}
 	must(c.t, c.cache.AddPod(logr.Discard(), pod))
 	return pod
+}
+
+// setWhole makes a group one that is evicted as a whole, or as single pods.
+func (c *crowd) setWhole(name string, whole bool) {
+	c.groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: namespace, Name: name}, MinMember: 1,
+		EvictedWhole: whole})
 }
 
 func (c *crowd) startTime() *metav1.Time {
@@ -116,6 +128,9 @@ func (c *crowd) full(nodes []string) *schedframework.NodeToStatus {
 // disturb changes something that a dry run depends on.
 func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 	node := pick(c.Rand, c.nodes...)
+	if c.grouped && c.IntN(20) == 0 {
+		c.setWhole(pick(c.Rand, "g1", "g2", "g3"), c.IntN(3) > 0)
+	}
 	switch n := c.IntN(100); {
 	case n < 35:
 		c.residents = append(c.residents, c.add(node, int32(c.IntN(4)), pick(c.Rand, "1m", "100m", "300m")))
@@ -186,8 +201,17 @@ func (c *crowd) budget(app string) *policyv1.PodDisruptionBudget {
 }
 
 // Whatever happens between preemptors, a remembered result equals that of a new dry run.
-func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
+func TestCachedDryRunsMatchFreshOnes(t *testing.T) { cachedMatchFresh(t, newCrowd(t, 6), 500) }
+
+func TestCachedDryRunsMatchFreshOnesWithGroups(t *testing.T) {
 	c := newCrowd(t, 6)
+	c.grouped = true
+	cachedMatchFresh(t, c, 100) // those of nodes with pods of whole groups are not
+}
+
+// cachedMatchFresh expects that so many dry runs are remembered.
+func cachedMatchFresh(t *testing.T, c *crowd, least int) {
+	t.Helper()
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")}
 	potential := [][]string{c.nodes, c.nodes[1:3]}
 	full := []*schedframework.NodeToStatus{c.full(potential[0]), c.full(potential[1])}
@@ -201,18 +225,20 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 		which, before := c.IntN(2), c.runs.runs.Load()
 		state := c.prepared(pod, uint64(1+which))
 		statuses, nodes := full[which], potential[which]
-		node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses)
+		groups := c.plugin.finder.victims.current()
+		node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses, groups)
 		remembered += len(nodes) - int(c.runs.runs.Load()-before)
 		pdbs, err := c.plugin.Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
 		must(t, err)
 		known := c.plugin.finder.dryRuns.classes[0].byNode
+		evaluator := c.plugin.finder.evaluatorFor(c.plugin.Evaluator, groups)
 		var candidates []schedpreemption.Candidate
 		for _, name := range nodes {
 			info, err := c.snapshot.Get(name)
 			must(t, err)
-			possible, err := c.plugin.Evaluator.GetVictimsOnNode(c.ctx, info)
+			possible, err := evaluator.GetVictimsOnNode(c.ctx, groups.forUpstream(info))
 			must(t, err)
-			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(),
+			pods, violations, status := evaluator.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(),
 				possible, pdbs)
 			got := known[name].victims
 			switch {
@@ -234,7 +260,10 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 		}
 		if node == nil {
 			refused++
-			_, want := c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, statuses)
+			_, want := c.plugin.preempt(c.ctx, state, pod, statuses, groups)
+			if groups == nil {
+				_, want = c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, statuses)
+			}
 			if want.Code() != fwk.Unschedulable || message != want.Message() {
 				t.Fatalf("step %d: there is nobody to preempt:\n got %q\nwant %q", step, message, want.Message())
 			}
@@ -246,7 +275,7 @@ func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 			t.Fatalf("step %d: chosen is a node of rank %v, the best is %v", step, rank(got), rank(want))
 		}
 	}
-	if chosen < 100 || refused < 20 || remembered < 500 {
+	if chosen < 100 || refused < 20 || remembered < least {
 		t.Errorf("%d times a node was chosen, %d times none, %d dry runs were remembered", chosen, refused, remembered)
 	}
 }
@@ -298,7 +327,7 @@ func TestPreemptorsOfAClassShareDryRunsOfUnchangedNodes(t *testing.T) {
 	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses); node != nil || message != "" {
+	if node, message := c.plugin.chooseNode(c.ctx, state, pod, statuses, nil); node != nil || message != "" {
 		t.Errorf("%v, %q for a pod of which nothing is known", node, message)
 	}
 }
@@ -320,7 +349,7 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 			"preemption victims found for incoming pod."},
 	} {
 		state, before := c.prepared(pod, uint64(1+i/2)), c.runs.runs.Load()
-		if node, message := c.plugin.chooseNode(c.ctx, state, pod, c.full(tt.potential)); node != nil ||
+		if node, message := c.plugin.chooseNode(c.ctx, state, pod, c.full(tt.potential), nil); node != nil ||
 			message != tt.want {
 			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, message, tt.want)
 		}

@@ -211,7 +211,7 @@ func (u *units) find(namespace, name string) (*unit, error) {
 // forUpstream returns a node as upstream's search for victims needs it: a pod of a group of
 // scheduler-plugins that is evicted as a whole names that group as if it was one of Kubernetes.
 func (u *units) forUpstream(node fwk.NodeInfo) fwk.NodeInfo {
-	if !u.nodes[node.Node().Name] {
+	if u == nil || !u.nodes[node.Node().Name] {
 		return node
 	}
 	pods := slices.Clone(node.GetPods())
