@@ -40,7 +40,6 @@ var unsupportedGates = []featuregate.Feature{
 	features.DRAWorkloadResourceClaims,
 	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
-	features.PodGroupPreemptionPolicy,
 	features.SchedulerAsyncAPICalls,
 }
 

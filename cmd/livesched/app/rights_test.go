@@ -81,7 +81,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace,
 			"--leader-elect-retry-period=100ms",
 			securePort(&secure),
-			"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true") // they change nothing
+			"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true", // they change nothing
+			"--feature-gates=PodGroupPreemptionPolicy=true")                             // no group sets the policy
 		c.expectReady(ctx)
 	})
 

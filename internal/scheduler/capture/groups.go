@@ -32,7 +32,7 @@ func trimPodGroup(in *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroup {
 	out.Spec = schedulingv1beta1.PodGroupSpec{
 		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints,
 		ResourceClaims: in.Spec.ResourceClaims,
-		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority,
+		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority, PreemptionPolicy: in.Spec.PreemptionPolicy,
 	}
 	out.Status.ResourceClaimStatuses = in.Status.ResourceClaimStatuses
 	return out

@@ -68,6 +68,7 @@ func groupsOfBothAPIs(t testing.TB, annotations map[string]string) *Input {
 				DisruptionMode:    &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
 				Priority:          ptr.To(int32(9)),
 				PriorityClassName: "important",
+				PreemptionPolicy:  ptr.To(schedulingv1beta1.PreemptNever),
 			}},
 		},
 	}
@@ -118,7 +119,7 @@ func TestPodGroupsAskForTheSameInASnapshot(t *testing.T) {
 				Key: got[0].Key, MinMember: 5, Succeeded: 2, Begun: true, Timeout: time.Minute, EvictedWhole: true,
 				Topology: podgroup.Topology{Required: block, Preferred: []string{rack, corev1.LabelTopologyZone}},
 			},
-			{Key: got[1].Key, MinMember: 3, Priority: ptr.To(int32(9)), EvictedWhole: true,
+			{Key: got[1].Key, MinMember: 3, Priority: ptr.To(int32(9)), EvictedWhole: true, PreemptionPolicy: ptr.To(corev1.PreemptNever),
 				Topology: podgroup.Topology{Required: block}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

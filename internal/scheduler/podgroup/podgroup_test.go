@@ -101,8 +101,10 @@ func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 			Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
 		"a priority, and evicted whole": {
 			schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7),
-				DisruptionMode: &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}},
-			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true},
+				DisruptionMode:   &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}},
+				PreemptionPolicy: ptr.To(schedulingv1beta1.PreemptNever)},
+			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true,
+				PreemptionPolicy: ptr.To(corev1.PreemptNever)},
 		},
 		"evicted one by one": {
 			schedulingv1beta1.PodGroupSpec{SchedulingPolicy: gang,
@@ -493,4 +495,42 @@ func TestRequiredTopologyChanged(t *testing.T) {
 	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack"}})
 	r.DeleteGroup(key)
 	expect(a, b, false, "the group is gone")
+}
+
+// Only what changes Victims changes the version.
+func TestTheVersionOfVictims(t *testing.T) {
+	native := Key{Source: Kubernetes, Namespace: "ml", Name: "g"}
+	custom := Key{Namespace: "ml", Name: "g"}
+	var none *Registry
+	if none.VictimsVersion() != 0 {
+		t.Error("without a registry there is a version")
+	}
+	r := NewRegistry()
+	for _, step := range []struct {
+		name    string
+		do      func()
+		changes bool
+		victims int
+	}{
+		{"a group of scheduler-plugins", func() { r.SetGroup(Group{Key: custom, MinMember: 1}) }, false, 0},
+		{"its status", func() { r.SetGroup(Group{Key: custom, MinMember: 1, Succeeded: 1}) }, false, 0},
+		{"it is evicted whole", func() { r.SetGroup(Group{Key: custom, MinMember: 1, EvictedWhole: true}) }, true, 1},
+		{"its minimum", func() { r.SetGroup(Group{Key: custom, MinMember: 2, EvictedWhole: true}) }, false, 1},
+		{"a group of Kubernetes", func() { r.SetGroup(Group{Key: native, MinMember: 1}) }, true, 2},
+		{"its priority", func() { r.SetGroup(Group{Key: native, MinMember: 1, Priority: ptr.To[int32](1)}) }, true, 2},
+		{"its policy", func() {
+			r.SetGroup(Group{Key: native, MinMember: 1, Priority: ptr.To[int32](1),
+				PreemptionPolicy: ptr.To(corev1.PreemptNever)})
+		}, true, 2},
+		{"it is gone", func() { r.DeleteGroup(native) }, true, 1},
+		{"it is gone again", func() { r.DeleteGroup(native) }, false, 1},
+		{"no whole group is left", func() { r.SetGroup(Group{Key: custom, MinMember: 1}) }, true, 0},
+	} {
+		before := r.VictimsVersion()
+		step.do()
+		groups, version := r.Victims()
+		if version != r.VictimsVersion() || (version != before) != step.changes || len(groups) != step.victims {
+			t.Errorf("%s: version %d after %d, groups %v", step.name, version, before, groups)
+		}
+	}
 }

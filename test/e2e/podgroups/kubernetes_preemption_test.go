@@ -80,11 +80,15 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2", "low-3"),
 			of(10).group("pg1", 1).podsOf(100, "1", "high-1"),
 			unschedulable("high-1"), bound("low-1", "low-2", "low-3")),
-		Entry("Preemptor Pod without PodGroupName does not respect the PodGroup disruption mode",
-			sized("n", "2"), of(10).wholeGroup("pg1", 1).podsOf(20, "1", "low-2"), of(10).member("pg1", "1", "low-3"),
-			bound("low-2", "low-3"),
-			of(100).single("1", "high-1"),
-			bound("high-1"), gone("low-3"), bound("low-2")),
+		// kube-scheduler 1.36 evicts single pods here, 1.37 the whole group.
+		Entry("Preemptor Pod without PodGroupName and the PodGroup disruption mode",
+			sized("n1", "1"), sized("n2", "1"), of(10).wholeGroup("pg1", 2).pods("1", "low-1", "low-2"),
+			bound("low-1", "low-2"),
+			of(100).single("1", "high-1"), gone("low-1", "low-2")),
+		Entry("Preemptor Pod without PodGroupName and a PodGroup of a higher priority than its pods",
+			sized("n1", "1"), sized("n2", "1"), of(100).wholeGroup("pg1", 2).podsOf(10, "1", "low-1", "low-2"),
+			bound("low-1", "low-2"),
+			of(50).pending("1", "mid-1"), unschedulable("mid-1"), bound("low-1", "low-2")),
 		Entry("gang schedules with preemption",
 			sized("n", "4"), of(1).single("4", "low-priority-blocker"),
 			of(100).group("pg1", 3).pods("1", "p1", "p2", "p3", "p4"),
@@ -159,11 +163,16 @@ func (p of) create(cpu string, names []string, change func(*stage) func(*corev1.
 	}
 }
 
-// single creates pods without a group, and waits until they are bound.
+// pending creates pods without a group.
+func (p of) pending(cpu string, names ...string) step {
+	return p.create(cpu, names, func(*stage) func(*corev1.Pod) { return func(*corev1.Pod) {} })
+}
+
+// single is pending, and waits until the pods are bound.
 func (p of) single(cpu string, names ...string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
-		p.create(cpu, names, func(*stage) func(*corev1.Pod) { return func(*corev1.Pod) {} })(ctx, s)
+		p.pending(cpu, names...)(ctx, s)
 		bound(names...)(ctx, s)
 	}
 }
