@@ -98,13 +98,13 @@ type Group struct {
 	Problem string
 }
 
-// changesVictims reports whether pods of the group are evicted in another way than pods without a group.
-// It is false for nil.
+// changesVictims reports whether pods of the group are evicted in another way than pods without a
+// group. It is false for nil.
 func (g *Group) changesVictims() bool { return g != nil && (g.EvictedWhole || g.Source == Kubernetes) }
 
 // AnnotationDisruptionMode is the annotation of PodGroups for how preemption evicts their pods:
-// "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of
-// the field disruptionMode of Kubernetes' own PodGroups in v1alpha2.
+// "Pod", the default, one by one; "PodGroup" all of them. The values are the ones of the field
+// disruptionMode of Kubernetes' own PodGroups in v1alpha2.
 const AnnotationDisruptionMode = "livesched.io/disruption-mode"
 
 func evictedWhole(annotations map[string]string) (bool, error) {

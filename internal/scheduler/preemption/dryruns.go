@@ -19,8 +19,8 @@ import (
 // Only pods with a class (framework.Refusals) are looked up: for these, only the node matters. A
 // dry run then depends on the node and its pods (cache.Snapshot.Version), the pods that are
 // nominated to it (framework.Nominator), the disruption budgets, the preemptor's class and
-// priority, and how groups are evicted. If a group with a pod on the node is evicted as a whole, the
-// result is not reused.
+// priority, and how groups are evicted. If a group with a pod on the node is evicted as a whole,
+// the result is not reused.
 //
 // The results only decide on which node upstream's evaluator does its own dry run, which finds the
 // victims. If they leave no node, the evaluator is not called.

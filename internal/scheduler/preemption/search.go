@@ -180,7 +180,8 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 			return false
 		}
 		version, nominated := s.snapshot.Version(slot), s.nominated[name]
-		if known, ok := s.known.byNode[name]; !ok || known.spans || known.version != version || known.nominated != nominated {
+		if known, ok := s.known.byNode[name]; !ok || known.spans || known.version != version ||
+			known.nominated != nominated {
 			outdated = append(outdated,
 				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated,
 					spans: s.groups.spans(name)}})

@@ -105,7 +105,8 @@ func (r unitRules) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState
 
 // PodEligibleToPreemptOthers is the rule of upstream, with the priorities and the preemption
 // policies of groups: a pod waits for victims that terminate on its nominated node.
-func (r unitRules) PodEligibleToPreemptOthers(_ context.Context, pod *corev1.Pod, nominated *fwk.Status) (bool, string) {
+func (r unitRules) PodEligibleToPreemptOthers(_ context.Context, pod *corev1.Pod, nominated *fwk.Status,
+) (bool, string) {
 	if r.finder.preemptsNever(pod) {
 		return false, policyNever
 	}

@@ -189,7 +189,8 @@ func TestOrdinaryGroupsCostNothing(t *testing.T) {
 	if groups.current() != nil || groups.members != nil {
 		t.Errorf("after it was deleted: %+v", groups)
 	}
-	if choice, err := c.newTrial(10).Choose(c.ctx, state, pod, c.full(c.nodes)); err != nil || len(choice.Victims) != 1 {
+	choice, err := c.newTrial(10).Choose(c.ctx, state, pod, c.full(c.nodes))
+	if err != nil || len(choice.Victims) != 1 {
 		t.Errorf("got %+v, %v", choice, err)
 	}
 }
