@@ -172,7 +172,7 @@ type unit struct {
 	pods []*corev1.Pod
 }
 
-// versionOf returns the version of units, 0 if there are none.
+// versionOf returns the version of the groups, 0 if there are no units.
 func (u *units) versionOf() uint64 {
 	if u == nil {
 		return 0
@@ -189,7 +189,7 @@ func (u *units) spans(node string) bool {
 	return spans
 }
 
-// errNoGroup is what upstream is told about a group that is evicted like pods without a group.
+// errNoGroup is the error for a group whose pods are evicted like pods without a group.
 var errNoGroup = errors.New("the pods of the group are evicted like others")
 
 // standInPrefix begins the names by which upstream knows the groups of scheduler-plugins. No name
