@@ -40,6 +40,8 @@ const (
 	SchedulerPlugins Source = iota
 	// Kubernetes is the PodGroup of Kubernetes' own API group scheduling.k8s.io.
 	Kubernetes
+	// Composite is the CompositePodGroup of the same API group: a group of groups. No pod names one.
+	Composite
 
 	sources
 )
@@ -66,6 +68,14 @@ func KeyOf(pod *corev1.Pod) Key {
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
+// WithKind returns namespace/name behind the kind of the group in words.
+func (k Key) WithKind() string {
+	if k.Source == Composite {
+		return "composite pod group " + k.String()
+	}
+	return "pod group " + k.String()
+}
+
 // Group is a group of pods, as its object describes it.
 type Group struct {
 	Key
@@ -91,6 +101,8 @@ type Group struct {
 	EvictedWhole bool
 	// Topology is how near to each other the pods have to be.
 	Topology Topology
+	// Parent is the name of the composite group that the group belongs to, "" if there is none.
+	Parent string
 	// Problem is why the object cannot be used, "" if it can.
 	Problem string
 }
