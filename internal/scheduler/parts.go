@@ -146,6 +146,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Snapshot:      snapshot,
 		Queue:         p.Queue,
 		Nominator:     p.Queue.Nominator(),
+		Groups:        groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,

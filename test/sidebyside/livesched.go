@@ -90,6 +90,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
 		Nominator:     l.Queue.Nominator(),
+		Groups:        l.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },

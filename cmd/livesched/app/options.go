@@ -37,7 +37,6 @@ import (
 var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
 	features.DRANodeAllocatableResources,
-	features.DRAWorkloadResourceClaims,
 	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
 	features.PodGroupPreemptionPolicy,

@@ -20,6 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
@@ -41,7 +42,8 @@ type Environment struct {
 	series      *seriesUsers
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Metrics are required.
+// Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics are
+// required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -67,6 +69,8 @@ type Dependencies struct {
 		fwk.PodNominator
 		preemption.Nominator
 	}
+	// Groups are the pod groups, for claims that belong to one. nil: there are none.
+	Groups *podgroup.Registry
 	// WaitingPods and PodsInPreBind are shared so that plugins of a new instance can allow, reject
 	// or preempt a pod that waits under the old one.
 	WaitingPods   *framework.WaitingPods

@@ -109,11 +109,13 @@ func (s *State) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.groups = groupsOf(s.snapshot)
 	s.env, err = profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope,
 		Snapshot: cache.NewSnapshot(),
 		Queue:    s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
+		Groups:        s.groups,
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},
 	})
@@ -130,7 +132,6 @@ func (s *State) assemble(ctx context.Context) error {
 		return err
 	}
 	s.nominate(klog.FromContext(ctx))
-	s.groups = groupsOf(s.snapshot)
 	forks := fork.Config{
 		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: s.groups,
 		Client: kubeClient, KubeConfig: kube,
