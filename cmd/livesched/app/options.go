@@ -38,7 +38,6 @@ var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
-	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
 	features.PodGroupPreemptionPolicy,
 	features.SchedulerAsyncAPICalls,
