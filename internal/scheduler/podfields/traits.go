@@ -68,6 +68,17 @@ func ResizeDeferred(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && resourcehelper.IsPodResizeDeferred(pod)
 }
 
+// Unassign takes a copy of a pod off its node, in fields that belong to the copy: a pod on no node has
+// no deferred resize.
+func Unassign(pod *corev1.Pod) {
+	pod.Spec.NodeName = ""
+	if resourcehelper.IsPodResizeDeferred(pod) {
+		pod.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodResizePending
+		})
+	}
+}
+
 // HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node
 // can mount.
 func HasClaims(pod *corev1.Pod) bool {
