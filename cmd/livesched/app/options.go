@@ -36,12 +36,10 @@ import (
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
-	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
 	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
 	features.PodGroupPreemptionPolicy,
-	features.SchedulerAsyncAPICalls,
 }
 
 // minFastPathMemory is the lowest limit that is accepted: what one class takes in a cluster of
