@@ -20,7 +20,7 @@ type section struct {
 	why string
 	// lines returns what is compared, in an order that does not depend on chance.
 	lines func(*release) ([]string, error)
-	// ordered says that a line that has moved has changed, too.
+	// ordered means that a line that has moved has changed, too.
 	ordered bool
 }
 

@@ -44,8 +44,8 @@ func walkGo(tree fs.FS, dir string, tests bool, visit func(name string, file *as
 	})
 }
 
-// shipped says whether a file is Go source that was written for the product: neither generated nor
-// for tests.
+// shipped reports whether a file is Go source that was written for the product: neither generated
+// nor for tests.
 func shipped(name string) bool {
 	return path.Ext(name) == ".go" && !strings.HasSuffix(name, "_test.go") &&
 		!strings.Contains(path.Base(name), "generated") && !strings.Contains(name, "testing/") &&

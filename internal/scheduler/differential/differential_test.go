@@ -67,30 +67,38 @@ func (c *contest) size() (nodes, podsPerNode int) {
 }
 
 func TestLiveschedMatchesKubeScheduler(t *testing.T) {
-	first, cases := number(t, seedVariable, 0), uint64(defaultCases)
-	if first > 0 {
-		cases = 1
-	}
-	first, cases = max(first, 1), number(t, casesVariable, cases)
-	began := time.Now()
-	total := playCases(t, first, cases)
-	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
-	if cases < defaultCases || t.Failed() {
+	p := playCases(t, defaultCases, (*contest).play)
+	if !p.enough {
 		return
 	}
 	for _, kind := range []string{
 		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations",
 		"events",
 	} {
-		if total[kind] < int(cases)/10 {
-			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
+		if p.total[kind] < int(p.cases)/10 {
+			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, p.total[kind], p.cases)
 		}
 	}
 }
 
-// playCases plays the cases with some seeds, and returns what they have shown.
-func playCases(t *testing.T, first, cases uint64) counts {
-	total := counts{}
+// played is what the cases of a test have shown.
+type played struct {
+	total counts
+	cases uint64
+	// enough means that none failed, and that there were as many as usual: all kinds of things must
+	// have happened.
+	enough bool
+}
+
+// playCases plays the cases with some seeds: usual ones if the environment sets no number.
+func playCases(t *testing.T, usual uint64, play func(*contest)) played {
+	t.Helper()
+	first, cases := number(t, seedVariable, 0), usual
+	if first > 0 {
+		cases = 1
+	}
+	first, cases = max(first, 1), number(t, casesVariable, cases)
+	began, total := time.Now(), counts{}
 	var mu sync.Mutex // guards total
 	t.Run("cases", func(t *testing.T) {
 		for seed := first; seed < first+cases; seed++ {
@@ -98,14 +106,25 @@ func playCases(t *testing.T, first, cases uint64) counts {
 				t.Parallel()
 				c := newContest(t, seed)
 				defer c.close()
-				c.play()
+				play(c)
 				mu.Lock()
 				defer mu.Unlock()
 				total.add(c.count)
 			})
 		}
 	})
-	return total
+	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
+	return played{total: total, cases: cases, enough: cases >= usual && !t.Failed()}
+}
+
+// mustShow fails if enough cases show nothing of a kind.
+func (p *played) mustShow(t *testing.T, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		if p.enough && p.total[kind] == 0 {
+			t.Errorf("the cases show nothing of the kind %q", kind)
+		}
+	}
 }
 
 // TestVolumesOfLaterVersions has the feature gates for volumes that are on by default in Kubernetes
@@ -114,11 +133,7 @@ func TestVolumesOfLaterVersions(t *testing.T) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		kubefeatures.StorageCapacityScoring: true, kubefeatures.VolumeLimitScaling: true,
 	})
-	first, cases := number(t, seedVariable, 0), uint64(defaultCases/4)
-	if first > 0 {
-		cases = 1
-	}
-	t.Log(playCases(t, max(first, 1), cases))
+	playCases(t, defaultCases/4, (*contest).play)
 }
 
 // play fills a cluster and makes both sides decide about pods in it, with or without events in

@@ -6,7 +6,6 @@ package differential
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,36 +24,11 @@ const explainCases = 30
 // followed in the clusters of both schedulers, which must find a node for the pod; and the verdict
 // is compared with what they decide when nodes are emptied.
 func TestExplanationsHoldForKubeScheduler(t *testing.T) {
-	first, cases := number(t, seedVariable, 0), uint64(explainCases)
-	if first > 0 {
-		cases = 1
-	}
-	first, cases = max(first, 1), number(t, casesVariable, cases)
-	total := counts{}
-	var mu sync.Mutex // guards total
-	t.Run("cases", func(t *testing.T) {
-		for seed := first; seed < first+cases; seed++ {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-				t.Parallel()
-				c := newContest(t, seed)
-				defer c.close()
-				c.playWithExplanations()
-				mu.Lock()
-				defer mu.Unlock()
-				total.add(c.count)
-			})
-		}
-	})
-	t.Logf("%s", total)
-	for _, kind := range []string{
+	p := playCases(t, explainCases, (*contest).playWithExplanations)
+	p.mustShow(t,
 		"verdict NeverFits", "verdict FitsWhenFreed", "verdict WaitingForTurn", "suggested Free", "suggested AddNode",
 		"suggested RelaxNodeAffinity",
-		"suggested RelaxPodAffinity", "suggested RemoveTaint", "suggested Tolerate",
-	} {
-		if cases >= explainCases && !t.Failed() && total[kind] == 0 {
-			t.Errorf("the cases show nothing of the kind %q", kind)
-		}
-	}
+		"suggested RelaxPodAffinity", "suggested RemoveTaint", "suggested Tolerate")
 }
 
 func (c *contest) playWithExplanations() {

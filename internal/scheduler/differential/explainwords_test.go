@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,27 +28,7 @@ const wordsCases = 20
 // own: for every pod and node, all plugins that refuse are named, and no others, with their own
 // messages; and each node is in one group, or fits.
 func TestExplanationsSayWhatPluginsRefuse(t *testing.T) {
-	first, cases := number(t, seedVariable, 0), uint64(wordsCases)
-	if first > 0 {
-		cases = 1
-	}
-	first, cases = max(first, 1), number(t, casesVariable, cases)
-	total := counts{}
-	var mu sync.Mutex // guards total
-	t.Run("cases", func(t *testing.T) {
-		for seed := first; seed < first+cases; seed++ {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-				t.Parallel()
-				c := newContest(t, seed)
-				defer c.close()
-				c.playWithWords()
-				mu.Lock()
-				defer mu.Unlock()
-				total.add(c.count)
-			})
-		}
-	})
-	t.Logf("%s", total)
+	p := playCases(t, wordsCases, (*contest).playWithWords)
 	for _, kind := range []v1alpha1.RefusalReason{
 		v1alpha1.ReasonInsufficientResource, v1alpha1.ReasonUntoleratedTaint, v1alpha1.ReasonCordoned,
 		v1alpha1.ReasonNodeAffinityMismatch,
@@ -57,7 +36,7 @@ func TestExplanationsSayWhatPluginsRefuse(t *testing.T) {
 		v1alpha1.ReasonPodAntiAffinity,
 		v1alpha1.ReasonAntiAffinityOfOtherPods, v1alpha1.ReasonClaimNotFound, v1alpha1.ReasonVolumeOnOtherNode,
 	} {
-		if cases >= wordsCases && !t.Failed() && total[string(kind)] == 0 {
+		if p.enough && p.total[string(kind)] == 0 {
 			t.Errorf("the cases show no refusal with the reason %s", kind)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,36 +25,14 @@ const forkCases = 25
 // asked. Other forks are changed at random: if that changed livesched, too, it would differ from
 // kube-scheduler from then on.
 func TestForkDecidesAsTheScheduler(t *testing.T) {
-	first, cases := number(t, seedVariable, 0), uint64(forkCases)
-	if first > 0 {
-		cases = 1
-	}
-	first, cases = max(first, 1), number(t, casesVariable, cases)
-	total := counts{}
-	var mu sync.Mutex // guards total
-	t.Run("cases", func(t *testing.T) {
-		for seed := first; seed < first+cases; seed++ {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-				t.Parallel()
-				c := newContest(t, seed)
-				defer c.close()
-				// The search for some of the nodes begins where the last one ended.
-				if !c.sampled && c.ours.Profile.Framework.HasScorePlugins() {
-					c.playWithForks()
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				total.add(c.count)
-			})
+	p := playCases(t, forkCases, func(c *contest) {
+		// The search for some of the nodes begins where the last one ended.
+		if !c.sampled && c.ours.Profile.Framework.HasScorePlugins() {
+			c.playWithForks()
 		}
 	})
-	t.Logf("%s", total)
-	for _, kind := range []string{"forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals",
-		"forkPreempted", "forkVictims"} {
-		if cases >= forkCases && !t.Failed() && total[kind] == 0 {
-			t.Errorf("the cases show nothing of the kind %q", kind)
-		}
-	}
+	p.mustShow(t, "forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals", "forkPreempted",
+		"forkVictims")
 }
 
 func (c *contest) playWithForks() {

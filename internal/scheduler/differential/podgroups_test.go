@@ -5,7 +5,6 @@ package differential
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -103,37 +102,14 @@ func TestPodsPreemptGroupsAsInKubeScheduler(t *testing.T) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
 		kubefeatures.GenericWorkload: true,
 	})
-	first, cases := number(t, seedVariable, 0), uint64(defaultCases)
-	if first > 0 {
-		cases = 1
-	}
-	first, cases = max(first, 1), number(t, casesVariable, cases)
-	total := counts{}
-	var mu sync.Mutex // guards total
-	t.Run("cases", func(t *testing.T) {
-		for seed := first; seed < first+cases; seed++ {
-			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-				t.Parallel()
-				c := newContest(t, seed)
-				defer c.close()
-				c.crowded = c.chance(80)
-				c.makeGroups()
-				if seed%4 == 0 && !c.sampled && c.ours.Profile.Framework.HasScorePlugins() {
-					c.playWithForks()
-				} else {
-					c.play()
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				total.add(c.count)
-			})
+	p := playCases(t, defaultCases, func(c *contest) {
+		c.crowded = c.chance(80)
+		c.makeGroups()
+		if c.seed%4 == 0 && !c.sampled && c.ours.Profile.Framework.HasScorePlugins() {
+			c.playWithForks()
+		} else {
+			c.play()
 		}
 	})
-	t.Logf("%s", total)
-	for _, kind := range []string{"preemptions", "nominated", "groupVictims", "remoteVictims",
-		"forkVictims"} {
-		if cases >= defaultCases && !t.Failed() && total[kind] == 0 {
-			t.Errorf("the cases show nothing of the kind %q", kind)
-		}
-	}
+	p.mustShow(t, "preemptions", "nominated", "groupVictims", "remoteVictims", "forkVictims")
 }

@@ -49,7 +49,7 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
 	mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
-	pl.MoreImportantVictim = func(a, b schedpreemption.Victim) bool { return moreImportant(a, b) }
+	pl.MoreImportantVictim = moreImportant
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
 		pl.IsEligiblePod = func(node fwk.NodeInfo, victim schedpreemption.Victim, preemptor *corev1.Pod) bool {
 			return eligible(node, victim, preemptor) && mayEvict(podOf(victim), preemptor)

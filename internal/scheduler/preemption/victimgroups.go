@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -199,8 +200,8 @@ const standInPrefix = "scheduler-plugins/"
 // find returns a unit by the name by which upstream knows its group.
 func (u *units) find(namespace, name string) (*unit, error) {
 	key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: name}
-	if len(name) > len(standInPrefix) && name[:len(standInPrefix)] == standInPrefix {
-		key.Source, key.Name = podgroup.SchedulerPlugins, name[len(standInPrefix):]
+	if own, isStandIn := strings.CutPrefix(name, standInPrefix); isStandIn {
+		key.Source, key.Name = podgroup.SchedulerPlugins, own
 	}
 	if group := u.groups[key]; group != nil {
 		return group, nil
