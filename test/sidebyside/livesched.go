@@ -46,6 +46,8 @@ type Livesched struct {
 	Forker *fork.Forker
 	// Informers count the event handlers.
 	Informers *informers.Source
+	// Devices has the claims that plugins know, nil without dynamic resource allocation.
+	Devices fwk.SharedDRAManager
 	// Requests are the requests of plugins to the API server.
 	Requests *Requests
 	// Result is that of the latest call of Decide.
@@ -99,6 +101,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
+	l.Devices = env.Devices.DRA
 	resolved, err := c.resolve(sets.KeySet(registry))
 	if err != nil {
 		return nil, err

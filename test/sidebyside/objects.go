@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientinformers "k8s.io/client-go/informers"
@@ -28,7 +29,13 @@ type Objects struct {
 
 // NewObjects returns empty stores.
 func NewObjects() Objects {
-	return Objects{objects.NewInformers(&fakeclient.Clientset{})}
+	return NewObjectsOf()
+}
+
+// NewObjectsOf returns objects as NewObjects does. An informer that the test runs lists those given
+// here.
+func NewObjectsOf(listed ...runtime.Object) Objects {
+	return Objects{objects.NewInformers(fakeclient.NewClientset(listed...))}
 }
 
 // managerCache serves Objects as a manager's cache does.
@@ -40,7 +47,32 @@ type managerCache struct {
 func (c managerCache) GetInformer(_ context.Context, obj client.Object,
 	_ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	informer, err := c.objects.informer(obj)
+	if _, ok := obj.(*resourcev1.ResourceClaim); ok {
+		return heard{filled{informer}}, err
+	}
 	return filled{informer}, err
+}
+
+// heard calls its handlers if the test runs the informer. The plugin DynamicResources knows only
+// claims that it hears of.
+type heard struct{ filled }
+
+// AddEventHandler adds a handler.
+func (h heard) AddEventHandler(
+	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return h.SharedIndexInformer.AddEventHandler(handler)
+}
+
+// AddEventHandlerWithResyncPeriod adds a handler.
+func (h heard) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
+	period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return h.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+}
+
+// AddEventHandlerWithOptions adds a handler.
+func (h heard) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return h.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
 }
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }

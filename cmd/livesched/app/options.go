@@ -36,11 +36,9 @@ import (
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
-	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
 	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
-	features.SchedulerAsyncAPICalls,
 }
 
 // minFastPathMemory is the lowest limit that is accepted: what one class takes in a cluster of

@@ -139,7 +139,7 @@ func takeOff(k *fork.Fork, pod *corev1.Pod) (*corev1.Pod, error) {
 		}
 	}
 	unplaced := *pod
-	unplaced.Spec.NodeName = ""
+	unplaced.Spec.NodeName, unplaced.Status.NodeAllocatableResourceClaimStatuses = "", nil
 	return &unplaced, nil
 }
 

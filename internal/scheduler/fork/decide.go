@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -163,7 +164,7 @@ func (f *Fork) assumed(d Decision) (*Assumed, cache.Class) {
 	pod := *d.Pod // shallow, as in the scheduling loop
 	pod.Spec.NodeName = d.SuggestedHost
 	like := d.Class.Like
-	if like == nil {
+	if devices.TakeFromNode(f.logger, d.State, &pod) || like == nil {
 		var err error
 		if like, err = schedframework.NewPodInfo(&pod); err != nil {
 			f.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
@@ -186,7 +187,9 @@ func (a *Assumed) reserve(ctx context.Context) error {
 
 // unreserve gives back volumes, devices and the nomination.
 func (a *Assumed) unreserve(ctx context.Context) {
-	a.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), a.state, a.pod, a.pod.Spec.NodeName)
+	pod := *a.pod
+	pod.Status.NodeAllocatableResourceClaimStatuses = nil // DynamicResources would clear it at the API server
+	a.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), a.state, &pod, pod.Spec.NodeName)
 	a.fork.nominate(a.decided, a.nominated)
 }
 

@@ -13,7 +13,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
@@ -48,6 +50,9 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		Extenders:      c.profile.Extenders,
 	}
 	c.class = decision.Class
+	if devices.TakeFromNode(logger, c.state, b.Pod.Pod) {
+		c.class = cache.Class{}
+	}
 	if !c.inGroup {
 		if err := c.assume(logger, b.Pod.PodInfo); err != nil {
 			c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
@@ -75,7 +80,7 @@ func (c *cycle) unreserve(ctx context.Context, b *binding.Cycle) {
 	if c.profile.Framework.RejectWaitingPod(pod.UID) {
 		c.profile.Framework.WaitOnPermit(ctx, pod) // removes it from the waiting pods
 	}
-	c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, pod, b.NodeName)
+	c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, devices.Unwritten(pod, c.pod.Pod), b.NodeName)
 }
 
 // forget takes an assumed pod off its node.

@@ -104,6 +104,7 @@ func unbound(pod *corev1.Pod) *corev1.Pod {
 	if pod.Spec.NodeName == "" {
 		return &unbound
 	}
+	unbound.Status.NodeAllocatableResourceClaimStatuses = nil
 	unbound.Labels = map[string]string{}
 	for key, value := range pod.Labels {
 		if !cache.SetByBinding(key) {

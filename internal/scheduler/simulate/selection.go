@@ -212,7 +212,7 @@ func (b *boundPod) subject(schedulerName string) subject {
 	unplaced := *b.pod // shallow: nothing below the spec is changed
 	unplaced.Spec.SchedulerName = cmp.Or(schedulerName, unplaced.Spec.SchedulerName)
 	unplaced.Spec.NodeName = ""
-	unplaced.Status.NominatedNodeName = ""
+	unplaced.Status.NominatedNodeName, unplaced.Status.NodeAllocatableResourceClaimStatuses = "", nil
 	return subject{pod: &unplaced, placed: b.pod, controller: b.controller}
 }
 

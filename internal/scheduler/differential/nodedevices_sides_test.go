@@ -1,0 +1,279 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/devices"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// deviceSides are kube-scheduler and livesched, which has one instance for each path, with the
+// default profile. Each has the claims in its own assume cache.
+type deviceSides struct {
+	ctx     context.Context
+	objects sidebyside.Objects
+	theirs  *sidebyside.KubeScheduler
+	mine    []*sidebyside.Livesched
+}
+
+// deviceDecision is the decision of kube-scheduler, with those of livesched for each path.
+type deviceDecision struct {
+	sidebyside.Decision
+	mine       []sidebyside.Decision
+	onFastPath bool
+}
+
+func (d *deviceDecision) mentions(word string) bool { return strings.Contains(fmt.Sprint(d.Err), word) }
+
+func newDeviceSides(t *testing.T, listed []runtime.Object) (deviceSides, context.CancelFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	s := deviceSides{ctx: ctx, objects: sidebyside.NewObjectsOf(listed...)}
+	configuration := &sidebyside.Configuration{Parallelism: 1, Profile: configv1.KubeSchedulerProfile{
+		SchedulerName: ptr.To(schedulerName), PercentageOfNodesToScore: ptr.To(int32(100))}}
+	var err error
+	if s.theirs, err = sidebyside.NewKubeScheduler(ctx, s.objects, configuration, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []sidebyside.Path{sidebyside.ScalarPath, sidebyside.FastPath} {
+		side, err := sidebyside.NewLivesched(ctx, s.objects, configuration, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mine = append(s.mine, side)
+	}
+	return s, cancel
+}
+
+func (s *deviceSides) close() {
+	s.theirs.Close()
+	for _, side := range s.mine {
+		side.Close()
+	}
+}
+
+// managers returns the managers of all sides, kube-scheduler's first.
+func (s *deviceSides) managers() []fwk.ResourceClaimTracker {
+	all := []fwk.ResourceClaimTracker{s.theirs.Framework.SharedDRAManager().ResourceClaims()}
+	for _, side := range s.mine {
+		all = append(all, side.Devices.ResourceClaims())
+	}
+	return all
+}
+
+// awaitClaims waits until all sides have heard of the claims.
+func (s *deviceSides) awaitClaims(t *testing.T, claims []*resourcev1.ResourceClaim) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for _, manager := range s.managers() {
+		for _, claim := range claims {
+			for {
+				if _, err := manager.Get(claim.Namespace, claim.Name); err == nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("claim %s is not known", claim.Name)
+				}
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+}
+
+// decideAll lets all sides decide, and compares the decisions.
+func (s *deviceSides) decideAll(t *testing.T, pod *corev1.Pod) *deviceDecision {
+	t.Helper()
+	d := &deviceDecision{Decision: s.theirs.Decide(pod)}
+	scalar, fast := s.mine[0], s.mine[1]
+	d.mine = []sidebyside.Decision{scalar.Decide(pod), fast.Decide(pod)}
+	d.onFastPath = fast.Result.Class.ID != 0 && len(pod.Spec.ResourceClaims) > 0
+	for i, got := range d.mine {
+		if (got.Err == nil) != (d.Err == nil) ||
+			got.Err != nil && withoutChoice(got.Err.Error()) != withoutChoice(d.Err.Error()) {
+			t.Fatalf("%s, path %d: kube-scheduler: %v, on %q; livesched: %v, on %q", pod.Name, i, d.Err, d.Host,
+				got.Err, got.Host)
+		}
+		if got.Err == nil && got.Feasible != d.Feasible {
+			t.Fatalf("%s, path %d: the pod fits on %d nodes of kube-scheduler, on %d of livesched", pod.Name, i,
+				d.Feasible, got.Feasible)
+		}
+	}
+	if d.Err != nil {
+		return d
+	}
+	a, b := scalar.Result, fast.Result
+	if a.Total != b.Total || a.TiedNodes != b.TiedNodes {
+		t.Fatalf("%s: the total of %d nodes is %d on the scalar path, of %d is %d on the fast path", pod.Name, a.TiedNodes,
+			a.Total, b.TiedNodes, b.Total)
+	}
+	s.compareNodes(t, pod, d)
+	return d
+}
+
+// compareNodes filters every node again, each side with the state of its decision, and compares
+// the answers and what the devices would take.
+func (s *deviceSides) compareNodes(t *testing.T, pod *corev1.Pod, d *deviceDecision) {
+	t.Helper()
+	nodes, err := s.theirs.Framework.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		name := node.Node().Name
+		want := s.theirs.Framework.RunFilterPlugins(s.ctx, d.State, pod, node)
+		for i, side := range s.mine {
+			info, err := side.Snapshot.Get(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 1 { // the state of a decision on the fast path does not have what others know
+				if want.IsSuccess() && len(pod.Spec.ResourceClaims) > 0 && d.mine[1].Host == name {
+					s.compareTaken(t, pod, name, d, i)
+				}
+				continue
+			}
+			got := side.Profile.Framework.RunFilterPlugins(s.ctx, d.mine[i].State, pod, info)
+			if describe(want) != describe(got) {
+				t.Fatalf("%s on %s: kube-scheduler: %s, livesched: %s", pod.Name, name, describe(want), describe(got))
+			}
+			if want.IsSuccess() {
+				s.compareTaken(t, pod, name, d, i)
+			}
+		}
+	}
+}
+
+// compareTaken compares what is written into the pod when it is assumed on a node.
+func (s *deviceSides) compareTaken(t *testing.T, pod *corev1.Pod, node string, d *deviceDecision, i int) {
+	t.Helper()
+	want := dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(logr.Discard(), d.State, node)
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = node
+	takes := devices.TakeFromNode(logr.Discard(), d.mine[i].State, assumed)
+	got := assumed.Status.NodeAllocatableResourceClaimStatuses
+	if diff := cmp.Diff(want, got); diff != "" || takes != (len(want) > 0) {
+		t.Fatalf("%s on %s, path %d takes (-kube-scheduler +livesched):\n%s", pod.Name, node, i, diff)
+	}
+}
+
+// place puts a pod on the node of kube-scheduler, with the devices that kube-scheduler has chosen.
+func (s *deviceSides) place(t *testing.T, pod *corev1.Pod, d *deviceDecision) *corev1.Pod {
+	t.Helper()
+	on := pod.DeepCopy()
+	on.Spec.NodeName = d.Host
+	on.Status.NodeAllocatableResourceClaimStatuses = dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(
+		logr.Discard(), d.State, d.Host)
+	if status := s.theirs.Framework.RunReservePluginsReserve(s.ctx, d.State, on, d.Host); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	for i := range pod.Spec.ResourceClaims {
+		s.allocate(t, on, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+	}
+	if err := s.theirs.Scheduler.Cache.AddPod(logr.Discard(), on); err != nil {
+		t.Fatal(err)
+	}
+	for i, side := range s.mine {
+		// As the scheduling loop assumes it: by its class, unless it takes more than that.
+		assumed, class := pod.DeepCopy(), side.Result.Class
+		assumed.Spec.NodeName = d.Host
+		assumed.Status.NodeAllocatableResourceClaimStatuses = on.Status.NodeAllocatableResourceClaimStatuses
+		var err error
+		if class.ID != 0 && len(assumed.Status.NodeAllocatableResourceClaimStatuses) == 0 {
+			err = side.Cache.AssumePodOfClass(logr.Discard(), assumed, class)
+		} else {
+			info, _ := schedframework.NewPodInfo(assumed) // the pods have no affinity terms
+			err = side.Cache.AssumePod(logr.Discard(), info)
+		}
+		if err != nil {
+			t.Fatalf("path %d: %v", i, err)
+		}
+		if err := side.Cache.AddPod(logr.Discard(), on); err != nil {
+			t.Fatalf("path %d: %v", i, err)
+		}
+	}
+	return on
+}
+
+// allocate tells all sides that a claim has the devices that kube-scheduler has reserved, unless it
+// had some already.
+func (s *deviceSides) allocate(t *testing.T, pod *corev1.Pod, name string) {
+	t.Helper()
+	theirs := s.managers()[0]
+	claim, err := theirs.Get(pod.Namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim = claim.DeepCopy()
+	if claim.Status.Allocation == nil {
+		claim.Status.Allocation = theirs.GetPendingAllocation(claim.UID)
+		theirs.MaybeRemoveClaimPendingAllocation(claim.UID, true)
+	}
+	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
+		Resource: "pods", Name: pod.Name, UID: pod.UID})
+	s.update(t, claim)
+}
+
+// update makes a new version of a claim known to all sides.
+func (s *deviceSides) update(t *testing.T, claim *resourcev1.ResourceClaim) {
+	t.Helper()
+	version, err := strconv.Atoi(claim.ResourceVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.ResourceVersion = strconv.Itoa(version + 1)
+	for _, manager := range s.managers() {
+		if err := manager.AssumeClaimAfterAPICall(claim); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// remove takes a pod off its node, and frees the devices that no other pod uses.
+func (s *deviceSides) remove(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	if err := s.theirs.Scheduler.Cache.RemovePod(logr.Discard(), pod); err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range s.mine {
+		if err := side.Cache.RemovePod(logr.Discard(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.objects.Remove(pod); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pod.Spec.ResourceClaims {
+		claim, err := s.managers()[0].Get(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim = claim.DeepCopy()
+		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor,
+			func(user resourcev1.ResourceClaimConsumerReference) bool { return user.UID == pod.UID })
+		if len(claim.Status.ReservedFor) == 0 {
+			claim.Status.Allocation = nil
+		}
+		s.update(t, claim)
+	}
+}

@@ -1,0 +1,303 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/objects"
+)
+
+// Drivers of the devices in this test: what a device is decides what it takes from its node.
+const (
+	ofNode  = "cpus.example.com" // cores and memory of a node, mapped to what the node has
+	ofAll   = "net.example.com"  // devices that any node reaches, with an overhead
+	ofPlain = "gpu.example.com"  // devices on nodes, with an overhead or with nothing
+)
+
+// TestDevicesThatTakeFromNodes has the feature gate DRANodeAllocatableResources: claims take from
+// the CPU, memory and huge pages of nodes.
+func TestDevicesThatTakeFromNodes(t *testing.T) {
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		kubefeatures.DRANodeAllocatableResources: true,
+		// Without it, the plugin reads the slices that the test has filled in.
+		kubefeatures.DRADeviceTaintRules: false,
+	})
+	first, cases := number(t, seedVariable, 0), number(t, casesVariable, defaultCases)
+	if first > 0 {
+		cases = 1
+	}
+	total := counts{}
+	first = max(first, 1)
+	for seed := first; seed < first+cases; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			w := newDeviceWorld(t, seed)
+			defer w.close()
+			w.play()
+			total.add(w.count)
+		})
+	}
+	t.Log(total)
+	if cases < defaultCases || t.Failed() {
+		return
+	}
+	for _, kind := range []string{"placed", "takes", "on the fast path", "unplaced", "Insufficient", "left", "preempting"} {
+		if total[kind] < int(cases)/4 {
+			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
+		}
+	}
+}
+
+// deviceWorld is a random cluster with devices, seen by kube-scheduler and by livesched on both
+// paths. All of them are told which node a pod got, and which devices.
+type deviceWorld struct {
+	*rand.Rand
+	deviceSides
+	t      *testing.T
+	cancel context.CancelFunc
+	done   chan struct{}
+	count  counts
+	nodes  []string
+	claims []*resourcev1.ResourceClaim
+	placed []*corev1.Pod
+}
+
+func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
+	t.Helper()
+	w := &deviceWorld{Rand: rand.New(rand.NewPCG(seed, 5517)), t: t, done: make(chan struct{}),
+		count: counts{"cases": 1}}
+	var all []runtime.Object
+	for i := range 16 {
+		claim := w.newClaim(i)
+		w.claims = append(w.claims, claim)
+		all = append(all, claim)
+	}
+	w.deviceSides, w.cancel = newDeviceSides(t, all)
+	for i := range 3 + w.IntN(8) {
+		w.addNode(fmt.Sprintf("node-%d", i))
+	}
+	w.must(w.objects.Put(w.newSlice(ofAll, nil)))
+	for _, driver := range []string{ofNode, ofAll, ofPlain} {
+		w.must(w.objects.Put(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver},
+			Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
+				Expression: fmt.Sprintf("device.driver == %q", driver)}}}}}))
+	}
+	go func() {
+		defer close(w.done)
+		w.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(w.ctx)
+	}()
+	w.awaitClaims(t, w.claims)
+	return w
+}
+
+func (w *deviceWorld) close() {
+	w.cancel()
+	<-w.done
+	w.deviceSides.close()
+}
+
+func (w *deviceWorld) chance(percent int) bool { return w.IntN(100) < percent }
+
+func (w *deviceWorld) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *deviceWorld) addNode(name string) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(fmt.Sprint(2 + w.IntN(8))),
+			corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", 2+w.IntN(14))),
+			corev1.ResourcePods:   resource.MustParse("20"),
+		},
+	}}
+	if w.chance(60) {
+		node.Status.Allocatable["hugepages-2Mi"] = resource.MustParse("1Gi")
+	}
+	node.Status.Capacity = node.Status.Allocatable
+	w.nodes = append(w.nodes, name)
+	w.theirs.Scheduler.Cache.AddNode(logr.Discard(), node)
+	for _, side := range w.mine {
+		side.Cache.AddNode(logr.Discard(), node)
+	}
+	for _, driver := range []string{ofNode, ofPlain} {
+		if w.chance(75) {
+			w.must(w.objects.Put(w.newSlice(driver, &name)))
+		}
+	}
+}
+
+// newSlice returns the devices of a driver on a node, or on all nodes.
+func (w *deviceWorld) newSlice(driver string, node *string) *resourcev1.ResourceSlice {
+	pool := ptr.Deref(node, "all")
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: driver + "-" + pool},
+		Spec: resourcev1.ResourceSliceSpec{Driver: driver, NodeName: node,
+			Pool: resourcev1.ResourcePool{Name: pool, ResourceSliceCount: 1}}}
+	if node == nil {
+		slice.Spec.AllNodes = ptr.To(true)
+	}
+	for i := range 2 + w.IntN(4) {
+		device := resourcev1.Device{Name: fmt.Sprintf("device-%d", i)}
+		switch {
+		case driver == ofNode && w.chance(50):
+			w.mapCapacity(&device)
+		case driver == ofNode:
+			device.NodeAllocatableResources = map[corev1.ResourceName]resourcev1.NodeAllocatableResource{
+				corev1.ResourceCPU: {Mapping: &resourcev1.NodeAllocatableMapping{
+					DeviceMultiplier: ptr.To(resource.MustParse([]string{"500m", "1", "2", "4"}[w.IntN(4)]))}},
+			}
+		case w.chance(80):
+			w.addOverhead(&device)
+		}
+		slice.Spec.Devices = append(slice.Spec.Devices, device)
+	}
+	return slice
+}
+
+// mapCapacity makes a device one of which claims take a share: each core of it is some CPU.
+func (w *deviceWorld) mapCapacity(device *resourcev1.Device) {
+	const cores = "cpus.example.com/cores"
+	device.AllowMultipleAllocations = ptr.To(true)
+	device.Capacity = map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{cores: {
+		Value: resource.MustParse("8"), RequestPolicy: &resourcev1.CapacityRequestPolicy{
+			Default:    ptr.To(resource.MustParse([]string{"1", "2"}[w.IntN(2)])),
+			ValidRange: &resourcev1.CapacityRequestPolicyRange{Min: ptr.To(resource.MustParse("1"))}},
+	}}
+	device.NodeAllocatableResources = map[corev1.ResourceName]resourcev1.NodeAllocatableResource{
+		corev1.ResourceCPU: {Mapping: &resourcev1.NodeAllocatableMapping{
+			CapacityKey:        ptr.To(resourcev1.QualifiedName(cores)),
+			CapacityMultiplier: ptr.To(resource.MustParse([]string{"1", "2", "500m"}[w.IntN(3)]))}},
+	}
+}
+
+func (w *deviceWorld) addOverhead(device *resourcev1.Device) {
+	overhead := func(quantity string) *resourcev1.NodeAllocatableOverhead {
+		o := &resourcev1.NodeAllocatableOverhead{}
+		if w.chance(70) {
+			o.PerPod = ptr.To(resource.MustParse(quantity))
+		}
+		if o.PerPod == nil || w.chance(40) {
+			o.PerContainer = ptr.To(resource.MustParse(quantity))
+		}
+		return o
+	}
+	device.NodeAllocatableResources = map[corev1.ResourceName]resourcev1.NodeAllocatableResource{
+		corev1.ResourceMemory: {Overhead: overhead([]string{"512Mi", "1Gi", "3Gi"}[w.IntN(3)])},
+	}
+	if w.chance(30) {
+		device.NodeAllocatableResources["hugepages-2Mi"] = resourcev1.NodeAllocatableResource{
+			Overhead: overhead("256Mi")}
+	}
+	if w.chance(30) {
+		device.NodeAllocatableResources[corev1.ResourceCPU] = resourcev1.NodeAllocatableResource{
+			Overhead: overhead("700m")}
+	}
+}
+
+func (w *deviceWorld) newClaim(i int) *resourcev1.ResourceClaim {
+	claim := objects.DeviceClaim(fmt.Sprintf("claim-%d", i), []string{ofNode, ofNode, ofAll, ofPlain}[w.IntN(4)])
+	claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
+	request := claim.Spec.Devices.Requests[0].Exactly
+	request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1+w.Int64N(2)
+	return claim
+}
+
+// newPod returns a pod with up to two claims, which its containers use, or with none.
+func (w *deviceWorld) newPod(i int) *corev1.Pod {
+	name := fmt.Sprintf("pod-%d", i)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{SchedulerName: schedulerName, Priority: ptr.To(w.Int32N(3))},
+	}
+	for range []int{0, 1, 1, 1, 2}[w.IntN(5)] {
+		claim := w.claims[w.IntN(len(w.claims))].Name
+		if !slices.ContainsFunc(pod.Spec.ResourceClaims,
+			func(c corev1.PodResourceClaim) bool { return c.Name == claim }) {
+			objects.UsingDevices(claim)(pod)
+		}
+	}
+	for j := range 1 + w.IntN(2) {
+		container := corev1.Container{Name: fmt.Sprintf("container-%d", j)}
+		if w.chance(75) {
+			container.Resources.Requests = corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse([]string{"100m", "500m", "1"}[w.IntN(3)]),
+				corev1.ResourceMemory: resource.MustParse([]string{"128Mi", "1Gi"}[w.IntN(2)]),
+			}
+		}
+		for _, claim := range pod.Spec.ResourceClaims {
+			if w.chance(70) {
+				container.Resources.Claims = append(container.Resources.Claims, corev1.ResourceClaim{Name: claim.Name})
+			}
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, container)
+	}
+	if w.chance(15) {
+		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse([]string{"2", "4"}[w.IntN(2)])}}
+	}
+	if w.chance(5) { // what an earlier attempt could not clear
+		pod.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
+			ResourceClaimName: "stale", Mapping: []corev1.NodeAllocatableMappedResources{{
+				Name: corev1.ResourceCPU, Quantity: ptr.To(resource.MustParse("1"))}}}}
+	}
+	return pod
+}
+
+func (w *deviceWorld) play() {
+	for i := range 40 {
+		w.decide(w.newPod(i))
+		if len(w.placed) > 0 && w.chance(30) {
+			at := w.IntN(len(w.placed))
+			w.remove(w.t, w.placed[at])
+			w.placed = slices.Delete(w.placed, at, at+1)
+			w.count["left"]++
+		}
+	}
+}
+
+// decide lets all sides decide about a pod, and puts it on the node of kube-scheduler.
+func (w *deviceWorld) decide(pod *corev1.Pod) {
+	w.t.Helper()
+	w.must(w.objects.Put(pod))
+	d := w.decideAll(w.t, pod)
+	if d.onFastPath {
+		w.count["on the fast path"]++
+	}
+	if d.Host == "" {
+		w.count["unplaced"]++
+		for _, word := range []string{"Insufficient", "preempting"} {
+			if d.mentions(word) {
+				w.count[word]++
+			}
+		}
+		w.must(w.objects.Remove(pod))
+		return
+	}
+	w.count["placed"]++
+	on := w.place(w.t, pod, d)
+	if !reflect.DeepEqual(on.Status.NodeAllocatableResourceClaimStatuses,
+		[]corev1.NodeAllocatableResourceClaimStatus(nil)) {
+		w.count["takes"]++
+	}
+	w.placed = append(w.placed, on)
+}
