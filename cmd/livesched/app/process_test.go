@@ -63,8 +63,8 @@ var _ = Describe("The command line", func() {
 			"--feature-gates=DRAWorkloadResourceClaims=true: livesched does not implement this feature",
 			"--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"),
 		Entry("another unsupported feature gate",
-			"--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement",
-			"--feature-gates=SchedulerAsyncAPICalls=true"),
+			"--feature-gates=InterPodAffinityHostnameFastPath=true: livesched does not implement",
+			"--feature-gates=InterPodAffinityHostnameFastPath=true"),
 	)
 })
 

@@ -101,8 +101,10 @@ func (h *Handle) Within(ctx context.Context) fwk.Handle {
 	return &within
 }
 
-// APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in
-// kube-scheduler 1.37.
+// APIDispatcher is nil, also with the feature SchedulerAsyncAPICalls, as it is in kube-scheduler
+// 1.37 without it. The in-tree plugins then send their requests themselves: DefaultBinder, which
+// waits for the binding in either case, in a binding goroutine. The other uses of a dispatcher are
+// in the core, where package podstatus and the Evictor write in the background.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 
 // APICacher is nil; see APIDispatcher.
