@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -85,19 +86,18 @@ func (s *deviceSides) managers() []fwk.ResourceClaimTracker {
 // awaitClaims waits until all sides have heard of the claims.
 func (s *deviceSides) awaitClaims(t *testing.T, claims []*resourcev1.ResourceClaim) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for _, manager := range s.managers() {
-		for _, claim := range claims {
-			for {
-				if _, err := manager.Get(claim.Namespace, claim.Name); err == nil {
-					break
+	known := func(context.Context) (bool, error) {
+		for _, manager := range s.managers() {
+			for _, claim := range claims {
+				if _, err := manager.Get(claim.Namespace, claim.Name); err != nil {
+					return false, nil //nolint:nilerr // it is not known yet
 				}
-				if time.Now().After(deadline) {
-					t.Fatalf("claim %s is not known", claim.Name)
-				}
-				time.Sleep(100 * time.Microsecond)
 			}
 		}
+		return true, nil
+	}
+	if err := wait.PollUntilContextTimeout(s.ctx, time.Millisecond, 30*time.Second, true, known); err != nil {
+		t.Fatalf("waiting for the claims: %v", err)
 	}
 }
 
@@ -124,8 +124,8 @@ func (s *deviceSides) decideAll(t *testing.T, pod *corev1.Pod) *deviceDecision {
 	}
 	a, b := scalar.Result, fast.Result
 	if a.Total != b.Total || a.TiedNodes != b.TiedNodes {
-		t.Fatalf("%s: the total of %d nodes is %d on the scalar path, of %d is %d on the fast path", pod.Name, a.TiedNodes,
-			a.Total, b.TiedNodes, b.Total)
+		t.Fatalf("%s: the total of %d nodes is %d on the scalar path, of %d is %d on the fast path", pod.Name,
+			a.TiedNodes, a.Total, b.TiedNodes, b.Total)
 	}
 	s.compareNodes(t, pod, d)
 	return d

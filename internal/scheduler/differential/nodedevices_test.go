@@ -59,7 +59,9 @@ func TestDevicesThatTakeFromNodes(t *testing.T) {
 	if cases < defaultCases || t.Failed() {
 		return
 	}
-	for _, kind := range []string{"placed", "takes", "on the fast path", "unplaced", "Insufficient", "left", "preempting"} {
+	for _, kind := range []string{
+		"placed", "takes", "on the fast path", "unplaced", "Insufficient", "left", "preempting",
+	} {
 		if total[kind] < int(cases)/4 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
 		}
