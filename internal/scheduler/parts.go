@@ -146,6 +146,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Snapshot:      snapshot,
 		Queue:         p.Queue,
 		Nominator:     p.Queue.Nominator(),
+		Groups:        groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		Groups:        groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),

@@ -92,6 +92,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
 		Nominator:     l.Queue.Nominator(),
+		Groups:        l.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		Groups:        l.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),

@@ -36,7 +36,6 @@ import (
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
-	features.DRAWorkloadResourceClaims,
 	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
 }

@@ -22,8 +22,9 @@ import (
 // scalar path is used. Both evaluate all nodes, whatever the percentage: two searches that end
 // early may find different nodes.
 func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
-	all := r
-	all.PercentageOfNodesToScore, all.state = 100, schedframework.NewCycleState()
+	all, state := r, schedframework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(r.state.GetPodGroupSchedulingCycle())
+	all.PercentageOfNodesToScore, all.state = 100, state
 	attempt := d.attemptFast(ctx, all)
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement

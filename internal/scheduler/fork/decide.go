@@ -43,7 +43,7 @@ func (f *Fork) DecideAmongAll(ctx context.Context, p *profile.Instance, pod *cor
 }
 
 func (f *Fork) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, percentage int32) (Decision, error) {
-	d := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
+	d := Decision{Pod: pod, Profile: p, State: f.newState()}
 	if err := f.refresh(); err != nil {
 		return d, err
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
@@ -60,7 +59,7 @@ func (d *Decider) DecideMember(ctx context.Context, p *profile.Instance, pod *co
 
 func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod,
 	unexplained bool) (Decision, error) {
-	decision := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
+	decision := Decision{Pod: pod, Profile: p, State: d.fork.newState()}
 	if err := d.fork.refresh(); err != nil {
 		return decision, err
 	}

@@ -35,6 +35,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -95,6 +97,9 @@ type Fork struct {
 	instances map[*resolve.Profile]*profile.Instance
 	cancel    context.CancelFunc
 	logger    klog.Logger
+	// group is what plugins keep for the members of a group while one of them is decided. nil: the
+	// pod is decided by itself.
+	group fwk.PodGroupCycleState
 }
 
 // Fork makes a fork. It waits for the API server only if an informer has not synced. ctx bounds the
@@ -139,6 +144,7 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		Snapshot:      f.snapshot,
 		Queue:         noQueue{},
 		Nominator:     f.nominator,
+		Groups:        cfg.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		Groups:        cfg.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
@@ -156,6 +162,13 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 	f.builder = profile.NewBuilder(env, 0, clock.RealClock{})
 	f.decider = algorithm.New(algorithm.Config{Snapshot: f.snapshot, IntN: cfg.IntN})
 	return f.refresh()
+}
+
+// newState returns the state of the scheduling cycle of a pod.
+func (f *Fork) newState() *schedframework.CycleState {
+	state := schedframework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(f.group)
+	return state
 }
 
 // refresh makes the snapshot show the changes of the cache.

@@ -42,6 +42,8 @@ type Members struct {
 	pods   []*corev1.Pod
 	fork   *Fork
 	decide func(context.Context, *corev1.Pod) (Decision, error)
+	// state is what plugins keep for the pods together, such as the devices that they share.
+	state fwk.PodGroupCycleState
 	// reserved are the pods that have a node. The others are nil.
 	reserved []*Assumed
 }
@@ -53,7 +55,8 @@ var _ gang.Decider = &Members{}
 func (f *Fork) NewAttempt(
 	g *Group, p *profile.Instance, decide func(context.Context, *corev1.Pod) (Decision, error),
 ) (*gang.Attempt, *Members) {
-	m := &Members{pods: slices.Clone(g.Pods), fork: f, decide: decide, reserved: make([]*Assumed, len(g.Pods))}
+	m := &Members{pods: slices.Clone(g.Pods), fork: f, decide: decide, state: schedframework.NewCycleState(),
+		reserved: make([]*Assumed, len(g.Pods))}
 	infos := make([]fwk.PodInfo, len(m.pods))
 	for i, pod := range m.pods {
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
@@ -66,7 +69,9 @@ func (f *Fork) NewAttempt(
 
 // Decide implements gang.Decider.
 func (m *Members) Decide(ctx context.Context, i int, within podgroup.Domain) gang.Outcome {
+	m.fork.group = m.state
 	d, err := m.decide(ctx, within.Restrict(m.pods[i]))
+	m.fork.group = nil
 	if err != nil {
 		return gang.Outcome{Status: StatusOf(err), State: d.State}
 	}

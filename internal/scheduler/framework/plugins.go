@@ -30,8 +30,9 @@ type Plugins struct {
 	PostBind     []fwk.PostBindPlugin
 
 	// The extension points of pod group scheduling are expanded, so that a configuration that names
-	// them is checked as kube-scheduler checks it. A Framework runs none of them: livesched
-	// schedules groups by itself. They preempt only if DefaultPreemption is at PodGroupPostFilter.
+	// them is checked as kube-scheduler checks it. livesched schedules groups by itself,
+	// and runs of them only the plugin for devices, at PodGroupPostFilter. Groups preempt only if
+	// DefaultPreemption is there.
 	PlacementGenerate     []fwk.PlacementGeneratePlugin
 	PlacementScore        []fwk.PlacementScorePlugin
 	PlacementScoreWeights map[string]int64

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
@@ -51,4 +52,16 @@ func (f *Framework) RunPostFilterPlugins(
 		}
 	}
 	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(refusedBy)
+}
+
+// RunPodGroupPostFilterPlugin runs one PodGroupPostFilter plugin for a group that fits nowhere. The
+// plugin gets no function to try the group again. The state is the one of the attempt at the group.
+func (f *Framework) RunPodGroupPostFilterPlugin(
+	ctx context.Context, state *schedframework.CycleState, pl fwk.PodGroupPostFilterPlugin, group fwk.PodGroupInfo,
+) *fwk.Status {
+	ctx = newPointLogger(ctx, schedmetrics.PodGroupPostFilter).context(ctx, pl.Name())
+	return f.call(ctx, state, schedmetrics.PodGroupPostFilter, pl.Name(), func() *fwk.Status {
+		_, status := pl.PodGroupPostFilter(ctx, state, group, nil)
+		return status
+	})
 }

@@ -41,6 +41,7 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Decision, *fwk.Nominating
 		return decision, failure.ClearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	}
 	nominating := c.postFilter(ctx, fitError)
+	c.releaseGroupClaims(ctx)
 	return decision, nominating, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 }
 

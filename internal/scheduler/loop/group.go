@@ -34,6 +34,8 @@ type groupCycle struct {
 	gang.Attempt
 	loop    *Loop
 	members members
+	// state is what plugins keep for the members together.
+	state *schedframework.CycleState
 	// first is the number of the first decision that the attempt records.
 	first decisionlog.Number
 	// decision is that about the group as a whole. 0: members were tried, which are recorded.
@@ -45,7 +47,7 @@ type groupCycle struct {
 // newGroupCycle returns the attempt at the group that was popped with a pod.
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
-	g := &groupCycle{loop: l, Attempt: gang.Attempt{
+	g := &groupCycle{loop: l, state: schedframework.NewCycleState(), Attempt: gang.Attempt{
 		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN,
 		DryRuns: preemption.GroupDryRuns,
 		Memory:  &l.memory,
@@ -58,7 +60,7 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	}, len(pods))
 	for i, pod := range pods {
 		m := &members[i]
-		m.cycle = cycle{loop: l, profile: instance, pod: pod, start: now, inGroup: true}
+		m.cycle = cycle{loop: l, profile: instance, pod: pod, start: now, inGroup: true, groupState: g.state}
 		m.member.cycle = &m.cycle
 		g.members = append(g.members, &m.member)
 	}

@@ -24,6 +24,7 @@ func (g *groupCycle) makeRoom(ctx context.Context) {
 		g.retry = true
 		return
 	}
+	g.releaseClaims(ctx) // before trials
 	for _, m := range g.members {
 		m.trial, m.recorded, m.decision = true, m.decision, 0
 	}

@@ -142,6 +142,7 @@ func (c *cycle) renew() {
 	c.state.SetRecordPluginMetrics(c.loop.sampled > 0 || rand.IntN(100) < pluginMetricsSamplePercent)
 	c.loop.sampled = max(c.loop.sampled-1, 0)
 	c.state.Write(schedframework.PodsToActivateKey, c.toActivate)
+	c.state.SetPodGroupSchedulingCycle(c.groupState)
 }
 
 // drain waits for the bindings in progress.
@@ -171,6 +172,9 @@ type cycle struct {
 	// inGroup means that the pod is placed with others of its group, in the overlay of the attempt.
 	// It does not preempt by itself: the group may not fit even with the room that it would make.
 	inGroup bool
+	// groupState is the state of the attempt at the group, in which plugins keep what its pods share.
+	// nil: the pod shares nothing that is not in the API server.
+	groupState fwk.PodGroupCycleState
 	// trial means that the pod is placed to see whether it would fit without others. Such a
 	// decision is not recorded.
 	trial bool
@@ -198,6 +202,9 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	if c.skip(logger) {
 		c.release(logger)
 		return nil
+	}
+	if state := c.stateOfGroup(); state != nil {
+		c.groupState = state
 	}
 	c.renew()
 	placed, nominating, status := c.placeInTime(ctx)

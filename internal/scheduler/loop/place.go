@@ -92,6 +92,8 @@ func (c *cycle) forget(ctx context.Context, b *binding.Cycle) {
 
 // commit makes known that the pod is on its node, where other pods wait for that.
 func (c *cycle) commit(logger klog.Logger, b *binding.Cycle) {
+	c.groupState = nil // the binding cycle shares nothing with others
+	c.state.SetPodGroupSchedulingCycle(nil)
 	c.endNomination(logger, b.NodeName)
 	c.activate(logger)
 }

@@ -94,6 +94,8 @@ type Group struct {
 	EvictedWhole bool
 	// Topology is how near to each other the pods have to be.
 	Topology Topology
+	// Claims are the ResourceClaims that the pods share.
+	Claims Claims
 	// Problem is why the object cannot be used, "" if it can.
 	Problem string
 }

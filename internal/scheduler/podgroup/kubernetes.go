@@ -122,7 +122,7 @@ func FromKubernetes(u *unstructured.Unstructured) (Group, error) {
 // FromPodGroup reads a PodGroup of Kubernetes. Pods under the basic policy are scheduled one by
 // one, unless they have to be near to each other.
 func FromPodGroup(o *schedulingv1beta1.PodGroup) Group {
-	g := Group{Key: KeyOfPodGroup(o), MinMember: 1, Priority: o.Spec.Priority}
+	g := Group{Key: KeyOfPodGroup(o), MinMember: 1, Priority: o.Spec.Priority, Claims: claimsOf(o)}
 	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
 		g.MinMember = max(1, int(gang.MinCount))
 	}

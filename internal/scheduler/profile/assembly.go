@@ -175,7 +175,7 @@ func (a *assembly) makePlugins(ctx, waiting context.Context) error {
 		a.instance.scope.SetOwner(name)
 		a.instance.scope.IgnoreHandlers(replacesListeners(name))
 		err := guard(klog.FromContext(ctx), func() error {
-			plugin, err := factory(ctx, args[name], a.instance.handle)
+			plugin, err := factory(ctx, args[name], a.handleFor(name))
 			if err == nil && plugin == nil {
 				err = errors.New("the factory returned no plugin")
 			}

@@ -42,7 +42,7 @@ type Environment struct {
 	series      *seriesUsers
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Groups and Metrics are
+// Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics are
 // required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.

@@ -50,7 +50,7 @@ func (h *Handle) ProfileName() string { return h.schedulerName }
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
 
 // MutableSnapshotSharedLister returns the same snapshot. Plugins cannot change it: that is for
-// plugins at PodGroupPostFilter only, which livesched does not call.
+// plugins that preempt at PodGroupPostFilter, which livesched does not call.
 func (h *Handle) MutableSnapshotSharedLister() fwk.MutableSnapshotSharedLister {
 	return fixedSnapshot{h.env.Snapshot}
 }
@@ -111,7 +111,7 @@ func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 func (h *Handle) APICacher() fwk.APICacher { return nil }
 
 // PodGroupManager is nil: livesched keeps the states of pod groups in a form of its own. Of the
-// in-tree plugins, only those ask for it that livesched replaces.
+// in-tree plugins that livesched runs, only the one for devices asks for it: see groupHandle.
 func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
 
 // IterateOverWaitingPods calls back for each pod that waits on Permit, under any instance of any

@@ -18,6 +18,7 @@
 //	builder_hanging.go  limits the retries of a revision whose builds hang in a plugin
 //	assembly.go         the steps of a build: extenders, plugins, framework, queue settings
 //	handle.go           Handle: the fwk.Handle that the plugins of an instance get
+//	groupclaims.go      PodGroups for the plugin for devices, which reserves claims for them
 //	hints.go            the events and queueing hints of the plugins
 //
 // Running instances:

@@ -110,12 +110,14 @@ func (s *State) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.groups = groupsOf(s.snapshot)
 	s.env, err = profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry: s.registry, Client: kubeClient, KubeConfig: kube, Informers: source, Scope: s.scope,
 		Snapshot: cache.NewSnapshot(),
 		Queue:    s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(),
 		Groups:        s.groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
+		Groups:        s.groups,
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},
 	})
