@@ -126,8 +126,9 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 	return c.files.writeKubeconfig(c.config.Host)
 }
 
-// jobGroupGates are the gates with which Jobs have PodGroups, since Kubernetes 1.37.
-const jobGroupGates = "GenericWorkload=true,WorkloadWithJob=true"
+// groupGates are the gates with which Jobs have PodGroups, and PodGroups have ResourceClaims, since
+// Kubernetes 1.37.
+const groupGates = "GenericWorkload=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true"
 
 // podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
 // none if it does not have them.
@@ -147,7 +148,7 @@ func podGroupFlags(ctx context.Context, path string) ([]string, error) {
 	}
 	return []string{
 		"--runtime-config=scheduling.k8s.io/v1beta1=true",
-		"--feature-gates=TopologyAwareWorkloadScheduling=true," + jobGroupGates,
+		"--feature-gates=TopologyAwareWorkloadScheduling=true," + groupGates,
 	}, nil
 }
 
@@ -211,7 +212,7 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 			return err
 		}
 		if running.AtLeast(version.MajorMinor(1, 37)) {
-			flags = append(slices.Clone(flags), "--feature-gates="+jobGroupGates)
+			flags = append(slices.Clone(flags), "--feature-gates="+groupGates)
 		}
 	}
 	_, err = c.comesUp(ctx, c.controllerManager(path, client, flags))

@@ -25,6 +25,8 @@ type KubeScheduler struct {
 	Profiles map[string]string
 	// Extenders is a list of extenders in YAML, or empty.
 	Extenders string
+	// FeatureGates is the value of the flag, or empty.
+	FeatureGates string
 }
 
 // StartKubeScheduler starts a kube-scheduler. It writes the configuration file into dir and the log
@@ -39,7 +41,7 @@ func (c *Cluster) StartKubeScheduler(program, dir string, configuration KubeSche
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, fmt.Errorf("writing kube-scheduler's configuration: %w", err)
 	}
-	command := exec.Command(program, "--config="+file, "--secure-port=0")
+	command := exec.Command(program, "--config="+file, "--secure-port=0", "--feature-gates="+configuration.FeatureGates)
 	command.Stderr = log
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting kube-scheduler: %w", err)

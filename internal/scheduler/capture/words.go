@@ -26,6 +26,10 @@ var words = sync.OnceValue(func() sets.Set[string] {
 	all.Insert(resolve.LegacyNames()...)
 	all.Insert(podgroup.Label, podgroup.AnnotationRequired, podgroup.AnnotationPreferred,
 		podgroup.AnnotationDisruptionMode)
+	for i := range podgroup.KubernetesAPIs { // claims name the group that owns them, or that they are reserved for
+		api := &podgroup.KubernetesAPIs[i]
+		all.Insert(api.Group, api.Resource, api.GroupVersion().String())
+	}
 	for _, args := range []any{
 		configv1.DefaultPreemptionArgs{}, configv1.DynamicResourcesArgs{}, configv1.InterPodAffinityArgs{},
 		configv1.NodeAffinityArgs{},
