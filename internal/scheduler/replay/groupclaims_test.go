@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -41,6 +42,8 @@ func TestTheClaimOfAGroupInASnapshot(t *testing.T) {
 			wanted := schedulingv1beta1.PodGroupResourceClaim{Name: "device", ResourceClaimName: ptr.To("claim")}
 			claim, device := objects.DeviceClaim("claim", "class"), objects.Device("device", "")
 			claim.UID = "claim"
+			request := claim.Spec.Devices.Requests[0].Exactly // the API server has set these defaults
+			request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1
 			device.Spec.NodeName, device.Spec.AllNodes = nil, ptr.To(true)
 			if test.template != "" {
 				owner := group.DeepCopy()
