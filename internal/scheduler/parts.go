@@ -148,7 +148,6 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Nominator:     p.Queue.Nominator(),
 		Groups:        groups,
 		WaitingPods:   framework.NewWaitingPods(),
-		Groups:        groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      p.events.NewRecorder,
 		Clock:         cfg.Clock,

@@ -94,7 +94,6 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		Nominator:     l.Queue.Nominator(),
 		Groups:        l.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
-		Groups:        l.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},

@@ -146,7 +146,6 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		Nominator:     f.nominator,
 		Groups:        cfg.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
-		Groups:        cfg.Groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
 		Clock:         cfg.Environment.Clock,

@@ -117,7 +117,6 @@ func (s *State) assemble(ctx context.Context) error {
 		Queue:    s.queue, Nominator: s.queue.Nominator(), WaitingPods: framework.NewWaitingPods(),
 		Groups:        s.groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		Groups:        s.groups,
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},
 	})
