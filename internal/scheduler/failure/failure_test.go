@@ -116,6 +116,7 @@ func TestStatusesAreOfPodsThatWait(t *testing.T) {
 	metrics.Register()
 	pod := objects.Stored("ns", "pod")
 	onNode := func(p *corev1.Pod) { p.Spec.NodeName = "n" }
+	deleting := objects.Edited(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
 	changed := objects.Edited(pod, func(p *corev1.Pod) { p.Generation++ })
 	successor := objects.Edited(pod, func(p *corev1.Pod) { p.UID = "2" })
 	for name, test := range map[string]struct {
@@ -127,6 +128,7 @@ func TestStatusesAreOfPodsThatWait(t *testing.T) {
 		"a pod that was changed":                      {changed, false, true},
 		"a pod that is being bound":                   {pod, true, false},
 		"a pod that is bound":                         {objects.Edited(pod, onNode), false, false},
+		"a pod that is being deleted":                 {deleting, false, false},
 		"a pod that was deleted":                      {nil, false, false},
 		"a pod that was created again under its name": {successor, false, false},
 	} {

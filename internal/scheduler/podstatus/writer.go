@@ -36,7 +36,7 @@ type Update struct {
 // Pods are the pods that wait to be scheduled.
 type Pods interface {
 	// Newest returns the newest version that is known of a pod, or nil if its status must not be
-	// written any more: it is gone, bound, or being bound.
+	// written any more: it is gone, being deleted, bound, or being bound.
 	Newest(pod *corev1.Pod) *corev1.Pod
 	// NotWritten handles a pod whose status could not be written. It is not called if the pod turns
 	// out to be gone or bound.
