@@ -59,12 +59,9 @@ var _ = Describe("The command line", func() {
 		Entry("a format of the log that does not exist", `must be "json" or "text"`, "--logging-format=xml"),
 		Entry("a verbosity that is no number", "must be a number from 0 to 127", "-v=debug"),
 		Entry("an unknown feature gate", "unrecognized feature gate: NoSuch", "--feature-gates=NoSuch=true"),
-		Entry("an unsupported feature gate",
-			"--feature-gates=DRANodeAllocatableResources=true: livesched does not implement this feature",
-			"--feature-gates=DRANodeAllocatableResources=true"),
 		Entry("a feature gate without the one that it depends on", "DRAWorkloadResourceClaims",
 			"--feature-gates=DRAWorkloadResourceClaims=true"),
-		Entry("another unsupported feature gate",
+		Entry("an unsupported feature gate",
 			"--feature-gates=InterPodAffinityHostnameFastPath=true: livesched does not implement",
 			"--feature-gates=InterPodAffinityHostnameFastPath=true"),
 	)

@@ -45,8 +45,8 @@ type pendingPods struct {
 // Newest returns the newest version of a pod that informers have. It is nil if the pod does not
 // wait to be scheduled any more: it is gone, being deleted, bound, or being bound.
 //
-// An update of a pod that is being deleted without a grace period makes kube-apiserver delete it, by
-// its name: if the pod was replaced in the meantime, the API server deletes the new pod
+// An update of a pod that is being deleted without a grace period makes kube-apiserver delete it,
+// by its name: if the pod was replaced in the meantime, the API server deletes the new pod
 // (deleteWithoutFinalizers in k8s.io/apiserver/pkg/registry/generic/registry/store.go).
 func (p pendingPods) Newest(pod *corev1.Pod) *corev1.Pod {
 	newest, err := p.pods.Pods(pod.Namespace).Get(pod.Name)

@@ -87,6 +87,7 @@ func (c *cycle) releaseGroupClaims(ctx context.Context) {
 	}
 	err := releaseClaims(ctx, c.profile, state, &group, []*corev1.Pod{c.pod.Pod})
 	if err != nil && !apierrors.IsConflict(err) { // PostFilter, or another pod, has just changed the claim
-		utilruntime.HandleErrorWithContext(ctx, err, "The claims of a pod group were not released", "podGroup", group.Key)
+		utilruntime.HandleErrorWithContext(ctx, err, "Releasing the claims of a pod group failed",
+			"podGroup", group.Key)
 	}
 }

@@ -172,8 +172,8 @@ type cycle struct {
 	// inGroup means that the pod is placed with others of its group, in the overlay of the attempt.
 	// It does not preempt by itself: the group may not fit even with the room that it would make.
 	inGroup bool
-	// groupState is the state of the attempt at the group, in which plugins keep what its pods share.
-	// nil: the pod shares nothing that is not in the API server.
+	// groupState is the state of the attempt at the group, in which plugins keep what its pods
+	// share. nil: the pod shares nothing that is not in the API server.
 	groupState fwk.PodGroupCycleState
 	// trial means that the pod is placed to see whether it would fit without others. Such a
 	// decision is not recorded.

@@ -42,8 +42,8 @@ type Environment struct {
 	series      *seriesUsers
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics are
-// required.
+// Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics
+// are required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry

@@ -33,9 +33,10 @@ func TestTheClaimOfAGroupInASnapshot(t *testing.T) {
 		{"a claim of nobody, without the feature gate", false, "", "", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+			gates := featuregatetesting.FeatureOverrides{
 				features.GenericWorkload: test.gate, features.DRAWorkloadResourceClaims: test.gate,
-			})
+			}
+			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, gates)
 			w, pods := inRacks(t, 3)
 			group := objects.KubernetesPodGroup("g", 3, "")
 			group.UID = "group"
@@ -57,8 +58,10 @@ func TestTheClaimOfAGroupInASnapshot(t *testing.T) {
 			for _, pod := range pods {
 				pod.Namespace = metav1.NamespaceDefault
 				objects.InGroup("g")(pod)
-				pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device",
-					ResourceClaimName: wanted.ResourceClaimName, ResourceClaimTemplateName: wanted.ResourceClaimTemplateName}}
+				pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{
+					Name: "device", ResourceClaimName: wanted.ResourceClaimName,
+					ResourceClaimTemplateName: wanted.ResourceClaimTemplateName,
+				}}
 				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device",
 					ResourceClaimName: ptr.To("claim")}}
 			}
