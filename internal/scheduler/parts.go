@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -120,7 +122,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	metrics := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
 	p := &Parts{Pods: scope.Core().V1().Pods().Lister(), Cache: cache.New()}
 	groups := podgroup.NewRegistry()
-	p.Queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.Pods, Groups: groups, Metrics: metrics})
+	p.Queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.Pods, Groups: groups, Metrics: metrics,
+		DeferredResizes: deferredResizes()})
 	limit := binding.NewLimit(cmp.Or(cfg.MaxConcurrentBinds, binding.DefaultLimit))
 
 	p.events = eventwriter.New(eventwriter.Config{
@@ -177,7 +180,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client.CoreV1().RESTClient(), native)
 	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind,
-		groups); err != nil {
+		groups, deferredResizes()); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)
@@ -252,11 +255,16 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry,
 
 // newDecider returns what decides, with or without a fast path.
 func newDecider(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Decider {
-	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
+	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify, DeferredResizes: deferredResizes()}
 	if path != FastPathOff {
 		cfg.Engine = fastpath.New(snapshot, maxBytes)
 	}
 	return algorithm.New(cfg)
+}
+
+// deferredResizes reports whether room is made for deferred resizes (KEP 5836).
+func deferredResizes() bool {
+	return utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption)
 }
 
 // stop takes no more pods. Pods that wait on Permit could wait for longer than the process lives,

@@ -36,7 +36,6 @@ import (
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
 	features.CompositePodGroup,
-	features.InPlacePodVerticalScalingSchedulerPreemption,
 	features.InterPodAffinityHostnameFastPath,
 }
 

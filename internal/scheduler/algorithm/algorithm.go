@@ -34,6 +34,9 @@ type Config struct {
 	// Reproducible makes the scalar path find the same nodes in the same order each time, whichever
 	// goroutine is faster: it filters all nodes, also if fewer are scored.
 	Reproducible bool
+	// DeferredResizes means that plugins treat pods whose resize is deferred in another way than
+	// other pods. Such pods take the scalar path.
+	DeferredResizes bool
 	// Verify makes every decision of the fast path on the scalar path, too. The decision of the
 	// scalar path is used.
 	Verify bool
@@ -78,7 +81,8 @@ func New(cfg Config) *Decider {
 	return &Decider{cfg: cfg}
 }
 
-// Decide finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
+// Decide finds the best node for the pod. state must be new. A pod that is on a node, because its
+// resize is deferred, is decided on that node only. Afterwards it holds what Reserve and
 // the later extension points need.
 //
 // If the pod fits no node, the error is, or wraps, a *schedframework.FitError, which has the reason

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -21,6 +22,8 @@ import (
 const (
 	// byExtender: an extender is interested in the pod.
 	byExtender fastpath.Reason = "extender"
+	// byDeferredResize: the pod is on its node, or claims to be: its resize is deferred.
+	byDeferredResize fastpath.Reason = "deferred_resize"
 	// byNoNodes: there is no node.
 	byNoNodes fastpath.Reason = "no_nodes"
 )
@@ -70,6 +73,9 @@ func (d *Decider) decideAfter(ctx context.Context, r request, attempt fastpath.A
 func (d *Decider) reasonForScalarPath(r request) fastpath.Reason {
 	if d.cfg.Engine.NumNodes() == 0 {
 		return byNoNodes
+	}
+	if d.cfg.DeferredResizes && resourcehelper.IsPodResizeDeferred(r.pod) {
+		return byDeferredResize
 	}
 	for _, extender := range r.Extenders {
 		if (extender.IsFilter() || extender.IsPrioritizer()) && extender.IsInterested(r.pod) {

@@ -39,13 +39,16 @@ func (s *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 		s.refusedByPreFilter(ctx, status)
 		return nil, nil
 	}
-	if s.pod.Status.NominatedNodeName != "" {
+	if s.pod.Status.NominatedNodeName != "" && s.pod.Spec.NodeName == "" {
 		if feasible := s.evaluateNominatedNode(ctx); len(feasible) > 0 {
 			return feasible, nil
 		}
 	}
 
 	nodes := s.allNodes
+	if node := s.pod.Spec.NodeName; node != "" { // as NodeName has it, which a profile may lack
+		allowed = allowed.Merge(&fwk.PreFilterResult{NodeNames: sets.New(node)})
+	}
 	if !allowed.AllNodes() {
 		nodes = s.existing(allowed.NodeNames)
 		s.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,

@@ -15,6 +15,8 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // pageSize is the number of objects that one request lists.
@@ -46,6 +48,8 @@ type Pod struct {
 	Namespace, Name, SchedulerName string
 	// NodeName is the node of the pod, NominatedNodeName the nominated node in its status.
 	NodeName, NominatedNodeName string
+	// ResizeDeferred is true if the pod is on a node that has no room for its resize yet.
+	ResizeDeferred bool
 	// Deleting is true if the pod has a deletion timestamp.
 	Deleting bool
 	// Requests are the resources that the pod takes up on its node.
@@ -89,6 +93,7 @@ func podOf(pod *corev1.Pod) Pod {
 		SchedulerName:     pod.Spec.SchedulerName,
 		NodeName:          pod.Spec.NodeName,
 		NominatedNodeName: pod.Status.NominatedNodeName,
+		ResizeDeferred:    podfields.ResizeDeferred(pod),
 		Deleting:          pod.DeletionTimestamp != nil,
 		Requests:          requestsOf(&schedframework.PodInfo{Pod: pod}),
 	}

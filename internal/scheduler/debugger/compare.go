@@ -45,9 +45,10 @@ const (
 	PodUnconfirmed Kind = "PodUnconfirmed"
 
 	// QueueMissing: a pod without a node whose scheduler name has a profile is neither queued nor
-	// in flight nor assumed, and will not be scheduled.
+	// in flight nor assumed, and will not be scheduled. Or a pod on a node waits for room for its
+	// resize, and is neither queued nor in flight.
 	QueueMissing Kind = "QueueMissing"
-	// QueueRedundant: the queue has a pod that is gone, or on a node.
+	// QueueRedundant: the queue has a pod that is gone, or on a node and not to be resized there.
 	QueueRedundant Kind = "QueueRedundant"
 
 	// NominationDiffers: the pod's status names another node than the nominator.
@@ -232,10 +233,21 @@ func (c *comparison) requests() {
 	}
 }
 
-// pendingPods compares the queue with the pods that have no node.
+// awaitsResize reports whether a pod is on a node, and is to be in the queue all the same.
+func (c *comparison) awaitsResize(pod Pod) bool { return c.state.DeferredResizes && pod.ResizeDeferred }
+
+// pendingPods compares the queue with the pods that have no node, and those to be resized.
 func (c *comparison) pendingPods() {
 	for uid, pod := range c.cluster.Pods {
-		if pod.NodeName != "" || pod.Deleting || !c.state.Served.Has(pod.SchedulerName) {
+		if pod.Deleting || !c.state.Served.Has(pod.SchedulerName) {
+			continue
+		}
+		if pod.NodeName != "" {
+			if c.awaitsResize(pod) && !c.queued.Has(uid) {
+				c.differ(QueueMissing, pod.String(), uid,
+					"its resize is deferred and it asks for scheduler %q, but is neither queued nor under way",
+					pod.SchedulerName)
+			}
 			continue
 		}
 		if _, cached := c.placed[uid]; !cached && !c.queued.Has(uid) {
@@ -250,6 +262,7 @@ func (c *comparison) pendingPods() {
 		case !ok:
 			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server does not have it",
 				s.Place)
+		case c.awaitsResize(pod):
 		case pod.NodeName != "":
 			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server has it on node %s",
 				s.Place, pod.NodeName)

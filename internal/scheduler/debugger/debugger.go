@@ -119,7 +119,8 @@ func lasting(before, after []Difference) []Difference {
 // state copies the state of the scheduler. If the queue cannot be read it returns the rest, and an
 // error.
 func (d *Debugger) state(ctx context.Context) (*State, error) {
-	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string]()}
+	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string](),
+		DeferredResizes: d.Queue.DeferredResizes()}
 	for p := range d.Profiles.Current().All() {
 		state.Served.Insert(p.SchedulerName())
 	}

@@ -28,6 +28,8 @@ type State struct {
 	Nominations []queue.Nomination
 	// Served are the scheduler names that have a profile.
 	Served sets.Set[string]
+	// DeferredResizes means that the queue has the pods whose resize is deferred, too.
+	DeferredResizes bool
 }
 
 // requestsOf returns the resources that a pod takes up on its node.

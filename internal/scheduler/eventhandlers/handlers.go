@@ -4,7 +4,8 @@
 // Package eventhandlers turns the events of informers into changes of the scheduler's cache and
 // queue.
 //
-//	pods, nodes      Listen      cache, queue; until the process ends                pods.go, nodes.go
+//	pods, nodes      Listen      cache, queue; until the process ends                pods.go, nodes.go,
+//	                                                                                 resizes.go
 //	other resources  Sources     cluster events for the queue, which wake the pods   sources.go, resources.go
 //	                             that plugins refused; while a profile needs them
 //	pending pods     Pending     an index, for profiles that are new                 pending.go
@@ -36,14 +37,16 @@ import (
 
 // Listen adds the handlers of pods and nodes, which fill the cache and the queue. It returns the
 // index of the pods that wait to be scheduled. waiting and preBinding are the pods whose binding
-// cycles a deletion ends.
+// cycles a deletion ends. deferredResizes queues the pods whose resize is deferred, too.
 func Listen(
 	scope *informers.Scope, c *cache.Cache, q *queue.Queue,
 	waiting *framework.WaitingPods, preBinding *framework.PodsInPreBind, groups *podgroup.Registry,
+	deferredResizes bool,
 ) (*Pending, error) {
-	h := &handlers{cache: c, queue: q, waiting: waiting, preBinding: preBinding, groups: groups}
+	h := &handlers{cache: c, queue: q, waiting: waiting, preBinding: preBinding, groups: groups,
+		deferredResizes: deferredResizes}
 	pods := scope.Core().V1().Pods().Informer()
-	pending, err := newPending(pods, c, q)
+	pending, err := newPending(pods, c, q, deferredResizes)
 	if err != nil {
 		return nil, fmt.Errorf("indexing pending pods: %w", err)
 	}
@@ -66,6 +69,8 @@ type handlers struct {
 	preBinding *framework.PodsInPreBind
 	// groups is nil if there are no pod groups.
 	groups *podgroup.Registry
+	// deferredResizes means that pods whose resize is deferred are queued; see resizes.go.
+	deferredResizes bool
 }
 
 // eventLogger returns the logger of informer handlers, which have no context.

@@ -13,12 +13,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 const pendingIndex = "livesched.io/pending-by-scheduler-name"
 
-// Pending finds unassigned pods by scheduler name, so that a new profile need not search all pods
+// Pending finds the pods to be queued by scheduler name, so that a new profile need not search all pods
 // of the cluster. Safe for concurrent use.
 type Pending struct {
 	indexer toolscache.Indexer
@@ -27,9 +28,10 @@ type Pending struct {
 }
 
 // newPending adds the index to the pod informer.
-func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queue.Queue) (*Pending, error) {
+func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queue.Queue, deferredResizes bool,
+) (*Pending, error) {
 	err := informer.AddIndexers(toolscache.Indexers{pendingIndex: func(obj any) ([]string, error) {
-		if pod, ok := obj.(*corev1.Pod); ok && !assigned(pod) {
+		if pod, ok := obj.(*corev1.Pod); ok && (!assigned(pod) || deferredResizes && podfields.ResizeDeferred(pod)) {
 			return []string{pod.Spec.SchedulerName}, nil
 		}
 		return nil, nil
@@ -43,7 +45,7 @@ func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queu
 // Enqueue queues the pods of a scheduler name whose profile is new, the oldest first: among pods of
 // one priority, the queue's order is that in which they came. Events that come in at the same
 // time do no harm: the queue takes a pod once, and only while it is unassigned in the informers'
-// cache.
+// cache, or its resize is deferred there.
 func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 	objs, err := p.indexer.ByIndex(pendingIndex, schedulerName)
 	if err != nil {

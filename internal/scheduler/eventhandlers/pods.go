@@ -19,6 +19,7 @@ import (
 func (h *handlers) podAdded(pod *corev1.Pod) {
 	if assigned(pod) {
 		h.assignedPodAdded(pod)
+		h.resizeAdded(pod)
 		return
 	}
 	start := time.Now()
@@ -44,6 +45,7 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 		if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Spec.NodeName {
 			h.queue.NominationEnded(eventLogger(), oldPod)
 		}
+		h.resizeAdded(newPod)
 	default:
 		h.pendingPodUpdated(oldPod, newPod)
 	}
@@ -58,6 +60,8 @@ func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
 	}
 	if !assigned(pod) {
 		h.pendingPodDeleted(pod)
+	} else {
+		h.resizeDeleted(pod)
 	}
 }
 
@@ -82,6 +86,7 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 		h.groupMemberGone(oldPod)
 		h.groupMemberAssigned(newPod)
 	}
+	h.resizeUpdated(oldPod, newPod)
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod, false)
 	h.observedEach(start, events, oldPod, newPod)
 	observeUpdate(start, schedframework.EventAssignedPodUpdate, events)

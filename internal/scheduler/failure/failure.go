@@ -9,6 +9,9 @@
 //	                                   \-> decisionlog: the message of the decision
 //	                                   \-> podstatus: condition and nominated node
 //
+// A pod whose resize is deferred is requeued, and nothing is written: it runs on its node, and its
+// kubelet reports the resize.
+//
 // A pod that is no longer there to be scheduled is released instead. A pod whose profile is gone
 // gets an Event about that.
 //
@@ -37,6 +40,7 @@ import (
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/truncate"
@@ -52,6 +56,8 @@ type Attempt struct {
 	Pod *schedframework.QueuedPodInfo
 	// InGroup means that the pod was to be placed together with others.
 	InGroup bool
+	// Resizes means that the pod is on its node, and was to get room for its resize there.
+	Resizes bool
 	// Status is a refusal by plugins, or an error.
 	Status *fwk.Status
 	// Nominating changes the pod's nominated node; nil leaves it as it is.
@@ -110,6 +116,9 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	h.Decisions.Explain(a.Decision, message)
 	a.noteRejectors(ctx)
 	refresh := a.refreshes()
+	if a.Resizes { // it has its node
+		a.Nominating = nil
+	}
 
 	if newest, err := h.Pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
@@ -117,7 +126,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
 	// whose nomination must not be overwritten.
 	kept, err := h.Queue.Requeue(logger, a.Pod, a.Nominating)
-	if !h.requeued(logger, pod, kept, err) {
+	if !h.requeued(logger, pod, kept, err) || a.Resizes {
 		return
 	}
 
@@ -181,9 +190,15 @@ func (h *Handler) requeued(logger klog.Logger, pod *corev1.Pod, kept bool, err e
 	return kept
 }
 
-// Dropped reports in an Event that a pod has left the queue because its profile is gone.
+// Dropped reports in an Event that a pod has left the queue because its profile is gone. A pod that
+// runs, and whose resize is deferred, lacks nothing that a user must know of.
 func (h *Handler) Dropped(logger klog.Logger, pod *corev1.Pod) {
 	name := pod.Spec.SchedulerName
+	if podfields.ResizeDeferred(pod) {
+		logger.V(2).Info("The profile is gone; no room is made for the resize of the pod", "pod", klog.KObj(pod),
+			"schedulerName", name)
+		return
+	}
 	h.Recorder(name).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"the SchedulerProfile with scheduler name %q is gone; the pod waits until there is one again", name)
 }

@@ -8,6 +8,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/deferredpodscheduling"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
@@ -120,7 +121,8 @@ func kindInTree(pl fwk.Plugin) (of kind, inTree bool) {
 		return images, true
 	case *volumerestrictions.VolumeRestrictions, *nodevolumelimits.CSILimits, *volumezone.VolumeZone:
 		return volumes, true
-	case *volumebinding.VolumeBinding, *dynamicresources.DynamicResources, *nodedeclaredfeatures.NodeDeclaredFeatures:
+	case *volumebinding.VolumeBinding, *dynamicresources.DynamicResources, *nodedeclaredfeatures.NodeDeclaredFeatures,
+		*deferredpodscheduling.DeferredPodScheduling:
 		return perPod, true
 	case *podtopologyspread.PodTopologySpread:
 		return spread, true

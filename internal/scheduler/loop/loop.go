@@ -208,7 +208,9 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	}
 	c.renew()
 	placed, nominating, status := c.placeInTime(ctx)
-	c.reportGroup(status)
+	if !c.resizes() {
+		c.reportGroup(status)
+	}
 	if !status.IsSuccess() {
 		c.fail(ctx, nominating, status)
 		return nil
@@ -230,6 +232,7 @@ func (c *cycle) fail(ctx context.Context, nominating *fwk.NominatingInfo, status
 		Recorder:    c.profile.Recorder(),
 		Pod:         c.pod,
 		InGroup:     c.inGroup,
+		Resizes:     c.resizes(),
 		Status:      status,
 		Nominating:  nominating,
 		Start:       c.start,

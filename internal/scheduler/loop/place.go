@@ -30,6 +30,9 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	}
 	c.nominated = !c.loop.Queue.Nominator().Empty()
 	decision, nominating, status := c.decide(ctx)
+	if c.resizes() { // its decision was recorded when it was placed
+		return nil, nil, resizeFits(c.pod.Pod, status)
+	}
 	if !c.trial {
 		c.record(ctx, &decision, status)
 	}

@@ -62,6 +62,12 @@ func ReportsResources(pod *corev1.Pod) bool {
 		len(status.NodeAllocatableResourceClaimStatuses) > 0 || resourcehelper.IsPodResizeInfeasible(pod)
 }
 
+// ResizeDeferred reports whether a pod is on a node whose kubelet has put off its resize until there
+// is room. The resize of a pod that terminates does not matter any more.
+func ResizeDeferred(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && resourcehelper.IsPodResizeDeferred(pod)
+}
+
 // HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node
 // can mount.
 func HasClaims(pod *corev1.Pod) bool {

@@ -49,10 +49,11 @@ type hold struct {
 // heldIn returns why a pod is held that is in a place, or is about to move there. It is the zero
 // value for pods that are not held, and for those whose owners see the reason elsewhere: the API
 // server writes the condition of pods with scheduling gates, and a pod that waits for its victims
-// has the condition of the attempt that chose them.
+// has the condition of the attempt that chose them. A pod whose resize is deferred is running; the
+// condition that says so is the kubelet's.
 func (e *entry) heldIn(place Place) HoldReason {
 	switch {
-	case len(e.pod.Spec.SchedulingGates) > 0:
+	case len(e.pod.Spec.SchedulingGates) > 0 || e.resizes():
 	case place == Gated && e.info.GatingPlugin != names.DefaultPreemption:
 		return HoldReason{Plugin: e.info.GatingPlugin, Message: e.refusal}
 	case place == ErrorBackoff && e.failures > 0:

@@ -79,9 +79,10 @@ type membership struct {
 }
 
 // groupOf returns the key of the group that a pod waits with, the zero Key if there is none. A pod
-// that terminates waits for no group: the next attempt releases it.
+// that terminates waits for no group: the next attempt releases it. Nor does a pod that is on its
+// node, and whose resize is deferred.
 func groupOf(pod *corev1.Pod) podgroup.Key {
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" {
 		return podgroup.Key{}
 	}
 	return podgroup.KeyOf(pod)

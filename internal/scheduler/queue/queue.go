@@ -33,6 +33,9 @@ type Config struct {
 	PodLister corev1listers.PodLister
 	// Groups knows the pod groups. nil: there are none.
 	Groups *podgroup.Registry
+	// DeferredResizes lets in pods whose resize is deferred, which are on their nodes already; see
+	// deferred.go.
+	DeferredResizes bool
 	// Metrics records the durations of hints and PreEnqueue plugins. nil disables recording.
 	Metrics *schedmetrics.MetricAsyncRecorder
 }
@@ -53,6 +56,8 @@ type Queue struct {
 	podLister corev1listers.PodLister
 	nominator *Nominator
 	groups    *podgroup.Registry
+	// deferredResizes is Config.DeferredResizes.
+	deferredResizes bool
 	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
 	reconfiguring sync.Mutex
 
@@ -99,20 +104,21 @@ func New(cfg Config) *Queue {
 	}
 	m := newMetrics(cfg.Metrics)
 	q := &Queue{
-		clock:        cfg.Clock,
-		windows:      newWindows(cfg.Clock.Now()),
-		podLister:    cfg.PodLister,
-		groups:       cfg.Groups,
-		members:      map[memberKey]*members{},
-		holding:      sets.New[*members](),
-		groupRetries: map[podgroup.Key]time.Time{},
-		groupPauses:  map[podgroup.Key]time.Time{},
-		rules:        newRuleSet(nil, nil, nil, nil),
-		pods:         map[types.UID]*entry{},
-		inFlight:     flights{metrics: m},
-		metrics:      m,
-		reported:     sets.New[string](),
-		done:         make(chan struct{}),
+		clock:           cfg.Clock,
+		windows:         newWindows(cfg.Clock.Now()),
+		podLister:       cfg.PodLister,
+		groups:          cfg.Groups,
+		deferredResizes: cfg.DeferredResizes,
+		members:         map[memberKey]*members{},
+		holding:         sets.New[*members](),
+		groupRetries:    map[podgroup.Key]time.Time{},
+		groupPauses:     map[podgroup.Key]time.Time{},
+		rules:           newRuleSet(nil, nil, nil, nil),
+		pods:            map[types.UID]*entry{},
+		inFlight:        flights{metrics: m},
+		metrics:         m,
+		reported:        sets.New[string](),
+		done:            make(chan struct{}),
 	}
 	q.poppable.L = &q.mu
 	q.nominator = newNominator(&q.mu, cfg.PodLister)
@@ -143,7 +149,7 @@ func (q *Queue) Close() {
 	q.poppable.Broadcast()
 }
 
-// Add queues a pod that is not assigned yet. Adding a pod again has no effect. Pods are identified
+// Add queues a pod that is not assigned yet, or whose resize is deferred. Adding a pod again has no effect. Pods are identified
 // by their UID, which must be set.
 func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
@@ -154,7 +160,7 @@ func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 // addLocked is Add for callers that hold mu. event is the label of what caused it, for metrics.
 func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	p := q.rules.profiles[pod.Spec.SchedulerName]
-	if p == nil || pod.Spec.NodeName != "" {
+	if p == nil || !q.admits(pod) {
 		return
 	}
 	if pod.UID == "" {
@@ -165,7 +171,7 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	if e != nil && e.place != InFlight {
 		return
 	}
-	if reason := gone(q.podLister, pod); reason != "" {
+	if _, reason := q.latest(pod); reason != "" {
 		logger.V(4).Info("The pod is not queued", "pod", klog.KObj(pod), "reason", reason)
 		return
 	}
@@ -181,7 +187,7 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
 }
 
-// Update records a new version of a pod that is not assigned. A waiting pod is requeued if a hint
+// Update records a new version of a pod that Add may queue. A waiting pod is requeued if a hint
 // finds that the change may help it; for a pod in flight, the change is kept until the pod comes
 // back; an unknown pod is queued. oldPod may be nil. If it has another UID, the pod was deleted and
 // re-created under the same name.
@@ -258,8 +264,9 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	}
 }
 
-// Delete removes a pod that was deleted or assigned, wherever it is in the queue. A pod in flight
-// is dropped when it comes back. pod may be an old version, and need not be in the queue.
+// Delete removes a pod that was deleted or assigned, or whose resize is not deferred any more,
+// wherever it is in the queue. A pod in flight is dropped when it comes back. pod may be an old
+// version, and need not be in the queue.
 func (q *Queue) Delete(_ klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

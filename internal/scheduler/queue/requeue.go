@@ -56,7 +56,7 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 	if e != nil && (e.place != InFlight || !sameLife(e, p)) {
 		return true, fmt.Errorf("%v: %w", klog.KObj(pod), ErrAlreadyQueued)
 	}
-	newest, reason := latest(q.podLister, pod)
+	newest, reason := q.latest(pod)
 	if reason == "" && e != nil && e.flight.deleted {
 		reason = "deleted"
 	}
