@@ -148,6 +148,17 @@ func scheduler(n string) func(*corev1.Pod) {
 }
 func uid(uid types.UID) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.UID = uid } }
 func onNode(n string) func(*corev1.Pod)   { return func(pod *corev1.Pod) { pod.Spec.NodeName = n } }
+
+// resize sets the reason for which the resize of a pod is pending. "": it is not.
+func resize(reason string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions = nil
+		if reason != "" {
+			pod.Status.Conditions = []corev1.PodCondition{
+				{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}}
+		}
+	}
+}
 func nominated(n string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.NominatedNodeName = n }
 }

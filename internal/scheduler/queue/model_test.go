@@ -78,16 +78,14 @@ func (m *model) in(places ...Place) []*modelPod {
 }
 
 func (m *model) add(pod *corev1.Pod) {
-	if m.profile(pod) == nil || pod.Spec.NodeName != "" {
+	known := m.known(pod)
+	if m.profile(pod) == nil || known == nil || known.Spec.NodeName != pod.Spec.NodeName || !waits(pod) {
 		return
 	}
 	if p := m.pods[pod.UID]; p != nil {
-		if p.place == InFlight && m.known(pod) != nil {
+		if p.place == InFlight {
 			p.deleted = false
 		}
-		return
-	}
-	if m.known(pod) == nil {
 		return
 	}
 	p := &modelPod{pod: pod, timestamp: m.now(), refusedBy: sets.New[string](), pendingBy: sets.New[string]()}
@@ -143,6 +141,9 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 		}
 	}
 }
+
+// waits reports whether a pod waits for a node, or for room for its resize.
+func waits(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" || len(pod.Status.Conditions) > 0 }
 
 func (m *model) delete(pod *corev1.Pod) {
 	delete(m.nominees, pod.UID)
@@ -221,6 +222,9 @@ func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool)
 	case m.profile(newest) == nil:
 		delete(m.pods, old.pod.UID)
 		return false
+	}
+	if newest.Spec.NodeName != "" {
+		delete(m.nominees, old.pod.UID)
 	}
 	released := p == nil
 	if released {
@@ -540,7 +544,7 @@ func (m *model) nominationEnded(priority int32) {
 
 func (m *model) nominate(pod *corev1.Pod, node string) {
 	delete(m.nominees, pod.UID)
-	if node != "" && m.profile(pod) != nil && m.known(pod) != nil {
+	if known := m.known(pod); node != "" && m.profile(pod) != nil && known != nil && known.Spec.NodeName == "" {
 		m.nominees[pod.UID] = modelNominee{node: node, pod: pod}
 	}
 }

@@ -171,7 +171,11 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	if e != nil && e.place != InFlight {
 		return
 	}
-	if _, reason := q.latest(pod); reason != "" {
+	newest, reason := q.latest(pod)
+	if newest != nil && newest.Spec.NodeName != pod.Spec.NodeName {
+		reason = "outdated" // it was bound since, and will be added again
+	}
+	if reason != "" {
 		logger.V(4).Info("The pod is not queued", "pod", klog.KObj(pod), "reason", reason)
 		return
 	}

@@ -120,7 +120,7 @@ func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
 		seen:         map[string]int{},
 		gaugesBefore: gathered(t, ""),
 	}
-	w.queue = New(Config{Clock: w.clock, PodLister: w.store.lister()})
+	w.queue = New(Config{Clock: w.clock, PodLister: w.store.lister(), DeferredResizes: true})
 	w.model = &model{
 		now:        w.clock.Now,
 		known:      w.known,
@@ -139,7 +139,7 @@ func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
 
 func (w *twinWorld) known(pod *corev1.Pod) *corev1.Pod {
 	known, err := corev1listers.NewPodLister(w.store.Indexer).Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || known.UID != pod.UID || known.Spec.NodeName != "" {
+	if err != nil || known.UID != pod.UID || !waits(known) {
 		return nil
 	}
 	return known
@@ -262,7 +262,7 @@ func (w *twinWorld) do() {
 		do     func()
 	}{
 		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace},
-		{"bind", 3, w.bindElsewhere},
+		{"bind", 3, w.bindElsewhere}, {"defer", 4, w.deferResize},
 		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue},
 		{"event", 14, w.event}, {"activate", 5, w.activate},
 		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate},
@@ -295,7 +295,7 @@ func (w *twinWorld) handler(call func()) {
 func (w *twinWorld) pending() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, obj := range w.store.List() {
-		if pod := obj.(*corev1.Pod); pod.Spec.NodeName == "" {
+		if pod := obj.(*corev1.Pod); waits(pod) {
 			pods = append(pods, pod)
 		}
 	}
@@ -393,14 +393,31 @@ func (w *twinWorld) replace() {
 	}
 }
 
-// bindElsewhere assigns a pod to a node, wherever it is in the queue. It is deleted some time
-// later.
+// deferResize assigns a pod to a node, wherever it is in the queue, and defers its resize there.
+func (w *twinWorld) deferResize() {
+	pod, ok := anyOf(w.r, w.pending())
+	if !ok || pod.Spec.NodeName != "" {
+		return
+	}
+	bound := objects.Edited(pod, onNode("n"), resize(corev1.PodReasonDeferred))
+	w.past = append(w.past, pod)
+	w.store.set(bound)
+	w.handler(func() {
+		w.deleted(pod)
+		w.queue.Add(logger, bound)
+		w.model.add(bound)
+		w.note("deferred, then %v", w.queue.pods[bound.UID] != nil)
+	})
+}
+
+// bindElsewhere assigns a pod to a node, wherever it is in the queue, or ends its resize. It is
+// deleted some time later.
 func (w *twinWorld) bindElsewhere() {
 	pod, ok := anyOf(w.r, w.pending())
 	if !ok {
 		return
 	}
-	bound := objects.Edited(pod, onNode("n"))
+	bound := objects.Edited(pod, onNode("n"), resize(""))
 	w.store.set(bound)
 	w.handler(func() { w.deleted(pod) })
 	w.handler(func() { w.store.unset(bound) })
