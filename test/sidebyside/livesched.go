@@ -11,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -78,8 +80,10 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	}
 	source := informers.NewSource(managerCache{objects: objects}, fixed.Kinds(), scheme.Scheme, logr.Discard())
 	l.Informers, l.scope = source, source.NewScope()
-	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister(), Groups: l.Groups})
-	decisions := algorithm.Config{Snapshot: l.Snapshot}
+	deferredResizes := utilfeature.DefaultFeatureGate.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption)
+	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister(), Groups: l.Groups,
+		DeferredResizes: deferredResizes})
+	decisions := algorithm.Config{Snapshot: l.Snapshot, DeferredResizes: deferredResizes}
 	if path == FastPath {
 		decisions.Engine = fastpath.New(l.Snapshot, 0)
 	}

@@ -45,6 +45,24 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			w.must(w.cache.RemoveNode(quiet, newNode("n1")))
 		}},
 
+		"none in a pod that is on its node, and queued for its resize": {change: func(w *world) {
+			w.change("bound", deferred)
+			w.queue.Add(quiet, w.pods["bound"])
+		}},
+		"a resize that the queue lacks": {
+			change: func(w *world) { w.change("bound", deferred) },
+			want: podDiffers(QueueMissing, "bound",
+				`its resize is deferred and it asks for scheduler "served", but is neither queued nor under way`),
+		},
+		"a resize that is over": {
+			change: func(w *world) {
+				pod := newPod("bound", "n1")
+				deferred(pod)
+				w.queue.Add(quiet, pod)
+			},
+			want: podDiffers(QueueRedundant, "bound", "it is Active in the queue, the API server has it on node n1"),
+		},
+
 		"a node that the cache lacks": {
 			change: func(w *world) { w.nodes["n3"] = newNode("n3") },
 			want:   nodeDiffers(NodeMissing, "n3", "the API server has the node, the cache has not"),

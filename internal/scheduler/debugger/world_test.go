@@ -39,7 +39,7 @@ const served = "served"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(),
-		queue: queue.New(queue.Config{}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
+		queue: queue.New(queue.Config{DeferredResizes: true}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
 	t.Cleanup(w.queue.Close)
 	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},
@@ -121,7 +121,7 @@ func (w *world) cluster() *Cluster {
 
 func (w *world) state() *State {
 	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(),
-		Served: sets.New(served)}
+		Served: sets.New(served), DeferredResizes: w.queue.DeferredResizes()}
 }
 
 // gate gates pods with scheduling gates. For a pod with the gate "hang", it hangs until it may
@@ -162,6 +162,10 @@ func newPod(name, node string) *corev1.Pod {
 }
 
 func on(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+func deferred(p *corev1.Pod) {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}}
+}
 
 func nominated(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Status.NominatedNodeName = node }

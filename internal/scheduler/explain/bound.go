@@ -20,6 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Bound is what an explanation of a bound pod begins with.
@@ -139,7 +140,7 @@ func takeOff(k *fork.Fork, pod *corev1.Pod) (*corev1.Pod, error) {
 		}
 	}
 	unplaced := *pod
-	unplaced.Spec.NodeName, unplaced.Status.NodeAllocatableResourceClaimStatuses = "", nil
+	podfields.Unassign(&unplaced)
 	return &unplaced, nil
 }
 

@@ -62,10 +62,21 @@ func ReportsResources(pod *corev1.Pod) bool {
 		len(status.NodeAllocatableResourceClaimStatuses) > 0 || resourcehelper.IsPodResizeInfeasible(pod)
 }
 
-// ResizeDeferred reports whether a pod is on a node whose kubelet has put off its resize until there
-// is room. The resize of a pod that terminates does not matter any more.
+// ResizeDeferred reports whether a pod is on a node whose kubelet has put off its resize until
+// there is room. The resize of a pod that terminates does not matter any more.
 func ResizeDeferred(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil && resourcehelper.IsPodResizeDeferred(pod)
+}
+
+// Unassign takes a copy of a pod off its node, in fields that belong to the copy: a pod on no node
+// has no deferred resize, and its devices take nothing from a node.
+func Unassign(pod *corev1.Pod) {
+	pod.Spec.NodeName, pod.Status.NodeAllocatableResourceClaimStatuses = "", nil
+	if resourcehelper.IsPodResizeDeferred(pod) {
+		pod.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodResizePending
+		})
+	}
 }
 
 // HasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node

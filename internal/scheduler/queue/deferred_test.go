@@ -183,6 +183,7 @@ func TestDeferredResizeInTheQueue(t *testing.T) {
 
 func TestDeferredResizeOfAMemberIsInNoGroup(t *testing.T) {
 	groups := podgroup.NewRegistry()
+	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, nil)
 	groups.SetGroup(podgroup.Group{
 		Key: podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: "ns", Name: "g"}, MinMember: 2})
 	f := newResizeFixture(t, Config{Groups: groups})

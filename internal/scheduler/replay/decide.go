@@ -14,6 +14,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
@@ -100,11 +101,11 @@ func (r *replayer) again(ctx context.Context, d *capture.Decision) (*report.Diff
 // unbound returns the pod as it was before it was bound: without the labels that binding sets.
 func unbound(pod *corev1.Pod) *corev1.Pod {
 	unbound := *pod // shallow: nothing below the labels is changed
-	unbound.Spec.NodeName, unbound.Status.NominatedNodeName = "", ""
+	podfields.Unassign(&unbound)
+	unbound.Status.NominatedNodeName = ""
 	if pod.Spec.NodeName == "" {
 		return &unbound
 	}
-	unbound.Status.NodeAllocatableResourceClaimStatuses = nil
 	unbound.Labels = map[string]string{}
 	for key, value := range pod.Labels {
 		if !cache.SetByBinding(key) {

@@ -16,6 +16,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -211,8 +212,8 @@ type boundPod struct {
 func (b *boundPod) subject(schedulerName string) subject {
 	unplaced := *b.pod // shallow: nothing below the spec is changed
 	unplaced.Spec.SchedulerName = cmp.Or(schedulerName, unplaced.Spec.SchedulerName)
-	unplaced.Spec.NodeName = ""
-	unplaced.Status.NominatedNodeName, unplaced.Status.NodeAllocatableResourceClaimStatuses = "", nil
+	podfields.Unassign(&unplaced)
+	unplaced.Status.NominatedNodeName = ""
 	return subject{pod: &unplaced, placed: b.pod, controller: b.controller}
 }
 
