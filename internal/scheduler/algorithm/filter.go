@@ -39,15 +39,19 @@ func (s *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 		s.refusedByPreFilter(ctx, status)
 		return nil, nil
 	}
-	if s.pod.Status.NominatedNodeName != "" && s.pod.Spec.NodeName == "" {
+	ownNode := ""
+	if s.cfg.DeferredResizes {
+		ownNode = s.pod.Spec.NodeName
+	}
+	if s.pod.Status.NominatedNodeName != "" && ownNode == "" {
 		if feasible := s.evaluateNominatedNode(ctx); len(feasible) > 0 {
 			return feasible, nil
 		}
 	}
 
 	nodes := s.allNodes
-	if node := s.pod.Spec.NodeName; node != "" { // as NodeName has it, which a profile may lack
-		allowed = allowed.Merge(&fwk.PreFilterResult{NodeNames: sets.New(node)})
+	if ownNode != "" { // as NodeName has it, which a profile may lack
+		allowed = allowed.Merge(&fwk.PreFilterResult{NodeNames: sets.New(ownNode)})
 	}
 	if !allowed.AllNodes() {
 		nodes = s.existing(allowed.NodeNames)

@@ -18,8 +18,8 @@ import (
 
 // explainBound explains why a pod is on its node: by the recorded decision if this replica has made
 // it, and still has it with its scores, and else by a decision that it makes again on a fork. If
-// node is not "", it compares that node with the others, in the present state of the cluster. It also
-// says what a deferred resize waits for.
+// node is not "", it compares that node with the others, in the present state of the cluster. It
+// also says what a deferred resize waits for.
 func (a *Answers) explainBound(ctx context.Context, pod *corev1.Pod, node string) (*v1alpha1.PodExplanation, error) {
 	x, err := a.explainNodeOf(ctx, pod, node)
 	if err != nil || !a.Queue.DeferredResizes() || !podfields.ResizeDeferred(pod) {

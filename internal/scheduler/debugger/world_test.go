@@ -39,7 +39,8 @@ const served = "served"
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(),
-		queue: queue.New(queue.Config{DeferredResizes: true}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
+		queue: queue.New(queue.Config{DeferredResizes: true}),
+		gate:  &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
 	t.Cleanup(w.queue.Close)
 	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},

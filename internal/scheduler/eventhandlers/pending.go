@@ -19,8 +19,8 @@ import (
 
 const pendingIndex = "livesched.io/pending-by-scheduler-name"
 
-// Pending finds the pods to be queued by scheduler name, so that a new profile need not search all pods
-// of the cluster. Safe for concurrent use.
+// Pending finds the pods to be queued by scheduler name, so that a new profile need not search all
+// pods of the cluster. Safe for concurrent use.
 type Pending struct {
 	indexer toolscache.Indexer
 	cache   *cache.Cache

@@ -25,8 +25,9 @@ func (h *handlers) resizeAdded(pod *corev1.Pod) {
 	observeSince(start, schedframework.EventUnscheduledPodAdd)
 }
 
-// resizeUpdated tells the queue about an assigned pod whose resize is, or was, deferred. A pod whose
-// resize is done, was withdrawn or is infeasible leaves the queue, and so does one that terminates.
+// resizeUpdated tells the queue about an assigned pod whose resize is, or was, deferred. A pod
+// whose resize is done, was withdrawn or is infeasible leaves the queue, and so does one that
+// terminates.
 func (h *handlers) resizeUpdated(oldPod, newPod *corev1.Pod) {
 	switch {
 	case !h.deferredResizes:

@@ -22,7 +22,7 @@ func Resize(ctx context.Context, k *fork.Fork, pod *corev1.Pod, wait *queue.Wait
 	const lead = "The kubelet has deferred a resize of the pod. "
 	cfg, err := k.Profile(pod.Spec.SchedulerName)
 	if errors.Is(err, fork.ErrNoProfile) {
-		return lead + "No profile makes room for it: " + noProfile(pod.Spec.SchedulerName, k.SchedulerNames()), nil
+		return lead + noProfile(pod.Spec.SchedulerName, k.SchedulerNames()), nil
 	}
 	if err != nil {
 		return "", err
@@ -34,7 +34,7 @@ func Resize(ctx context.Context, k *fork.Fork, pod *corev1.Pod, wait *queue.Wait
 	case err != nil:
 		return lead + fmt.Sprintf("It is unknown whether it fits: %v.", err), nil
 	case len(reasons) == 0:
-		return lead + "It fits on the node, and is up to the kubelet." + inQueue(wait), nil
+		return lead + "It fits on the node, and waits for the kubelet." + inQueue(wait), nil
 	}
 	return lead + fmt.Sprintf("It does not fit on the node: %s.", strings.Join(reasons, ", ")) + inQueue(wait), nil
 }

@@ -40,7 +40,8 @@ func TestDeferredResize(t *testing.T) {
 			refusing: []string{names.NodeName, names.NodeResourcesFit},
 		},
 		"preempts no pod that is at least as important": {
-			others: map[string]int32{"same": 10, "high": 20}, refusing: []string{names.NodeName, names.NodeResourcesFit},
+			others:   map[string]int32{"same": 10, "high": 20},
+			refusing: []string{names.NodeName, names.NodeResourcesFit},
 		},
 		"does not preempt if the pod must not": {
 			others: map[string]int32{"low-1": 0, "low-2": 0}, change: unschedulable,

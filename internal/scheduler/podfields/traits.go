@@ -73,9 +73,8 @@ func ResizeDeferred(pod *corev1.Pod) bool {
 func Unassign(pod *corev1.Pod) {
 	pod.Spec.NodeName, pod.Status.NodeAllocatableResourceClaimStatuses = "", nil
 	if resourcehelper.IsPodResizeDeferred(pod) {
-		pod.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodResizePending
-		})
+		pod.Status.Conditions = slices.DeleteFunc(slices.Clone(pod.Status.Conditions),
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 	}
 }
 

@@ -56,8 +56,8 @@ func hintKey(pl fwk.Plugin) queue.HintKey {
 
 func writeNothing(*mapkey.Writer, *corev1.Pod) bool { return true }
 
-// writeRequests writes what the requests of a pod follow from, if that is its spec. For a pod that is
-// on a node, because its resize is deferred, hints look at that node only.
+// writeRequests writes what the requests of a pod follow from, if that is its spec. For a pod that
+// is on a node, because its resize is deferred, hints look at that node only.
 func writeRequests(w *mapkey.Writer, pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && !podfields.ReportsResources(pod) && podfields.WriteRequests(w, pod)
 }

@@ -19,7 +19,8 @@ import (
 // DeferredResizes is [Config.DeferredResizes].
 func (q *Queue) DeferredResizes() bool { return q.deferredResizes }
 
-// admits reports whether a pod may be in the queue: it is on no node yet, or its resize is deferred.
+// admits reports whether a pod may be in the queue: it is on no node yet, or its resize is
+// deferred.
 func (q *Queue) admits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" || q.deferredResizes && podfields.ResizeDeferred(pod)
 }

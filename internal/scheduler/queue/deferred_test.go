@@ -32,11 +32,13 @@ func TestWhichAssignedPodsAreQueued(t *testing.T) {
 		pod  *corev1.Pod
 		want Place
 	}{
-		"a resize is deferred":               {newPod("a", onNode("n"), resize(corev1.PodReasonDeferred)), Active},
-		"a resize is infeasible":             {newPod("a", onNode("n"), resize(corev1.PodReasonInfeasible)), nowhere},
-		"no resize is pending":               {newPod("a", onNode("n")), nowhere},
-		"a pod with a deferred resize ends":  {newPod("a", onNode("n"), resize(corev1.PodReasonDeferred), terminating), nowhere},
-		"the scheduler name has no profile":  {newPod("a", onNode("n"), resize(corev1.PodReasonDeferred), scheduler("x")), nowhere},
+		"a resize is deferred":   {newPod("a", onNode("n"), resize(corev1.PodReasonDeferred)), Active},
+		"a resize is infeasible": {newPod("a", onNode("n"), resize(corev1.PodReasonInfeasible)), nowhere},
+		"no resize is pending":   {newPod("a", onNode("n")), nowhere},
+		"a pod with a deferred resize ends": {
+			newPod("a", onNode("n"), resize(corev1.PodReasonDeferred), terminating), nowhere},
+		"the scheduler name has no profile": {
+			newPod("a", onNode("n"), resize(corev1.PodReasonDeferred), scheduler("x")), nowhere},
 		"a pod on no node, as without gates": {newPod("a"), Active},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,6 +38,8 @@
 //	all but InFlight         Active         Activate; Reconfigure, if its profile was replaced
 //	                                        (a few pods at a time)
 //
+// A pod on a node is in the queue only while its resize is deferred; see deferred.go.
+//
 // Before a pod moves to Active or Backoff, except from Backoff, the queue runs its PreEnqueue
 // plugins. If a plugin refuses the pod, the pod becomes Gated instead; if a plugin fails, the pod
 // moves to ErrorBackoff, and the plugins run again when the back-off ends. The queueing hints of

@@ -210,10 +210,11 @@ func (w *twinWorld) reportHeld() {
 	}
 }
 
-// reportable reports whether a pod that has no node is held by a PreEnqueue plugin, and not by its own
-// gates.
+// reportable reports whether a pod that has no node is held by a PreEnqueue plugin, and not by its
+// own gates.
 func (p *modelPod) reportable() bool {
-	return len(p.pod.Spec.SchedulingGates) == 0 && p.pod.Spec.NodeName == "" && (p.place == Gated || p.place == ErrorBackoff && p.failures > 0)
+	return len(p.pod.Spec.SchedulingGates) == 0 && p.pod.Spec.NodeName == "" &&
+		(p.place == Gated || p.place == ErrorBackoff && p.failures > 0)
 }
 
 // compareHeld checks that pods are listed whose hold has not been reported, and no others.

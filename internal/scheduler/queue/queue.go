@@ -149,8 +149,8 @@ func (q *Queue) Close() {
 	q.poppable.Broadcast()
 }
 
-// Add queues a pod that is not assigned yet, or whose resize is deferred. Adding a pod again has no effect. Pods are identified
-// by their UID, which must be set.
+// Add queues a pod that is not assigned yet, or whose resize is deferred. Adding a pod again has no
+// effect. Pods are identified by their UID, which must be set.
 func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -162,7 +162,7 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 }
 
 // gated are kube-scheduler's plugins that only its feature gates enable. livesched places groups of
-// pods by itself, and does not preempt for pods whose resize is deferred.
+// pods, and makes room for deferred resizes, by itself.
 var gated = sets.New(names.DeferredPodScheduling, names.GangScheduling, names.PodGroupPodsCount,
 	names.TopologyPlacementGenerator)
 

@@ -72,9 +72,9 @@ func expectKept(ctx context.Context, pods ...*corev1.Pod) {
 	}
 }
 
-// The specs have the cases of kube-scheduler's integration tests TestDeferredResizePodPreemption and
-// TestDeferredResizeQueueingHints, except for those with spec.podPreemptionPolicy of a node, for
-// which the API server needs the gate, too.
+// The specs have the cases of kube-scheduler's integration tests TestDeferredResizePodPreemption
+// and TestDeferredResizeQueueingHints, except for those with spec.podPreemptionPolicy of a node,
+// for which the API server needs the gate, too.
 var _ = Describe("A deferred resize", func() {
 	Context("with the feature gate", func() {
 		BeforeEach(func(ctx context.Context) {
@@ -100,7 +100,8 @@ var _ = Describe("A deferred resize", func() {
 
 				for _, victim := range victims {
 					ExpectGone(ctx, victim)
-					ExpectEvent(ctx, victim, "Preempted", HavePrefix("Preempted by pod "+string(growing.UID)+" on node n1"))
+					ExpectEvent(ctx, victim, "Preempted",
+						HavePrefix("Preempted by pod "+string(growing.UID)+" on node n1"))
 				}
 				ExpectStillScheduled(ctx, growing)
 				Expect(growing.Status.NominatedNodeName).To(BeEmpty())
@@ -115,8 +116,8 @@ var _ = Describe("A deferred resize", func() {
 				ExpectStillScheduled(ctx, growing)
 			})
 
-		It("evicts no pod of equal or higher priority, and none for a pod that must not preempt; it is tried again when "+
-			"such a pod leaves the node", func(ctx context.Context) {
+		It("evicts no pod of equal or higher priority, and none for a pod that must not preempt; it is tried again "+
+			"when such a pod leaves the node", func(ctx context.Context) {
 			CreateNodes(ctx, "n1", "n2")
 			equal := CreatePod(ctx, "mine", "equal", CPU("1"), OnNode("n1"))
 			polite := CreatePod(ctx, "mine", "polite", CPU("1"), OnNode("n2"), Prioritized("polite"))
