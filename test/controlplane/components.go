@@ -127,8 +127,9 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 }
 
 // groupGates are the gates with which Jobs have PodGroups, and PodGroups have ResourceClaims, since
-// Kubernetes 1.37.
-const groupGates = "GenericWorkload=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true"
+// Kubernetes 1.37. With the last one, devices can take from the resources of their node.
+const groupGates = "GenericWorkload=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true," +
+	"DRANodeAllocatableResources=true"
 
 // podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
 // none if it does not have them.

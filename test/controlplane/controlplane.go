@@ -37,8 +37,8 @@ type Options struct {
 	// WithControllerManager runs kube-controller-manager, WithKwok runs kwok for all nodes.
 	WithControllerManager, WithKwok bool
 	// WithPodGroups serves the PodGroups of Kubernetes, a feature that is off by default. Since
-	// Kubernetes 1.37, Jobs can have them, too, and they can have ResourceClaims. API servers
-	// before 1.36 do not have them, and run without them.
+	// Kubernetes 1.37, Jobs can have them, too, they can have ResourceClaims, and devices can take
+	// from the resources of their node. API servers before 1.36 run without PodGroups.
 	WithPodGroups bool
 	// APIServerFlags and ControllerManagerFlags are appended to the default flags. A flag with one
 	// value overrides the default, and a flag with a list adds to it.

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -32,11 +33,29 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 			errs = append(errs, fmt.Errorf("plugin %q: events to register: %w", ext.Name(), err))
 			continue
 		}
+		if takesFromNodes(ext) {
+			events = append(events, freed...)
+		}
 		for _, event := range events {
 			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: event.QueueingHintFn})
 		}
 	}
 	return table, errors.Join(errs...)
+}
+
+// freed are the events after which a node may have the CPU or memory that a device takes from it.
+// kube-scheduler 1.37 does not register DynamicResources for them, so that the pods that the plugin
+// rejects for lack of CPU or memory wait for the flush of the queue.
+var freed = []fwk.ClusterEventWithHint{
+	{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}},
+	{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodScaleDown}},
+}
+
+// takesFromNodes reports whether a plugin rejects pods whose devices take more from a node than it
+// has left.
+func takesFromNodes(ext fwk.EnqueueExtensions) bool {
+	_, ok := ext.(*dynamicresources.DynamicResources)
+	return ok && features().EnableDRANodeAllocatableResources
 }
 
 // resources returns the resources of the events in a hint table.

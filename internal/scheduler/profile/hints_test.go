@@ -14,8 +14,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -98,6 +102,23 @@ func TestHints(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("wake pods whose devices take from nodes when a pod ends, with the feature gate", func(t *testing.T) {
+		plugin := []fwk.EnqueueExtensions{&dynamicresources.DynamicResources{}}
+		table, err := hints(quiet(t), plugin)
+		must(t, err)
+		if len(table) > 0 {
+			t.Errorf("without the feature gate: %v", interests(table))
+		}
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+			kubefeatures.DRANodeAllocatableResources, true)
+		table, err = hints(quiet(t), plugin)
+		must(t, err)
+		want := []string{"AssignedPod/Delete: DynamicResources", "AssignedPod/UpdatePodScaleDown: DynamicResources"}
+		if got := interests(table); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
 
 	t.Run("name each resource once", func(t *testing.T) {
 		table := queue.HintMap{event(fwk.Pod, fwk.Add): nil, event(fwk.Pod, fwk.Delete): nil,

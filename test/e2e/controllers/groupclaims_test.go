@@ -5,7 +5,9 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +16,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,16 +29,24 @@ import (
 // startWithGroupClaims is start with the feature gate DRAWorkloadResourceClaims, for this spec.
 func startWithGroupClaims(ctx context.Context) {
 	GinkgoHelper()
+	startWith(ctx, features.GenericWorkload, features.DRAWorkloadResourceClaims)
+}
+
+// startWith is start with feature gates that are off by default, for this spec.
+func startWith(ctx context.Context, gates ...featuregate.Feature) {
+	GinkgoHelper()
+	gatesTo := func(on bool) (text string) {
+		for _, gate := range gates {
+			text += fmt.Sprintf("%s=%t,", gate, on)
+		}
+		return strings.TrimSuffix(text, ",")
+	}
 	if program := os.Getenv(Oracle); program != "" {
 		StartOracle(program, testcluster.KubeScheduler{Profiles: map[string]string{mine: ""},
-			FeatureGates: "GenericWorkload=true,DRAWorkloadResourceClaims=true"})
+			FeatureGates: gatesTo(true)})
 		return
 	}
-	set := func(on bool) {
-		Expect(utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-			string(features.GenericWorkload): on, string(features.DRAWorkloadResourceClaims): on,
-		})).To(Succeed())
-	}
+	set := func(on bool) { Expect(utilfeature.DefaultMutableFeatureGate.Set(gatesTo(on))).To(Succeed()) }
 	set(true)
 	DeferCleanup(set, false) // after livesched has stopped
 	start(ctx)
