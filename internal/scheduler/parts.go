@@ -180,7 +180,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	}
 	p.groups = groupcondition.NewWriter(cfg.Client.CoreV1().RESTClient(), native)
 	if p.pending, err = eventhandlers.Listen(scope, p.Cache, p.Queue, env.WaitingPods, env.PodsInPreBind,
-		groups, deferredResizes()); err != nil {
+		groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)

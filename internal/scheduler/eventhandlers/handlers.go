@@ -37,16 +37,14 @@ import (
 
 // Listen adds the handlers of pods and nodes, which fill the cache and the queue. It returns the
 // index of the pods that wait to be scheduled. waiting and preBinding are the pods whose binding
-// cycles a deletion ends. deferredResizes queues the pods whose resize is deferred, too.
+// cycles a deletion ends.
 func Listen(
 	scope *informers.Scope, c *cache.Cache, q *queue.Queue,
 	waiting *framework.WaitingPods, preBinding *framework.PodsInPreBind, groups *podgroup.Registry,
-	deferredResizes bool,
 ) (*Pending, error) {
-	h := &handlers{cache: c, queue: q, waiting: waiting, preBinding: preBinding, groups: groups,
-		deferredResizes: deferredResizes}
+	h := &handlers{cache: c, queue: q, waiting: waiting, preBinding: preBinding, groups: groups}
 	pods := scope.Core().V1().Pods().Informer()
-	pending, err := newPending(pods, c, q, deferredResizes)
+	pending, err := newPending(pods, c, q)
 	if err != nil {
 		return nil, fmt.Errorf("indexing pending pods: %w", err)
 	}
@@ -69,8 +67,6 @@ type handlers struct {
 	preBinding *framework.PodsInPreBind
 	// groups is nil if there are no pod groups.
 	groups *podgroup.Registry
-	// deferredResizes means that pods whose resize is deferred are queued; see resizes.go.
-	deferredResizes bool
 }
 
 // eventLogger returns the logger of informer handlers, which have no context.

@@ -28,10 +28,10 @@ type Pending struct {
 }
 
 // newPending adds the index to the pod informer.
-func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queue.Queue, deferredResizes bool,
-) (*Pending, error) {
+func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queue.Queue) (*Pending, error) {
 	err := informer.AddIndexers(toolscache.Indexers{pendingIndex: func(obj any) ([]string, error) {
-		if pod, ok := obj.(*corev1.Pod); ok && (!assigned(pod) || deferredResizes && podfields.ResizeDeferred(pod)) {
+		if pod, ok := obj.(*corev1.Pod); ok &&
+			(!assigned(pod) || q.DeferredResizes() && podfields.ResizeDeferred(pod)) {
 			return []string{pod.Spec.SchedulerName}, nil
 		}
 		return nil, nil

@@ -13,11 +13,11 @@ import (
 )
 
 // The handlers of assigned pods call these functions after they have changed the cache, so that an
-// attempt at a resize counts the pod as it is now. Without deferredResizes they do nothing.
+// attempt at a resize counts the pod as it is now. They do nothing if the queue takes no such pods.
 
 // resizeAdded queues an assigned pod whose resize is deferred.
 func (h *handlers) resizeAdded(pod *corev1.Pod) {
-	if !h.deferredResizes || !podfields.ResizeDeferred(pod) {
+	if !h.queue.DeferredResizes() || !podfields.ResizeDeferred(pod) {
 		return
 	}
 	start := time.Now()
@@ -30,7 +30,7 @@ func (h *handlers) resizeAdded(pod *corev1.Pod) {
 // terminates.
 func (h *handlers) resizeUpdated(oldPod, newPod *corev1.Pod) {
 	switch {
-	case !h.deferredResizes:
+	case !h.queue.DeferredResizes():
 	case !podfields.ResizeDeferred(newPod):
 		if podfields.ResizeDeferred(oldPod) {
 			h.resizeDeleted(newPod)
@@ -44,7 +44,7 @@ func (h *handlers) resizeUpdated(oldPod, newPod *corev1.Pod) {
 
 // resizeDeleted takes an assigned pod out of the queue.
 func (h *handlers) resizeDeleted(pod *corev1.Pod) {
-	if !h.deferredResizes {
+	if !h.queue.DeferredResizes() {
 		return
 	}
 	start := time.Now()

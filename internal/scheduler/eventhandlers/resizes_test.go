@@ -70,7 +70,6 @@ func TestDeferredResizeEvents(t *testing.T) {
 		t.Run("a resize "+name, func(t *testing.T) {
 			h := listening(t)
 			if !c.off {
-				h.deferredResizes = true
 				h.queue = queue.New(queue.Config{DeferredResizes: true})
 				h.queue.Reconfigure(logr.Discard(),
 					&queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
