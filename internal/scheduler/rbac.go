@@ -24,7 +24,7 @@ package scheduler
 //
 // What groups of pods need, in all versions of the APIs:
 // +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups,verbs=list;watch
-// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups,verbs=list;watch
+// +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups;compositepodgroups,verbs=list;watch
 // +kubebuilder:rbac:groups=scheduling.x-k8s.io,resources=podgroups/status,verbs=patch
 // +kubebuilder:rbac:groups=scheduling.k8s.io,resources=podgroups/status,verbs=patch
 //

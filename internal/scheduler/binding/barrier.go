@@ -122,7 +122,7 @@ func (b *Barrier) leave(pod *corev1.Pod, reason error) error {
 	}
 	b.ready = slices.DeleteFunc(b.ready, func(other *corev1.Pod) bool { return other.UID == pod.UID })
 	b.breakIfHopelessLocked(reason)
-	return fmt.Errorf("pod group %s: %w", b.cfg.Group, reason)
+	return fmt.Errorf("%s: %w", b.cfg.Group.WithKind(), reason)
 }
 
 // arrive notes that one more pod is ready.
@@ -165,7 +165,7 @@ func (b *Barrier) breakIfHopelessLocked(reason error) {
 // breakLocked breaks the barrier, unless it is decided.
 func (b *Barrier) breakLocked(reason error) {
 	if !b.isDecidedLocked() {
-		b.broken = fmt.Errorf("pod group %s: %w", b.cfg.Group, reason)
+		b.broken = fmt.Errorf("%s: %w", b.cfg.Group.WithKind(), reason)
 		for _, onBreak := range b.onBreak {
 			onBreak(b.broken)
 		}

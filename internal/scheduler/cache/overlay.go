@@ -105,21 +105,43 @@ func (o *Overlay) Hide(pods ...*corev1.Pod) error {
 
 // Rollback takes back all that was tried. The overlay stays open. An error means that the snapshot
 // was not consistent; it has been repaired.
-func (o *Overlay) Rollback() error {
+func (o *Overlay) Rollback() error { return o.RollbackTo(0) }
+
+// Mark returns a mark for RollbackTo.
+func (o *Overlay) Mark() int { return len(o.tried) }
+
+// RollbackTo is Rollback of what was tried since Mark returned a mark.
+func (o *Overlay) RollbackTo(mark int) error {
 	s := o.snapshot
 	var err error
-	for _, t := range slices.Backward(o.tried) {
+	for _, t := range slices.Backward(o.tried[mark:]) {
 		s.beginRefresh()
 		if t.hidden {
 			s.placePod(t.slot, t.info, t.class)
 			s.swapLast(t.slot, t.index)
 			continue
 		}
+		o.placed--
 		err = errors.Join(err, s.takePod(o.logger, t.slot, t.info.Pod, t.class))
 	}
-	o.forget()
+	clear(o.tried[mark:])
+	o.tried = o.tried[:mark]
 	if err != nil {
 		o.cache.refill(s)
+		err = errors.Join(err, o.redo())
+	}
+	return err
+}
+
+// redo tries again, on a snapshot that was made anew, what has not been taken back.
+func (o *Overlay) redo() (err error) {
+	for _, t := range o.tried {
+		o.snapshot.beginRefresh()
+		if t.hidden {
+			err = errors.Join(err, o.snapshot.takePod(o.logger, t.slot, t.info.Pod, t.class))
+		} else {
+			o.snapshot.placePod(t.slot, t.info, t.class)
+		}
 	}
 	return err
 }

@@ -132,12 +132,9 @@ type entry struct {
 	sample    uint32
 	result    Result
 	nominated bool
-	// domain has the labels of Decision.Domain. Those that it does not have, have no key.
-	domain [podgroup.MaxKeys]heldLabel
+	// domain is Decision.Domain as text.
+	domain handle
 }
-
-// heldLabel is a podgroup.DomainLabel.
-type heldLabel struct{ key, value handle }
 
 // key is a UID in 16 bytes. The zero key stands for a group as a whole.
 type key [16]byte

@@ -102,8 +102,8 @@ func (l *Log) Append(d *Decision) Number {
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
 		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
 	}
-	for i, label := range d.Domain {
-		e.domain[i] = heldLabel{l.names.hold(label.Key), l.names.hold(label.Value)}
+	if len(d.Domain) > 0 {
+		e.domain = l.names.hold(d.Domain.String())
 	}
 	l.pods[l.last%Number(l.size)] = d.Name
 	*head = l.last
@@ -190,23 +190,17 @@ func (l *Log) decision(n Number) Decision {
 }
 
 // domain returns the domain of an entry.
-func (l *Log) domain(e *entry) (d podgroup.Domain) {
-	for _, label := range e.domain {
-		if label.key != none {
-			d = append(d, podgroup.DomainLabel{Key: l.names.get(label.key), Value: l.names.get(label.value)})
-		}
+func (l *Log) domain(e *entry) podgroup.Domain {
+	if e.domain == none {
+		return nil
 	}
-	return d
+	return podgroup.ParseDomain(l.names.get(e.domain))
 }
 
 // release releases the names of an entry that is overwritten.
 func (l *Log) release(e *entry) {
-	for _, held := range [...]handle{e.namespace, e.group, e.node, e.profile, e.revision} {
+	for _, held := range [...]handle{e.namespace, e.group, e.node, e.profile, e.revision, e.domain} {
 		l.names.release(held)
 	}
 	l.messages.release(e.message)
-	for _, label := range e.domain {
-		l.names.release(label.key)
-		l.names.release(label.value)
-	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// ListenToGroups adds the handlers of PodGroups, which fill a Registry and tell the queue. If the
+// ListenToGroups adds the handlers of PodGroups and CompositePodGroups, which fill a Registry and tell the queue. If the
 // API server does not serve the PodGroups of a source, or livesched may not list them, the Registry
 // applies to no pod that names one. While they are being listed, it applies: these pods wait.
 func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry,
@@ -34,14 +34,22 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry,
 		}
 		native = append(native, informer)
 	}
+	composites, err := scope.Dynamic(podgroup.CompositeResource)
+	if err != nil {
+		return nil, err
+	}
 	if err := scope.Err(); err != nil {
 		return nil, err
 	}
 	h := &groupHandlers{groups: groups, queue: q}
-	if err := h.listen(podgroup.SchedulerPlugins, podgroup.FromObject, custom); err != nil {
+	err = listen(h, podgroup.Composite, podgroup.FromComposite, h.compositeChanged, composites)
+	if err != nil {
 		return nil, err
 	}
-	return native, h.listen(podgroup.Kubernetes, podgroup.FromKubernetes, native...)
+	if err := listen(h, podgroup.SchedulerPlugins, podgroup.FromObject, h.changed, custom); err != nil {
+		return nil, err
+	}
+	return native, listen(h, podgroup.Kubernetes, podgroup.FromKubernetes, h.changed, native...)
 }
 
 // groupHandlers are the event handlers of PodGroups.
@@ -50,9 +58,11 @@ type groupHandlers struct {
 	queue  *queue.Queue
 }
 
-// listen adds the handlers of the PodGroups of a source, which has several versions.
-func (g *groupHandlers) listen(source podgroup.Source, read func(*unstructured.Unstructured) (podgroup.Group, error),
-	versions ...toolscache.SharedIndexInformer) error {
+// listen adds the handlers of the objects of a source, which has several versions.
+func listen[G any](
+	g *groupHandlers, source podgroup.Source, read func(*unstructured.Unstructured) (G, error), onChange func(G),
+	versions ...toolscache.SharedIndexInformer,
+) error {
 	g.groups.SetServed(source,
 		func() bool { return slices.ContainsFunc(versions, informers.Serves) },
 		func() bool {
@@ -61,10 +71,10 @@ func (g *groupHandlers) listen(source podgroup.Source, read func(*unstructured.U
 	changed := func(object *unstructured.Unstructured) {
 		group, err := read(object)
 		if err != nil { // the schema does not allow this
-			utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
+			utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a pod group")
 			return
 		}
-		g.changed(group)
+		onChange(group)
 	}
 	for _, informer := range versions {
 		if _, err := informer.AddEventHandler(handlerOf(changed,
@@ -85,7 +95,15 @@ func (g *groupHandlers) changed(group podgroup.Group) {
 	g.queue.GroupChanged(eventLogger(), group.Key)
 }
 
+func (g *groupHandlers) compositeChanged(group podgroup.CompositeGroup) {
+	g.queue.TreeChanged(eventLogger(), g.groups.SetComposite(group))
+}
+
 func (g *groupHandlers) deleted(key podgroup.Key) {
+	if key.Source == podgroup.Composite {
+		g.queue.TreeChanged(eventLogger(), g.groups.DeleteComposite(key))
+		return
+	}
 	g.groups.DeleteGroup(key)
 	g.queue.GroupChanged(eventLogger(), key) // the pods that its gate holds wait for something else now
 }

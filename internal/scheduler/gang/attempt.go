@@ -4,6 +4,7 @@
 // Package gang places the pods of a group together: as many as are needed, or none.
 //
 //	attempt.go  one member after the other, in one domain of the topology after the other
+//	tree.go     the same for one group of a tree of groups after the other
 //	victims.go  the same without pods of a lower priority
 //	reserve.go  the same without pods that may end
 //	memory.go   what attempts leave to later ones
@@ -26,6 +27,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -61,7 +63,9 @@ type Outcome struct {
 type Attempt struct {
 	// Group is what the object of the group says, as far as there is one.
 	Group podgroup.Group
-	// Needed is how many members must get a node.
+	// Tree is the tree of groups whose pods are the members. nil: they are of one group.
+	Tree *podgroup.Tree
+	// Needed is how many members must get a node. Of a tree, it is the least number.
 	Needed int
 	// On are the nodes of pods of the group that have one already.
 	On sets.Set[string]
@@ -97,6 +101,9 @@ type Attempt struct {
 	work int
 	// wanted is known once a domain was looked for.
 	wanted *podgroup.Wanted
+	// all are the indexes of the members, and tree is the branch of all of Tree, once known.
+	all  []int
+	tree *branch
 }
 
 // maxWork bounds the work of Place, of Preempt and of Reserve, in members that are placed: then no
@@ -123,12 +130,11 @@ func (a *Attempt) Place(ctx context.Context) bool {
 		}
 		a.work -= a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		clear(a.Outcomes)
-		placed := a.PlaceIn(ctx, domain, a.Needed)
-		if placed >= a.Needed {
+		if a.placeEnough(ctx, domain) {
 			a.Why = nil
 			return true
 		}
-		a.noteReason(placed, domain)
+		a.noteReason(a.reason(domain), domain)
 		a.TakeBack(ctx)
 		if a.Why.Err != nil {
 			return false
@@ -154,13 +160,31 @@ func (a *Attempt) logRepair(ctx context.Context, err error) {
 
 // TakeBack takes back the members that got a node, the latest first, and puts pods that were hidden
 // back on their nodes.
-func (a *Attempt) TakeBack(ctx context.Context) {
-	for _, member := range slices.Backward(a.placed) {
+func (a *Attempt) TakeBack(ctx context.Context) { a.takeBackTo(ctx, mark{}) }
+
+// mark is a moment of an attempt.
+type mark struct {
+	placed, tried int
+	choices       []*preemption.Choice
+}
+
+// mark returns a mark for takeBackTo.
+func (a *Attempt) mark(plan *Plan) mark {
+	m := mark{placed: len(a.placed), tried: a.Overlay.Mark()}
+	if plan != nil {
+		m.choices = plan.Trial.Choices()
+	}
+	return m
+}
+
+// takeBackTo is TakeBack of what has happened since a mark.
+func (a *Attempt) takeBackTo(ctx context.Context, m mark) {
+	for _, member := range slices.Backward(a.placed[m.placed:]) {
 		a.Decider.Unreserve(ctx, member)
 		a.Outcomes[member] = Outcome{}
 	}
-	a.placed = a.placed[:0]
-	a.logRepair(ctx, a.Overlay.Rollback())
+	a.placed = a.placed[:m.placed]
+	a.logRepair(ctx, a.Overlay.RollbackTo(m.tried))
 }
 
 // Drop gives back what was reserved for a member that got a node, after the overlay was committed.
@@ -185,8 +209,13 @@ func (a *Attempt) PlaceIn(ctx context.Context, domain podgroup.Domain, needed in
 	if a.Outcomes == nil {
 		a.Outcomes = make([]Outcome, len(a.Members))
 	}
-	for i := range a.Members {
-		if placed+len(a.Members)-i < needed {
+	return a.placeMembers(ctx, a.everyone(), domain, needed)
+}
+
+// placeMembers is PlaceIn for some members.
+func (a *Attempt) placeMembers(ctx context.Context, members []int, domain podgroup.Domain, needed int) (placed int) {
+	for n, i := range members {
+		if placed+len(members)-n < needed {
 			return placed
 		}
 		if a.place(ctx, i, domain) {
@@ -194,6 +223,40 @@ func (a *Attempt) PlaceIn(ctx context.Context, domain podgroup.Domain, needed in
 		}
 	}
 	return placed
+}
+
+// owns reports whether a group is the one of the attempt, or in its tree.
+func (a *Attempt) owns(key podgroup.Key) bool {
+	if a.Tree == nil {
+		return key == a.Group.Key
+	}
+	for leaf := range a.Tree.Leaves() {
+		if leaf.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// everyone returns the indexes of all members.
+func (a *Attempt) everyone() []int {
+	if a.all == nil {
+		a.all = make([]int, len(a.Members))
+		for i := range a.all {
+			a.all[i] = i
+		}
+	}
+	return a.all
+}
+
+// placeEnough places the members on the nodes of a domain, and reports whether enough got one. It
+// ends early if too few can get one.
+func (a *Attempt) placeEnough(ctx context.Context, domain podgroup.Domain) bool {
+	if a.Tree == nil {
+		return a.PlaceIn(ctx, domain, a.Needed) >= a.Needed
+	}
+	enough, _ := a.placeTree(ctx, domain, nil) // without a plan there is no error
+	return enough
 }
 
 // place looks for a node for a member, and reports whether there is one.
@@ -215,7 +278,7 @@ func (a *Attempt) place(ctx context.Context, member int, domain podgroup.Domain)
 // domains returns the domains to try, in order. If there is none that could do, Why is set.
 func (a *Attempt) domains() []podgroup.Domain {
 	if a.Group.Problem != "" {
-		a.Why = NewReason(fmt.Sprintf("pod group %s: %s", a.Group.Key, a.Group.Problem))
+		a.Why = NewReason(fmt.Sprintf("%s: %s", a.Group.WithKind(), a.Group.Problem))
 		a.Why.fit.Diagnosis.UnschedulablePlugins.Insert(podgroup.Gate)
 		return nil
 	}
@@ -229,7 +292,7 @@ func (a *Attempt) domains() []podgroup.Domain {
 			_, has := node.Node().Labels[required]
 			return has
 		}) {
-		a.Why = NewReason(fmt.Sprintf("pod group %s: no node has the label %s, which the group requires", a.Group.Key,
+		a.Why = NewReason(fmt.Sprintf("%s: no node has the label %s, which the group requires", a.Group.WithKind(),
 			required))
 		a.Why.fit.NumAllNodes = len(nodes)
 		a.Why.AddPlugin(names.NodeAffinity) // for new nodes; the caller adds the plugin for changes of the label
@@ -268,12 +331,18 @@ func (a *Attempt) nodes() []fwk.NodeInfo {
 // want returns what the group wants of a domain.
 func (a *Attempt) want() *podgroup.Wanted {
 	if a.wanted == nil {
-		a.wanted = &podgroup.Wanted{Needed: a.Needed, On: a.On}
-		if a.Profile.FitsResources() {
-			a.wanted.Demand = podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes, a.Profile.Admits,
-				a.Profile.ScoredResources())
-		}
+		a.wanted = a.newWanted(a.Members, a.Needed)
+		a.wanted.On = a.On
 	}
 	a.wanted.First = a.Nominated
 	return a.wanted
+}
+
+// newWanted returns what members want of a domain, of which some are needed.
+func (a *Attempt) newWanted(members []fwk.PodInfo, needed int) *podgroup.Wanted {
+	w := &podgroup.Wanted{Needed: needed}
+	if a.Profile.FitsResources() {
+		w.Demand = podgroup.NewDemand(members, a.Profile.ChecksOnNodes, a.Profile.Admits, a.Profile.ScoredResources())
+	}
+	return w
 }

@@ -41,11 +41,17 @@ func NewReason(message string) *Reason {
 // AddPlugin adds a plugin whose events may help the group.
 func (r *Reason) AddPlugin(name string) { r.fit.Diagnosis.UnschedulablePlugins.Insert(name) }
 
+// addRoomPlugins adds the plugins whose events may let a group fit in a domain that was not tried.
+func (r *Reason) addRoomPlugins() {
+	r.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable,
+		names.TaintToleration)
+}
+
 // noteReason sets Why to the reason of a domain, unless more members fit in one before. Events of
 // all plugins that refused a member in any of them may help the group, and those that may let it
 // fit in a domain that was not tried.
-func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
-	why, other := a.reason(placed, domain), a.Why
+func (a *Attempt) noteReason(why *Reason, domain podgroup.Domain) {
+	other := a.Why
 	if other != nil && why.placed <= other.placed && why.Err == nil {
 		why, other = other, why
 	}
@@ -55,23 +61,69 @@ func (a *Attempt) noteReason(placed int, domain podgroup.Domain) {
 		to.PendingPlugins = to.PendingPlugins.Union(other.fit.Diagnosis.PendingPlugins)
 	}
 	if len(domain) > 0 {
-		to.UnschedulablePlugins.Insert(names.NodeResourcesFit, names.NodeAffinity, names.NodeUnschedulable,
-			names.TaintToleration)
+		why.addRoomPlugins()
 	}
 	a.Why = why
 }
 
-// reason returns why fewer members fit on the nodes of a domain than are needed.
-func (a *Attempt) reason(placed int, domain podgroup.Domain) *Reason {
-	in := ""
-	if len(domain) > 0 {
-		in = fmt.Sprintf(" in %s", domain)
+// reason returns why fewer members, or groups of a tree, fit on the nodes of a domain than are
+// needed.
+func (a *Attempt) reason(domain podgroup.Domain) *Reason {
+	if a.Tree != nil {
+		return a.reasonOf(a.root(), domain)
 	}
-	r := NewReason(fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit%s", a.Group.Key, placed,
-		a.Needed, in))
-	r.placed = placed
+	return a.reasonOfPods(a.Group.Key, a.everyone(), a.Needed, domain)
+}
+
+// reasonOf is reason for a branch of a tree.
+func (a *Attempt) reasonOf(b *branch, domain podgroup.Domain) *Reason {
+	var r *Reason
+	if b.IsComposite() {
+		fit := 0
+		for _, child := range b.children {
+			fit += count(a.isPlaced(child))
+		}
+		r = NewReason(fmt.Sprintf("%s: %d of %d groups that must be placed together fit%s", b.WithKind(), fit,
+			b.MinGroups, in(domain)))
+		a.addStatuses(r, b.members)
+	} else {
+		r = a.reasonOfPods(b.Key, b.members, b.needed, domain)
+	}
+	if b.RequiresTopology() {
+		r.AddPlugin(podgroup.TopologyGate)
+	}
+	return r
+}
+
+// in returns words for a domain.
+func in(domain podgroup.Domain) string {
+	if len(domain) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %s", domain)
+}
+
+// reasonOfPods is reason for the members of one group of pods.
+func (a *Attempt) reasonOfPods(key podgroup.Key, members []int, needed int, domain podgroup.Domain) *Reason {
+	r := NewReason(fmt.Sprintf("%s: %d of %d pods that must be placed together fit%s", key.WithKind(),
+		a.placedOf(members), needed, in(domain)))
+	a.addStatuses(r, members)
+	return r
+}
+
+// placedOf returns how many members have a node.
+func (a *Attempt) placedOf(members []int) (placed int) {
+	for _, i := range members {
+		placed += count(a.Outcomes[i].Node != "")
+	}
+	return placed
+}
+
+// addStatuses adds why members have no node to the reason of a group.
+func (a *Attempt) addStatuses(r *Reason, members []int) {
+	r.placed = a.placedOf(members)
 	first := true
-	for i := range a.Outcomes {
+	for _, i := range members {
 		status := a.Outcomes[i].Status
 		if status == nil {
 			continue
@@ -90,14 +142,13 @@ func (a *Attempt) reason(placed int, domain podgroup.Domain) *Reason {
 			r.Err = status.AsError()
 		}
 	}
-	return r
 }
 
 // tooLarge is the reason of a group for which the resources do not suffice.
 func (a *Attempt) tooLarge(nodes, room int, where string) *Reason {
 	r := NewReason(fmt.Sprintf(
-		"pod group %s: %d pods must be placed together, but there are resources for %d of them at most%s",
-		a.Group.Key, a.Needed, room, where))
+		"%s: %d pods must be placed together, but there are resources for %d of them at most%s",
+		a.Group.WithKind(), a.Needed, room, where))
 	r.fit.NumAllNodes = nodes
 	r.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit)
 	return r

@@ -102,7 +102,7 @@ func (a alikes) has(pod *corev1.Pod) bool {
 // of the group itself.
 func (a *Attempt) leaving(node fwk.NodeInfo) (pods []*corev1.Pod) {
 	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); !podfields.StaysWithNode(pod) && podgroup.KeyOf(pod) != a.Group.Key {
+		if pod := info.GetPod(); !podfields.StaysWithNode(pod) && !a.owns(podgroup.KeyOf(pod)) {
 			pods = append(pods, pod)
 		}
 	}

@@ -141,7 +141,7 @@ func (a *Attempt) planIn(
 ) (*Plan, error) {
 	few := min(a.DryRuns, max(100, a.Overlay.Snapshot().NumNodes()/2))
 	more := a.DryRuns - few
-	plan, err := a.planWith(ctx, plugin.NewGroupTrial(a.Group.Key, whole, a.IntN, few), domain)
+	plan, err := a.planWith(ctx, plugin.NewGroupTrial(a.owns, whole, a.IntN, few), domain)
 	a.DryRuns += more
 	if plan != nil {
 		plan.Trial.AllowDryRuns(more)
@@ -149,7 +149,7 @@ func (a *Attempt) planIn(
 	if more == 0 || !errors.Is(err, preemption.ErrTooManyDryRuns) {
 		return plan, err
 	}
-	trial := plugin.NewGroupTrial(a.Group.Key, whole, a.IntN, a.DryRuns)
+	trial := plugin.NewGroupTrial(a.owns, whole, a.IntN, a.DryRuns)
 	if !a.fitsWithout(ctx, trial, domain) {
 		return nil, nil
 	}
@@ -160,9 +160,9 @@ func (a *Attempt) planIn(
 func (a *Attempt) planWith(ctx context.Context, trial *preemption.GroupTrial, domain podgroup.Domain) (*Plan, error) {
 	a.startOver(ctx, nil)
 	plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
-	placed, err := a.placeEvicting(ctx, plan, a.Needed)
+	enough, err := a.placeEnoughEvicting(ctx, plan)
 	a.DryRuns = trial.DryRunsLeft()
-	if err != nil || placed < a.Needed {
+	if err != nil || !enough {
 		return nil, err
 	}
 	plan.Nodes = a.Nodes()
@@ -177,7 +177,17 @@ func (a *Attempt) fitsWithout(ctx context.Context, trial *preemption.GroupTrial,
 	preemptor := *a.Members[0].GetPod()
 	preemptor.Spec.Priority = new(a.highestPriority())
 	a.hide(ctx, trial.Evictable(domain, &preemptor)...)
-	return a.PlaceIn(ctx, domain, a.Needed) >= a.Needed
+	return a.placeEnough(ctx, domain)
+}
+
+// placeEnoughEvicting places the members in the domain of a plan, and takes victims off the snapshot
+// for those that need it. It reports whether enough members got a node.
+func (a *Attempt) placeEnoughEvicting(ctx context.Context, plan *Plan) (bool, error) {
+	if a.Tree != nil {
+		return a.placeTree(ctx, plan.Domain, plan)
+	}
+	placed, err := a.placeEvicting(ctx, plan, a.everyone(), plan.Domain, a.Needed, a.Needed)
+	return placed >= a.Needed, err
 }
 
 // maxReprieves bounds the work of reprieve, in members that are placed.
@@ -194,7 +204,7 @@ func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 		rest := slices.Delete(slices.Clone(choices), i, i+n)
 		a.startOver(ctx, rest)
 		switch {
-		case a.PlaceIn(ctx, plan.Domain, a.Needed) >= a.Needed:
+		case a.placeEnough(ctx, plan.Domain):
 			choices, plan.Nodes = rest, a.Nodes()
 		case n > least:
 			n /= 2
@@ -205,15 +215,17 @@ func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
 	plan.Trial.Keep(choices)
 }
 
-// evictForRest chooses victims for the members that have no node in a plan, too.
+// evictForRest chooses victims for the members that have no node in a plan, too. Those of a tree
+// wait for the next attempt.
 func (a *Attempt) evictForRest(ctx context.Context, plan *Plan) {
-	if !slices.Contains(plan.Nodes, "") {
+	if a.Tree != nil || !slices.Contains(plan.Nodes, "") {
 		return
 	}
 	needed := plan.Trial.Choices()
 	a.startOver(ctx, needed)
 	// An error leaves the others to the next attempt.
-	if placed, _ := a.placeEvicting(ctx, plan, len(a.Members)); placed >= a.Needed {
+	placed, _ := a.placeEvicting(ctx, plan, a.everyone(), plan.Domain, a.Needed, len(a.Members))
+	if placed >= a.Needed {
 		plan.Nodes = a.Nodes()
 	} else { // other draws among nodes of equal score
 		plan.Trial.Keep(needed)
@@ -266,30 +278,34 @@ func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
-// placeEvicting places as many members as fit in the domain of a plan, and then, until so many have
-// a node, others for which it takes victims off the snapshot. It returns how many got a node.
-func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan, wanted int) (placed int, err error) {
-	placed = a.PlaceIn(ctx, plan.Domain, 0)
-	missing := len(a.Members) - placed
+// placeEvicting places as many members as fit in a domain, and then, until so many have a node,
+// others for which it takes victims off the snapshot. It ends early if fewer than needed can get
+// one, and returns how many got a node.
+func (a *Attempt) placeEvicting(
+	ctx context.Context, plan *Plan, members []int, domain podgroup.Domain, needed, wanted int,
+) (placed int, err error) {
+	placed = a.placeMembers(ctx, members, domain, 0)
+	missing := len(members) - placed
 	var refused alikes // since victims were chosen
-	for i, info := range a.Members {
-		if placed >= wanted || placed+missing < a.Needed {
+	for _, i := range members {
+		if placed >= wanted || placed+missing < needed {
 			return placed, nil
 		}
 		if a.Outcomes[i].Node != "" {
 			continue
 		}
 		missing--
-		if refused.has(info.GetPod()) {
+		pod := a.Members[i].GetPod()
+		if refused.has(pod) {
 			continue
 		}
-		switch fits, err := a.placeMemberEvicting(ctx, plan, i); {
+		switch fits, err := a.placeMemberEvicting(ctx, plan, i, domain); {
 		case err != nil:
 			return placed, err
 		case fits:
 			placed, refused = placed+1, nil
 		default:
-			refused = append(refused, info.GetPod())
+			refused = append(refused, pod)
 		}
 	}
 	return placed, nil
@@ -297,8 +313,10 @@ func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan, wanted int) (pl
 
 // placeMemberEvicting places a member. It takes victims off the snapshot if it fits nowhere: those
 // of members before it may have left room.
-func (a *Attempt) placeMemberEvicting(ctx context.Context, plan *Plan, member int) (bool, error) {
-	if a.place(ctx, member, plan.Domain) {
+func (a *Attempt) placeMemberEvicting(
+	ctx context.Context, plan *Plan, member int, domain podgroup.Domain,
+) (bool, error) {
+	if a.place(ctx, member, domain) {
 		return true, nil
 	}
 	outcome := a.Outcomes[member]
@@ -306,7 +324,7 @@ func (a *Attempt) placeMemberEvicting(ctx context.Context, plan *Plan, member in
 	if !errors.As(outcome.Status.AsError(), &fit) {
 		return false, nil
 	}
-	pod := plan.Domain.Restrict(a.Members[member].GetPod())
+	pod := domain.Restrict(a.Members[member].GetPod())
 	if a.Group.Priority != nil {
 		ofGroup := *pod
 		ofGroup.Spec.Priority = a.Group.Priority
@@ -317,5 +335,5 @@ func (a *Attempt) placeMemberEvicting(ctx context.Context, plan *Plan, member in
 		return false, err
 	}
 	a.hide(ctx, choice.Victims...)
-	return a.place(ctx, member, plan.Domain), nil
+	return a.place(ctx, member, domain), nil
 }

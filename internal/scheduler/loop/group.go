@@ -52,7 +52,11 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 		DryRuns: preemption.GroupDryRuns,
 		Memory:  &l.memory,
 	}}
-	g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
+	if g.Tree = popped.Group.Tree; g.Tree != nil {
+		g.Group, g.On = g.Tree.Group, l.Groups.NodesOf(g.Tree)
+	} else {
+		g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
+	}
 	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
 	members := make([]struct { // one allocation for all
 		member
@@ -100,7 +104,7 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 func (g *groupCycle) attempt(ctx context.Context) (fits bool) {
 	var err error
 	if g.Overlay, err = g.loop.Cache.BeginOverlay(klog.FromContext(ctx), g.loop.Snapshot); err != nil {
-		g.Why = gang.NewReason(fmt.Sprintf("pod group %s", g.Group.Key))
+		g.Why = gang.NewReason(g.Group.WithKind())
 		g.Why.Err = err
 		return false
 	}
@@ -136,18 +140,20 @@ func (g *groupCycle) skip(ctx context.Context) {
 	}
 	g.Decider = g.members
 	g.Nominated = g.nominated()
+	if g.Tree != nil {
+		g.Needed = g.Least()
+	}
 }
 
 // fail gives all members back to the queue. All have the reason of the first one that got no node.
 // What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
 func (g *groupCycle) fail(ctx context.Context) {
-	if g.Group.Topology.Required != "" {
+	if g.Group.Topology.Required != "" || g.Tree != nil && g.Tree.RequiresTopology() {
 		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
 	placed, missing := g.loop.Groups.Placed(g.Group.Key)
-	halfPlaced := placed > 0 && missing > 0
-	if halfPlaced {
+	if placed > 0 && missing > 0 {
 		g.Why.Message = fmt.Sprintf("%d of %d pods are bound, the others wait for room: %s", placed, placed+missing,
 			g.Why.Message)
 	}
@@ -158,13 +164,22 @@ func (g *groupCycle) fail(ctx context.Context) {
 	if g.retry {
 		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.Group.Key)
 	}
+	for _, key := range g.groups() {
+		g.reportFailed(key)
+	}
+}
+
+// reportFailed reports in the object of a group that it got no nodes.
+func (g *groupCycle) reportFailed(key podgroup.Key) {
+	conditions := g.loop.GroupConditions
+	placed, missing := g.loop.Groups.Placed(key)
 	switch {
 	case g.Why.Err != nil:
-		g.loop.GroupConditions.Failed(g.Group.Key, g.Why.Err)
-	case halfPlaced:
-		g.loop.GroupConditions.Incomplete(g.Group.Key, g.Why.Message)
+		conditions.Failed(key, g.Why.Err)
+	case placed > 0 && missing > 0:
+		conditions.Incomplete(key, g.Why.Message)
 	default:
-		g.loop.GroupConditions.Unschedulable(g.Group.Key, g.Why.Message)
+		conditions.Unschedulable(key, g.Why.Message)
 	}
 }
 
@@ -218,7 +233,9 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 	onBreak := func(reason error) {
 		l.Queue.PauseGroup(key, l.Clock.Since(began))
 		if !errors.Is(reason, context.Canceled) { // the process ends
-			l.GroupConditions.Failed(key, reason)
+			for _, key := range g.groupsOf(pods) {
+				l.GroupConditions.Failed(key, reason)
+			}
 		}
 		uncount()
 	}
@@ -229,17 +246,26 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 		}
 		uncount()
 	}
-	if needed, known := l.Groups.Needed(key); known && needed > len(pods) {
+	if g.needsMoreThan(pods) {
 		return nil
 	}
 	count()
+	needed := g.Needed
+	if g.Tree != nil {
+		needed = len(pods) // which ones a tree could do without depends on all of them
+	}
+	groups := g.groupsOf(pods)
 	barrier := binding.NewBarrier(binding.BarrierConfig{
-		Group: key, Needed: g.Needed, Pods: len(pods), Timeout: g.Group.Timeout,
+		Group: key, Needed: needed, Pods: len(pods), Timeout: g.Group.Timeout,
 		Exists: func(pod *corev1.Pod) bool {
 			assumed, err := l.Cache.IsAssumedPod(pod)
 			return err == nil && assumed
 		},
-		OnOpen:  func() { l.GroupConditions.Scheduled(key) },
+		OnOpen: func() {
+			for _, key := range groups {
+				l.GroupConditions.Scheduled(key)
+			}
+		},
 		OnBreak: onBreak,
 	})
 	if l.barriers == nil {
@@ -252,8 +278,8 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 // tooFew sets the reason of a group that has lost pods since it was popped: too few are left. The
 // queue compares them with what the group needs again.
 func (g *groupCycle) tooFew(left int) {
-	g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group are gone since",
-		g.Group.Key, left))
+	g.Why = gang.NewReason(fmt.Sprintf("%s: %d pods fit, but other pods of the group are gone since",
+		g.Group.WithKind(), left))
 	g.Why.Err = errFewerThanNeeded
 }
 
@@ -272,7 +298,7 @@ func (g *groupCycle) assume(ctx context.Context) bool {
 			gone = append(gone, i)
 		}
 	}
-	if len(pods) < g.Needed {
+	if len(pods) < g.Needed || g.Tree != nil && len(gone) > 0 {
 		g.tooFew(len(pods))
 		g.TakeBack(ctx)
 		return false
@@ -324,7 +350,10 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 	}
 	g.loop.keeping.end(g.Group.Key, g.loop.Clock.Now())
 	g.explainOtherDomains()
-	g.loop.Queue.GroupChanged(logger, g.Group.Key)
+	for _, key := range g.groups() {
+		g.loop.Queue.GroupChanged(logger, key)
+	}
+	g.reportLeftOver()
 	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {

@@ -44,6 +44,9 @@ type askedForRoom struct {
 // tried again.
 func (g *groupCycle) reserve(ctx context.Context) {
 	after := g.Profile.Config.PodGroupReserveAfter
+	if g.Tree != nil { // which nodes its groups may have depends on each other
+		return
+	}
 	placed, missing := g.loop.Groups.Placed(g.Group.Key)
 	if after == 0 || placed > 0 && missing == 0 { // it runs, and could do with more pods
 		return

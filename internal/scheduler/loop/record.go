@@ -5,7 +5,6 @@ package loop
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -78,7 +77,7 @@ func (g *groupCycle) explain() {
 // was placed.
 func (g *groupCycle) explainOtherDomains() {
 	if n := g.loop.Decisions.Newest(); n >= g.first+decisionlog.Number(len(g.members)) {
-		g.loop.Decisions.ExplainFrom(g.first, fmt.Sprintf("pod group %s: too few pods fit in this domain", g.Group.Key))
+		g.loop.Decisions.ExplainFrom(g.first, g.Group.WithKind()+": too few pods fit in this domain")
 	}
 }
 

@@ -13,5 +13,8 @@
 //	Source            API                           pods name it in
 //	SchedulerPlugins  scheduling.x-k8s.io/v1alpha1  a label; Kubeflow Trainer, JobSet and
 //	                  of scheduler-plugins          KubeRay write it
-//	Kubernetes        scheduling.k8s.io/v1alpha2    spec.schedulingGroup; alpha in 1.36
+//	Kubernetes        scheduling.k8s.io/v1beta1     spec.schedulingGroup; v1alpha2 in 1.36
+//
+// Groups of Kubernetes may belong to a composite group, which may belong to another one. All groups
+// of such a Tree are tried together.
 package podgroup

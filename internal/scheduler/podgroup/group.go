@@ -40,6 +40,8 @@ const (
 	SchedulerPlugins Source = iota
 	// Kubernetes is the PodGroup of Kubernetes' own API group scheduling.k8s.io.
 	Kubernetes
+	// Composite is the CompositePodGroup of the same API group: a group of groups. No pod names one.
+	Composite
 
 	sources
 )
@@ -65,6 +67,14 @@ func KeyOf(pod *corev1.Pod) Key {
 
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// WithKind returns namespace/name behind the kind of the group in words.
+func (k Key) WithKind() string {
+	if k.Source == Composite {
+		return "composite pod group " + k.String()
+	}
+	return "pod group " + k.String()
+}
 
 // Group is a group of pods, as its object describes it.
 type Group struct {
@@ -96,6 +106,8 @@ type Group struct {
 	Topology Topology
 	// Claims are the ResourceClaims that the pods share.
 	Claims Claims
+	// Parent is the name of the composite group that the group belongs to, "" if there is none.
+	Parent string
 	// Problem is why the object cannot be used, "" if it can.
 	Problem string
 }

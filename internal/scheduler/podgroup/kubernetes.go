@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 )
 
 // KubernetesAPI is a version of Kubernetes' API of PodGroups. livesched reads all of them as the
@@ -139,6 +140,7 @@ func FromPodGroup(o *schedulingv1beta1.PodGroup) Group {
 		g.Begun = g.Begun || meta.IsStatusConditionTrue(o.Status.Conditions, KubernetesAPIs[i].Condition)
 	}
 	g.OneByOne = o.Spec.SchedulingPolicy.Gang == nil && g.Topology.Required == ""
+	g.Parent = ptr.Deref(o.Spec.ParentCompositePodGroupName, "")
 	return g
 }
 

@@ -5,6 +5,7 @@ package podgroup
 
 import (
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -35,6 +36,8 @@ type Registry struct {
 	counted map[types.UID]Key
 	// victims changes whenever the result of Victims does. Only the holder of mu changes it.
 	victims atomic.Uint64
+	// forest has the composite groups.
+	forest forest
 }
 
 // state is what is known about one group.
@@ -86,7 +89,8 @@ const (
 
 // NewRegistry returns a Registry without groups.
 func NewRegistry() *Registry {
-	return &Registry{groups: map[Key]*state{}, required: map[string]int{}, counted: map[types.UID]Key{}}
+	return &Registry{groups: map[Key]*state{}, required: map[string]int{}, counted: map[types.UID]Key{},
+		forest: newForest()}
 }
 
 // SetServed sets the functions that report whether the API server serves the PodGroups of a source,
@@ -112,10 +116,18 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	} else if g.MinMember > s.group.MinMember {
 		s.complete, s.excused = false, 0 // the new minimum is for all of its pods
 	}
+	before := ""
+	if s.group != nil {
+		before = s.group.Parent
+	}
+	changed = changed || before != g.Parent
 	r.requireLocked(s.group, -1)
 	r.victimsChangeLocked(s.group, &g)
 	s.group = &g
 	r.requireLocked(s.group, 1)
+	if before != "" || g.Parent != "" {
+		r.forest.setParent(g.Key, before, g.Parent)
+	}
 	s.note()
 	return changed
 }
@@ -127,6 +139,9 @@ func (r *Registry) DeleteGroup(key Key) {
 	if s := r.groups[key]; s != nil {
 		r.requireLocked(s.group, -1)
 		r.victimsChangeLocked(s.group, nil)
+		if s.group != nil && s.group.Parent != "" {
+			r.forest.setParent(key, s.group.Parent, "")
+		}
 		s.group, s.complete, s.excused = nil, false, 0
 		s.owners.Clear()
 		r.tidyLocked(key, s)
@@ -313,10 +328,16 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 
 // requireLocked counts the label that a group requires. group may be nil.
 func (r *Registry) requireLocked(group *Group, by int) {
-	if group == nil || group.Topology.Required == "" {
+	if group != nil {
+		r.requireTopologyLocked(group.Topology.Required, by)
+	}
+}
+
+// requireTopologyLocked counts a label that a group or a composite group requires, if it is not "".
+func (r *Registry) requireTopologyLocked(label string, by int) {
+	if label == "" {
 		return
 	}
-	label := group.Topology.Required
 	if r.required[label] += by; r.required[label] == 0 {
 		delete(r.required, label)
 	}
@@ -325,10 +346,18 @@ func (r *Registry) requireLocked(group *Group, by int) {
 // RequiredTopologyChanged reports whether two sets of labels differ in the one that the pods of a
 // group must share.
 func (r *Registry) RequiredTopologyChanged(key Key, before, after map[string]string) bool {
+	if tree, _ := r.TreeOf(key); tree != nil {
+		return tree.requiredTopologyChanged(before, after)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.groups[key]
 	return s != nil && s.group != nil && labelChanged(s.group.Topology.Required, before, after)
+}
+
+func (t *Tree) requiredTopologyChanged(before, after map[string]string) bool {
+	return labelChanged(t.Topology.Required, before, after) ||
+		slices.ContainsFunc(t.Children, func(child *Tree) bool { return child.requiredTopologyChanged(before, after) })
 }
 
 // AnyRequiredTopologyChanged reports whether RequiredTopologyChanged is true for any group.

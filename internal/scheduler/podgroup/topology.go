@@ -71,8 +71,7 @@ func topologyOf(annotations map[string]string) (t Topology, err error) {
 	return t, nil
 }
 
-// Domain is a part of the cluster: the nodes with certain labels, at most MaxKeys. The empty Domain
-// is all of it.
+// Domain is a part of the cluster: the nodes with certain labels. The empty Domain is all of it.
 type Domain []DomainLabel
 
 // DomainLabel is a label of the nodes of a Domain.
@@ -85,6 +84,26 @@ func (d Domain) String() string {
 		labels[i] = l.Key + "=" + l.Value
 	}
 	return strings.Join(labels, ",")
+}
+
+// ParseDomain returns the domain that String describes. Labels have neither '=' nor ','.
+func ParseDomain(text string) (d Domain) {
+	for label := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(label, "=")
+		d = append(d, DomainLabel{Key: key, Value: value})
+	}
+	return d
+}
+
+// And returns the part of the domain that is in another one, too.
+func (d Domain) And(other Domain) Domain {
+	both := slices.Clone(d)
+	for _, l := range other {
+		if !slices.Contains(both, l) {
+			both = append(both, l)
+		}
+	}
+	return both
 }
 
 // Contains reports whether a node is in the domain.

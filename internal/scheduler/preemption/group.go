@@ -79,7 +79,8 @@ func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 type GroupTrial struct {
 	Trial
 	plugin *Plugin
-	key    podgroup.Key
+	// owns reports whether a group is the one that preempts, or in the tree that does.
+	owns func(podgroup.Key) bool
 	// choices are those that are to be carried out.
 	choices []*Choice
 }
@@ -93,10 +94,13 @@ type wholeGroup struct {
 	pods     []*corev1.Pod // those on nodes
 }
 
-// NewGroupTrial returns the trial for a group. whole are the groups that are evicted as a whole.
-// intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
-func (p *Plugin) NewGroupTrial(key podgroup.Key, whole WholeGroups, intN func(n int) int, dryRuns int) *GroupTrial {
-	t := &GroupTrial{plugin: p, key: key}
+// NewGroupTrial returns the trial for a group, or for all groups of a tree: owns reports whether a
+// group is one of them. whole are the groups that are evicted as a whole. intN returns a random
+// number from 0 to n-1. After that many dry runs, Choose fails.
+func (p *Plugin) NewGroupTrial(
+	owns func(podgroup.Key) bool, whole WholeGroups, intN func(n int) int, dryRuns int,
+) *GroupTrial {
+	t := &GroupTrial{plugin: p, owns: owns}
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
 	t.Trial = Trial{
@@ -193,7 +197,7 @@ func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
 		return true
 	}
 	group := g.whole[key]
-	return key != g.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
+	return !g.owns(key) && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
 }
 
 // withGroups returns candidates with all pods that would be evicted: a pod of a group that is

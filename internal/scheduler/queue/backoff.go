@@ -46,8 +46,10 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 	}
 	if info.BackoffExpiration.IsZero() {
 		end := info.Timestamp.Add(e.profile.backoffAfter(count))
-		if pause := q.groupPauses[groupOf(e.pod)]; info.ConsecutiveErrorsCount > 0 && pause.After(end) {
-			end = pause
+		if info.ConsecutiveErrorsCount > 0 && len(q.groupPauses) > 0 {
+			if pause := q.groupPauses[q.groups.Unit(groupOf(e.pod))]; pause.After(end) {
+				end = pause
+			}
 		}
 		info.BackoffExpiration = q.windows.begin(end)
 	}

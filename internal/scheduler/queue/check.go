@@ -51,7 +51,7 @@ func (m *members) check() error {
 		}
 	}
 	if m.entity && (at != m.at || m.queue != m.foremost()) {
-		return fmt.Errorf("group %s counts in %v with %v, its pods are in %v", m.key, m.queue, m.at, at)
+		return fmt.Errorf("group %s counts in %v with %v, its pods are in %v", m.Key, m.queue, m.at, at)
 	}
 	return nil
 }

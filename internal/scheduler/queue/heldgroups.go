@@ -18,8 +18,8 @@ const groupPatience = 30 * time.Second
 // TendHeldGroups looks at the groups whose gate has held pods for groupPatience, and at those whose
 // object is gone. It must be called every second.
 //
-// A group that was complete at one time does with the pods that are ready; see Registry.Excuse. The
-// pods of the others give up the nodes that they are nominated for: their group may stay
+// A group that was complete at one time does with the pods that are ready; see Registry.Excuse. A
+// tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods of the others give up the nodes that they are nominated for: their group may stay
 // incomplete for ever. TendHeldGroups returns these pods, whose status names a node that they do
 // not hold any more.
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
@@ -35,7 +35,7 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	defer q.mu.Unlock()
 	now := q.clock.Now()
 	for m := range q.holding {
-		_, known := q.groups.Needed(m.key)
+		_, known := q.groups.Needed(m.Key)
 		if m.held > 0 && !known {
 			q.awaitedLocked(m) // the PodGroups may have been listed since
 		}
@@ -43,7 +43,7 @@ func (q *Queue) tendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 		case m.held == 0 && known:
 			q.holding.Delete(m)
 		case m.tendAt.After(now):
-		case m.held > 0 && q.groups.Excuse(m.key, m.ready, m.readyPods()):
+		case m.held > 0 && (q.groups.Excuse(m.Key, m.ready, m.readyPods()) || q.excuseAbsentLocked(m)):
 			q.openGateLocked(logger, m)
 		default:
 			m.tendAt = now.Add(groupPatience)

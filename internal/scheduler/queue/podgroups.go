@@ -24,10 +24,13 @@ import (
 // eventPodGroup is the label of moves that a change of a pod group causes.
 const eventPodGroup = "PodGroupChange"
 
-// PoppedGroup is the part of a pod group that Pop returns with its first pod.
+// PoppedGroup is the part of a pod group, or of a tree of groups, that Pop returns with its first
+// pod.
 type PoppedGroup struct {
 	Key podgroup.Key
-	// Needed is the number of pods that must get a node together.
+	// Tree is nil for a group that belongs to none.
+	Tree *podgroup.Tree
+	// Needed is the number of pods that must get a node together: at least 1 of a tree.
 	Needed int
 	// Others are the other pods of the group that are ready, in the order of the queue sort. They
 	// were popped under the same settings, whose Holder was acquired for each of them. The caller
@@ -48,7 +51,7 @@ type memberKey struct {
 // leave the gate of the group when enough of them are ready, and Pop takes all that are ready with
 // the first of them.
 type members struct {
-	key     podgroup.Key
+	memberKey
 	entries map[*entry]struct{}
 	// awaited is what the gate of the group waits for; see awaitedLocked.
 	awaited string
@@ -96,7 +99,7 @@ func (q *Queue) joinGroupLocked(e *entry) {
 	}
 	m := q.members[key]
 	if m == nil {
-		m = &members{key: key.Key, entries: map[*entry]struct{}{}}
+		m = &members{memberKey: key, entries: map[*entry]struct{}{}}
 		q.members[key] = m
 	}
 	m.entries[e] = struct{}{}
@@ -115,7 +118,7 @@ func (q *Queue) joinGroupLocked(e *entry) {
 // heaps: such a group is completed before others of its priority are placed. It must be called when
 // the number of its pods with a node may have changed.
 func (q *Queue) rankGroupLocked(m *members) {
-	placed, missing := q.groups.Placed(m.key)
+	placed, missing := q.groups.Placed(m.Key)
 	half := placed > 0 && missing > 0
 	if half == m.half {
 		return
@@ -237,8 +240,8 @@ func count(is bool) int {
 // profile may take care of the groups of scheduler-plugins.
 func (q *Queue) awaitsGroupLocked(e *entry) bool {
 	m := e.member.of
-	return m != nil && q.groups.Applies(m.key) &&
-		(m.key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
+	return m != nil && q.groups.Applies(m.Key) &&
+		(m.Key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
 }
 
 // completeLocked reports whether enough pods of a group are ready. It is true for a pod that is
@@ -247,10 +250,19 @@ func (q *Queue) completeLocked(e *entry) bool {
 	return !q.awaitsGroupLocked(e) || q.enoughLocked(e.member.of)
 }
 
-// enoughLocked reports whether as many pods of a group are ready as are needed.
+// enoughLocked reports whether as many pods of a group are ready as are needed, and enough groups
+// of its tree.
 func (q *Queue) enoughLocked(m *members) bool {
-	needed, known := q.groups.Needed(m.key)
-	return known && m.ready >= needed
+	needed, known := q.groups.Needed(m.Key)
+	if !known || m.ready < needed {
+		return false
+	}
+	tree, problem := q.groups.TreeOf(m.Key)
+	if tree == nil {
+		return problem == ""
+	}
+	ready, _ := tree.Ready(q.lacksLocked(m.schedulerName))
+	return ready.Has(m.Key)
 }
 
 // passGateLocked notes that the PreEnqueue plugins admit a pod. It reports whether enough of its
@@ -288,11 +300,14 @@ func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
 // awaitedLocked returns what the gate of a group waits for, and notes it for the pods that it holds
 // already. It does not name the number of pods that are ready, which changes with each of them.
 func (q *Queue) awaitedLocked(m *members) string {
-	message := fmt.Sprintf("there is no PodGroup %s", m.key)
-	if needed, known := q.groups.Needed(m.key); known {
-		message = fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.key)
-	} else if !q.groups.Listed(m.key) {
-		message = fmt.Sprintf("PodGroup %s is not known yet: livesched has not listed the PodGroups", m.key)
+	message := fmt.Sprintf("there is no PodGroup %s", m.Key)
+	switch needed, known := q.groups.Needed(m.Key); {
+	case known && m.ready >= needed:
+		message = cmp.Or(q.awaitedTreeLocked(m), message)
+	case known:
+		message = fmt.Sprintf("fewer than %d pods of the pod group %s are ready to be scheduled", needed, m.Key)
+	case !q.groups.Listed(m.Key):
+		message = fmt.Sprintf("PodGroup %s is not known yet: livesched has not listed the PodGroups", m.Key)
 	}
 	if message == m.awaited {
 		return message
@@ -326,11 +341,23 @@ func (q *Queue) refuseLocked(e *entry, gate, message string, events []fwk.Cluste
 	info.UnschedulablePlugins.Insert(gate)
 }
 
-// openGateLocked queues the pods of a group that its gate holds, if enough are ready now.
+// openGateLocked queues the pods of a group that its gate holds, if enough are ready now, and those
+// of the other groups of its tree.
 func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
-	if m == nil || m.held == 0 || !q.enoughLocked(m) {
+	if m == nil {
 		return
 	}
+	if tree, _ := q.groups.TreeOf(m.Key); tree != nil {
+		q.openTreeLocked(logger, tree, m.schedulerName)
+		return
+	}
+	if m.held > 0 && q.enoughLocked(m) {
+		q.enqueueHeldLocked(logger, m)
+	}
+}
+
+// enqueueHeldLocked queues the pods of a group that its gate holds.
+func (q *Queue) enqueueHeldLocked(logger klog.Logger, m *members) {
 	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.member.held })
 }
 
@@ -425,7 +452,7 @@ func (q *Queue) retryDueGroups(logger klog.Logger) {
 
 // groupInFlightLocked reports whether a pod of a group is in flight.
 func (q *Queue) groupInFlightLocked(key podgroup.Key) bool {
-	for m := range q.membersOfLocked(key) {
+	for m := range q.membersOfUnitLocked(key) {
 		if m.anyLocked(func(e *entry) bool { return e.place == InFlight }) {
 			return true
 		}
@@ -434,7 +461,7 @@ func (q *Queue) groupInFlightLocked(key podgroup.Key) bool {
 }
 
 func (q *Queue) retryGroupLocked(logger klog.Logger, key podgroup.Key) {
-	for m := range q.membersOfLocked(key) {
+	for m := range q.membersOfUnitLocked(key) {
 		q.retryLocked(logger, m)
 	}
 }
@@ -459,25 +486,35 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	if q.closed {
 		return
 	}
-	needed, known := q.groups.Needed(key)
 	for m := range q.membersOfLocked(key) {
-		m.anyLocked(func(e *entry) bool {
-			q.classifyLocked(e)
-			return true // one stands for all
-		})
-		q.rankGroupLocked(m)
-		q.openGateLocked(logger, m)
-		if m.held > 0 {
-			q.awaitedLocked(m)
+		q.groupChangedLocked(logger, m)
+	}
+	// The other groups of its tree may be ready now, also if this one has no pod here any more.
+	if tree, _ := q.groups.TreeOf(key); tree != nil {
+		for name := range q.rules.profiles {
+			q.openTreeLocked(logger, tree, name)
 		}
-		if !known {
-			m.tendAt = q.clock.Now()
-			q.holding.Insert(m)
-		}
-		if known && needed < m.needed {
-			m.needed = needed
-			q.retryLocked(logger, m)
-		}
+	}
+}
+
+func (q *Queue) groupChangedLocked(logger klog.Logger, m *members) {
+	needed, known := q.groups.Needed(m.Key)
+	m.anyLocked(func(e *entry) bool {
+		q.classifyLocked(e)
+		return true // one stands for all
+	})
+	q.rankGroupLocked(m)
+	q.openGateLocked(logger, m)
+	if m.held > 0 {
+		q.awaitedLocked(m)
+	}
+	if !known {
+		m.tendAt = q.clock.Now()
+		q.holding.Insert(m)
+	}
+	if known && needed < m.needed {
+		m.needed = needed
+		q.retryLocked(logger, m)
 	}
 }
 
@@ -485,12 +522,24 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 // any. All of them are renewed before one is taken: the gate of the group counts those that are
 // ready, and would hold the last ones.
 func (q *Queue) renewMembersLocked(logger klog.Logger, e *entry) (renewed bool) {
-	if e.member.of == nil {
+	m := e.member.of
+	if m == nil {
 		return false
 	}
-	for other := range e.member.of.entries {
-		if other.member.ready && other.outdatedLocked() {
-			q.renewLocked(logger, other)
+	tree, _ := q.groups.TreeOf(m.Key)
+	if tree == nil {
+		return q.renewAllLocked(logger, m)
+	}
+	for _, m := range q.inTreeLocked(tree, m.schedulerName) {
+		renewed = q.renewAllLocked(logger, m) || renewed
+	}
+	return renewed
+}
+
+func (q *Queue) renewAllLocked(logger klog.Logger, m *members) (renewed bool) {
+	for e := range m.entries {
+		if e.member.ready && e.outdatedLocked() {
+			q.renewLocked(logger, e)
 			renewed = true
 		}
 	}
@@ -501,23 +550,45 @@ func (q *Queue) renewMembersLocked(logger klog.Logger, e *entry) (renewed bool) 
 // returns nil for a pod that is scheduled by itself.
 func (q *Queue) popGroupLocked(first *entry) *PoppedGroup {
 	m := first.member.of
-	if !q.awaitsGroupLocked(first) || q.groups.OneByOne(m.key) {
+	if !q.awaitsGroupLocked(first) {
 		return nil
 	}
-	needed, _ := q.groups.Needed(m.key)
-	g := &PoppedGroup{Key: m.key, Needed: max(1, needed)}
-	m.needed = g.Needed
-	others := make([]*entry, 0, m.ready)
+	tree, _ := q.groups.TreeOf(m.Key)
+	if tree != nil {
+		return q.popTreeLocked(first, tree)
+	}
+	if q.groups.OneByOne(m.Key) {
+		return nil
+	}
+	g := &PoppedGroup{Key: m.Key, Needed: q.noteNeededLocked(m)}
+	g.Others = q.takeOthersLocked(q.othersLocked(make([]*entry, 0, m.ready), m, first))
+	return g
+}
+
+// noteNeededLocked notes how many pods of a group are needed as it is popped.
+func (q *Queue) noteNeededLocked(m *members) int {
+	needed, _ := q.groups.Needed(m.Key)
+	m.needed = max(1, needed)
+	return m.needed
+}
+
+// othersLocked appends the pods of a group that are popped with another one.
+func (q *Queue) othersLocked(others []*entry, m *members, first *entry) []*entry {
 	for e := range m.entries {
 		if e.member.ready && !e.member.held && e.profile == first.profile {
 			others = append(others, e)
 		}
 	}
+	return others
+}
+
+// takeOthersLocked takes pods in the order of the queue sort.
+func (q *Queue) takeOthersLocked(others []*entry) (infos []*schedframework.QueuedPodInfo) {
 	slices.SortFunc(others, q.compareMembersLocked)
 	for _, e := range others {
-		g.Others = append(g.Others, q.takeLocked(e))
+		infos = append(infos, q.takeLocked(e))
 	}
-	return g
+	return infos
 }
 
 // compareMembersLocked orders the pods of a group by the queue sort, and equal ones by name.

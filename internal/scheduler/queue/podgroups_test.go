@@ -692,7 +692,7 @@ func (w *groupWorld) check() {
 	w.Expect(got).To(Equal(want))
 	for _, e := range w.Queue.pods {
 		if m := e.member.of; m != nil {
-			placed, missing := w.groups.Placed(m.key)
+			placed, missing := w.groups.Placed(m.Key)
 			w.Expect(m.half == (placed > 0 && missing > 0) && e.member.half == m.half).
 				To(BeTrue(), "whether the group is half placed has changed")
 		}

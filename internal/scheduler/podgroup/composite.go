@@ -1,0 +1,66 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"fmt"
+
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// CompositeResource is the resource of CompositePodGroups, which are alpha in Kubernetes 1.37.
+var CompositeResource = schedulingv1alpha3.SchemeGroupVersion.WithResource("compositepodgroups")
+
+// CompositeKind is their kind.
+var CompositeKind = schedulingv1alpha3.SchemeGroupVersion.WithKind("CompositePodGroup")
+
+// CompositeGroup is a group of groups, as its object describes it: enough of its children are
+// placed together, or none. Its children are the groups of Kubernetes and the composite groups of
+// its namespace that name it as their parent.
+type CompositeGroup struct {
+	// Key has the source Composite.
+	Key
+	// Parent is the name of the composite group that this one belongs to, "" if there is none.
+	Parent string
+	// MinGroups is the number of children that must be placed together, at least 1.
+	MinGroups int
+	// Topology is how near to each other all pods have to be.
+	Topology Topology
+	// Priority is the priority of all pods. nil: they have their own.
+	Priority *int32
+}
+
+// FromComposite reads a CompositePodGroup.
+func FromComposite(u *unstructured.Unstructured) (CompositeGroup, error) {
+	var o schedulingv1alpha3.CompositePodGroup
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
+		return CompositeGroup{}, fmt.Errorf("reading CompositePodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	return FromCompositePodGroup(&o), nil
+}
+
+// FromCompositePodGroup reads a CompositePodGroup. One child is enough under the basic policy.
+func FromCompositePodGroup(o *schedulingv1alpha3.CompositePodGroup) CompositeGroup {
+	c := CompositeGroup{
+		Key:       CompositeKey(o.Namespace, o.Name),
+		Parent:    ptr.Deref(o.Spec.ParentCompositePodGroupName, ""),
+		MinGroups: 1,
+		Priority:  o.Spec.Priority,
+	}
+	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
+		c.MinGroups = max(1, int(gang.MinGroupCount))
+	}
+	if constraints := o.Spec.SchedulingConstraints; constraints != nil && len(constraints.Topology) > 0 {
+		c.Topology.Required = constraints.Topology[0].Key // the API server allows one
+	}
+	return c
+}
+
+// CompositeKey returns the key of a composite group.
+func CompositeKey(namespace, name string) Key {
+	return Key{Source: Composite, Namespace: namespace, Name: name}
+}

@@ -1,0 +1,322 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Tree is a composite group with all that belongs to it, or a group of pods that belongs to one.
+// All pods of a tree are tried together. It does not change.
+type Tree struct {
+	// Group is the group of pods. Of a composite group it has what all of its pods have in common:
+	// Key, Topology, Priority and Problem.
+	Group
+	// MinGroups is the number of children of a composite group that must be placed together. It is
+	// 0 for a group of pods.
+	MinGroups int
+	// Children are in the order of their kinds and names.
+	Children []*Tree
+}
+
+// IsComposite reports whether this is a composite group, not a group of pods.
+func (t *Tree) IsComposite() bool { return t.MinGroups > 0 }
+
+// Leaves returns the groups of pods.
+func (t *Tree) Leaves() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) { t.eachLeaf(yield) }
+}
+
+func (t *Tree) eachLeaf(yield func(*Tree) bool) bool {
+	if !t.IsComposite() {
+		return yield(t)
+	}
+	for _, child := range t.Children {
+		if !child.eachLeaf(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// Enough reports whether enough groups are complete. lacks returns how many pods a group of pods
+// lacks, less than 1 if it is complete.
+func (t *Tree) Enough(lacks func(*Tree) int) bool {
+	if !t.IsComposite() {
+		return lacks(t) <= 0
+	}
+	complete := 0
+	for _, child := range t.Children {
+		if child.Enough(lacks) {
+			complete++
+		}
+	}
+	return complete >= t.MinGroups
+}
+
+// Ready returns the groups of pods that are complete, and that belong only to composite groups of
+// which enough groups are. lacks is as for Enough. incomplete is a composite group of which too few
+// groups are complete, nil if there is none on the way to a complete one.
+func (t *Tree) Ready(lacks func(*Tree) int) (ready sets.Set[Key], incomplete *Tree) {
+	ready = sets.New[Key]()
+	var collect func(*Tree)
+	collect = func(t *Tree) {
+		switch {
+		case !t.Enough(lacks):
+			if t.IsComposite() && incomplete == nil {
+				incomplete = t
+			}
+		case !t.IsComposite():
+			ready.Insert(t.Key)
+		default:
+			for _, child := range t.Children {
+				collect(child)
+			}
+		}
+	}
+	collect(t)
+	return ready, incomplete
+}
+
+// maxDepth is how many composite groups may be in each other, as in the API (KEP-6012).
+const maxDepth = 4
+
+// forest is the composite groups of a Registry. The mutex of the Registry guards it.
+type forest struct {
+	composites map[Key]*CompositeGroup
+	// children has the groups that name a composite group as their parent, if there is one or not.
+	children map[Key]sets.Set[Key]
+	// trees has the trees that were built since the last change, by their roots.
+	trees map[Key]*Tree
+}
+
+func newForest() forest {
+	return forest{composites: map[Key]*CompositeGroup{}, children: map[Key]sets.Set[Key]{}, trees: map[Key]*Tree{}}
+}
+
+// setParent records that a group has another parent than before. "" is none.
+func (f *forest) setParent(key Key, before, after string) {
+	clear(f.trees)
+	if before == after {
+		return
+	}
+	if parent := CompositeKey(key.Namespace, before); before != "" {
+		if f.children[parent].Delete(key); len(f.children[parent]) == 0 {
+			delete(f.children, parent)
+		}
+	}
+	if parent := CompositeKey(key.Namespace, after); after != "" {
+		if f.children[parent] == nil {
+			f.children[parent] = sets.New[Key]()
+		}
+		f.children[parent].Insert(key)
+	}
+}
+
+// rootOf returns the outermost composite group that the one with a key belongs to. problem says why
+// there is none.
+func (f *forest) rootOf(key Key) (root Key, problem string) {
+	for range maxDepth {
+		c := f.composites[key]
+		if c == nil {
+			return key, fmt.Sprintf("there is no CompositePodGroup %s", key)
+		}
+		if c.Parent == "" {
+			return key, ""
+		}
+		key = CompositeKey(key.Namespace, c.Parent)
+	}
+	return key, fmt.Sprintf("more than %d CompositePodGroups are in each other, or one is in itself", maxDepth)
+}
+
+// SetComposite records the newest version of a composite group. It returns the groups of pods that
+// may be placed in other ways than before.
+func (r *Registry) SetComposite(c CompositeGroup) (affected []Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	affected = r.leavesOfRootLocked(c.Key) // of the tree that it is taken from
+	before := ""
+	if old := r.forest.composites[c.Key]; old != nil {
+		before = old.Parent
+		r.requireTopologyLocked(old.Topology.Required, -1)
+	}
+	r.requireTopologyLocked(c.Topology.Required, 1)
+	r.forest.composites[c.Key] = &c
+	r.forest.setParent(c.Key, before, c.Parent)
+	return union(affected, r.leavesOfRootLocked(c.Key))
+}
+
+// DeleteComposite records that the object of a composite group is gone. It returns the groups of
+// pods that were in its tree.
+func (r *Registry) DeleteComposite(key Key) (affected []Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.forest.composites[key]
+	if old == nil {
+		return nil
+	}
+	affected = r.leavesOfRootLocked(key)
+	r.requireTopologyLocked(old.Topology.Required, -1)
+	delete(r.forest.composites, key)
+	r.forest.setParent(key, old.Parent, "")
+	return affected
+}
+
+func union(a, b []Key) []Key {
+	return sets.New(a...).Insert(b...).UnsortedList()
+}
+
+// leavesOfRootLocked returns the groups of pods in the tree that a composite group is in, or would
+// be in if its parents existed.
+func (r *Registry) leavesOfRootLocked(key Key) (leaves []Key) {
+	root, _ := r.forest.rootOf(key)
+	seen := sets.New[Key]()
+	var collect func(Key)
+	collect = func(key Key) {
+		if seen.Has(key) {
+			return
+		}
+		seen.Insert(key)
+		if key.Source != Composite {
+			leaves = append(leaves, key)
+			return
+		}
+		for child := range r.forest.children[key] {
+			collect(child)
+		}
+	}
+	collect(root)
+	return leaves
+}
+
+// TreeOf returns the tree that a group of pods or a composite group is in. It is nil for a group of
+// pods without a parent, and while the API server serves no CompositePodGroups: then a parent has
+// no meaning. If a composite group of the tree does not exist, there is no tree, and problem says
+// what is missing.
+func (r *Registry) TreeOf(key Key) (tree *Tree, problem string) {
+	if r == nil {
+		return nil, ""
+	}
+	r.mu.Lock()
+	served := r.served[Composite]
+	start := key
+	if key.Source != Composite {
+		start = r.parentLocked(key)
+	}
+	r.mu.Unlock()
+	if start == (Key{}) || served == nil || !served() {
+		return nil, ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	root, problem := r.forest.rootOf(start)
+	if problem != "" {
+		return nil, problem
+	}
+	tree = r.forest.trees[root]
+	if tree == nil {
+		tree = r.buildLocked(root, 0)
+		r.forest.trees[root] = tree
+	}
+	return tree, ""
+}
+
+// parentLocked returns the parent of a group of pods, the zero Key if it has none.
+func (r *Registry) parentLocked(key Key) Key {
+	s := r.groups[key]
+	if s == nil || s.group == nil || s.group.Parent == "" {
+		return Key{}
+	}
+	return CompositeKey(key.Namespace, s.group.Parent)
+}
+
+// Unit returns the key of what a group of pods is tried with: its tree, or itself.
+func (r *Registry) Unit(key Key) Key {
+	if tree, _ := r.TreeOf(key); tree != nil {
+		return tree.Key
+	}
+	return key
+}
+
+// buildLocked returns the tree of a composite group that exists. Those that are deeper than allowed
+// have no children.
+func (r *Registry) buildLocked(key Key, depth int) *Tree {
+	c := r.forest.composites[key]
+	t := &Tree{Group: Group{Key: key, MinMember: 1, Topology: c.Topology, Priority: c.Priority}, MinGroups: c.MinGroups}
+	if depth == maxDepth {
+		return t
+	}
+	for _, child := range slices.SortedFunc(maps.Keys(r.forest.children[key]), compareKeys) {
+		switch s := r.groups[child]; {
+		case child.Source == Composite && r.forest.composites[child] != nil:
+			t.Children = append(t.Children, r.buildLocked(child, depth+1))
+		case child.Source != Composite && s != nil && s.group != nil:
+			t.Children = append(t.Children, &Tree{Group: *s.group})
+		}
+	}
+	return t
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
+}
+
+// Missing returns how many pods a group of pods lacks, without those that are ready. It may be
+// negative. It is 1 if the group has no object.
+func (r *Registry) Missing(key Key) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.groups[key]; s != nil && s.group != nil {
+		return s.missing()
+	}
+	return 1
+}
+
+// NodesOf returns the nodes of the pods of a tree that have one, if all pods have to be near to each
+// other.
+func (r *Registry) NodesOf(tree *Tree) sets.Set[string] {
+	if tree.Topology.Required == "" && len(tree.Topology.Preferred) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	nodes := sets.New[string]()
+	for leaf := range tree.Leaves() {
+		if s := r.groups[leaf.Key]; s != nil {
+			for _, p := range s.placed {
+				nodes.Insert(p.node)
+			}
+		}
+	}
+	return nodes
+}
+
+// RequiresTopology reports whether the pods of a group of the tree have to be near to each other.
+func (t *Tree) RequiresTopology() bool {
+	return t.Topology.Required != "" || slices.ContainsFunc(t.Children, (*Tree).RequiresTopology)
+}
+
+// ExcuseAbsent lets a tree do without groups of pods that were complete at one time, and of which
+// no pod is ready now: their pods may have succeeded, and will not come again. It reports whether
+// anything has changed. It holds as Excuse does.
+func (r *Registry) ExcuseAbsent(tree *Tree, ready func(*Tree) int) (changed bool) {
+	for leaf := range tree.Leaves() {
+		if ready(leaf) > 0 {
+			continue
+		}
+		r.mu.Lock()
+		if s := r.groups[leaf.Key]; s != nil && s.group != nil && s.complete && s.missing() > 0 {
+			s.excused += s.missing()
+			changed = true
+		}
+		r.mu.Unlock()
+	}
+	return changed
+}
