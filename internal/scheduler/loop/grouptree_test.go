@@ -207,11 +207,9 @@ func TestTreesOfGroupsInDomains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTreeWorld(t)
 			racks(w)
-			w.addPod("alone", "1", func(pod *corev1.Pod) { pod.Labels = nil }) // a zone has less room
 			w.composite("root", "", 2, test.root)
 			w.composite("sub1", "root", 1, test.sub)
 			w.composite("sub2", "root", 1, test.sub)
-			w.Expect(w.cluster.Queue.Pop(logr.Discard()).Group).To(BeNil())
 			w.group("a", "sub1", 4, test.leaf, "1", "1", "1", "1")
 			w.group("b", "sub2", 4, test.leaf, "1", "1", "1", "1")
 			placed := w.place()
