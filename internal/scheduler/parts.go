@@ -175,6 +175,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	p.groupScope = cfg.Informers.NewScope()
 	context.AfterFunc(ctx, p.groupScope.Close)
 	native, err := eventhandlers.ListenToGroups(p.groupScope, groups, p.Queue)
+	if err == nil && utilfeature.DefaultFeatureGate.Enabled(features.CompositePodGroup) {
+		err = eventhandlers.ListenToComposites(p.groupScope, groups, p.Queue)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}

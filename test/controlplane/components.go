@@ -126,9 +126,10 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 	return c.files.writeKubeconfig(c.config.Host)
 }
 
-// groupGates are the gates with which Jobs have PodGroups, and PodGroups have ResourceClaims, since
-// Kubernetes 1.37. With the last one, devices can take from the resources of their node.
-const groupGates = "GenericWorkload=true,WorkloadWithJob=true,DRAWorkloadResourceClaims=true," +
+// groupGates are the gates with which Jobs have PodGroups, and PodGroups have parents and
+// ResourceClaims, since Kubernetes 1.37. With the last one, devices can take from the resources of
+// their node.
+const groupGates = "GenericWorkload=true,WorkloadWithJob=true,CompositePodGroup=true,DRAWorkloadResourceClaims=true," +
 	"DRANodeAllocatableResources=true"
 
 // podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
@@ -148,7 +149,7 @@ func podGroupFlags(ctx context.Context, path string) ([]string, error) {
 		}, nil
 	}
 	return []string{
-		"--runtime-config=scheduling.k8s.io/v1beta1=true",
+		"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
 		"--feature-gates=TopologyAwareWorkloadScheduling=true," + groupGates,
 	}, nil
 }

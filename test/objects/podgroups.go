@@ -5,6 +5,7 @@ package objects
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,4 +49,24 @@ func InGroup(group string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group)}
 	}
+}
+
+// CompositePodGroup returns a CompositePodGroup in the namespace default. Its policy is gang, or
+// basic if minGroups is 0. topologyKey is as for KubernetesPodGroup.
+func CompositePodGroup(name string, minGroups int32, topologyKey string) *schedulingv1alpha3.CompositePodGroup {
+	group := &schedulingv1alpha3.CompositePodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+	}
+	group.Spec.WorkloadRef = &schedulingv1alpha3.WorkloadReference{WorkloadName: "workload", TemplateName: "groups"}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.CompositeGangSchedulingPolicy{MinGroupCount: minGroups}
+	if minGroups == 0 {
+		group.Spec.SchedulingPolicy = schedulingv1alpha3.CompositePodGroupSchedulingPolicy{
+			Basic: &schedulingv1alpha3.CompositeBasicSchedulingPolicy{}}
+	}
+	if topologyKey != "" {
+		group.Spec.SchedulingConstraints = &schedulingv1alpha3.CompositePodGroupSchedulingConstraints{
+			Topology: []schedulingv1alpha3.TopologyConstraint{{Key: topologyKey}},
+		}
+	}
+	return group
 }

@@ -35,7 +35,6 @@ import (
 // are off by default in Kubernetes 1.37. Without the core's part, enabling one would silently break
 // what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
-	features.CompositePodGroup,
 	features.InterPodAffinityHostnameFastPath,
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// ListenToGroups adds the handlers of PodGroups and CompositePodGroups, which fill a Registry and tell the queue. If the
+// ListenToGroups adds the handlers of PodGroups, which fill a Registry and tell the queue. If the
 // API server does not serve the PodGroups of a source, or livesched may not list them, the Registry
 // applies to no pod that names one. While they are being listed, it applies: these pods wait.
 func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry,
@@ -34,25 +34,32 @@ func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry,
 		}
 		native = append(native, informer)
 	}
-	composites, err := scope.Dynamic(podgroup.CompositeResource)
-	if err != nil {
-		return nil, err
-	}
 	if err := scope.Err(); err != nil {
 		return nil, err
 	}
 	h := &groupHandlers{groups: groups, queue: q}
-	err = listen(h, podgroup.Composite, podgroup.FromComposite, h.compositeChanged, composites)
-	if err != nil {
-		return nil, err
-	}
 	if err := listen(h, podgroup.SchedulerPlugins, podgroup.FromObject, h.changed, custom); err != nil {
 		return nil, err
 	}
 	return native, listen(h, podgroup.Kubernetes, podgroup.FromKubernetes, h.changed, native...)
 }
 
-// groupHandlers are the event handlers of PodGroups.
+// ListenToComposites adds the handlers of CompositePodGroups. Call it with the feature gate
+// CompositePodGroup only: without it, and while the API server serves none, PodGroups have no
+// parents.
+func ListenToComposites(scope *informers.Scope, groups *podgroup.Registry, q *queue.Queue) error {
+	composites, err := scope.Dynamic(podgroup.CompositeResource)
+	if err != nil {
+		return err
+	}
+	if err := scope.Err(); err != nil {
+		return err
+	}
+	h := &groupHandlers{groups: groups, queue: q}
+	return listen(h, podgroup.Composite, podgroup.FromComposite, h.compositeChanged, composites)
+}
+
+// groupHandlers are the event handlers of PodGroups and CompositePodGroups.
 type groupHandlers struct {
 	groups *podgroup.Registry
 	queue  *queue.Queue

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -184,8 +185,7 @@ func (a *Attempt) placeBranch(ctx context.Context, b *branch, within podgroup.Do
 		}
 	}
 	if why == nil { // there is no domain
-		why = NewReason(fmt.Sprintf("%s: there is no room for it in one %s", b.WithKind(), b.Topology.Required))
-		why.addRoomPlugins()
+		why = a.noDomain(b, within)
 	}
 	for _, i := range b.members {
 		if status := a.Outcomes[i].Status; status == nil || status.IsRejected() {
@@ -201,6 +201,9 @@ func (a *Attempt) domainsOf(b *branch, within podgroup.Domain, plan *Plan) ([]po
 		return []podgroup.Domain{within}, nil
 	}
 	want := a.wantOf(b)
+	if a.isElsewhere(want.On, within) {
+		return nil, nil
+	}
 	var domains []podgroup.Domain
 	if plan == nil {
 		domains, _ = b.Topology.Candidates(nodesIn(a.nodes(), within), want)
@@ -212,6 +215,32 @@ func (a *Attempt) domainsOf(b *branch, within podgroup.Domain, plan *Plan) ([]po
 		domains[i] = within.And(domain)
 	}
 	return domains, nil
+}
+
+// isElsewhere reports whether pods have nodes, and none in a domain.
+func (a *Attempt) isElsewhere(on sets.Set[string], domain podgroup.Domain) (elsewhere bool) {
+	for name := range on {
+		node, err := a.Overlay.Snapshot().Get(name)
+		if err != nil {
+			continue // it is gone
+		}
+		if domain.Contains(node.Node()) {
+			return false
+		}
+		elsewhere = true
+	}
+	return elsewhere
+}
+
+// noDomain returns why there is no domain for a branch in a domain.
+func (a *Attempt) noDomain(b *branch, within podgroup.Domain) *Reason {
+	why := NewReason(fmt.Sprintf("%s: there is no room for it in one %s%s", b.WithKind(), b.Topology.Required,
+		in(within)))
+	if a.isElsewhere(a.wantOf(b).On, within) {
+		why = NewReason(fmt.Sprintf("%s: its pods on nodes are not%s", b.WithKind(), in(within)))
+	}
+	why.addRoomPlugins()
+	return why
 }
 
 // wantOf returns what a branch wants of a domain.

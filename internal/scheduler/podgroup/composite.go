@@ -6,6 +6,7 @@ package podgroup
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +33,10 @@ type CompositeGroup struct {
 	Topology Topology
 	// Priority is the priority of all pods. nil: they have their own.
 	Priority *int32
+	// PreemptionPolicy is as in Group.
+	PreemptionPolicy *corev1.PreemptionPolicy
+	// EvictedWhole means that preemption evicts all pods of this group, or none.
+	EvictedWhole bool
 }
 
 // FromComposite reads a CompositePodGroup.
@@ -50,6 +55,12 @@ func FromCompositePodGroup(o *schedulingv1alpha3.CompositePodGroup) CompositeGro
 		Parent:    ptr.Deref(o.Spec.ParentCompositePodGroupName, ""),
 		MinGroups: 1,
 		Priority:  o.Spec.Priority,
+	}
+	if mode := o.Spec.DisruptionMode; mode != nil {
+		c.EvictedWhole = mode.All != nil
+	}
+	if policy := o.Spec.PreemptionPolicy; policy != nil {
+		c.PreemptionPolicy = new(corev1.PreemptionPolicy(*policy))
 	}
 	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
 		c.MinGroups = max(1, int(gang.MinGroupCount))

@@ -384,8 +384,11 @@ func (r *Registry) EvictedWhole() []Group {
 	defer r.mu.Unlock()
 	var groups []Group
 	for _, s := range r.groups {
-		if s.group != nil && s.group.EvictedWhole {
-			groups = append(groups, *s.group)
+		if s.group == nil {
+			continue
+		}
+		if group := r.inTreeLocked(*s.group); group.EvictedWhole {
+			groups = append(groups, group)
 		}
 	}
 	return groups
@@ -408,7 +411,7 @@ func (r *Registry) Victims() (groups []Group, version uint64) {
 	defer r.mu.Unlock()
 	for _, s := range r.groups {
 		if s.group.changesVictims() {
-			groups = append(groups, *s.group)
+			groups = append(groups, r.inTreeLocked(*s.group))
 		}
 	}
 	return groups, r.victims.Load()
@@ -416,7 +419,7 @@ func (r *Registry) Victims() (groups []Group, version uint64) {
 
 // victimsChangeLocked notes what a change of a group changes for Victims. Both groups may be nil.
 func (r *Registry) victimsChangeLocked(before, after *Group) {
-	same := before != nil && after != nil && before.EvictedWhole == after.EvictedWhole &&
+	same := before != nil && after != nil && before.EvictedWhole == after.EvictedWhole && before.Parent == after.Parent &&
 		ptr.Equal(before.Priority, after.Priority) && ptr.Equal(before.PreemptionPolicy, after.PreemptionPolicy)
 	if (before.changesVictims() || after.changesVictims()) && !same {
 		r.victims.Add(1)

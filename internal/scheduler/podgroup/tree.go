@@ -150,7 +150,7 @@ func (r *Registry) SetComposite(c CompositeGroup) (affected []Key) {
 	r.requireTopologyLocked(c.Topology.Required, 1)
 	r.forest.composites[c.Key] = &c
 	r.forest.setParent(c.Key, before, c.Parent)
-	return union(affected, r.leavesOfRootLocked(c.Key))
+	return r.treeChangedLocked(affected, r.leavesOfRootLocked(c.Key))
 }
 
 // DeleteComposite records that the object of a composite group is gone. It returns the groups of
@@ -166,11 +166,35 @@ func (r *Registry) DeleteComposite(key Key) (affected []Key) {
 	r.requireTopologyLocked(old.Topology.Required, -1)
 	delete(r.forest.composites, key)
 	r.forest.setParent(key, old.Parent, "")
-	return affected
+	return r.treeChangedLocked(affected, nil)
 }
 
-func union(a, b []Key) []Key {
-	return sets.New(a...).Insert(b...).UnsortedList()
+// treeChangedLocked returns the groups of pods in a tree before or after a change, and notes that
+// their pods may be evicted in another way now.
+func (r *Registry) treeChangedLocked(before, after []Key) []Key {
+	leaves := sets.New(before...).Insert(after...)
+	if leaves.Len() > 0 {
+		r.victims.Add(1)
+	}
+	return leaves.UnsortedList()
+}
+
+// inTreeLocked returns a group of pods with what the composite groups that it is in mean for its
+// eviction: the priority of the outermost one counts, and each may be evicted as a whole.
+func (r *Registry) inTreeLocked(g Group) Group {
+	parent := g.Parent
+	for range maxDepth {
+		c := r.forest.composites[CompositeKey(g.Namespace, parent)]
+		if parent == "" || c == nil {
+			break
+		}
+		g.Priority = c.Priority
+		if c.EvictedWhole {
+			g.EvictedWhole, g.EvictedWith = true, c.Key
+		}
+		parent = c.Parent
+	}
+	return g
 }
 
 // leavesOfRootLocked returns the groups of pods in the tree that a composite group is in, or would
@@ -249,7 +273,8 @@ func (r *Registry) Unit(key Key) Key {
 // have no children.
 func (r *Registry) buildLocked(key Key, depth int) *Tree {
 	c := r.forest.composites[key]
-	t := &Tree{Group: Group{Key: key, MinMember: 1, Topology: c.Topology, Priority: c.Priority}, MinGroups: c.MinGroups}
+	t := &Tree{MinGroups: c.MinGroups, Group: Group{Key: key, MinMember: 1, Topology: c.Topology,
+		Priority: c.Priority, PreemptionPolicy: c.PreemptionPolicy}}
 	if depth == maxDepth {
 		return t
 	}

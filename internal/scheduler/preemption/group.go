@@ -85,7 +85,8 @@ type GroupTrial struct {
 	choices []*Choice
 }
 
-// WholeGroups are groups that are evicted as a whole, with their pods on nodes.
+// WholeGroups are groups that are evicted as a whole, with their pods on nodes. Those that are
+// evicted together have the same value.
 type WholeGroups map[podgroup.Key]*wholeGroup
 
 // wholeGroup is a group that is evicted as a whole.
@@ -123,8 +124,17 @@ func FindWholeGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) Whol
 		return nil
 	}
 	whole := WholeGroups{}
+	together := map[podgroup.Key]*wholeGroup{} // by composite group
 	for i := range groups {
-		whole[groups[i].Key] = &wholeGroup{}
+		with := groups[i].EvictedWith
+		group := together[with]
+		if group == nil {
+			group = &wholeGroup{}
+		}
+		if with != (podgroup.Key{}) {
+			together[with] = group
+		}
+		whole[groups[i].Key] = group
 	}
 	for _, node := range nodes {
 		for _, info := range node.GetPods() {

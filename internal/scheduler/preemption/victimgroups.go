@@ -8,10 +8,10 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -122,22 +122,16 @@ func (v *victimGroups) readMembers() (changed bool) {
 
 // build makes the units of the groups.
 func (v *victimGroups) build() *units {
-	u := &units{version: v.version, groups: make(map[podgroup.Key]*unit, len(v.groups)), nodes: map[string]bool{}}
+	u := &units{version: v.version, groups: make(map[podgroup.Key]*unit, len(v.groups)), nodes: map[string]bool{},
+		standIns: map[types.NamespacedName]*unit{}}
 	for i := range v.groups {
-		group := &v.groups[i]
-		object := &schedulingv1beta1.PodGroup{}
-		object.Spec.Priority = group.Priority
-		if group.EvictedWhole {
-			object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
-		}
-		u.groups[group.Key] = &unit{object: object, whole: group.EvictedWhole}
+		u.add(&v.groups[i])
 	}
 	for _, pods := range v.members {
 		for _, pod := range pods {
-			key := podgroup.KeyOf(pod)
-			if group := u.groups[key]; group != nil && group.whole {
+			if group := u.groups[podgroup.KeyOf(pod)]; group != nil && group.whole {
 				group.pods = append(group.pods, pod)
-				u.nodes[pod.Spec.NodeName] = u.nodes[pod.Spec.NodeName] || key.Source != podgroup.Kubernetes
+				u.nodes[pod.Spec.NodeName] = u.nodes[pod.Spec.NodeName] || group.standIn != ""
 			}
 		}
 	}
@@ -160,15 +154,20 @@ type units struct {
 	version uint64
 	groups  map[podgroup.Key]*unit
 	// nodes are the nodes with pods of groups that are evicted as a whole. It is true if one of
-	// these groups is one of scheduler-plugins.
+	// these groups has a stand-in.
 	nodes map[string]bool
+	// standIns are the groups that have one, by its name.
+	standIns map[types.NamespacedName]*unit
 }
 
-// unit is a group of units.
+// unit is a group of units, or all groups of pods of a composite group that is evicted as a whole.
 type unit struct {
 	// object has the fields that upstream reads.
 	object *schedulingv1beta1.PodGroup
 	whole  bool
+	// standIn is the name by which upstream knows a group that is evicted as a whole and is not a
+	// PodGroup of Kubernetes: one of scheduler-plugins, or a composite group. "" if it is one.
+	standIn string
 	// pods are those on nodes, if the group is evicted as a whole, the most important first.
 	pods []*corev1.Pod
 }
@@ -193,35 +192,59 @@ func (u *units) spans(node string) bool {
 // errNoGroup is the error for a group whose pods are evicted like pods without a group.
 var errNoGroup = errors.New("the pods of the group are evicted like others")
 
-// standInPrefix begins the names by which upstream knows the groups of scheduler-plugins. No name
-// of a PodGroup of Kubernetes has a slash.
-const standInPrefix = "scheduler-plugins/"
+// standInPrefixes begin the names of stand-ins. No name of a PodGroup of Kubernetes has a slash.
+var standInPrefixes = map[podgroup.Source]string{
+	podgroup.SchedulerPlugins: "scheduler-plugins/",
+	podgroup.Composite:        "composite/",
+}
+
+// add adds a group. Those that are evicted with the same composite group share a unit.
+func (u *units) add(group *podgroup.Group) {
+	as := group.Key
+	if group.EvictedWith != (podgroup.Key{}) {
+		as = group.EvictedWith
+	}
+	name := types.NamespacedName{Namespace: as.Namespace, Name: standInPrefixes[as.Source] + as.Name}
+	if known := u.standIns[name]; known != nil {
+		u.groups[group.Key] = known
+		return
+	}
+	added := &unit{object: &schedulingv1beta1.PodGroup{}, whole: group.EvictedWhole}
+	added.object.Spec.Priority = group.Priority
+	if group.EvictedWhole {
+		added.object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	}
+	if as.Source != podgroup.Kubernetes {
+		added.standIn = name.Name
+		u.standIns[name] = added
+	}
+	u.groups[group.Key] = added
+}
 
 // find returns a unit by the name by which upstream knows its group.
 func (u *units) find(namespace, name string) (*unit, error) {
-	key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: name}
-	if own, isStandIn := strings.CutPrefix(name, standInPrefix); isStandIn {
-		key.Source, key.Name = podgroup.SchedulerPlugins, own
+	group := u.standIns[types.NamespacedName{Namespace: namespace, Name: name}]
+	if group == nil {
+		group = u.groups[podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: name}]
 	}
-	if group := u.groups[key]; group != nil {
-		return group, nil
+	if group == nil {
+		return nil, errNoGroup
 	}
-	return nil, errNoGroup
+	return group, nil
 }
 
-// forUpstream returns a node as upstream's search for victims needs it: a pod of a group of
-// scheduler-plugins that is evicted as a whole names that group as if it was one of Kubernetes.
+// forUpstream returns a node as upstream's search for victims needs it: a pod of a group that is
+// evicted as a whole and has a stand-in names that as if it was a PodGroup of Kubernetes.
 func (u *units) forUpstream(node fwk.NodeInfo) fwk.NodeInfo {
 	if u == nil || !u.nodes[node.Node().Name] {
 		return node
 	}
 	pods := slices.Clone(node.GetPods())
 	for i, info := range pods {
-		key := podgroup.KeyOf(info.GetPod())
-		if group := u.groups[key]; group != nil && group.whole && key.Source == podgroup.SchedulerPlugins {
+		if group := u.groups[podgroup.KeyOf(info.GetPod())]; group != nil && group.whole && group.standIn != "" {
 			pod := &corev1.Pod{}
-			pod.Namespace, pod.Name = key.Namespace, info.GetPod().Name
-			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(standInPrefix + key.Name)}
+			pod.Namespace, pod.Name = info.GetPod().Namespace, info.GetPod().Name
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new(group.standIn)}
 			pods[i] = standIn{info, pod}
 		}
 	}
