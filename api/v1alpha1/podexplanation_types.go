@@ -271,8 +271,13 @@ type PendingExplanation struct {
 //
 // +kubebuilder:object:generate=false
 type PodGroupFit struct {
-	// name is the name of the PodGroup.
+	// name is the name of the PodGroup, or of the CompositePodGroup that it belongs to.
 	Name string `json:"name"`
+	// composite means that this is a CompositePodGroup. Then needed, ready and fit,
+	// also those of domains, are numbers of its groups, not of pods: a group counts if
+	// as many of its pods are ready, or fit, as must be placed together.
+	// +optional
+	Composite bool `json:"composite,omitempty"`
 	// needed is the number of pods that must get a node together.
 	Needed int32 `json:"needed"`
 	// ready is the number of pods that can be placed now: they have no scheduling

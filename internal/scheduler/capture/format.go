@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,8 +19,8 @@ import (
 )
 
 // Format is the version of the format. A reader refuses files of later versions. Those of version 1
-// have no PodGroups.
-const Format = 2
+// have no PodGroups, and those of version 2 have no CompositePodGroups.
+const Format = 3
 
 // Record is a line of a file. Exactly one field is set.
 type Record struct {
@@ -50,8 +51,9 @@ type Record struct {
 	DeviceClass   *resourcev1.DeviceClass   `json:"deviceClass,omitempty"`
 
 	// PodGroup is one of Kubernetes.
-	PodGroup                 *schedulingv1beta1.PodGroup `json:"podGroup,omitempty"`
-	SchedulerPluginsPodGroup *podgroup.Object            `json:"schedulerPluginsPodGroup,omitempty"`
+	PodGroup                 *schedulingv1beta1.PodGroup           `json:"podGroup,omitempty"`
+	CompositePodGroup        *schedulingv1alpha3.CompositePodGroup `json:"compositePodGroup,omitempty"`
+	SchedulerPluginsPodGroup *podgroup.Object                      `json:"schedulerPluginsPodGroup,omitempty"`
 
 	Nomination *Nomination `json:"nomination,omitempty"`
 	Decision   *Decision   `json:"decision,omitempty"`

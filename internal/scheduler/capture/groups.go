@@ -6,6 +6,7 @@ package capture
 import (
 	"strings"
 
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,14 +34,30 @@ func trimPodGroup(in *schedulingv1beta1.PodGroup) *schedulingv1beta1.PodGroup {
 		SchedulingPolicy: in.Spec.SchedulingPolicy, SchedulingConstraints: in.Spec.SchedulingConstraints,
 		ResourceClaims: in.Spec.ResourceClaims,
 		DisruptionMode: in.Spec.DisruptionMode, Priority: in.Spec.Priority, PreemptionPolicy: in.Spec.PreemptionPolicy,
+		ParentCompositePodGroupName: in.Spec.ParentCompositePodGroupName,
 	}
 	out.Status.ResourceClaimStatuses = in.Status.ResourceClaimStatuses
 	return out
 }
 
-// recordOfGroup returns the record of a PodGroup. ok is false for one that the scheduler cannot
-// read either.
+// trimComposite leaves out the template and the conditions.
+func trimComposite(in *schedulingv1alpha3.CompositePodGroup) *schedulingv1alpha3.CompositePodGroup {
+	out := &schedulingv1alpha3.CompositePodGroup{ObjectMeta: unlabelled(&in.ObjectMeta), Spec: in.Spec}
+	out.Spec.WorkloadRef, out.Spec.PriorityClassName = nil, ""
+	return out
+}
+
+// recordOfGroup returns the record of a PodGroup or a CompositePodGroup. ok is false for one that
+// the scheduler cannot read either.
 func recordOfGroup(in *unstructured.Unstructured) (r Record, ok bool) {
+	if in.GroupVersionKind() == podgroup.CompositeKind {
+		group, err := podgroup.ReadComposite(in)
+		if err != nil {
+			return r, false
+		}
+		r.CompositePodGroup = trimComposite(group)
+		return r, true
+	}
 	if podgroup.IsKubernetesKind(in.GroupVersionKind()) {
 		group, err := podgroup.ReadKubernetes(in)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func Kinds() []schema.GroupVersionKind {
 	for i := range podgroup.KubernetesAPIs {
 		kinds = append(kinds, podgroup.KubernetesAPIs[i].Kind())
 	}
-	return kinds
+	return append(kinds, podgroup.CompositeKind)
 }
 
 // Annotations that the volume binder reads.
@@ -82,6 +83,8 @@ func recordOf(object any) (r Record, ok bool) {
 		r.DeviceClass.Spec.Config = nil
 	case *schedulingv1beta1.PodGroup:
 		r.PodGroup = trimPodGroup(o)
+	case *schedulingv1alpha3.CompositePodGroup:
+		r.CompositePodGroup = trimComposite(o)
 	case *unstructured.Unstructured:
 		return recordOfGroup(o)
 	default:

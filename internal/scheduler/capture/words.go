@@ -77,7 +77,7 @@ Persistent Ephemeral File ReadWriteOnceWithFSType
 
 v1 apps/v1 batch/v1 kubescheduler.config.k8s.io/v1
 Pod Node Namespace Service ReplicationController ReplicaSet StatefulSet DaemonSet Deployment Job CronJob
-PersistentVolumeClaim PodGroup
+PersistentVolumeClaim PodGroup CompositePodGroup
 DefaultPreemptionArgs DynamicResourcesArgs InterPodAffinityArgs NodeAffinityArgs NodeResourcesBalancedAllocationArgs
 NodeResourcesFitArgs PodTopologySpreadArgs VolumeBindingArgs
 LeastAllocated MostAllocated RequestedToCapacityRatio List System

@@ -28,7 +28,7 @@ import (
 
 // DefaultSize is the default number of decisions that are kept.
 //
-// A decision takes 152 bytes, without the name of its pod and its message. The name of a pod is the
+// A decision takes 144 bytes, without the name of its pod and its message. The name of a pod is the
 // string of the object that was decided: as long as an informer has this object, it takes no memory
 // of its own, and later as much as it is long. Messages take MessageBytesPerDecision at most, on
 // average.
@@ -60,6 +60,8 @@ type Log struct {
 	// entry.before.
 	heads []Number
 	names names
+	// text is the space in which Append writes a domain as text.
+	text []byte
 	// messages are the messages of decisions with higher numbers than forgotten.
 	messages  names
 	forgotten Number
@@ -103,7 +105,8 @@ func (l *Log) Append(d *Decision) Number {
 		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
 	}
 	if len(d.Domain) > 0 {
-		e.domain = l.names.hold(d.Domain.String())
+		l.text = d.Domain.AppendTo(l.text[:0])
+		e.domain = l.names.holdBytes(l.text)
 	}
 	l.pods[l.last%Number(l.size)] = d.Name
 	*head = l.last

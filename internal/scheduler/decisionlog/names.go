@@ -39,6 +39,15 @@ func (n *names) hold(name string) handle {
 	return n.add(strings.Clone(name)) // the name may be a part of something large
 }
 
+// holdBytes is hold for a name that is not empty, and not kept.
+func (n *names) holdBytes(name []byte) handle {
+	if h, ok := n.handles[string(name)]; ok {
+		n.held[h-1].users++
+		return h
+	}
+	return n.add(string(name))
+}
+
 // holdString is hold for a name that is no part of another string: it is not copied.
 func (n *names) holdString(name string) handle {
 	if _, ok := n.handles[name]; ok || name == "" {

@@ -25,23 +25,32 @@ type podGroup struct {
 	// pods are the pods of the group, in the order in which they are placed.
 	pods    []*corev1.Pod
 	decider *fork.Decider
-	// best is the domain where the most pods fitted, if one was tried.
-	best podgroup.Domain
-	fit  *v1alpha1.PodGroupFit
+	// leaf is the group that the pod names: the group itself, or one of a tree.
+	leaf podgroup.Key
+	// best is how much fitted where the most did, in the domain bestIn, if one was tried.
+	best   gang.Fit
+	bestIn podgroup.Domain
+	fit    *v1alpha1.PodGroupFit
 }
 
-// GroupOf returns the group with a key, with those pods of a scheduler name that are ready to be
-// placed. It returns nil if the group has no object, or if its pods are scheduled one by one.
+// GroupOf returns the group with a key, or the tree that it is in, with those pods of a scheduler
+// name that are ready to be placed. It returns nil if the group has no object, or if its pods are
+// scheduled one by one.
 func GroupOf(groups *podgroup.Registry, key podgroup.Key, schedulerName string, pods []*corev1.Pod,
 	ready func(*corev1.Pod) bool) *fork.Group {
 	group, nodes, known := groups.Get(key)
-	if !known || group.OneByOne {
+	tree, problem := groups.TreeOf(key)
+	if !known || problem != "" || group.OneByOne && tree == nil {
 		return nil
 	}
-	needed, _ := groups.Needed(key)
-	g := &fork.Group{Group: group, On: nodes, Needed: needed}
+	g := &fork.Group{Group: group, On: nodes}
+	if g.Needed, _ = groups.Needed(key); tree != nil {
+		g.Group, g.Tree, g.Leaves = tree.Group, tree, groups.LeavesOf(tree)
+	}
+	unit := groups.Unit(key)
 	for _, pod := range pods {
-		if podgroup.KeyOf(pod) == key && pod.Spec.SchedulerName == schedulerName && ready(pod) {
+		if other := podgroup.KeyOf(pod); other != (podgroup.Key{}) && pod.Spec.SchedulerName == schedulerName &&
+			groups.Unit(other) == unit && ready(pod) {
 			g.Pods = append(g.Pods, pod)
 		}
 	}
@@ -64,9 +73,14 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
 		)
 	})
-	fit := &v1alpha1.PodGroupFit{Name: g.Name, Needed: int32(g.Needed), Ready: int32(len(pods))}
-	e.podGroup = &podGroup{Group: g, pods: pods, decider: e.fork.NewDecider(rand.IntN, false), fit: fit}
-	if g.Problem != "" {
+	e.podGroup = &podGroup{
+		Group: g, pods: pods, leaf: podgroup.KeyOf(e.pod), decider: e.fork.NewDecider(rand.IntN, false),
+		best: gang.Fit{Key: g.Key, Needed: g.Needed, Ready: len(pods)},
+		fit:  &v1alpha1.PodGroupFit{},
+	}
+	fit := e.podGroup.fit
+	defer func() { report(&e.podGroup.best, fit) }()
+	if g.Problem != "" || len(pods) == 0 {
 		return fit, nil
 	}
 	attempt, err := e.attempt(pods)
@@ -74,10 +88,13 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		return nil, err
 	}
 	defer attempt.End(ctx)
+	if g.Tree != nil {
+		e.podGroup.best = attempt.Unplaced()
+	}
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	for _, domain := range attempt.DomainsWithRoom(1) {
-		placed, err := placeIn(limited, attempt, domain)
+		found, err := e.podGroup.placeIn(limited, attempt, domain)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -85,42 +102,54 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		if err != nil && !fit.Incomplete {
 			return nil, err
 		}
-		better := int32(placed) > fit.Fit || len(fit.Tried) == 0
+		// The scheduler takes the first domain where enough groups of a tree fit. If one that is not
+		// needed does not, that is the answer.
+		inside := found.Key != e.podGroup.best.Key
+		better := inside || found.Fit > e.podGroup.best.Fit || len(fit.Tried) == 0
 		if better {
-			fit.Fit, fit.Domain, e.podGroup.best = int32(placed), domain.String(), domain
+			e.podGroup.best, e.podGroup.bestIn, fit.Domain = found, domain, domain.String()
 		}
-		tried := v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)}
-		if len(fit.Tried) < maxTried {
+		tried := v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(found.Fit)}
+		switch {
+		case inside:
+			fit.Tried = []v1alpha1.DomainFit{tried}
+		case len(fit.Tried) < maxTried:
 			fit.Tried = append(fit.Tried, tried)
-		} else if better {
+		case better:
 			fit.Tried[maxTried-1] = tried
 		}
-		if placed == len(pods) || fit.Incomplete {
+		if inside || found.Fit == found.Ready || fit.Incomplete {
 			break
 		}
 	}
 	return fit, nil
 }
 
+// report writes how much fits into an explanation.
+func report(found *gang.Fit, fit *v1alpha1.PodGroupFit) {
+	fit.Name, fit.Composite = found.Name, found.Source == podgroup.Composite
+	fit.Needed, fit.Ready, fit.Fit = int32(found.Needed), int32(found.Ready), int32(found.Fit)
+}
+
 // maxTried limits the domains that are listed.
 const maxTried = 8
 
 // placeIn places the pods of an attempt on the nodes of a domain, each on the cluster with those
-// before it, and takes all of them back. It returns how many got a node. An error means that a
-// plugin failed for a pod.
-func placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain) (placed int, err error) {
-	placed = attempt.PlaceIn(ctx, domain, 0)
+// before it, and takes all of them back. It returns how many fit. An error means that a plugin
+// failed for a pod.
+func (p *podGroup) placeIn(ctx context.Context, attempt *gang.Attempt, domain podgroup.Domain) (gang.Fit, error) {
+	found := attempt.FitIn(ctx, domain, p.leaf)
 	defer attempt.TakeBack(ctx)
 	if ctx.Err() != nil {
-		return placed, context.Cause(ctx)
+		return found, context.Cause(ctx)
 	}
 	for i := range attempt.Outcomes {
 		if status := attempt.Outcomes[i].Status; !status.IsSuccess() && !status.IsRejected() {
-			return placed, fmt.Errorf("deciding the pod %s of the group: %w", attempt.Members[i].GetPod().Name,
+			return found, fmt.Errorf("deciding the pod %s of the group: %w", attempt.Members[i].GetPod().Name,
 				status.AsError())
 		}
 	}
-	return placed, nil
+	return found, nil
 }
 
 // attempt begins an attempt at pods of the group, which the caller must end.
@@ -130,6 +159,7 @@ func (e *explainer) attempt(pods []*corev1.Pod) (attempt *gang.Attempt, err erro
 	attempt, _ = e.fork.NewAttempt(&g, e.instance, func(ctx context.Context, pod *corev1.Pod) (fork.Decision, error) {
 		return e.podGroup.decider.Decide(ctx, e.instance, pod)
 	})
+	attempt.CountAll = true
 	attempt.Overlay, err = e.fork.BeginOverlay()
 	return attempt, err
 }

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/livesched/livesched/internal/scheduler/gang"
 )
 
 // maxAdded limits the nodes that are added for a group.
@@ -54,7 +56,7 @@ func (e *explainer) groupFits(ctx context.Context, pods []*corev1.Pod) (bool, er
 	}
 	defer attempt.End(ctx)
 	for _, domain := range attempt.DomainsWithRoom(1) {
-		if placed, err := placeIn(ctx, attempt, domain); err != nil || placed >= e.podGroup.Needed {
+		if found, err := e.podGroup.placeIn(ctx, attempt, domain); err != nil || found.Enough() {
 			return err == nil, err
 		}
 	}
@@ -67,13 +69,13 @@ func (e *explainer) addNodesForGroup(ctx context.Context) ([]suggestion, error) 
 	if len(e.everywhere) > 0 || len(e.podGroup.fit.Tried) == 0 {
 		return nil, nil
 	}
-	return tryEach(e.models(e.podGroup.best.Contains), maxPools, maxOfType, func(m *model) (*suggestion, error) {
+	return tryEach(e.models(e.podGroup.bestIn.Contains), maxPools, maxOfType, func(m *model) (*suggestion, error) {
 		count, added, err := e.countToAdd(ctx, m)
 		if count == 0 {
 			return nil, err
 		}
 		s := m.suggestion(count, added)
-		if len(e.podGroup.best) > 0 {
+		if len(e.podGroup.bestIn) > 0 {
 			s.Description += " They need the labels of the domain where most pods of the group fit."
 		}
 		return s, err
@@ -84,27 +86,34 @@ func (e *explainer) addNodesForGroup(ctx context.Context) ([]suggestion, error) 
 // does not help. It tries one node, then as many as are needed if each takes as many pods as the
 // first, and then more or fewer. If the time is up, it is the least number that was tried.
 func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added *corev1.Node, err error) {
-	missing, short := e.podGroup.Needed-int(e.podGroup.fit.Fit), 0 // short does not make the group fit
+	before, short := e.podGroup.best, 0 // short does not make the group fit
+	missing := before.Needed - before.Fit
 	for n := 1; n <= maxAdded; {
-		placed, node, err := e.placeWithAdded(ctx, m, n)
-		gained := placed - int(e.podGroup.fit.Fit)
+		found, node, err := e.placeWithAdded(ctx, m, n)
+		gained := 0
+		if found.Key == before.Key {
+			gained = found.Fit - before.Fit
+		}
 		switch {
-		case err != nil, gained <= 0:
+		case err != nil, gained <= 0 && e.podGroup.Tree == nil:
 			return 0, nil, err
-		case gained >= missing:
+		case found.Enough():
 			count, added = n, node
 		}
 		if count > 0 {
 			break
 		}
-		short, n = n, max(2*n, (missing*n+gained-1)/gained)
+		short, n = n, 2*n // a group of a tree may need many nodes
+		if gained > 0 {
+			n = max(n, (missing*short+gained-1)/gained)
+		}
 	}
 	for n := count - 1; n > short; n = (short + count) / 2 {
-		placed, node, err := e.placeWithAdded(ctx, m, n)
+		found, node, err := e.placeWithAdded(ctx, m, n)
 		switch {
 		case err != nil:
 			return count, added, err
-		case placed >= e.podGroup.Needed:
+		case found.Enough():
 			count, added = n, node
 		default:
 			short = n
@@ -116,7 +125,7 @@ func (e *explainer) countToAdd(ctx context.Context, m *model) (count int, added 
 // placeWithAdded returns how many pods of the group fit in its best domain after nodes were added,
 // and one of these nodes.
 func (e *explainer) placeWithAdded(ctx context.Context, m *model,
-	nodes int) (placed int, added *corev1.Node, err error) {
+	nodes int) (found gang.Fit, added *corev1.Node, err error) {
 	var undo []func()
 	defer func() {
 		for _, f := range slices.Backward(undo) {
@@ -128,15 +137,15 @@ func (e *explainer) placeWithAdded(ctx context.Context, m *model,
 		node, remove, err := e.fork.AddNodeLike(m.NodeInfo, fmt.Sprintf("another-%d-", i))
 		undo = append(undo, remove)
 		if err != nil {
-			return 0, nil, err
+			return found, nil, err
 		}
 		added = node
 	}
 	attempt, err := e.attempt(e.podGroup.pods)
 	if err != nil {
-		return 0, nil, err
+		return found, nil, err
 	}
 	defer attempt.End(ctx)
-	placed, err = placeIn(ctx, attempt, e.podGroup.best)
-	return placed, added, err
+	found, err = e.podGroup.placeIn(ctx, attempt, e.podGroup.bestIn)
+	return found, added, err
 }

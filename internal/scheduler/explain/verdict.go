@@ -98,6 +98,9 @@ func awaitedGroup(g *queue.GroupWait) string {
 	if !g.Known {
 		return fmt.Sprintf("The pod names the pod group %s, but there is no such PodGroup.", g.Key)
 	}
+	if g.TreeAwaits != "" {
+		return fmt.Sprintf("The pod group %s has enough pods, but %s.", g.Key, g.TreeAwaits)
+	}
 	return fmt.Sprintf("The pod waits for other pods of the pod group %s: %d of the %d that must be placed together "+
 		"are there and ready.",
 		g.Key, g.Ready, g.Needed)
@@ -153,20 +156,22 @@ func (e *explainer) messageOfTurn(wait *queue.Wait) string {
 	return message
 }
 
-// messageOfGroup describes how many pods of the group fit together.
+// messageOfGroup describes how many pods of the group, or groups of a composite group, fit together.
 func (e *explainer) messageOfGroup() string {
 	fit, where := e.podGroup.fit, ""
-	if len(fit.Tried) == 0 {
-		return fmt.Sprintf(
-			"No node has the labels that the pod group %s requires. %d of its pods must be placed together.",
-			e.podGroup.Key, fit.Needed)
+	about, members := e.podGroup.best.WithKind(), "pods"
+	if fit.Composite {
+		members = "groups"
 	}
-	if len(e.podGroup.best) > 0 {
+	if len(fit.Tried) == 0 {
+		return fmt.Sprintf("No node has the labels that the %s requires. %d of its %s must be placed together.",
+			about, fit.Needed, members)
+	}
+	if len(e.podGroup.bestIn) > 0 {
 		where = " in one domain"
 	}
-	return fmt.Sprintf("Of the pod group %s, %d pods must be placed together, but only %d fit%s now. The pod by "+
-		"itself fits on %d of %d nodes.",
-		e.podGroup.Key, fit.Needed, fit.Fit, where, e.Feasible, e.Nodes)
+	return fmt.Sprintf("Of the %s, %d %s must be placed together, but only %d fit%s now. The pod by itself fits on "+
+		"%d of %d nodes.", about, fit.Needed, members, fit.Fit, where, e.Feasible, e.Nodes)
 }
 
 // messageOfNever is for a pod that fits on no node. It describes which requests are too large.

@@ -29,8 +29,12 @@ func (f *Fork) BeginOverlay() (*cache.Overlay, error) {
 // Group is a pod group, with the pods that are placed together.
 type Group struct {
 	podgroup.Group
+	// Tree is the tree of groups that is placed together, and Leaves has the states of its groups of
+	// pods. nil: there is only this group.
+	Tree   *podgroup.Tree
+	Leaves map[podgroup.Key]podgroup.Leaf
 	// Needed is how many pods must get a node, and On are the nodes of pods of the group that have
-	// one already.
+	// one already. A tree needs neither.
 	Needed int
 	On     sets.Set[string]
 	// Pods are those that can be placed. They are on no node.
@@ -61,10 +65,15 @@ func (f *Fork) NewAttempt(
 	for i, pod := range m.pods {
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 	}
-	return &gang.Attempt{
+	a := &gang.Attempt{
 		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: f.Groups(), Members: infos, Decider: m,
-		Memory: &gang.Memory{},
-	}, m
+		Memory: &gang.Memory{}, Tree: g.Tree, Leaves: g.Leaves,
+	}
+	if g.Tree != nil {
+		a.On = g.Tree.NodesOf(g.Leaves)
+		a.Needed = a.Least()
+	}
+	return a, m
 }
 
 // Decide implements gang.Decider.

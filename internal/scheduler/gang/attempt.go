@@ -65,6 +65,11 @@ type Attempt struct {
 	Group podgroup.Group
 	// Tree is the tree of groups whose pods are the members. nil: they are of one group.
 	Tree *podgroup.Tree
+	// Leaves are the states of the groups of pods of the tree, as the attempt begins.
+	Leaves map[podgroup.Key]podgroup.Leaf
+	// CountAll means that an attempt at a tree goes on with a group that cannot get enough nodes, for
+	// Fit to have the number of its pods that fit.
+	CountAll bool
 	// Needed is how many members must get a node. Of a tree, it is the least number.
 	Needed int
 	// On are the nodes of pods of the group that have one already.

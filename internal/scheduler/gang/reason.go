@@ -79,12 +79,8 @@ func (a *Attempt) reason(domain podgroup.Domain) *Reason {
 func (a *Attempt) reasonOf(b *branch, domain podgroup.Domain) *Reason {
 	var r *Reason
 	if b.IsComposite() {
-		fit := 0
-		for _, child := range b.children {
-			fit += count(a.isPlaced(child))
-		}
-		r = NewReason(fmt.Sprintf("%s: %d of %d groups that must be placed together fit%s", b.WithKind(), fit,
-			b.MinGroups, in(domain)))
+		r = NewReason(fmt.Sprintf("%s: %d of %d groups that must be placed together fit%s", b.WithKind(),
+			a.fitsOf(b), b.MinGroups, in(domain)))
 		a.addStatuses(r, b.members)
 	} else {
 		r = a.reasonOfPods(b.Key, b.members, b.needed, domain)

@@ -27,14 +27,17 @@ type branch struct {
 	needed int
 	// complete means that enough pods had a node before the attempt.
 	complete bool
-	want     *podgroup.Wanted
+	// fit is the largest number of its groups, or of its members if it is a group of pods, that
+	// have been in a domain together.
+	fit  int
+	want *podgroup.Wanted
 }
 
 // newBranch returns the branch of a tree, without its members.
 func (a *Attempt) newBranch(t *podgroup.Tree) *branch {
 	b := &branch{Tree: t}
 	if !t.IsComposite() {
-		b.needed = max(0, a.Groups.Missing(t.Key))
+		b.needed = max(0, a.Leaves[t.Key].Missing)
 		b.complete = b.needed == 0
 		return b
 	}
@@ -118,8 +121,18 @@ func (a *Attempt) root() *branch {
 // placeTree places the members of a tree in a domain, and reports whether enough groups are
 // complete. At least one member must get a node.
 func (a *Attempt) placeTree(ctx context.Context, domain podgroup.Domain, plan *Plan) (bool, error) {
-	enough, err := a.fill(ctx, a.root(), domain, plan)
+	root := a.root()
+	root.forget()
+	enough, err := a.fill(ctx, root, domain, plan)
+	root.fit = a.fitsOf(root)
 	return enough && len(a.placed) > 0, err
+}
+
+func (b *branch) forget() {
+	b.fit = 0
+	for _, child := range b.children {
+		child.forget()
+	}
 }
 
 // fill places the members of a branch in a domain, and reports whether enough got a node. With a
@@ -129,26 +142,17 @@ func (a *Attempt) fill(ctx context.Context, b *branch, domain podgroup.Domain, p
 		placed, err := a.fillGroup(ctx, b, domain, plan)
 		return placed >= b.needed, err
 	}
-	complete, open := 0, 0
+	complete := 0
 	for _, child := range b.children {
-		complete += count(child.complete)
-		open += count(!child.complete && len(child.members) > 0)
-	}
-	for _, child := range b.children {
-		if complete+open < b.MinGroups {
-			return false, nil
+		placed := child.complete
+		if len(child.members) > 0 {
+			fits, err := a.placeBranch(ctx, child, domain, plan)
+			if err != nil {
+				return false, err
+			}
+			placed = placed || fits
 		}
-		if len(child.members) == 0 {
-			continue
-		}
-		placed, err := a.placeBranch(ctx, child, domain, plan)
-		if err != nil {
-			return false, err
-		}
-		if !child.complete {
-			open--
-			complete += count(placed)
-		}
+		complete += count(placed)
 	}
 	return complete >= b.MinGroups, nil
 }
@@ -156,7 +160,11 @@ func (a *Attempt) fill(ctx context.Context, b *branch, domain podgroup.Domain, p
 // fillGroup places the members of a group of pods in a domain, and returns how many got a node.
 func (a *Attempt) fillGroup(ctx context.Context, b *branch, domain podgroup.Domain, plan *Plan) (int, error) {
 	if plan == nil {
-		return a.placeMembers(ctx, b.members, domain, b.needed), nil
+		atLeast := b.needed
+		if a.CountAll {
+			atLeast = 0
+		}
+		return a.placeMembers(ctx, b.members, domain, atLeast), nil
 	}
 	return a.placeEvicting(ctx, plan, b.members, domain, b.needed, b.needed)
 }
@@ -173,6 +181,7 @@ func (a *Attempt) placeBranch(ctx context.Context, b *branch, within podgroup.Do
 		}
 		mark := a.mark(plan)
 		enough, err := a.fill(ctx, b, domain, plan)
+		b.fit = max(b.fit, a.fitsOf(b))
 		if err != nil || enough {
 			return enough, err
 		}
@@ -251,22 +260,87 @@ func (a *Attempt) wantOf(b *branch) *podgroup.Wanted {
 			members[n] = a.Members[i]
 		}
 		b.want = a.newWanted(members, b.least())
-		b.want.On = a.Groups.NodesOf(b.Tree)
+		b.want.On = b.NodesOf(a.Leaves)
 	}
 	b.want.First = a.Nominated
 	return b.want
 }
 
 // isPlaced reports whether enough pods of a branch have a node.
-func (a *Attempt) isPlaced(b *branch) bool {
+func (a *Attempt) isPlaced(b *branch) bool { return a.fitsOf(b) >= b.minimum() }
+
+// fitsOf returns how many groups of a branch have enough pods with a node, or how many members of a
+// group of pods have got one.
+func (a *Attempt) fitsOf(b *branch) (fits int) {
 	if !b.IsComposite() {
-		return a.placedOf(b.members) >= b.needed
+		return a.placedOf(b.members)
 	}
-	placed := 0
 	for _, child := range b.children {
-		placed += count(a.isPlaced(child))
+		fits += count(a.isPlaced(child))
 	}
-	return placed >= b.MinGroups
+	return fits
+}
+
+// minimum is what fitsOf must be at least.
+func (b *branch) minimum() int {
+	if b.IsComposite() {
+		return b.MinGroups
+	}
+	return b.needed
+}
+
+// ready is what fitsOf could be at most.
+func (b *branch) ready() (ready int) {
+	if !b.IsComposite() {
+		return len(b.members)
+	}
+	for _, child := range b.children {
+		ready += count(child.ready() >= child.minimum())
+	}
+	return ready
+}
+
+// Fit is how much of a group, or of a group of a tree, fits together.
+type Fit struct {
+	podgroup.Key
+	// Needed, Ready and Fit are numbers of pods, or of groups if the Key is one of a composite
+	// group: how many must be placed together, how many there are, and how many fit.
+	Needed, Ready, Fit int
+}
+
+// Enough reports whether as much fits as is needed.
+func (f *Fit) Enough() bool { return f.Fit >= f.Needed }
+
+// FitIn places the members of a group or of a tree in a domain, as many as possible. Of a tree, it
+// returns the outermost group of which too little fits, among those that a group of pods is in, or
+// that group of pods itself. CountAll must be set.
+func (a *Attempt) FitIn(ctx context.Context, domain podgroup.Domain, leaf podgroup.Key) Fit {
+	if a.Tree == nil {
+		return Fit{a.Group.Key, a.Needed, len(a.Members), a.PlaceIn(ctx, domain, 0)}
+	}
+	a.Outcomes = make([]Outcome, len(a.Members))
+	a.work = maxWork
+	_, _ = a.placeTree(ctx, domain, nil) // without a plan there is no error
+	b := a.root()
+	for b.fit >= b.minimum() && b.IsComposite() {
+		i := slices.IndexFunc(b.children, func(child *branch) bool { return child.has(leaf) })
+		if i < 0 {
+			break
+		}
+		b = b.children[i]
+	}
+	return Fit{b.Key, b.minimum(), b.ready(), b.fit}
+}
+
+// Unplaced returns what is needed of a tree, of which nothing is placed yet.
+func (a *Attempt) Unplaced() Fit {
+	root := a.root()
+	return Fit{Key: root.Key, Needed: root.minimum(), Ready: root.ready()}
+}
+
+// has reports whether the branch is a group of pods, or has it in it.
+func (b *branch) has(leaf podgroup.Key) bool {
+	return b.Key == leaf || slices.ContainsFunc(b.children, func(child *branch) bool { return child.has(leaf) })
 }
 
 // nodesIn returns the nodes of a domain.

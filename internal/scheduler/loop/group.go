@@ -53,7 +53,8 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 		Memory:  &l.memory,
 	}}
 	if g.Tree = popped.Group.Tree; g.Tree != nil {
-		g.Group, g.On = g.Tree.Group, l.Groups.NodesOf(g.Tree)
+		g.Group, g.Leaves = g.Tree.Group, l.Groups.LeavesOf(g.Tree)
+		g.On = g.Tree.NodesOf(g.Leaves)
 	} else {
 		g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	}

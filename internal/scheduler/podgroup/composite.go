@@ -39,13 +39,22 @@ type CompositeGroup struct {
 	EvictedWhole bool
 }
 
-// FromComposite reads a CompositePodGroup.
-func FromComposite(u *unstructured.Unstructured) (CompositeGroup, error) {
+// ReadComposite reads a CompositePodGroup.
+func ReadComposite(u *unstructured.Unstructured) (*schedulingv1alpha3.CompositePodGroup, error) {
 	var o schedulingv1alpha3.CompositePodGroup
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
-		return CompositeGroup{}, fmt.Errorf("reading CompositePodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		return nil, fmt.Errorf("reading CompositePodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	return FromCompositePodGroup(&o), nil
+	return &o, nil
+}
+
+// FromComposite is FromCompositePodGroup for an object as its informer has it.
+func FromComposite(u *unstructured.Unstructured) (CompositeGroup, error) {
+	o, err := ReadComposite(u)
+	if err != nil {
+		return CompositeGroup{}, err
+	}
+	return FromCompositePodGroup(o), nil
 }
 
 // FromCompositePodGroup reads a CompositePodGroup. One child is enough under the basic policy.

@@ -78,12 +78,17 @@ type Domain []DomainLabel
 type DomainLabel struct{ Key, Value string }
 
 // String returns the labels as key=value, separated by commas.
-func (d Domain) String() string {
-	labels := make([]string, len(d))
+func (d Domain) String() string { return string(d.AppendTo(nil)) }
+
+// AppendTo appends what String returns.
+func (d Domain) AppendTo(text []byte) []byte {
 	for i, l := range d {
-		labels[i] = l.Key + "=" + l.Value
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, l.Key...), '='), l.Value...)
 	}
-	return strings.Join(labels, ",")
+	return text
 }
 
 // ParseDomain returns the domain that String describes. Labels have neither '=' nor ','.

@@ -304,21 +304,42 @@ func (r *Registry) Missing(key Key) int {
 	return 1
 }
 
-// NodesOf returns the nodes of the pods of a tree that have one, if all pods have to be near to each
-// other.
-func (r *Registry) NodesOf(tree *Tree) sets.Set[string] {
-	if tree.Topology.Required == "" && len(tree.Topology.Preferred) == 0 {
-		return nil
-	}
+// Leaf is the state of a group of pods of a tree.
+type Leaf struct {
+	// Missing is how many pods it lacks, less than 1 if it is complete.
+	Missing int
+	// On are the nodes of its pods that have one.
+	On sets.Set[string]
+}
+
+// LeavesOf returns the states of the groups of pods of a tree: On only if a group of the tree has a
+// topology.
+func (r *Registry) LeavesOf(tree *Tree) map[Key]Leaf {
+	withNodes := tree.RequiresTopology()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	nodes := sets.New[string]()
-	for leaf := range tree.Leaves() {
-		if s := r.groups[leaf.Key]; s != nil {
+	leaves := map[Key]Leaf{}
+	for t := range tree.Leaves() {
+		leaf := Leaf{Missing: 1, On: sets.New[string]()}
+		if s := r.groups[t.Key]; s != nil && s.group != nil {
+			leaf.Missing = s.missing()
 			for _, p := range s.placed {
-				nodes.Insert(p.node)
+				if !withNodes {
+					break
+				}
+				leaf.On.Insert(p.node)
 			}
 		}
+		leaves[t.Key] = leaf
+	}
+	return leaves
+}
+
+// NodesOf returns the nodes of the pods of a tree that have one.
+func (t *Tree) NodesOf(leaves map[Key]Leaf) sets.Set[string] {
+	nodes := sets.New[string]()
+	for leaf := range t.Leaves() {
+		nodes = nodes.Union(leaves[leaf.Key].On)
 	}
 	return nodes
 }

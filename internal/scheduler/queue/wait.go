@@ -35,6 +35,8 @@ type GroupWait struct {
 	Known bool
 	// Needed is the number of pods that must get a node together, and Ready is how many there are.
 	Needed, Ready int
+	// TreeAwaits is what a group that has enough pods waits for in its tree, "" if nothing.
+	TreeAwaits string
 }
 
 // AwaitedEvent is an event that may help a pod.
@@ -56,6 +58,9 @@ func (q *Queue) Wait(uid types.UID) (Wait, bool) {
 	if m := e.member.of; q.awaitsGroupLocked(e) {
 		w.Group = &GroupWait{Key: e.member.key.Key, Ready: m.ready}
 		w.Group.Needed, w.Group.Known = q.groups.Needed(e.member.key.Key)
+		if w.Group.Known && m.ready >= w.Group.Needed {
+			w.Group.TreeAwaits = q.awaitedTreeLocked(m)
+		}
 	}
 	if e.place.awaitsEvent() {
 		if g := e.hintGroup; g != g.kind.unknown {

@@ -5,6 +5,7 @@ package replay
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
@@ -20,6 +21,7 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 	for source, served := range map[podgroup.Source]bool{
 		podgroup.SchedulerPlugins: s.Header.Served(podgroup.Kind),
 		podgroup.Kubernetes:       s.Header.Served(podgroup.KubernetesAPIs[0].Kind()),
+		podgroup.Composite:        s.Header.Served(podgroup.CompositeKind),
 	} {
 		groups.SetServed(source, func() bool { return served }, nil)
 	}
@@ -27,8 +29,11 @@ func groupsOf(s *capture.Snapshot) *podgroup.Registry {
 		groups.SetGroup(group.Group())
 	}
 	for _, object := range s.Objects {
-		if group, ok := object.(*schedulingv1beta1.PodGroup); ok {
+		switch group := object.(type) {
+		case *schedulingv1beta1.PodGroup:
 			groups.SetGroup(podgroup.FromPodGroup(group))
+		case *schedulingv1alpha3.CompositePodGroup:
+			groups.SetComposite(podgroup.FromCompositePodGroup(group))
 		}
 	}
 	for _, pod := range s.Pods {

@@ -4,6 +4,8 @@
 package simulate
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,27 +20,30 @@ type groupKey struct {
 	schedulerName string
 }
 
-// groupOf returns the group of a pod, which has no key if the pod is in no group.
+// groupOf returns the group of a pod, or the tree that it is in. It has no key if the pod is in no
+// group.
 func groupOf(pod *corev1.Pod, groups *podgroup.Registry) groupKey {
 	key := podgroup.KeyOf(pod)
 	if key == (podgroup.Key{}) || !groups.Applies(key) {
 		return groupKey{}
 	}
-	return groupKey{key, pod.Spec.SchedulerName}
+	return groupKey{groups.Unit(key), pod.Spec.SchedulerName}
 }
 
-// subjectGroup is a group of subjects.
+// subjectGroup is a group of subjects, or all groups of a tree.
 type subjectGroup struct {
 	podgroup.Group
-	// known reports whether the group has an object.
-	known bool
+	// tree is nil for a group that belongs to none.
+	tree *podgroup.Tree
+	// missing is the object that the group lacks, "" if none.
+	missing string
 	// members are the positions of the subjects, and pods are these.
 	members []int
 	pods    []*corev1.Pod
 	// lifted reports whether one of them was on a node.
 	lifted bool
-	// staying are the nodes of the pods of the group that are no subjects.
-	staying map[types.UID]string
+	// staying are the pods of the group on nodes that are no subjects.
+	staying map[types.UID]*corev1.Pod
 }
 
 // groupsOf returns the groups of subjects.
@@ -52,8 +57,7 @@ func groupsOf(subjects []subject, groups *podgroup.Registry) map[groupKey]*subje
 		}
 		g := found[key]
 		if g == nil {
-			g = &subjectGroup{staying: map[types.UID]string{}}
-			g.Group, _, g.known = groups.Get(key.Key)
+			g = newSubjectGroup(podgroup.KeyOf(pod), groups)
 			found[key] = g
 		}
 		g.members, g.pods = append(g.members, i), append(g.pods, pod)
@@ -62,8 +66,24 @@ func groupsOf(subjects []subject, groups *podgroup.Registry) map[groupKey]*subje
 	return found
 }
 
+func newSubjectGroup(key podgroup.Key, groups *podgroup.Registry) *subjectGroup {
+	g := &subjectGroup{staying: map[types.UID]*corev1.Pod{}}
+	var known bool
+	g.Group, _, known = groups.Get(key)
+	tree, problem := groups.TreeOf(key)
+	switch {
+	case !known:
+		g.missing = "there is no such PodGroup"
+	case tree != nil:
+		g.Group, g.tree = tree.Group, tree
+	case problem != "":
+		g.missing = problem
+	}
+	return g
+}
+
 // findStaying finds the pods of the groups on the nodes of a snapshot, which has no subjects.
-func findStaying(found map[groupKey]*subjectGroup, snapshot *cache.Snapshot) {
+func findStaying(found map[groupKey]*subjectGroup, snapshot *cache.Snapshot, groups *podgroup.Registry) {
 	if len(found) == 0 {
 		return
 	}
@@ -74,8 +94,12 @@ func findStaying(found map[groupKey]*subjectGroup, snapshot *cache.Snapshot) {
 	for _, node := range nodesOf(snapshot) {
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
-			for _, g := range byKey[podgroup.KeyOf(pod)] {
-				g.staying[pod.UID] = pod.Spec.NodeName
+			key := podgroup.KeyOf(pod)
+			if key == (podgroup.Key{}) {
+				continue
+			}
+			for _, g := range byKey[groups.Unit(key)] {
+				g.staying[pod.UID] = pod
 			}
 		}
 	}
@@ -83,10 +107,10 @@ func findStaying(found map[groupKey]*subjectGroup, snapshot *cache.Snapshot) {
 
 // together reports whether the pods are placed together: not if there is no group, if its policy is
 // to schedule them one by one, or if a plugin of the profile takes care of it. Pods that had a node
-// without the group's object are decided one by one, too.
+// without the objects that the group needs are decided one by one, too.
 func (g *subjectGroup) together(ignoresPodGroups bool) bool {
 	switch {
-	case g == nil, g.OneByOne, !g.known && g.lifted:
+	case g == nil, g.OneByOne && g.missing == "", g.missing != "" && g.lifted:
 		return false
 	}
 	return g.Source != podgroup.SchedulerPlugins || !ignoresPodGroups
@@ -97,10 +121,10 @@ func (g *subjectGroup) together(ignoresPodGroups bool) bool {
 func (g *subjectGroup) needed(evicted sets.Set[types.UID]) (needed int, on sets.Set[string]) {
 	on = sets.New[string]()
 	needed = g.MinMember - g.Succeeded
-	for uid, node := range g.staying {
+	for uid, pod := range g.staying {
 		if !evicted.Has(uid) {
 			needed--
-			on.Insert(node)
+			on.Insert(pod.Spec.NodeName)
 		}
 	}
 	if g.lifted {
@@ -108,4 +132,60 @@ func (g *subjectGroup) needed(evicted sets.Set[types.UID]) (needed int, on sets.
 		needed = min(needed, len(g.members))
 	}
 	return max(1, needed), on
+}
+
+// leaves returns the states of the groups of pods of a tree. evicted is as for needed.
+func (g *subjectGroup) leaves(evicted sets.Set[types.UID]) map[podgroup.Key]podgroup.Leaf {
+	leaves := map[podgroup.Key]podgroup.Leaf{}
+	for t := range g.tree.Leaves() {
+		leaves[t.Key] = podgroup.Leaf{Missing: t.MinMember - t.Succeeded, On: sets.New[string]()}
+	}
+	for uid, pod := range g.staying {
+		if key := podgroup.KeyOf(pod); !evicted.Has(uid) {
+			leaf := leaves[key]
+			leaf.Missing--
+			leaf.On.Insert(pod.Spec.NodeName)
+			leaves[key] = leaf
+		}
+	}
+	if g.lifted { // as in needed; groups of which no pod is left are excused
+		members := g.membersOf()
+		for key, leaf := range leaves {
+			leaf.Missing = min(leaf.Missing, members[key])
+			leaves[key] = leaf
+		}
+	}
+	return leaves
+}
+
+// awaited returns what the group lacks to be placed, "" if nothing. needed is how many members must
+// get a node, and leaves are the states of the groups of a tree.
+func (g *subjectGroup) awaited(needed int, leaves map[podgroup.Key]podgroup.Leaf) string {
+	if g.missing != "" {
+		return fmt.Sprintf("pod group %s: %s", g.Key, g.missing)
+	}
+	if g.tree == nil {
+		if len(g.members) < needed {
+			return fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", g.Key, needed,
+				len(g.members))
+		}
+		return ""
+	}
+	members := g.membersOf()
+	lacks := func(leaf *podgroup.Tree) int { return leaves[leaf.Key].Missing - members[leaf.Key] }
+	if !g.tree.Enough(lacks) {
+		_, incomplete := g.tree.Ready(lacks)
+		return fmt.Sprintf("composite pod group %s: %d groups must be placed together, but fewer have enough pods",
+			incomplete.Key, incomplete.MinGroups)
+	}
+	return ""
+}
+
+// membersOf returns how many subjects each group of pods of a tree has.
+func (g *subjectGroup) membersOf() map[podgroup.Key]int {
+	counts := map[podgroup.Key]int{}
+	for _, pod := range g.pods {
+		counts[podgroup.KeyOf(pod)]++
+	}
+	return counts
 }

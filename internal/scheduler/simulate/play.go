@@ -118,22 +118,19 @@ func (s *simulation) turn(
 // placeGroup decides the subjects of a group together.
 func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, group *subjectGroup,
 	p *played) error {
-	needed, on := group.needed(p.evicted)
-	var missing string
-	switch {
-	case !group.known:
-		missing = fmt.Sprintf("pod group %s: there is no such PodGroup", group.Key)
-	case len(group.members) < needed:
-		missing = fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", group.Key, needed,
-			len(group.members))
+	together := &fork.Group{Group: group.Group, Tree: group.tree, Pods: group.pods}
+	if group.tree != nil {
+		together.Leaves = group.leaves(p.evicted)
+	} else {
+		together.Needed, together.On = group.needed(p.evicted)
 	}
-	if missing != "" {
+	if awaited := group.awaited(together.Needed, together.Leaves); awaited != "" {
 		for _, pod := range group.pods {
-			p.refuse(pod, missing)
+			p.refuse(pod, awaited)
 		}
 		return nil
 	}
-	d, err := sequence.PlaceGang(ctx, cfg, &fork.Group{Group: group.Group, Pods: group.pods, Needed: needed, On: on})
+	d, err := sequence.PlaceGang(ctx, cfg, together)
 	if err == nil && !d.Placed {
 		err = sequence.PreemptForGang(ctx, d)
 	}

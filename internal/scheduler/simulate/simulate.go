@@ -110,7 +110,7 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if len(templates)+len(removed) > 0 {
 		c.recount(snapshot)
 	}
-	findStaying(s.groups, snapshot)
+	findStaying(s.groups, snapshot, k.Groups())
 	return s, status, nil
 }
 

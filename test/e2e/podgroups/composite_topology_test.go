@@ -193,8 +193,9 @@ var _ = Describe("The pods of a tree of groups that have to be in one rack or zo
 			child("pg1", "cpg-root", 2, "rack"), child("pg2", "cpg-root", 2, "rack"),
 			placed("pg1", "node1-z1-r1", "existing-z1"), of(10).on("node1-z1-r1", "1", "low-z1-r1"),
 			of(10).on("node2-z1-r2", "2", "low-z1-r2"), of(100).member("pg1", "1", "p1"),
-			of(100).member("pg2", "1", "p2", "p3"), bound("p1", "p2", "p3"), gone("low-z1-r1", "low-z1-r2"),
-			boundOn([]string{"node1-z1-r1"}, "p1"), boundOn([]string{"node2-z1-r2", "node3-z1-r2"}, "p2", "p3")),
+			of(100).member("pg2", "1", "p2", "p3"), bound("p1", "p2", "p3"), gone("low-z1-r1"), boundOn([]string{"node1-z1-r1"}, "p1"),
+			// kube-scheduler evicts the pod on the other node of rack-2, too.
+			boundOn([]string{"node3-z1-r2"}, "p2", "p3"), bound("low-z1-r2")),
 		Entry("3-level CPG hierarchy: all levels have topology constraints (root=zone, sub=block, leaf=rack) with "+
 			"preemption",
 			hosts("zone-1 block-1 rack-1", "node1-z1-g1-r1"), hosts("zone-1 block-1 rack-2", "node2-z1-g1-r2"),

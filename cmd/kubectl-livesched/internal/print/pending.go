@@ -193,13 +193,18 @@ func alikeLine(alike int32) string {
 	return Many(alike, "other pod") + " wait for the same reason."
 }
 
-// PodGroupLine describes how many pods of a group fit, in all and in each domain.
+// PodGroupLine describes how many pods of a group, or groups of a composite group, fit, in all and in
+// each domain.
 func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	verb := "fit"
 	if g.Fit == 1 {
 		verb = "fits"
 	}
-	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s %s now", g.Name, Many(g.Needed, "pod"),
+	kind, member := "Pod group", "pod"
+	if g.Composite {
+		kind, member = "Composite pod group", "group"
+	}
+	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, Many(g.Needed, member),
 		Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
