@@ -534,6 +534,12 @@ func TestRandomChangesOfGroups(t *testing.T) {
 				w.run(400)
 				w.Close()
 			})
+			t.Run(fmt.Sprint("trees ", seed), func(t *testing.T) {
+				t.Parallel()
+				w := newTreeWorld(t, seed)
+				w.run(400)
+				w.Close()
+			})
 		}
 	})
 	if left := since(t, "scheduler_queued_entities", queued); len(left) > 0 {
@@ -548,12 +554,32 @@ type groupWorld struct {
 	pods   []*corev1.Pod
 	flying []*schedframework.QueuedPodInfo
 	made   int
+	// trees has the trees of groups, nil if there are none.
+	trees *treeModel
 }
 
 func newGroupWorld(t *testing.T, seed uint64) *groupWorld {
 	gate := newDoor("Gate", nil)
 	f, _ := withGroups(t, preEnqueueOf(gate))
 	return &groupWorld{fixture: f, Rand: rand.New(rand.NewPCG(seed, 1)), gate: gate}
+}
+
+// keyOf returns the key of a group, and inGroup makes a pod a member of it.
+func (w *groupWorld) keyOf(group string) podgroup.Key {
+	key := podgroup.Key{Namespace: newPod("").Namespace, Name: group}
+	if w.trees != nil {
+		key.Source = podgroup.Kubernetes
+	}
+	return key
+}
+
+func (w *groupWorld) inGroup(group string) func(*corev1.Pod) {
+	if w.trees == nil {
+		return memberOf(group)
+	}
+	return func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	}
 }
 
 func (w *groupWorld) run(steps int) {
@@ -566,18 +592,26 @@ func (w *groupWorld) run(steps int) {
 // act makes one random call.
 func (w *groupWorld) act() {
 	group := fmt.Sprintf("g%d", w.IntN(3))
+	if w.trees != nil && w.IntN(8) == 0 {
+		w.changeTree()
+		return
+	}
 	switch w.IntN(12) {
 	case 0, 1, 2:
 		w.made++
-		pod := newPod(fmt.Sprintf("p%d", w.made), memberOf(group), priority(w.Int32N(3)))
+		pod := newPod(fmt.Sprintf("p%d", w.made), w.inGroup(group), priority(w.Int32N(3)))
 		w.pods = append(w.pods, pod)
 		w.Add(logger, pod)
 	case 3:
-		w.setGroup(group, 1+w.IntN(4))
+		next := podgroup.Group{Key: w.keyOf(group), MinMember: 1 + w.IntN(4)}
+		if w.trees != nil {
+			next.Parent = w.parent()
+		}
+		w.groups.SetGroup(next)
+		w.GroupChanged(logger, next.Key)
 	case 4:
-		key := podgroup.Key{Namespace: newPod("").Namespace, Name: group}
-		w.groups.DeleteGroup(key)
-		w.GroupChanged(logger, key)
+		w.groups.DeleteGroup(w.keyOf(group))
+		w.GroupChanged(logger, w.keyOf(group))
 	case 5:
 		if c := w.Counts(); c.Active+c.Backoff > 0 && len(w.flying) == 0 {
 			w.pop()
@@ -598,7 +632,7 @@ func (w *groupWorld) act() {
 		w.someone(func(i int) {
 			was := w.pods[i]
 			w.GroupChanged(logger, w.groups.Forget(was))
-			w.pods[i] = objects.Edited(was, memberOf(group))
+			w.pods[i] = objects.Edited(was, w.inGroup(group))
 			w.Update(logger, was, w.pods[i])
 		})
 	case 11:
@@ -624,15 +658,19 @@ func (w *groupWorld) pop() {
 	w.made++
 	popped := w.Pop(logger)
 	if popped.Group == nil {
-		w.Expect(popped.Pod.Pod.Labels).NotTo(HaveKey(podgroup.Label))
+		w.Expect(podgroup.KeyOf(popped.Pod.Pod)).To(BeZero())
 		w.Done(popped.Pod.Pod.UID)
+		return
+	}
+	w.flying = append([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others...)
+	if popped.Group.Tree != nil {
+		w.checkTree(popped.Group)
 		return
 	}
 	needed, known := w.groups.Needed(popped.Group.Key)
 	w.Expect(known).To(BeTrue())
 	w.Expect(popped.Group.Needed).To(Equal(needed))
 	w.Expect(1 + len(popped.Group.Others)).To(BeNumerically(">=", needed))
-	w.flying = append([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others...)
 }
 
 // land ends the cycle of the pods in flight.
@@ -686,7 +724,8 @@ func (w *groupWorld) check() {
 	for k, m := range w.members {
 		got[k] = count{pods: len(m.entries), ready: m.ready, held: m.held}
 		if needed, known := w.groups.Needed(k.Key); known && m.held > 0 {
-			w.Expect(m.ready).To(BeNumerically("<", needed), "%v is held although it is complete", k)
+			w.Expect(m.ready >= needed && w.completeLocked(k.Key, nil)).
+				To(BeFalse(), "%v is held although it is complete", k)
 		}
 	}
 	w.Expect(got).To(Equal(want))

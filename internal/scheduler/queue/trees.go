@@ -72,13 +72,24 @@ func (q *Queue) awaitedTreeLocked(m *members) string {
 	return ""
 }
 
-// popTreeLocked takes the pods of a tree that are ready, after first, which has been taken.
+// popTreeLocked takes the pods of a tree that are ready, after first, which has been taken. Pods of
+// a group that may not be tried any more, because the tree has changed since they were queued, stay
+// until one of them comes first.
 func (q *Queue) popTreeLocked(first *entry, tree *podgroup.Tree) *PoppedGroup {
 	g := &PoppedGroup{Key: tree.Key, Tree: tree, Needed: 1}
+	lacks := q.lacksLocked(first.pod.Spec.SchedulerName)
+	ready, _ := tree.Ready(func(leaf *podgroup.Tree) int {
+		if leaf.Key == first.member.of.Key {
+			return lacks(leaf) - 1
+		}
+		return lacks(leaf)
+	})
 	var others []*entry
 	for _, m := range q.inTreeLocked(tree, first.pod.Spec.SchedulerName) {
-		q.noteNeededLocked(m)
-		others = q.othersLocked(others, m, first)
+		if ready.Has(m.Key) {
+			q.noteNeededLocked(m)
+			others = q.othersLocked(others, m, first)
+		}
 	}
 	g.Others = q.takeOthersLocked(others)
 	return g
