@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -130,7 +131,7 @@ func fullOfMarkers(t testing.TB, seed uint64) *Input {
 		&storagev1.CSIDriver{},
 		&storagev1.CSIStorageCapacity{}, &storagev1.VolumeAttachment{}, &resourcev1.ResourceClaim{},
 		&resourcev1.ResourceSlice{}, &resourcev1.DeviceClass{},
-		&schedulingv1beta1.PodGroup{},
+		&schedulingv1beta1.PodGroup{}, &schedulingv1alpha3.CompositePodGroup{},
 	}
 	group := &podgroup.Object{}
 	in.Header.Profiles = make([]Profile, 1)

@@ -94,6 +94,43 @@ func TestPodsEvictGroupsAsAWhole(t *testing.T) {
 	}
 }
 
+// A pod of priority 10 needs room on n0, where pods of two groups of a tree run. Others of them run
+// on n1.
+func TestPodsEvictTreesAsAWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		priority int32
+		single   bool
+		victims  int
+	}{
+		"as a whole":               {priority: 1, victims: 4},
+		"the tree is as important": {priority: 10},
+		"as single pods":           {priority: 1, single: true, victims: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t, 2)
+			c.groups.SetComposite(podgroup.CompositeGroup{Key: podgroup.CompositeKey(namespace, "root"), MinGroups: 1,
+				Priority: &test.priority, EvictedWhole: !test.single})
+			for _, group := range []string{"a", "b"} {
+				key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: group}
+				c.groups.SetGroup(podgroup.Group{Key: key, MinMember: 1, Parent: "root", Priority: ptr.To[int32](1)})
+				for _, node := range c.nodes {
+					c.join(c.add(node, 1, "400m"), key)
+				}
+			}
+			pod := c.pending(10)
+			choice, err := c.newTrial(100).Choose(c.ctx, c.prepared(pod, 1), pod, c.full(c.nodes[:1]))
+			must(t, err)
+			if (choice != nil) != (test.victims > 0) || choice != nil && len(choice.Victims) != test.victims {
+				t.Fatalf("got %+v, want %d victims", choice, test.victims)
+			}
+			result, status := c.framework.RunPostFilterPlugins(c.ctx, c.prepared(pod, 1), pod, c.full(c.nodes[:1]))
+			if status.IsSuccess() != (test.victims > 0) {
+				t.Fatalf("PostFilter: %v, %v", result, status)
+			}
+		})
+	}
+}
+
 // A whole group counts with all of its pods when nodes are compared.
 func TestANodeWithoutAWholeGroupIsTaken(t *testing.T) {
 	c := newCrowd(t, 3)

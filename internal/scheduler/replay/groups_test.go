@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -247,6 +248,55 @@ func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
 		if got := w.unplaced(snapshot); got != 0 || w.state(snapshot).Group(pods[0]) != nil {
 			t.Errorf("source %d: %d pods without a group got no node", source, got)
 		}
+	}
+}
+
+// TestTheTreesOfASnapshotAreKnown takes a snapshot with a tree of two groups of three pods. Two fit in
+// a rack, and four in both.
+func TestTheTreesOfASnapshotAreKnown(t *testing.T) {
+	w, pods := inRacks(t, 6)
+	for i, pod := range pods {
+		pod.Namespace = "default"
+		objects.InGroup([]string{"a", "b"}[i/3])(pod)
+	}
+	snapshot := w.snapshot(false)
+	snapshot.Pending = pods
+	root := objects.CompositePodGroup("root", 2, "")
+	snapshot.Objects = append(snapshot.Objects, root)
+	for _, name := range []string{"a", "b"} {
+		group := objects.KubernetesPodGroup(name, 2, rack)
+		group.Spec.ParentCompositePodGroupName = &root.Name
+		snapshot.Objects = append(snapshot.Objects, group)
+	}
+	served := func(kinds ...schema.GroupVersionKind) {
+		snapshot.Header.ResourceVersions = map[string]string{}
+		for _, kind := range kinds {
+			snapshot.Header.ResourceVersions[capture.VersionKey(kind)] = "7"
+		}
+	}
+	served(podgroup.KubernetesAPIs[0].Kind(), podgroup.CompositeKind)
+	state := w.state(snapshot)
+	g := state.Group(pods[4])
+	if g == nil || g.Tree == nil || g.Key != podgroup.CompositeKey("default", "root") || len(g.Pods) != 6 {
+		t.Fatalf("got %+v", g)
+	}
+	k, err := state.Fork(t.Context())
+	w.must(err)
+	defer k.Close()
+	x, err := explain.Explain(t.Context(), k, explain.Pending{Pod: pods[4], Group: g})
+	if err != nil || x.Pending.PodGroup == nil || x.Pending.PodGroup.Fit != 2 || x.Pending.PodGroup.Name != "b" {
+		t.Errorf("got %+v, %v", x, err)
+	}
+	if got := w.unplaced(snapshot); got != 2 { // the third pod of each group
+		t.Errorf("%d pods got no node", got)
+	}
+	root.Spec.SchedulingConstraints = objects.CompositePodGroup("", 0, rack).Spec.SchedulingConstraints
+	if got := w.unplaced(snapshot); got != 6 {
+		t.Errorf("%d pods got no node, want all of the tree, which has to be in one rack", got)
+	}
+	served(podgroup.KubernetesAPIs[0].Kind())
+	if g := w.state(snapshot).Group(pods[4]); g == nil || g.Tree != nil || len(g.Pods) != 3 {
+		t.Errorf("without CompositePodGroups: got %+v", g)
 	}
 }
 

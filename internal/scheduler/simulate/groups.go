@@ -158,30 +158,35 @@ func (g *subjectGroup) leaves(evicted sets.Set[types.UID]) map[podgroup.Key]podg
 	return leaves
 }
 
-// awaited returns what the group lacks to be placed, "" if nothing. needed is how many members must
-// get a node, and leaves are the states of the groups of a tree.
-func (g *subjectGroup) awaited(needed int, leaves map[podgroup.Key]podgroup.Leaf) string {
-	if g.missing != "" {
-		return fmt.Sprintf("pod group %s: %s", g.Key, g.missing)
-	}
-	if g.tree == nil {
-		if len(g.members) < needed {
-			return fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", g.Key, needed,
-				len(g.members))
-		}
-		return ""
-	}
+// awaited returns what pods wait for before they can be placed, by the groups that they name; not
+// those that can be. needed is how many members must get a node, and leaves are the states of the
+// groups of a tree.
+func (g *subjectGroup) awaited(needed int, leaves map[podgroup.Key]podgroup.Leaf) map[podgroup.Key]string {
 	members := g.membersOf()
-	lacks := func(leaf *podgroup.Tree) int { return leaves[leaf.Key].Missing - members[leaf.Key] }
-	if !g.tree.Enough(lacks) {
-		_, incomplete := g.tree.Ready(lacks)
-		return fmt.Sprintf("composite pod group %s: %d groups must be placed together, but fewer have enough pods",
-			incomplete.Key, incomplete.MinGroups)
+	var ready sets.Set[podgroup.Key]
+	var incomplete *podgroup.Tree
+	if g.tree != nil {
+		ready, incomplete = g.tree.Ready(func(t *podgroup.Tree) int { return leaves[t.Key].Missing - members[t.Key] })
 	}
-	return ""
+	awaited := map[podgroup.Key]string{}
+	for key, pods := range members {
+		if g.tree != nil {
+			needed = leaves[key].Missing
+		}
+		switch {
+		case g.missing != "":
+			awaited[key] = fmt.Sprintf("%s: %s", key.WithKind(), g.missing)
+		case pods < needed:
+			awaited[key] = fmt.Sprintf("%s: %d pods must be placed together, but there are %d", key.WithKind(), needed, pods)
+		case g.tree != nil && !ready.Has(key):
+			awaited[key] = fmt.Sprintf("%s: %d groups must be placed together, but fewer have enough pods",
+				incomplete.WithKind(), incomplete.MinGroups)
+		}
+	}
+	return awaited
 }
 
-// membersOf returns how many subjects each group of pods of a tree has.
+// membersOf returns how many subjects name each group of pods.
 func (g *subjectGroup) membersOf() map[podgroup.Key]int {
 	counts := map[podgroup.Key]int{}
 	for _, pod := range g.pods {

@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -342,5 +343,106 @@ func TestAGroupThatCannotBeCounted(t *testing.T) {
 	want := []string{"spec.podGroup.minMember", "spec.podGroup.requiredTopology", "spec.podGroup.preferredTopology"}
 	if diff := cmp.Diff(want, fields); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// treeMember returns a pending pod of a group of a tree with 4 CPUs, of which two fit on a node.
+func treeMember(number int, group string) *corev1.Pod {
+	p := pod("train", number, "4", "1Gi")
+	objects.InGroup(group)(p)
+	return p
+}
+
+// leafOf is a group of a tree that needs two pods.
+func leafOf(name, parent string) podgroup.Group {
+	return podgroup.Group{Key: podgroup.Key{Source: podgroup.Kubernetes, Namespace: "default", Name: name}, MinMember: 2,
+		Parent: parent}
+}
+
+// newTreeCluster is newGroupCluster with a tree of the groups a and b.
+func newTreeCluster(t *testing.T, minGroups int, topology string, racks ...int) *cluster {
+	t.Helper()
+	c := newGroupCluster(t, racks...)
+	for _, source := range []podgroup.Source{podgroup.Kubernetes, podgroup.Composite} {
+		c.Groups.SetServed(source, func() bool { return true }, nil)
+	}
+	c.Groups.SetComposite(podgroup.CompositeGroup{Key: podgroup.CompositeKey("default", "root"), MinGroups: minGroups,
+		Topology: podgroup.Topology{Required: topology}})
+	for _, name := range []string{"a", "b"} {
+		c.Groups.SetGroup(leafOf(name, "root"))
+	}
+	return c
+}
+
+func TestATreeIsDecidedAsAWhole(t *testing.T) {
+	for name, test := range map[string]struct {
+		minGroups int
+		topology  string
+		racks     []int
+		pods      string // the groups of the pods
+		unplaced  int
+		message   string
+	}{
+		"all fit":       {2, "", []int{1, 1}, "aabb", 0, ""},
+		"too few fit":   {2, "", []int{1}, "aabb", 4, "there are resources for 2 of them at most"},
+		"one is enough": {1, "", []int{1}, "aabb", 2, "pod group default/b: 0 of 2 pods that must be placed together fit"},
+		"in no rack": {2, corev1.LabelTopologyZone, []int{1, 1}, "aabb", 4,
+			"there are resources for 2 of them at most in one " + corev1.LabelTopologyZone},
+		"in one rack":                     {2, corev1.LabelTopologyZone, []int{1, 2}, "aabb", 0, ""},
+		"a group lacks pods":              {2, "", []int{4}, "aab", 3, "must be placed together, but"},
+		"the tree needs no b":             {1, "", []int{4}, "aab", 1, "pod group default/b: 2 pods must be placed together, but there are 1"},
+		"a tree is mixed with other pods": {2, "", []int{1}, "a-abb", 4, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newTreeCluster(t, test.minGroups, test.topology, test.racks...)
+			var pods []*corev1.Pod
+			for i, group := range test.pods {
+				if group == '-' {
+					pods = append(pods, pod("train", 100+i, "1", "1Gi"))
+				} else {
+					pods = append(pods, treeMember(100+i, string(group)))
+				}
+			}
+			got := c.simulate(simulate.Request{Pods: pending(), Pending: pods}).Current
+			if int(got.Unplaced) != test.unplaced {
+				t.Errorf("got %+v", got)
+			}
+			for i := range got.UnplacedPods {
+				if !strings.Contains(got.UnplacedPods[i].Message, test.message) {
+					t.Errorf("got %q, want %q", got.UnplacedPods[i].Message, test.message)
+				}
+			}
+		})
+	}
+}
+
+func TestATreeWithoutItsObjects(t *testing.T) {
+	c := newTreeCluster(t, 1, "", 2)
+	c.Groups.DeleteComposite(podgroup.CompositeKey("default", "root"))
+	got := c.simulate(simulate.Request{Pods: pending(), Pending: []*corev1.Pod{treeMember(100, "a"), treeMember(101, "a")}})
+	if got.Current.Unplaced != 2 ||
+		!strings.Contains(got.Current.UnplacedPods[0].Message, "there is no CompositePodGroup default/root") {
+		t.Errorf("got %+v", got.Current)
+	}
+}
+
+// Two pods of the tree are on nodes of the second rack, and stay there. Or they are decided again
+// with the others.
+func TestTreesThatRun(t *testing.T) {
+	c := newTreeCluster(t, 2, corev1.LabelTopologyZone, 2, 2)
+	for i := range 2 {
+		c.run(treeMember(i, "a"), fmt.Sprintf("r1-%d", i))
+	}
+	joining := []*corev1.Pod{treeMember(100, "b"), treeMember(101, "b")}
+	got := c.simulate(simulate.Request{Pods: pending(), Pending: joining}).Current
+	if got.Unplaced != 0 || got.NodesUsed != 2 {
+		t.Errorf("pods that join: %+v", got)
+	}
+	c.Groups.SetGroup(podgroup.Group{Key: leafOf("a", "").Key, MinMember: 3, Parent: "root"}) // it has lost one since
+	same := *c.Profile.Config
+	r := simulate.Request{Pods: all(), Pending: joining, Changes: map[string]*resolve.Profile{"mine": &same}, Seed: 3}
+	status := c.simulate(r)
+	if status.Current.Unplaced != 0 || status.New.Unplaced != 0 || status.New.Moved != 0 {
+		t.Errorf("pods that run: %+v", status)
 	}
 }

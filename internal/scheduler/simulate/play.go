@@ -14,6 +14,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
@@ -118,16 +119,22 @@ func (s *simulation) turn(
 // placeGroup decides the subjects of a group together.
 func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *resolve.Profile, group *subjectGroup,
 	p *played) error {
-	together := &fork.Group{Group: group.Group, Tree: group.tree, Pods: group.pods}
+	together := &fork.Group{Group: group.Group, Tree: group.tree}
 	if group.tree != nil {
 		together.Leaves = group.leaves(p.evicted)
 	} else {
 		together.Needed, together.On = group.needed(p.evicted)
 	}
-	if awaited := group.awaited(together.Needed, together.Leaves); awaited != "" {
-		for _, pod := range group.pods {
-			p.refuse(pod, awaited)
+	var members []int
+	awaited := group.awaited(together.Needed, together.Leaves)
+	for i, pod := range group.pods {
+		if message, waits := awaited[podgroup.KeyOf(pod)]; waits {
+			p.refuse(pod, message)
+			continue
 		}
+		members, together.Pods = append(members, group.members[i]), append(together.Pods, pod)
+	}
+	if len(members) == 0 {
 		return nil
 	}
 	d, err := sequence.PlaceGang(ctx, cfg, together)
@@ -141,10 +148,10 @@ func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *re
 	for i, preempted := range d.Preempted {
 		s.count(p, d.Preemptors[i], preempted)
 	}
-	for i, member := range group.members {
+	for i, member := range members {
 		p.placed[member] = d.Nodes[i]
 		if d.Nodes[i] == "" {
-			p.refuse(group.pods[i], d.Reason(i).Error())
+			p.refuse(together.Pods[i], d.Reason(i).Error())
 		}
 	}
 	return nil
