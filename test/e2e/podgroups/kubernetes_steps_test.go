@@ -102,6 +102,19 @@ func minCount(group string, n int) step {
 	}
 }
 
+// withdrawn deletes a PodGroup and waits until it is gone: without kube-controller-manager, nobody
+// else removes the finalizer that keeps a PodGroup while it has pods.
+func withdrawn(group string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		object := KubernetesPodGroup(group+s.suffix, 0, "")
+		Expect(K8s.Delete(ctx, object)).To(Succeed())
+		Expect(client.IgnoreNotFound(K8s.Patch(ctx, object,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+		ExpectGone(ctx, object)
+	}
+}
+
 // pods creates pods of a group, which request a number of CPUs each.
 func pods(group, cpu string, names ...string) step { return podsOf("mine", group, cpu, names...) }
 
@@ -111,6 +124,24 @@ func podsOf(schedulerName, group, cpu string, names ...string) step {
 		GinkgoHelper()
 		for _, name := range names {
 			s.pods[name] = CreatePod(ctx, schedulerName, name, InGroup(group+s.suffix), CPU(cpu))
+		}
+	}
+}
+
+// member creates a pod of a group.
+func member(group, name, cpu string, changes ...func(*corev1.Pod)) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		s.pods[name] = CreatePod(ctx, "mine", name, append(changes, InGroup(group+s.suffix), CPU(cpu))...)
+	}
+}
+
+// ungated removes the scheduling gates of pods.
+func ungated(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			Update(ctx, s.pods[name], func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
 		}
 	}
 }
@@ -238,6 +269,9 @@ func condition(group string, status metav1.ConditionStatus, reason string) step 
 		}).WithContext(ctx).Should(Succeed())
 	}
 }
+
+// seen waits until livesched knows a number of nodes, and what has happened to pods until now.
+func seen(nodes int) step { return func(ctx context.Context, _ *stage) { ExpectSeen(ctx, nodes) } }
 
 // gone waits until pods are deleted.
 func gone(names ...string) step {

@@ -14,7 +14,7 @@ import (
 )
 
 // The entries of the table have the names of kube-scheduler's own cases, in
-// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.36. Those in which
+// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.37. Those in which
 // a gang preempts are in kubernetes_preemption_test.go.
 var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 	inGroups()
@@ -24,6 +24,11 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 		Entry("gang schedules when pod group and resources are available",
 			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2", "p3"),
 			bound("p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled")),
+		Entry("any available pod group members get scheduled",
+			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2", "p3"),
+			bound("p1", "p2", "p3"),
+			pods("pg1", "1", "p4"),
+			bound("p4")),
 		Entry("gang waits for quorum to start, then schedules",
 			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
 			gated("p1", "p2"),
@@ -53,6 +58,10 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			pods("pg1", "1", "p1"), pods("pg2", "1", "other-p1"), pods("pg1", "1", "p2"), pods("pg2", "1", "other-p2"),
 			pods("pg1", "1", "p3"), pods("pg2", "1", "other-p3"),
 			bound("p1", "p2", "p3"), unschedulable("other-p1", "other-p2", "other-p3")),
+		Entry("pod group interleaving with an individual pod shouldn't deadlock nor livelock, and the individual pod "+
+			"gets scheduled",
+			node("n"), gang("pg1", 3, ""), single("blocker", "2"), pods("pg1", "1", "p1", "p2", "p3"),
+			bound("blocker"), unschedulable("p1", "p2", "p3")),
 		Entry("basic group schedules when pod group and resources are available, without gang enforcement",
 			node("n"), gang("pg1", 0, ""), pods("pg1", "1", "p1"),
 			bound("p1"),
@@ -72,13 +81,28 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
 	)
 
-	It("are as many as minCount says when it has changed", func(ctx context.Context) {
-		NeedsServer("1.37", "minCount cannot be changed")
-		play(ctx, node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
-			gated("p1", "p2"),
-			minCount("pg1", 2),
-			bound("p1", "p2"))
-	})
+	DescribeTable("are as many as minCount says when it has changed",
+		func(ctx context.Context, steps ...step) {
+			NeedsServer("1.37", "minCount cannot be changed")
+			play(ctx, steps...)
+		},
+		Entry("gang pods are unschedulable due to lack of quorum, then scheduled when minCount is decreased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4"),
+			gated("p1", "p2", "p3", "p4"),
+			minCount("pg", 4),
+			bound("p1", "p2", "p3", "p4")),
+		Entry("gang pods are unschedulable due to lack of space, then scheduled when minCount is decreased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4", "p5"),
+			unschedulable("p1", "p2", "p3", "p4", "p5"),
+			minCount("pg", 4),
+			bound("p1", "p2", "p3", "p4"), unschedulable("p5")),
+		Entry("gang pods are unschedulable due to lack of quorum, and remain unschedulable without triggering "+
+			"reschedule when minCount is increased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4"),
+			gated("p1", "p2", "p3", "p4"),
+			minCount("pg", 6), seen(1),
+			gated("p1", "p2", "p3", "p4")),
+	)
 
 	It("are placed together by a profile that enables kube-scheduler's plugin for gangs", func(ctx context.Context) {
 		play(ctx, node("n"), gang("pg1", 3, ""), podsOf("gangs", "pg1", "1", "p1", "p2"),
