@@ -214,12 +214,25 @@ func valueOf(ctx context.Context, key, name string) string {
 	return node.Labels[key]
 }
 
+// unbound checks that pods stay without a node.
+func unbound(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		Consistently(func(g Gomega) {
+			for _, name := range names {
+				g.Expect(K8s.Get(ctx, clientKey(s.pods[name]), s.pods[name])).To(Succeed())
+				g.Expect(s.pods[name].Spec.NodeName).To(BeEmpty(), "the node of pod %s", name)
+			}
+		}).WithContext(ctx).Should(Succeed())
+	}
+}
+
 // gated checks that pods stay unbound, and that nothing was tried.
 func gated(names ...string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
+		unbound(names...)(ctx, s)
 		for _, name := range names {
-			ExpectPending(ctx, s.pods[name])
 			Expect(s.pods[name].Status.Conditions).To(BeEmpty())
 		}
 	}
