@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -131,10 +132,14 @@ func (t *tour) triedGroup(ctx context.Context, name string, status metav1.Condit
 	return group, err
 }
 
-// printGroup prints the condition of a PodGroup that has one.
+// printGroup prints the condition of a PodGroup that has one, without the name of the group, which
+// Kubernetes makes up for that of a Job.
 func (t *tour) printGroup(group *schedulingv1beta1.PodGroup) {
 	c := meta.FindStatusCondition(group.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
-	t.out.printf("  %s  %s  %s  %s\n", c.Type, c.Status, c.Reason, shorten(c.Message))
+	t.out.printf("  %s  %s  %s\n", c.Type, c.Status, c.Reason)
+	if _, message, found := strings.Cut(c.Message, ": "); found {
+		t.out.printf("  %s\n", message)
+	}
 }
 
 func (t *tour) groupSamples() string { return filepath.Join(t.root, "config", "samples", "podgroups") }

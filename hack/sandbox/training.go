@@ -6,12 +6,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,7 +63,7 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.applyAll(ctx, t.groupSamples(), "training_job.yaml"); err != nil {
+	if err := t.createTrainingJob(ctx); err != nil {
 		return err
 	}
 	if err := t.awaitJob(ctx, trainingName, func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
@@ -95,6 +97,26 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 	t.out.printf("%d racks have %d GPUs, and %d pods want one each: all of them wait\n", racks-1,
 		(racks-1)*nodesPerRack*gpusPerNode, workers)
 	t.out.printf("  %s\n", message)
+	return nil
+}
+
+// createTrainingJob creates the PodGroup and its Job. The PodGroup is the controller of the Job, as
+// the objects of training operators are: with the feature gate WorkloadWithJob, Kubernetes makes a
+// PodGroup for each Job without a controller, and the pods would belong to that one.
+func (t *tour) createTrainingJob(ctx context.Context) error {
+	objects, err := readObjects(filepath.Join(t.groupSamples(), "training_job.yaml"))
+	if err != nil {
+		return err
+	}
+	var owners []metav1.OwnerReference
+	for _, object := range objects {
+		object.SetOwnerReferences(owners)
+		applied, err := t.apply(ctx, object)
+		if err != nil {
+			return err
+		}
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(applied, applied.GroupVersionKind())}
+	}
 	return nil
 }
 
