@@ -94,7 +94,8 @@ func (t *tour) tuningWaits(ctx context.Context) error {
 func (t *tour) tuningStarts(ctx context.Context) error {
 	began := time.Now()
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: servingName}}
-	if err := t.client.Delete(ctx, deployment, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+	inBackground := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if err := t.client.Delete(ctx, deployment, inBackground); err != nil {
 		return err
 	}
 	if err := t.awaitJob(ctx, tuningName,

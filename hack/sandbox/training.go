@@ -66,7 +66,8 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 	if err := t.createTrainingJob(ctx); err != nil {
 		return err
 	}
-	if err := t.awaitJob(ctx, trainingName, func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
+	if err := t.awaitJob(ctx, trainingName,
+		func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
 		return err
 	}
 	pods, err := t.jobPods(ctx, trainingName)

@@ -155,8 +155,8 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 
 	DescribeTable("evict others as by kube-scheduler",
 		func(ctx context.Context, steps ...step) { play(ctx, steps...) },
-		// kube-scheduler evicts both pods, though the room of one is enough: it spreads the gang over
-		// the nodes as if they were free.
+		// kube-scheduler evicts both pods, though the room of one is enough: it spreads the gang
+		// over the nodes as if they were free.
 		Entry("gang uses pod group preemption when resources are consumed by lower priority existing pods",
 			rack("1", "1", "n1", "n2", "n3"), of(10).on("n1", "2", "existing-1"), of(5).on("n3", "2", "existing-2"),
 			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
@@ -166,8 +166,8 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			of(10).on("n1", "2", "low-1"), of(10).on("n3", "2", "low-2"), of(10).on("n4", "2", "low-3"),
 			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
 			boundIn("rack", "1", "p1", "p2", "p3"), gone("low-1"), bound("low-2", "low-3")),
-		// kube-scheduler takes the rack that is the fullest afterwards, whatever the victims are. Here
-		// the rack with the least important victims is taken, so that is the same one.
+		// kube-scheduler takes the rack that is the fullest afterwards, whatever the victims are.
+		// Here the rack with the least important victims is taken, so that is the same one.
 		Entry("gang uses preemption and schedules on a single rack, choosing placement with highest allocation "+
 			"percentage with pre-existing pods in cluster",
 			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6", "n7", "n8"),

@@ -135,7 +135,8 @@ var _ = Describe("A PodGroup of Kubernetes that evicts pods", Ordered, func() {
 	It("stays with the nodes that it is nominated for when one pod finds another", func(ctx context.Context) {
 		nominated := map[string]string{}
 		play(ctx, sized("n1", "1"), sized("n2", "1"), sized("n3", "1"), of(200).on("n1", "1", "top-1"),
-			of(10).changedOn("n2", "1", "low-2", TerminatesSlowly), of(10).changedOn("n3", "1", "low-3", TerminatesSlowly),
+			of(10).changedOn("n2", "1", "low-2", TerminatesSlowly),
+			of(10).changedOn("n3", "1", "low-3", TerminatesSlowly),
 			of(50).group("pg1", 2).pods("1", "p-1", "p-2"),
 			func(ctx context.Context, s *stage) {
 				for _, name := range []string{"p-1", "p-2"} {
