@@ -75,7 +75,7 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2", "low-3"),
 			of(100).group("pg1", 1).pods("1", "high-1"),
 			bound("high-1"), gone("low-1", "low-2", "low-3")),
-		Entry("Priority divergence in PodGroups - preemptor PodGroup has too low priority",
+		Entry("Priority divergence in PodGroups - preemptor PodGroup has too low priority", differs(otherPriority),
 			sized("n", "3"), of(100).wholeGroup("pg2", 3).podsOf(10, "1", "low-1", "low-2", "low-3"),
 			bound("low-1", "low-2", "low-3"),
 			of(10).group("pg1", 1).podsOf(100, "1", "high-1"),
@@ -86,6 +86,7 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2"),
 			of(100).single("1", "high-1"), gone("low-1", "low-2")),
 		Entry("Preemptor Pod without PodGroupName and a PodGroup of a higher priority than its pods",
+			differs(otherPriority),
 			sized("n1", "1"), sized("n2", "1"), of(100).wholeGroup("pg1", 2).podsOf(10, "1", "low-1", "low-2"),
 			bound("low-1", "low-2"),
 			of(50).pending("1", "mid-1"), unschedulable("mid-1"), bound("low-1", "low-2")),
@@ -110,6 +111,8 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("mid-p1", "mid-p2"), gone("very-low-p1", "very-low-p2"), bound("low-p1", "low-p2")),
 	)
 })
+
+const otherPriority = "1.37 refuses pods whose priority is not that of their group"
 
 // sized creates a node with a number of CPUs.
 func sized(name, cpus string) step {

@@ -72,7 +72,7 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, ContinueOnFail
 		// So does kube-scheduler's case "basic group schedules with workload-aware preemption".
 		Entry("basic group schedules with preemption",
 			node("n"), single("low-priority-blocker", "2"), bound("low-priority-blocker"),
-			gang("pg1", 0, ""), important("pg1", "p1", "p2", "p3", "p4"),
+			of(100).group("pg1", 0).pods("1", "p1", "p2", "p3", "p4"),
 			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
 	)
 
@@ -107,10 +107,11 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, ContinueOnFail
 	})
 
 	It("are not those of a PodGroup of scheduler-plugins with the same name", func(ctx context.Context) {
-		play(ctx, node("n"), gang("pg1", 2, ""), pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
-			Create(ctx, PodGroup("pg1"+s.suffix, 2))
-			s.pods["q1"] = CreatePod(ctx, "mine", "q1", MemberOf("pg1"+s.suffix))
-		},
+		play(ctx, differs("knows no PodGroups of scheduler-plugins"), node("n"), gang("pg1", 2, ""),
+			pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
+				Create(ctx, PodGroup("pg1"+s.suffix, 2))
+				s.pods["q1"] = CreatePod(ctx, "mine", "q1", MemberOf("pg1"+s.suffix))
+			},
 			gated("p1", "q1"),
 			pods("pg1", "1", "p2"),
 			bound("p1", "p2"), gated("q1"))

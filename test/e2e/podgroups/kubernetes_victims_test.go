@@ -121,7 +121,7 @@ var _ = Describe("A PodGroup of Kubernetes that evicts pods", Ordered, func() {
 	)
 
 	It("says so in the condition of the group", func(ctx context.Context) { // TestPodGroupPreemptionStatus
-		play(ctx, sized("n", "1"), of(10).changedOn("n", "1", "low-1", TerminatesSlowly),
+		play(ctx, differs("has other words"), sized("n", "1"), of(10).changedOn("n", "1", "low-1", TerminatesSlowly),
 			of(100).group("pg1", 1).pods("1", "high-1"),
 			condition("pg1", metav1.ConditionFalse, "Unschedulable"),
 			func(ctx context.Context, s *stage) {
