@@ -85,7 +85,8 @@ func (s *sandbox) startControlPlane(ctx context.Context) error {
 		}
 	}
 	controlPlane, err := controlplane.Start(ctx, controlplane.Options{
-		Dir: s.dir, WithControllerManager: true, WithKwok: true, Processors: goruntime.GOMAXPROCS(0), Progress: s.out,
+		Dir: s.dir, WithControllerManager: true, WithKwok: true, WithPodGroups: true,
+		Processors: goruntime.GOMAXPROCS(0), Progress: s.out,
 	})
 	if err != nil {
 		return err

@@ -79,6 +79,11 @@ func (s *sandbox) tour(ctx context.Context) error {
 			fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers,
 				racks-1, nodesPerRack*gpusPerNode), t.trainingWaits, stepTimeout},
 		{"start of the training job", "add another rack", t.trainingStarts, stepTimeout},
+		{"PodGroup of Kubernetes", fmt.Sprintf("create a PodGroup of Kubernetes whose %d pods have to be in one rack",
+			servers), t.servingInOneRack, stepTimeout},
+		{"gang Job", fmt.Sprintf("create a Job of %d pods with a gang policy: %d GPUs are free", workers,
+			workers-servers), t.tuningWaits, stepTimeout},
+		{"start of the gang Job", "delete the pods of the first group", t.tuningStarts, stepTimeout},
 	}
 	if s.bare {
 		steps = steps[:3]

@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,14 +63,14 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.applyAll(ctx, filepath.Join(t.root, "config", "samples", "podgroups"),
-		"training_job.yaml"); err != nil {
+	if err := t.createTrainingJob(ctx); err != nil {
 		return err
 	}
-	if err := t.awaitJob(ctx, func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
+	if err := t.awaitJob(ctx, trainingName,
+		func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
 		return err
 	}
-	pods, err := t.trainingPods(ctx)
+	pods, err := t.jobPods(ctx, trainingName)
 	if err != nil {
 		return err
 	}
@@ -88,15 +89,35 @@ func (t *tour) trainingWaits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if pods, err = t.trainingPods(ctx); err != nil {
+	if pods, err = t.jobPods(ctx, trainingName); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); i >= 0 {
-		return fmt.Errorf("pod %s of the group has a node, though there is no room for all", pods[i].Name)
+	if err := noneHasANode(pods); err != nil {
+		return err
 	}
 	t.out.printf("%d racks have %d GPUs, and %d pods want one each: all of them wait\n", racks-1,
 		(racks-1)*nodesPerRack*gpusPerNode, workers)
 	t.out.printf("  %s\n", message)
+	return nil
+}
+
+// createTrainingJob creates the PodGroup and its Job. The PodGroup is the controller of the Job, as
+// the objects of training operators are: with the feature gate WorkloadWithJob, Kubernetes makes a
+// PodGroup for each Job without a controller, and the pods would belong to that one.
+func (t *tour) createTrainingJob(ctx context.Context) error {
+	objects, err := readObjects(filepath.Join(t.groupSamples(), "training_job.yaml"))
+	if err != nil {
+		return err
+	}
+	var owners []metav1.OwnerReference
+	for _, object := range objects {
+		object.SetOwnerReferences(owners)
+		applied, err := t.apply(ctx, object)
+		if err != nil {
+			return err
+		}
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(applied, applied.GroupVersionKind())}
+	}
 	return nil
 }
 
@@ -107,25 +128,18 @@ func (t *tour) trainingStarts(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := t.awaitJob(ctx, func(s *batchv1.JobStatus) bool { return s.Succeeded == workers }); err != nil {
+	if err := t.awaitJob(ctx, trainingName,
+		func(s *batchv1.JobStatus) bool { return s.Succeeded == workers }); err != nil {
 		return err
 	}
 	took := time.Since(began)
-	pods, err := t.trainingPods(ctx)
+	pods, err := t.jobPods(ctx, trainingName)
 	if err != nil {
 		return err
 	}
-	var nodes corev1.NodeList
-	if err := t.client.List(ctx, &nodes, client.HasLabels{labelRack}); err != nil {
+	perRack, err := t.perRack(ctx, pods)
+	if err != nil {
 		return err
-	}
-	rackOf := map[string]string{}
-	for _, node := range nodes.Items {
-		rackOf[node.Name] = node.Labels[labelRack]
-	}
-	perRack := map[string]int{}
-	for _, pod := range pods {
-		perRack[rackOf[pod.Spec.NodeName]]++
 	}
 	if len(perRack) != racks {
 		return fmt.Errorf("the pods are on %s, not on %d racks", counts(perRack), racks)
@@ -135,15 +149,38 @@ func (t *tour) trainingStarts(ctx context.Context) error {
 	return nil
 }
 
-func (t *tour) awaitJob(ctx context.Context, is func(*batchv1.JobStatus) bool) error {
-	key := client.ObjectKey{Namespace: namespace, Name: trainingName}
-	return await(ctx, t.client, &batchv1.JobList{}, key,
+// perRack counts pods by the rack that they are in.
+func (t *tour) perRack(ctx context.Context, pods []corev1.Pod) (map[string]int, error) {
+	var nodes corev1.NodeList
+	if err := t.client.List(ctx, &nodes, client.HasLabels{labelRack}); err != nil {
+		return nil, err
+	}
+	rackOf := map[string]string{}
+	for _, node := range nodes.Items {
+		rackOf[node.Name] = node.Labels[labelRack]
+	}
+	perRack := map[string]int{}
+	for _, pod := range pods {
+		perRack[rackOf[pod.Spec.NodeName]]++
+	}
+	return perRack, nil
+}
+
+// noneHasANode returns an error if a pod of a group that waits has a node.
+func noneHasANode(pods []corev1.Pod) error {
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); i >= 0 {
+		return fmt.Errorf("pod %s of the group has a node, though there is no room for all", pods[i].Name)
+	}
+	return nil
+}
+
+func (t *tour) awaitJob(ctx context.Context, name string, is func(*batchv1.JobStatus) bool) error {
+	return await(ctx, t.client, &batchv1.JobList{}, client.ObjectKey{Namespace: namespace, Name: name},
 		func(j *batchv1.Job) (bool, error) { return is(&j.Status), nil })
 }
 
-func (t *tour) trainingPods(ctx context.Context) ([]corev1.Pod, error) {
+func (t *tour) jobPods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := t.client.List(ctx, &pods, client.InNamespace(namespace),
-		client.MatchingLabels{batchv1.JobNameLabel: trainingName})
+	err := t.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{batchv1.JobNameLabel: name})
 	return pods.Items, err
 }

@@ -125,6 +125,11 @@ nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {old: {nodeName: n2, labels: {app: web, version: "1"}}, older: {nodeName: n2, labels: {app: web, version: "1"}}, new: {nodeName: n1, labels: {app: web, version: "2"}}}
 pod: {labels: {app: web, version: "2"}, spread: [{topologyKey: zone, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}]}
 `, GoesTo("n2")),
+			atAPIToo("counting those with its label only when the selector is empty", `
+nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
+pods: {w1: {nodeName: n1, labels: {app: web}}, o1: {nodeName: n2, labels: {app: other}}, o2: {nodeName: n2, labels: {app: other}}}
+pod: {labels: {app: web}, spread: [{topologyKey: zone, labelSelector: {}, matchLabelKeys: [app]}]}
+`, GoesTo("n2")),
 			scene("counting all when it has no such label", `
 nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {old: {nodeName: n2, labels: {app: web, version: "1"}}}

@@ -19,6 +19,9 @@ import (
 // instead of livesched, which checks their expectations.
 const Oracle = testcluster.KubeSchedulerEnv
 
+// OracleGates are the feature gates of that kube-scheduler, which a suite may set.
+var OracleGates string
+
 // StartDefault runs a scheduler with the default plugins for the scheduler name "mine" until the
 // end of the spec.
 func StartDefault(ctx context.Context) {
@@ -31,7 +34,7 @@ func StartDefault(ctx context.Context) {
 func StartProfiles(ctx context.Context, profiles map[string]string) {
 	GinkgoHelper()
 	if program := os.Getenv(Oracle); program != "" {
-		StartOracle(program, testcluster.KubeScheduler{Profiles: profiles})
+		StartOracle(program, testcluster.KubeScheduler{Profiles: profiles, FeatureGates: OracleGates})
 		return
 	}
 	Start()

@@ -77,6 +77,15 @@ func (c podGroupClient) Get(ctx context.Context, key client.ObjectKey, object cl
 	return readBack(object, answer)
 }
 
+func (c podGroupClient) Patch(ctx context.Context, object client.Object, patch client.Patch,
+	options ...client.PatchOption) error {
+	inVersion, answer := served(object)
+	if err := c.Client.Patch(ctx, inVersion, patch, options...); err != nil {
+		return err
+	}
+	return readBack(object, answer)
+}
+
 func (c podGroupClient) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	inVersion, _ := served(object)
 	return c.Client.Delete(ctx, inVersion, options...)

@@ -75,7 +75,7 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2", "low-3"),
 			of(100).group("pg1", 1).pods("1", "high-1"),
 			bound("high-1"), gone("low-1", "low-2", "low-3")),
-		Entry("Priority divergence in PodGroups - preemptor PodGroup has too low priority",
+		Entry("Priority divergence in PodGroups - preemptor PodGroup has too low priority", differs(otherPriority),
 			sized("n", "3"), of(100).wholeGroup("pg2", 3).podsOf(10, "1", "low-1", "low-2", "low-3"),
 			bound("low-1", "low-2", "low-3"),
 			of(10).group("pg1", 1).podsOf(100, "1", "high-1"),
@@ -86,6 +86,7 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2"),
 			of(100).single("1", "high-1"), gone("low-1", "low-2")),
 		Entry("Preemptor Pod without PodGroupName and a PodGroup of a higher priority than its pods",
+			differs(otherPriority),
 			sized("n1", "1"), sized("n2", "1"), of(100).wholeGroup("pg1", 2).podsOf(10, "1", "low-1", "low-2"),
 			bound("low-1", "low-2"),
 			of(50).pending("1", "mid-1"), unschedulable("mid-1"), bound("low-1", "low-2")),
@@ -110,6 +111,8 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("mid-p1", "mid-p2"), gone("very-low-p1", "very-low-p2"), bound("low-p1", "low-p2")),
 	)
 })
+
+const otherPriority = "1.37 refuses pods whose priority is not that of their group"
 
 // sized creates a node with a number of CPUs.
 func sized(name, cpus string) step {
@@ -149,7 +152,8 @@ func (p of) class(ctx context.Context) string {
 }
 
 // create creates pods. Their label app is the part of the name before the hyphen.
-func (p of) create(cpu string, names []string, change func(*stage) func(*corev1.Pod)) step {
+func (p of) create(cpu string, names []string, change func(*stage) func(*corev1.Pod),
+	changes ...func(*corev1.Pod)) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
 		prioritized := Prioritized(p.class(ctx))
@@ -158,7 +162,7 @@ func (p of) create(cpu string, names []string, change func(*stage) func(*corev1.
 			if app, _, of := strings.Cut(name, "-"); of {
 				pod = append(pod, Labelled("app", app))
 			}
-			s.pods[name] = CreatePod(ctx, "mine", name, pod...)
+			s.pods[name] = CreatePod(ctx, "mine", name, append(pod, changes...)...)
 		}
 	}
 }
@@ -182,9 +186,25 @@ func (p of) on(node, cpu string, names ...string) step {
 	return p.create(cpu, names, func(*stage) func(*corev1.Pod) { return OnNode(node) })
 }
 
-// member creates pods of a group that exists.
+// member creates pods of a group, which may be created later.
 func (p of) member(group, cpu string, names ...string) step {
 	return p.create(cpu, names, func(s *stage) func(*corev1.Pod) { return InGroup(group + s.suffix) })
+}
+
+// changed is member for one pod that is changed before it is created.
+func (p of) changed(group, cpu, name string, changes ...func(*corev1.Pod)) step {
+	return p.create(cpu, []string{name}, func(s *stage) func(*corev1.Pod) { return InGroup(group + s.suffix) },
+		changes...)
+}
+
+// memberOn is member for one pod with a CPU that is on a node already.
+func (p of) memberOn(group, node, name string) step {
+	return p.changed(group, "1", name, OnNode(node))
+}
+
+// changedOn is on for one pod that is changed before it is created.
+func (p of) changedOn(node, cpu, name string, changes ...func(*corev1.Pod)) step {
+	return p.create(cpu, []string{name}, func(*stage) func(*corev1.Pod) { return OnNode(node) }, changes...)
 }
 
 // group is a PodGroup of minCount pods, or with the basic policy if that is 0.
@@ -213,6 +233,18 @@ type prioritizedGroup struct {
 	mode     *schedulingv1beta1.DisruptionMode
 }
 
+// alone creates the group without pods.
+func (g *prioritizedGroup) alone() step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		object := KubernetesPodGroup(g.name+s.suffix, g.minCount, g.key)
+		object.Spec.PriorityClassName = g.priority.class(ctx)
+		object.Spec.DisruptionMode = g.mode
+		Create(ctx, object)
+		Expect(object.Spec.Priority).To(HaveValue(Equal(int32(g.priority))))
+	}
+}
+
 // pods creates the group and its pods, with the priority of the group.
 func (g *prioritizedGroup) pods(cpu string, names ...string) step {
 	return g.podsOf(g.priority, cpu, names...)
@@ -222,11 +254,7 @@ func (g *prioritizedGroup) pods(cpu string, names ...string) step {
 func (g *prioritizedGroup) podsOf(priority of, cpu string, names ...string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
-		object := KubernetesPodGroup(g.name+s.suffix, g.minCount, g.key)
-		object.Spec.PriorityClassName = g.priority.class(ctx)
-		object.Spec.DisruptionMode = g.mode
-		Create(ctx, object)
-		Expect(object.Spec.Priority).To(HaveValue(Equal(int32(g.priority))))
+		g.alone()(ctx, s)
 		priority.member(g.name, cpu, names...)(ctx, s)
 	}
 }

@@ -6,6 +6,7 @@ package podgroups
 import (
 	"context"
 	"fmt"
+	"os"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -42,6 +43,15 @@ func play(ctx context.Context, steps ...step) {
 	s := &stage{suffix: fmt.Sprintf("-%d", stages), pods: map[string]*corev1.Pod{}}
 	for _, step := range steps {
 		step(ctx, s)
+	}
+}
+
+// differs skips a spec if kube-scheduler runs it, which has another outcome for the given reason.
+func differs(why string) step {
+	return func(context.Context, *stage) {
+		if os.Getenv(Oracle) != "" {
+			Skip("kube-scheduler " + why)
+		}
 	}
 }
 
@@ -102,6 +112,19 @@ func minCount(group string, n int) step {
 	}
 }
 
+// withdrawn deletes a PodGroup and waits until it is gone: without kube-controller-manager, nobody
+// else removes the finalizer that keeps a PodGroup while it has pods.
+func withdrawn(group string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		object := KubernetesPodGroup(group+s.suffix, 0, "")
+		Expect(K8s.Delete(ctx, object)).To(Succeed())
+		Expect(client.IgnoreNotFound(K8s.Patch(ctx, object,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+		ExpectGone(ctx, object)
+	}
+}
+
 // pods creates pods of a group, which request a number of CPUs each.
 func pods(group, cpu string, names ...string) step { return podsOf("mine", group, cpu, names...) }
 
@@ -115,13 +138,20 @@ func podsOf(schedulerName, group, cpu string, names ...string) step {
 	}
 }
 
-// important creates pods of a group, with a CPU each and a higher priority than other pods.
-func important(group string, names ...string) step {
+// member creates a pod of a group.
+func member(group, name, cpu string, changes ...func(*corev1.Pod)) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
-		CreateClasses(ctx, PriorityClass("high", 100))
+		s.pods[name] = CreatePod(ctx, "mine", name, append(changes, InGroup(group+s.suffix), CPU(cpu))...)
+	}
+}
+
+// ungated removes the scheduling gates of pods.
+func ungated(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
 		for _, name := range names {
-			s.pods[name] = CreatePod(ctx, "mine", name, InGroup(group+s.suffix), CPU("1"), Prioritized("high"))
+			Update(ctx, s.pods[name], func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
 		}
 	}
 }
@@ -183,12 +213,25 @@ func valueOf(ctx context.Context, key, name string) string {
 	return node.Labels[key]
 }
 
+// unbound checks that pods stay without a node.
+func unbound(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		Consistently(func(g Gomega) {
+			for _, name := range names {
+				g.Expect(K8s.Get(ctx, clientKey(s.pods[name]), s.pods[name])).To(Succeed())
+				g.Expect(s.pods[name].Spec.NodeName).To(BeEmpty(), "the node of pod %s", name)
+			}
+		}).WithContext(ctx).Should(Succeed())
+	}
+}
+
 // gated checks that pods stay unbound, and that nothing was tried.
 func gated(names ...string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
+		unbound(names...)(ctx, s)
 		for _, name := range names {
-			ExpectPending(ctx, s.pods[name])
 			Expect(s.pods[name].Status.Conditions).To(BeEmpty())
 		}
 	}
@@ -238,6 +281,9 @@ func condition(group string, status metav1.ConditionStatus, reason string) step 
 		}).WithContext(ctx).Should(Succeed())
 	}
 }
+
+// seen waits until livesched knows a number of nodes, and what has happened to pods until now.
+func seen(nodes int) step { return func(ctx context.Context, _ *stage) { ExpectSeen(ctx, nodes) } }
 
 // gone waits until pods are deleted.
 func gone(names ...string) step {

@@ -14,9 +14,9 @@ import (
 )
 
 // The entries of the table have the names of kube-scheduler's own cases, in
-// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.36. Those in which
+// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.37. Those in which
 // a gang preempts are in kubernetes_preemption_test.go.
-var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
+var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, ContinueOnFailure, func() {
 	inGroups()
 
 	DescribeTable("are scheduled as by kube-scheduler",
@@ -53,6 +53,10 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			pods("pg1", "1", "p1"), pods("pg2", "1", "other-p1"), pods("pg1", "1", "p2"), pods("pg2", "1", "other-p2"),
 			pods("pg1", "1", "p3"), pods("pg2", "1", "other-p3"),
 			bound("p1", "p2", "p3"), unschedulable("other-p1", "other-p2", "other-p3")),
+		Entry("pod group interleaving with an individual pod shouldn't deadlock nor livelock, and the individual pod "+
+			"gets scheduled",
+			node("n"), gang("pg1", 3, ""), single("blocker", "2"), pods("pg1", "1", "p1", "p2", "p3"),
+			bound("blocker"), unschedulable("p1", "p2", "p3")),
 		Entry("basic group schedules when pod group and resources are available, without gang enforcement",
 			node("n"), gang("pg1", 0, ""), pods("pg1", "1", "p1"),
 			bound("p1"),
@@ -68,17 +72,32 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 		// So does kube-scheduler's case "basic group schedules with workload-aware preemption".
 		Entry("basic group schedules with preemption",
 			node("n"), single("low-priority-blocker", "2"), bound("low-priority-blocker"),
-			gang("pg1", 0, ""), important("pg1", "p1", "p2", "p3", "p4"),
+			of(100).group("pg1", 0).pods("1", "p1", "p2", "p3", "p4"),
 			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
 	)
 
-	It("are as many as minCount says when it has changed", func(ctx context.Context) {
-		NeedsServer("1.37", "minCount cannot be changed")
-		play(ctx, node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
-			gated("p1", "p2"),
-			minCount("pg1", 2),
-			bound("p1", "p2"))
-	})
+	DescribeTable("are as many as minCount says when it has changed",
+		func(ctx context.Context, steps ...step) {
+			NeedsServer("1.37", "minCount cannot be changed")
+			play(ctx, steps...)
+		},
+		Entry("gang pods are unschedulable due to lack of quorum, then scheduled when minCount is decreased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4"),
+			gated("p1", "p2", "p3", "p4"),
+			minCount("pg", 4),
+			bound("p1", "p2", "p3", "p4")),
+		Entry("gang pods are unschedulable due to lack of space, then scheduled when minCount is decreased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4", "p5"),
+			unschedulable("p1", "p2", "p3", "p4", "p5"),
+			minCount("pg", 4),
+			bound("p1", "p2", "p3", "p4"), unschedulable("p5")),
+		Entry("gang pods are unschedulable due to lack of quorum, and remain unschedulable without triggering "+
+			"reschedule when minCount is increased",
+			node("n"), gang("pg", 5, ""), pods("pg", "1", "p1", "p2", "p3", "p4"),
+			gated("p1", "p2", "p3", "p4"),
+			minCount("pg", 6), seen(1),
+			gated("p1", "p2", "p3", "p4")),
+	)
 
 	It("are placed together by a profile that enables kube-scheduler's plugin for gangs", func(ctx context.Context) {
 		play(ctx, node("n"), gang("pg1", 3, ""), podsOf("gangs", "pg1", "1", "p1", "p2"),
@@ -88,10 +107,11 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 	})
 
 	It("are not those of a PodGroup of scheduler-plugins with the same name", func(ctx context.Context) {
-		play(ctx, node("n"), gang("pg1", 2, ""), pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
-			Create(ctx, PodGroup("pg1"+s.suffix, 2))
-			s.pods["q1"] = CreatePod(ctx, "mine", "q1", MemberOf("pg1"+s.suffix))
-		},
+		play(ctx, differs("knows no PodGroups of scheduler-plugins"), node("n"), gang("pg1", 2, ""),
+			pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
+				Create(ctx, PodGroup("pg1"+s.suffix, 2))
+				s.pods["q1"] = CreatePod(ctx, "mine", "q1", MemberOf("pg1"+s.suffix))
+			},
 			gated("p1", "q1"),
 			pods("pg1", "1", "p2"),
 			bound("p1", "p2"), gated("q1"))

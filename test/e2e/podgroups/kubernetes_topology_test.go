@@ -10,7 +10,7 @@ import (
 )
 
 // The entries have the names of kube-scheduler's own cases, in
-// test/integration/scheduler/podgroup/topology_aware_scheduling/tas_test.go of Kubernetes 1.36.
+// test/integration/scheduler/podgroup/topology_aware_scheduling/tas_test.go of Kubernetes 1.37.
 var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordered, func() {
 	inGroups()
 
@@ -151,6 +151,40 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			unschedulable("p2"),
 			deleted("existing1"),
 			boundIn("rack", "1", "p1", "p2")),
+	)
+
+	DescribeTable("evict others as by kube-scheduler",
+		func(ctx context.Context, steps ...step) { play(ctx, steps...) },
+		// kube-scheduler evicts both pods, though the room of one is enough: it spreads the gang
+		// over the nodes as if they were free.
+		Entry("gang uses pod group preemption when resources are consumed by lower priority existing pods",
+			differs("evicts both"),
+			rack("1", "1", "n1", "n2", "n3"), of(10).on("n1", "2", "existing-1"), of(5).on("n3", "2", "existing-2"),
+			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
+			bound("p1", "p2", "p3"), gone("existing-2"), bound("existing-1")),
+		Entry("gang uses preemption and schedules on a single rack, choosing placement with the highest score",
+			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6"),
+			of(10).on("n1", "2", "low-1"), of(10).on("n3", "2", "low-2"), of(10).on("n4", "2", "low-3"),
+			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
+			boundIn("rack", "1", "p1", "p2", "p3"), gone("low-1"), bound("low-2", "low-3")),
+		// kube-scheduler takes the rack that is the fullest afterwards, whatever the victims are.
+		// Here the rack with the least important victims is taken, so that is the same one.
+		Entry("gang uses preemption and schedules on a single rack, choosing placement with highest allocation "+
+			"percentage with pre-existing pods in cluster",
+			rack("1", "1", "n1", "n2"), rack("2", "2", "n3", "n4", "n5"), rack("2", "3", "n6", "n7", "n8"),
+			rack("2", "4", "n9"),
+			of(200).on("n3", "2", "existing-1"), of(200).on("n8", "1", "existing-2"), of(10).on("n1", "2", "low-1"),
+			of(5).on("n4", "2", "low-2"), of(10).on("n6", "2", "low-3"), of(10).on("n8", "1", "low-4"),
+			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
+			boundIn("rack", "2", "p1", "p2", "p3"), gone("low-2"), bound("low-1", "low-3", "low-4")),
+		Entry("gang with minCount < pod count schedules on a single rack without preemption, additional pod triggers "+
+			"preemption on the same rack",
+			rack("1", "1", "n1", "n2", "n3"), rack("1", "2", "n4", "n5"), rack("2", "3", "n6"),
+			of(10).on("n5", "1", "low-1"),
+			of(200).group("pg1", 3).within("rack").pods("1", "p1", "p2", "p3"),
+			boundIn("rack", "2", "p1", "p2", "p3"), bound("low-1"),
+			of(200).member("pg1", "1", "p4"),
+			boundIn("rack", "2", "p4"), gone("low-1")),
 	)
 
 	It("get a rack with room for all that are there under the basic policy", func(ctx context.Context) {

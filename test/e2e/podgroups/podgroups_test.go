@@ -67,21 +67,20 @@ var _ = Describe("The pods of a PodGroup", func() {
 
 	It("say what they wait for, if that lasts", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
-		pods := members(ctx, "g", "a", "b")
-		expect := func(message string) {
+		Create(ctx, PodGroup("h", 3))
+		orphans, few := members(ctx, "g", "a", "b"), members(ctx, "h", "c", "d") // both wait in the same 10 s
+		expect := func(pods []*corev1.Pod, message string) {
 			GinkgoHelper()
 			for _, pod := range pods {
 				ExpectEvent(ctx, pod, "FailedScheduling", Equal(message))
 				ExpectUnscheduled(ctx, pod, v1alpha1.PodReasonPreEnqueueRejected, Equal(message))
 			}
 		}
-		expect("The pod waits for its pod group: there is no PodGroup default/g")
-		Create(ctx, PodGroup("g", 2))
-		expectAllBound(ctx, pods)
-		Create(ctx, PodGroup("h", 3))
-		pods = members(ctx, "h", "c", "d")
-		expect(
+		expect(orphans, "The pod waits for its pod group: there is no PodGroup default/g")
+		expect(few,
 			"The pod waits for its pod group: fewer than 3 pods of the pod group default/h are ready to be scheduled")
+		Create(ctx, PodGroup("g", 2))
+		expectAllBound(ctx, orphans)
 	})
 
 	It("get no node before there is room for all, and say so", func(ctx context.Context) {

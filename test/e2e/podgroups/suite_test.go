@@ -21,6 +21,7 @@ import (
 )
 
 func TestPodGroups(t *testing.T) {
+	framework.OracleGates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true"
 	framework.Run(t, "Groups of pods, on a real API server", func(o *controlplane.Options) { o.WithPodGroups = true })
 }
 

@@ -6,6 +6,9 @@ package preemption
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -272,5 +275,54 @@ var _ = Describe("A node that a pod is nominated for", func() {
 		Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 		ExpectBound(ctx, second)
 		ExpectPending(ctx, first)
+	})
+
+	It("is kept for the pod by the next process when one is killed before it binds the pod", func(ctx context.Context) {
+		s, f := &Script{}, &Faults{}
+		killed := make(chan struct{})
+		kill := sync.OnceFunc(func() {
+			f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+				if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pods/first") {
+					return nil, ErrNoRoute // what the process writes while it stops
+				}
+				return send()
+			})
+			close(killed)
+		})
+		s.Perform(func(a *Acts) {
+			a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) {
+				return []fwk.ClusterEventWithHint{
+					{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
+			}
+			a.PreBind = func(context.Context, *Actor, *corev1.Pod, string) *fwk.Status {
+				kill()
+				return fwk.AsStatus(errors.New("killed"))
+			}
+		})
+		run := StartUnstopped(f.Config(), s.Register)
+		DeferCleanup(func() { _ = run.Stop(StopsWithin) }) // calling it twice does no harm
+		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+		first := CreatePod(ctx, "mine", "first", CPU("3"))
+		Eventually(killed).Should(BeClosed())
+		Expect(run.Stop(StopsWithin)).To(Succeed())
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(first), first)).To(Succeed())
+		Expect(first.Status.NominatedNodeName).To(Equal("n1"))
+
+		n2 := Node("n2", "4", "8Gi", nil)
+		n2.Spec.Taints = []corev1.Taint{{Key: "rather", Value: "not", Effect: corev1.TaintEffectPreferNoSchedule}}
+		Create(ctx, n2)
+		s.Perform(func(a *Acts) {
+			a.PreBind = nil
+			a.PreEnqueue = func(_ *Actor, pod *corev1.Pod) *fwk.Status {
+				if pod.Name == "first" && pod.Labels["ready"] == "" {
+					return fwk.NewStatus(fwk.Unschedulable, "the other pod comes first")
+				}
+				return nil
+			}
+		})
+		Start(s.Register)
+		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "second", CPU("3")))).To(Equal("n2"))
+		Update(ctx, first, Labelled("ready", "yes"))
+		Expect(ExpectBound(ctx, first)).To(Equal("n1"))
 	})
 })

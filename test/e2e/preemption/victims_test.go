@@ -73,6 +73,16 @@ func ExpectNominated(ctx context.Context, pod *corev1.Pod, node string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
+// createExclusive creates a claim that one pod at a time may use, with a volume on the node n1.
+func createExclusive(ctx context.Context, name string) {
+	GinkgoHelper()
+	volume, claim := VolumeOn(name, "none", "n1"), ClaimOf(name, "none")
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	volume.Spec.AccessModes, claim.Spec.AccessModes = modes, modes
+	CreateVolumes(ctx, volume, claim)
+	BindVolume(ctx, volume, claim)
+}
+
 // residents creates pods that run: each is "node class [app]", and needs half a node.
 func residents(ctx context.Context, specs ...[]string) map[string]*corev1.Pod {
 	GinkgoHelper()
@@ -166,6 +176,39 @@ var _ = Describe("Preemption chooses", func() {
 			"preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is "+
 			"not helpful for scheduling.")
 		ExpectStays(ctx, bystander, equal, above, loud)
+	})
+
+	It("all pods of lower priority that affinity sets against the preemptor, and none where one is as important",
+		func(ctx context.Context) {
+			CreateNodes(ctx, "n1", "n2")
+			against := func(name, node, itsClass, otherClass string) []*corev1.Pod {
+				return []*corev1.Pod{
+					CreatePod(ctx, "somebody-else", name+"-disliked", OnNode(node), Prioritized(itsClass),
+						Labelled("app", "quiet")),
+					CreatePod(ctx, "somebody-else", name+"-shy", OnNode(node), Prioritized(otherClass),
+						AwayFrom("app", "loud")),
+				}
+			}
+			victims, stay := against("a", "n1", "middle", "low"), against("b", "n2", "lowest", "important")
+			loud := CreatePod(ctx, "mine", "loud", Prioritized("important"), Labelled("app", "loud"),
+				AwayFrom("app", "quiet"))
+			Expect(ExpectBound(ctx, loud)).To(Equal("n1"))
+			for _, victim := range victims {
+				ExpectGone(ctx, victim)
+			}
+			ExpectStays(ctx, stay...)
+		})
+
+	It("pods that count in a topology spread constraint of the preemptor", func(ctx context.Context) {
+		CreateNodes(ctx, "n1", "n2")
+		counted := CreatePod(ctx, "somebody-else", "counted", OnNode("n1"), Prioritized("low"),
+			Labelled("app", "spread"))
+		bystander := CreatePod(ctx, "somebody-else", "bystander", OnNode("n1"), Prioritized("lowest"))
+		full := CreatePod(ctx, "somebody-else", "full", OnNode("n2"), CPU("4"), Prioritized("important"))
+		high := CreatePod(ctx, "mine", "high", CPU("1"), Prioritized("important"), Spreading(corev1.LabelHostname))
+		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
+		ExpectGone(ctx, counted)
+		ExpectStays(ctx, bystander, full)
 	})
 })
 
@@ -344,13 +387,7 @@ var _ = Describe("A preemptor", func() {
 
 	It("takes a ReadWriteOncePod claim from the pod that uses it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
-		volume, claim := VolumeOn("shared", "none", "n1"), ClaimOf("shared", "none")
-		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes,
-			&claim.Spec.AccessModes} {
-			*modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
-		}
-		CreateVolumes(ctx, volume, claim)
-		BindVolume(ctx, volume, claim)
+		createExclusive(ctx, "shared")
 		user := CreatePod(ctx, "mine", "user", UsingClaim("shared"))
 		ExpectBound(ctx, user)
 		polite := CreatePod(ctx, "mine", "polite", UsingClaim("shared"))
@@ -369,5 +406,28 @@ var _ = Describe("A preemptor", func() {
 				g.Expect(polite.Spec.NodeName).To(BeEmpty())
 			}
 		}).Should(Succeed())
+	})
+
+	It("takes ReadWriteOncePod claims from all pods that use them", func(ctx context.Context) {
+		CreateNodes(ctx, "n1")
+		createExclusive(ctx, "one")
+		createExclusive(ctx, "two")
+		bystander := CreatePod(ctx, "mine", "bystander")
+		users := []*corev1.Pod{
+			CreatePod(ctx, "mine", "first", UsingClaim("one")), CreatePod(ctx, "mine", "second", UsingClaim("two")),
+		}
+		for _, user := range users {
+			ExpectBound(ctx, user)
+		}
+		middle := CreatePod(ctx, "mine", "middle", UsingClaim("one"), UsingClaim("two"), Prioritized("middle"))
+		ExpectBound(ctx, middle)
+		for _, user := range users {
+			ExpectGone(ctx, user)
+		}
+		By("taking both from the one that has them now")
+		high := CreatePod(ctx, "mine", "high", UsingClaim("one"), UsingClaim("two"), Prioritized("important"))
+		ExpectBound(ctx, high)
+		ExpectGone(ctx, middle)
+		ExpectStays(ctx, bystander)
 	})
 })
