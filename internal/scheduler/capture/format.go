@@ -19,8 +19,8 @@ import (
 )
 
 // Format is the version of the format. A reader refuses files of later versions. Those of version 1
-// have no PodGroups, and those of version 2 have no CompositePodGroups.
-const Format = 3
+// have no PodGroups.
+const Format = 2
 
 // Record is a line of a file. Exactly one field is set.
 type Record struct {

@@ -69,7 +69,7 @@ var quantities = cmp.Options{
 }
 
 const (
-	header = `{"header":{"format":3}}` + "\n"
+	header = `{"header":{"format":2}}` + "\n"
 	older  = `{"header":{"format":1}}` + "\n"
 	node   = `{"node":{"metadata":{"name":"n"}}}` + "\n"
 	pod    = `{"pod":{"metadata":{"name":"p","uid":"u"}}}` + "\n"
@@ -80,7 +80,7 @@ func TestReadRefusesWhatIsWrong(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":          {"", "not complete"},
 		"no end":           {header + node, "not complete"},
-		"a later format":   {`{"header":{"format":4,"livesched":"v9"}}`, "use kubectl livesched of version v9"},
+		"a later format":   {`{"header":{"format":3,"livesched":"v9"}}`, "use kubectl livesched of version v9"},
 		"no format":        {`{"header":{}}`, "has format 0"},
 		"no header":        {node, "the file is not a snapshot: it does not begin with a header"},
 		"two headers":      {header + header, "line 2: the header must be the first record"},
