@@ -82,6 +82,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			"--leader-elect-retry-period=100ms",
 			securePort(&secure),
 			"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true", // they change nothing
+			"--feature-gates=CompositePodGroup=true",                                    // for its rights
 			"--feature-gates=PodGroupPreemptionPolicy=true")                             // no group sets the policy
 		c.expectReady(ctx)
 	})
