@@ -124,7 +124,7 @@ func TestHowMuchOfATreeFits(t *testing.T) {
 			c.group("b", "root", 1, "")
 		}, "a", v1alpha1.PodGroupFit{Name: "root", Composite: true, Needed: 2, Ready: 2},
 			v1alpha1.VerdictGroupDoesNotFit,
-			"No node has the labels that the composite pod group default/root requires. 2 of its groups must be placed"},
+			"No node has the labels that the composite pod group default/root requires. 2 of its groups must be"},
 		{"all fit", func(c *trees) {
 			c.composite("root", "", 2, "")
 			c.group("a", "root", 2, "")

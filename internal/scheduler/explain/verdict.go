@@ -156,7 +156,8 @@ func (e *explainer) messageOfTurn(wait *queue.Wait) string {
 	return message
 }
 
-// messageOfGroup describes how many pods of the group, or groups of a composite group, fit together.
+// messageOfGroup describes how many pods of the group, or groups of a composite group, fit
+// together.
 func (e *explainer) messageOfGroup() string {
 	fit, where := e.podGroup.fit, ""
 	about, members := e.podGroup.best.WithKind(), "pods"

@@ -29,8 +29,8 @@ func (f *Fork) BeginOverlay() (*cache.Overlay, error) {
 // Group is a pod group, with the pods that are placed together.
 type Group struct {
 	podgroup.Group
-	// Tree is the tree of groups that is placed together, and Leaves has the states of its groups of
-	// pods. nil: there is only this group.
+	// Tree is the tree of groups that is placed together, and Leaves has the states of its groups
+	// of pods. nil: there is only this group.
 	Tree   *podgroup.Tree
 	Leaves map[podgroup.Key]podgroup.Leaf
 	// Needed is how many pods must get a node, and On are the nodes of pods of the group that have

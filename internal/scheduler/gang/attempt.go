@@ -67,8 +67,8 @@ type Attempt struct {
 	Tree *podgroup.Tree
 	// Leaves are the states of the groups of pods of the tree, as the attempt begins.
 	Leaves map[podgroup.Key]podgroup.Leaf
-	// CountAll means that an attempt at a tree goes on with a group that cannot get enough nodes, for
-	// Fit to have the number of its pods that fit.
+	// CountAll means that an attempt at a tree goes on with a group that cannot get enough nodes,
+	// for Fit to have the number of its pods that fit.
 	CountAll bool
 	// Needed is how many members must get a node. Of a tree, it is the least number.
 	Needed int

@@ -180,8 +180,8 @@ func (a *Attempt) fitsWithout(ctx context.Context, trial *preemption.GroupTrial,
 	return a.placeEnough(ctx, domain)
 }
 
-// placeEnoughEvicting places the members in the domain of a plan, and takes victims off the snapshot
-// for those that need it. It reports whether enough members got a node.
+// placeEnoughEvicting places the members in the domain of a plan, and takes victims off the
+// snapshot for those that need it. It reports whether enough members got a node.
 func (a *Attempt) placeEnoughEvicting(ctx context.Context, plan *Plan) (bool, error) {
 	if a.Tree != nil {
 		return a.placeTree(ctx, plan.Domain, plan)

@@ -105,8 +105,8 @@ func TestTreesOfGroups(t *testing.T) {
 			w.group("e", "sub2", 3, "", threeOf("1")...)
 			w.group("x", "sub3", 3, "", threeOf("1")...)
 			w.group("y", "sub3", 3, "", threeOf("100")...)
-		}, "map[a:3 b:3 d:3 e:3]", "composite pod group default/sub3: 1 of 2 groups that must be placed together fit; " +
-			"y-0: pod group default/y: 0 of 3 pods that must be placed together fit; " +
+		}, "map[a:3 b:3 d:3 e:3]", "composite pod group default/sub3: 1 of 2 groups that must be placed together " +
+			"fit; y-0: pod group default/y: 0 of 3 pods that must be placed together fit; " +
 			"y-0: 0/1 nodes are available: 1 Insufficient cpu."},
 		"TestCPGMinGroupCount": {func(w *treeWorld) {
 			w.addNode("n", "20")
@@ -147,7 +147,8 @@ func TestTreesOfGroups(t *testing.T) {
 			w.group("a", "root", 3, "", threeOf("1")...)
 			w.group("b", "root", 3, "", threeOf("1")...)
 		}, "map[a:3 b:3]", ""},
-		"parent CPG has topology constraints, children do not; remains pending when no single rack can fit all children": {
+		"parent CPG has topology constraints, children do not; remains pending when no single rack can fit all " +
+			"children": {
 			func(w *treeWorld) {
 				w.addNode("n1", "4", "rack", "r1")
 				w.addNode("n2", "4", "rack", "r2")

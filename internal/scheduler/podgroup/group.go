@@ -40,7 +40,8 @@ const (
 	SchedulerPlugins Source = iota
 	// Kubernetes is the PodGroup of Kubernetes' own API group scheduling.k8s.io.
 	Kubernetes
-	// Composite is the CompositePodGroup of the same API group: a group of groups. No pod names one.
+	// Composite is the CompositePodGroup of the same API group: a group of groups. No pod names
+	// one.
 	Composite
 
 	sources

@@ -419,7 +419,8 @@ func (r *Registry) Victims() (groups []Group, version uint64) {
 
 // victimsChangeLocked notes what a change of a group changes for Victims. Both groups may be nil.
 func (r *Registry) victimsChangeLocked(before, after *Group) {
-	same := before != nil && after != nil && before.EvictedWhole == after.EvictedWhole && before.Parent == after.Parent &&
+	same := before != nil && after != nil && before.Parent == after.Parent &&
+		before.EvictedWhole == after.EvictedWhole &&
 		ptr.Equal(before.Priority, after.Priority) && ptr.Equal(before.PreemptionPolicy, after.PreemptionPolicy)
 	if (before.changesVictims() || after.changesVictims()) && !same {
 		r.victims.Add(1)

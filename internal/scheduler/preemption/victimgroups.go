@@ -212,7 +212,8 @@ func (u *units) add(group *podgroup.Group) {
 	added := &unit{object: &schedulingv1beta1.PodGroup{}, whole: group.EvictedWhole}
 	added.object.Spec.Priority = group.Priority
 	if group.EvictedWhole {
-		added.object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		added.object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{
+			All: &schedulingv1beta1.AllDisruptionMode{}}
 	}
 	if as.Source != podgroup.Kubernetes {
 		added.standIn = name.Name

@@ -19,9 +19,10 @@ const groupPatience = 30 * time.Second
 // object is gone. It must be called every second.
 //
 // A group that was complete at one time does with the pods that are ready; see Registry.Excuse. A
-// tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods of the others give up the nodes that they are nominated for: their group may stay
-// incomplete for ever. TendHeldGroups returns these pods, whose status names a node that they do
-// not hold any more.
+// tree does without groups of which no pod is there any more; see Registry.ExcuseAbsent. The pods
+// of the others give up the nodes that they are nominated for: their group may stay incomplete for
+// ever. TendHeldGroups returns these pods, whose status names a node that they do not hold any
+// more.
 func (q *Queue) TendHeldGroups(logger klog.Logger) (ended []*corev1.Pod) {
 	ended = q.tendHeldGroups(logger)
 	for _, pod := range ended {

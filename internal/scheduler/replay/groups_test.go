@@ -251,8 +251,8 @@ func TestThePodGroupsOfASnapshotAreKnown(t *testing.T) {
 	}
 }
 
-// TestTheTreesOfASnapshotAreKnown takes a snapshot with a tree of two groups of three pods. Two fit in
-// a rack, and four in both.
+// TestTheTreesOfASnapshotAreKnown takes a snapshot with a tree of two groups of three pods. Two fit
+// in a rack, and four in both.
 func TestTheTreesOfASnapshotAreKnown(t *testing.T) {
 	w, pods := inRacks(t, 6)
 	for i, pod := range pods {

@@ -177,7 +177,8 @@ func (g *subjectGroup) awaited(needed int, leaves map[podgroup.Key]podgroup.Leaf
 		case g.missing != "":
 			awaited[key] = fmt.Sprintf("%s: %s", key.WithKind(), g.missing)
 		case pods < needed:
-			awaited[key] = fmt.Sprintf("%s: %d pods must be placed together, but there are %d", key.WithKind(), needed, pods)
+			awaited[key] = fmt.Sprintf("%s: %d pods must be placed together, but there are %d", key.WithKind(),
+				needed, pods)
 		case g.tree != nil && !ready.Has(key):
 			awaited[key] = fmt.Sprintf("%s: %d groups must be placed together, but fewer have enough pods",
 				incomplete.WithKind(), incomplete.MinGroups)

@@ -355,8 +355,8 @@ func treeMember(number int, group string) *corev1.Pod {
 
 // leafOf is a group of a tree that needs two pods.
 func leafOf(name, parent string) podgroup.Group {
-	return podgroup.Group{Key: podgroup.Key{Source: podgroup.Kubernetes, Namespace: "default", Name: name}, MinMember: 2,
-		Parent: parent}
+	key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: "default", Name: name}
+	return podgroup.Group{Key: key, MinMember: 2, Parent: parent}
 }
 
 // newTreeCluster is newGroupCluster with a tree of the groups a and b.
@@ -385,12 +385,12 @@ func TestATreeIsDecidedAsAWhole(t *testing.T) {
 	}{
 		"all fit":       {2, "", []int{1, 1}, "aabb", 0, ""},
 		"too few fit":   {2, "", []int{1}, "aabb", 4, "there are resources for 2 of them at most"},
-		"one is enough": {1, "", []int{1}, "aabb", 2, "pod group default/b: 0 of 2 pods that must be placed together fit"},
+		"one is enough": {1, "", []int{1}, "aabb", 2, "pod group default/b: 0 of 2 pods that must be placed"},
 		"in no rack": {2, corev1.LabelTopologyZone, []int{1, 1}, "aabb", 4,
 			"there are resources for 2 of them at most in one " + corev1.LabelTopologyZone},
 		"in one rack":                     {2, corev1.LabelTopologyZone, []int{1, 2}, "aabb", 0, ""},
 		"a group lacks pods":              {2, "", []int{4}, "aab", 3, "must be placed together, but"},
-		"the tree needs no b":             {1, "", []int{4}, "aab", 1, "pod group default/b: 2 pods must be placed together, but there are 1"},
+		"the tree needs no b":             {1, "", []int{4}, "aab", 1, "2 pods must be placed together, but there"},
 		"a tree is mixed with other pods": {2, "", []int{1}, "a-abb", 4, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -419,7 +419,8 @@ func TestATreeIsDecidedAsAWhole(t *testing.T) {
 func TestATreeWithoutItsObjects(t *testing.T) {
 	c := newTreeCluster(t, 1, "", 2)
 	c.Groups.DeleteComposite(podgroup.CompositeKey("default", "root"))
-	got := c.simulate(simulate.Request{Pods: pending(), Pending: []*corev1.Pod{treeMember(100, "a"), treeMember(101, "a")}})
+	pods := []*corev1.Pod{treeMember(100, "a"), treeMember(101, "a")}
+	got := c.simulate(simulate.Request{Pods: pending(), Pending: pods})
 	if got.Current.Unplaced != 2 ||
 		!strings.Contains(got.Current.UnplacedPods[0].Message, "there is no CompositePodGroup default/root") {
 		t.Errorf("got %+v", got.Current)

@@ -120,7 +120,8 @@ var _ = Describe("The pods of a tree of groups that have to be in one rack or zo
 			placed("pg1", "node5-z2-r1", "existing-pg1"), of(100).member("pg1", "1", "p1"),
 			of(100).member("pg2", "1", "p2", "p3"), of(100).member("pg3", "1", "p4", "p5"),
 			of(100).member("pg4", "1", "p6", "p7"), bound("p1", "p2", "p3", "p4", "p5", "p6", "p7"),
-			boundOn([]string{"node5-z2-r1", "node6-z2-r1", "node7-z2-r2", "node8-z2-r2"}, "p1", "p2", "p3", "p4", "p5", "p6", "p7"),
+			boundOn([]string{"node5-z2-r1", "node6-z2-r1", "node7-z2-r2", "node8-z2-r2"},
+				"p1", "p2", "p3", "p4", "p5", "p6", "p7"),
 			boundOn([]string{"node5-z2-r1", "node6-z2-r1"}, "p1", "p2", "p3"),
 			boundOn([]string{"node7-z2-r2", "node8-z2-r2"}, "p4", "p5", "p6", "p7")),
 		Entry("parent CPG has topology constraints, children do not; schedules on a single rack after preempting "+
@@ -193,7 +194,8 @@ var _ = Describe("The pods of a tree of groups that have to be in one rack or zo
 			child("pg1", "cpg-root", 2, "rack"), child("pg2", "cpg-root", 2, "rack"),
 			placed("pg1", "node1-z1-r1", "existing-z1"), of(10).on("node1-z1-r1", "1", "low-z1-r1"),
 			of(10).on("node2-z1-r2", "2", "low-z1-r2"), of(100).member("pg1", "1", "p1"),
-			of(100).member("pg2", "1", "p2", "p3"), bound("p1", "p2", "p3"), gone("low-z1-r1"), boundOn([]string{"node1-z1-r1"}, "p1"),
+			of(100).member("pg2", "1", "p2", "p3"), bound("p1", "p2", "p3"), gone("low-z1-r1"),
+			boundOn([]string{"node1-z1-r1"}, "p1"),
 			// kube-scheduler evicts the pod on the other node of rack-2, too.
 			boundOn([]string{"node3-z1-r2"}, "p2", "p3"), bound("low-z1-r2")),
 		Entry("3-level CPG hierarchy: all levels have topology constraints (root=zone, sub=block, leaf=rack) with "+
@@ -265,7 +267,8 @@ var _ = Describe("The pods of a tree of groups that have to be in one rack or zo
 			of(100).member("pg2", "1", "p2", "p3"), of(100).member("pg3", "1", "p4", "p5"),
 			of(100).member("pg4", "1", "p6", "p7"), bound("p1", "p2", "p3", "p4", "p5", "p6", "p7"),
 			gone("low-z2-r1", "low-z2-r2"),
-			boundOn([]string{"node5-z2-r1", "node6-z2-r1", "node7-z2-r2", "node8-z2-r2"}, "p1", "p2", "p3", "p4", "p5", "p6", "p7"),
+			boundOn([]string{"node5-z2-r1", "node6-z2-r1", "node7-z2-r2", "node8-z2-r2"},
+				"p1", "p2", "p3", "p4", "p5", "p6", "p7"),
 			boundOn([]string{"node5-z2-r1", "node6-z2-r1"}, "p1", "p2", "p3"),
 			boundOn([]string{"node7-z2-r2", "node8-z2-r2"}, "p4", "p5", "p6", "p7")),
 	)

@@ -193,8 +193,8 @@ func alikeLine(alike int32) string {
 	return Many(alike, "other pod") + " wait for the same reason."
 }
 
-// PodGroupLine describes how many pods of a group, or groups of a composite group, fit, in all and in
-// each domain.
+// PodGroupLine describes how many pods of a group, or groups of a composite group, fit, in all and
+// in each domain.
 func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	verb := "fit"
 	if g.Fit == 1 {
