@@ -28,7 +28,10 @@ import (
 // claims for a group of which no pod has a node: another attempt may allocate other devices. The
 // change of a claim begins it.
 func (g *groupCycle) releaseClaims(ctx context.Context) {
-	if g.Group.Topology.Required != "" || len(g.Group.Topology.Preferred) > 0 {
+	if g.Profile.GroupClaims() == nil {
+		return
+	}
+	if g.Group.Topology.Required != "" || len(g.Group.Topology.Preferred) > 0 || g.Tree != nil {
 		return // nodes of other domains may take the pods; kube-scheduler releases nothing either
 	}
 	pods := make([]*corev1.Pod, len(g.members))

@@ -157,6 +157,31 @@ var _ = Describe("A deferred resize", func() {
 			ExpectGone(ctx, low)
 		})
 
+		It("follows a change of its profile, and waits while there is none", func(ctx context.Context) {
+			CreateNodes(ctx, "n1")
+			Respec(ctx, "mine", "plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}")
+			growing := CreatePod(ctx, "mine", "growing", CPU("1"), OnNode("n1"), Prioritized("important"))
+			low := CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n1"))
+			before := attempts()
+			resizeTo(ctx, growing, "3")
+			reportResize(ctx, growing, "1", corev1.PodReasonDeferred)
+			Eventually(attempts).WithContext(ctx).Should(BeNumerically(">", before))
+			expectKept(ctx, low)
+			Respec(ctx, "mine", "")
+			ExpectGone(ctx, low)
+
+			By("deleting the profile, and creating it again")
+			low = CreatePod(ctx, "somebody-else", "low-2", CPU("1"), OnNode("n1"))
+			ExpectCached(ctx, low)
+			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
+			Eventually(func() int { return Running.Scheduler.Store().Current().Len() }).WithContext(ctx).Should(BeZero())
+			resizeTo(ctx, growing, "3500m")
+			Consistently(func(g Gomega) { expectKept(ctx, low) }).WithContext(ctx).Should(Succeed())
+			CreateProfile(ctx, "mine", "")
+			ExpectGone(ctx, low)
+			ExpectStillScheduled(ctx, growing)
+		})
+
 		It("that is infeasible evicts nothing", func(ctx context.Context) {
 			CreateNodes(ctx, "n1")
 			growing := CreatePod(ctx, "mine", "growing", CPU("1"), OnNode("n1"), Prioritized("important"))
