@@ -197,9 +197,14 @@ func (p of) changed(group, cpu, name string, changes ...func(*corev1.Pod)) step 
 		changes...)
 }
 
-// memberOn is member for one pod with a CPU that is on a node already.
-func (p of) memberOn(group, node, name string) step {
-	return p.changed(group, "1", name, OnNode(node))
+// memberOn is member for pods with a CPU each that are on a node already.
+func (p of) memberOn(group, node string, names ...string) step {
+	return p.create("1", names, func(s *stage) func(*corev1.Pod) { return InGroup(group + s.suffix) }, OnNode(node))
+}
+
+// selecting is pending for one pod that selects a node.
+func (p of) selecting(node, cpu, name string) step {
+	return p.create(cpu, []string{name}, func(*stage) func(*corev1.Pod) { return onlyOn(node) })
 }
 
 // changedOn is on for one pod that is changed before it is created.
