@@ -14,7 +14,7 @@ import (
 // The entries have the names of kube-scheduler's own cases, in podgroup/podgrouppreemption_test.go
 // and preemption_test.go of test/integration/scheduler/preemption. Cases whose groups have a
 // preemption policy are missing, because the API server of the tests has the feature gate
-// PodGroupPreemptionPolicy off: TestPreemptionPolicyOfAGroup has them. "Reserve plugins are called
+// PodGroupPreemptionPolicy off: TestPreemptionPolicyOfATree has them. "Reserve plugins are called
 // during preemption simulation, so second pod fails" is missing, too: it needs a plugin of its own.
 var _ = Describe("Preemption with trees of groups", Ordered, func() {
 	inTrees()
@@ -48,6 +48,12 @@ var _ = Describe("Preemption with trees of groups", Ordered, func() {
 			after(two[:1], of(10).composite("cpg-victim", "", 0, ""), of(10).child("pg-victim", "cpg-victim", 1, ""),
 				of(10).memberOn("pg-victim", "n1", "low-1"),
 				of(100).pending("3", "high-1"), unschedulable("high-1"), bound("low-1"))),
+		Entry("CPG Tie-Breaking: PodGroup chosen over CompositePodGroup",
+			after(two[:1], of(10).composite("cpg-victim", "", 0, "", evictedWhole),
+				of(10).group("pg-victim", 1).alone(), of(10).child("pg-child", "cpg-victim", 1, ""),
+				of(10).memberOn("pg-victim", "n1", "low-pg"), of(10).memberOn("pg-child", "n1", "low-cpg"),
+				of(100).group("pg-preemptor", 1).pods("1", "high-1"),
+				bound("high-1"), gone("low-pg"), bound("low-cpg"))),
 		Entry("Scheduler targets lower-priority CPG over higher-priority CPG",
 			after(full[:1], of(10).composite("cpg-lower", "", 0, ""), of(20).composite("cpg-higher", "", 0, ""),
 				of(10).child("pg-lower", "cpg-lower", 1, ""), of(20).child("pg-higher", "cpg-higher", 1, ""),
