@@ -62,8 +62,8 @@ const (
 )
 
 // freedNodes returns the nodes of a snapshot as they would be without their pods of a lower
-// priority. Only nodes that have changed are looked at anew. victims is nil if all pods have a lower
-// one.
+// priority. Only nodes that have changed are looked at anew. victims is nil if all pods have a
+// lower one.
 func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32, victims *preemption.Victims) []fwk.NodeInfo {
 	priorityOf := corev1helpers.PodPriority
 	if victims != nil {
