@@ -66,7 +66,7 @@ func (f *Fork) NewAttempt(
 		infos[i], _ = schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 	}
 	a := &gang.Attempt{
-		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Groups: f.Groups(), Members: infos, Decider: m,
+		Group: g.Group, Needed: g.Needed, On: g.On, Profile: p, Members: infos, Decider: m,
 		Memory: &gang.Memory{}, Tree: g.Tree, Leaves: g.Leaves,
 	}
 	if g.Tree != nil {

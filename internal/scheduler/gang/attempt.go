@@ -79,8 +79,6 @@ type Attempt struct {
 	// Profile decides, and Members are what it decides. There is at least one.
 	Profile *profile.Instance
 	Members []fwk.PodInfo
-	// Groups are the groups of pods that may be evicted.
-	Groups *podgroup.Registry
 	// IntN returns a random number from 0 to n-1, to choose the nodes that preemption tries first.
 	IntN func(n int) int
 	// DryRuns is how many dry runs of preemptions are left.
@@ -104,6 +102,8 @@ type Attempt struct {
 	placed []int
 	// work is how much may still be done, in members that are placed; see maxWork.
 	work int
+	// victims are what Preempt may evict.
+	victims *preemption.Victims
 	// wanted is known once a domain was looked for.
 	wanted *podgroup.Wanted
 	// all are the indexes of the members, and tree is the branch of all of Tree, once known.

@@ -6,18 +6,21 @@ package gang
 import (
 	"slices"
 
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // Memory is what attempts on a snapshot leave to later ones. It belongs to the goroutine that owns
 // the snapshot. The zero Memory is empty.
 type Memory struct {
 	// freed has the nodes by slot as they would be without their pods of a lower priority than the
-	// key.
-	freed map[int32][]freedNode
+	// key. groups is the version of the groups that priorities of pods come from.
+	freed  map[int32][]freedNode
+	groups uint64
 	// place and evict have the domains with which the next attempts begin to place groups, and to
 	// look for victims.
 	place, evict bookmarks
@@ -59,8 +62,17 @@ const (
 )
 
 // freedNodes returns the nodes of a snapshot as they would be without their pods of a lower
-// priority. Only nodes that have changed are looked at anew.
-func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32) []fwk.NodeInfo {
+// priority. Only nodes that have changed are looked at anew. victims is nil if all pods have a
+// lower one.
+func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32, victims *preemption.Victims) []fwk.NodeInfo {
+	priorityOf := corev1helpers.PodPriority
+	if victims != nil {
+		priorityOf = victims.PriorityOf
+		if version := victims.Version(); version != m.groups {
+			clear(m.freed)
+			m.groups = version
+		}
+	}
 	if _, known := m.freed[priority]; !known && len(m.freed) >= maxPriorities {
 		clear(m.freed)
 	}
@@ -75,7 +87,7 @@ func (m *Memory) freedNodes(snapshot *cache.Snapshot, priority int32) []fwk.Node
 		}
 		if node, version := snapshot.Info(slot), snapshot.Version(slot); known[i].of != node ||
 			known[i].version != version {
-			known[i] = freedNode{of: node, version: version, without: podgroup.Freed(node, priority)}
+			known[i] = freedNode{of: node, version: version, without: podgroup.Freed(node, priority, priorityOf)}
 		}
 		nodes = append(nodes, known[i].without)
 	}

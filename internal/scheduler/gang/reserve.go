@@ -22,7 +22,7 @@ import (
 // nominated for, so that a group that is tried again does not begin to wait for others. No member
 // has a node in the end.
 func (a *Attempt) Reserve(ctx context.Context) []string {
-	freed := a.Memory.freedNodes(a.Overlay.Snapshot(), math.MaxInt32)
+	freed := a.Memory.freedNodes(a.Overlay.Snapshot(), math.MaxInt32, nil)
 	defer a.startOver(ctx, nil)
 	a.startOver(ctx, nil)
 	a.work = maxWork

@@ -217,7 +217,7 @@ func (a *Attempt) domainsOf(b *branch, within podgroup.Domain, plan *Plan) ([]po
 	if plan == nil {
 		domains, _ = b.Topology.Candidates(nodesIn(a.nodes(), within), want)
 	} else {
-		freed := a.Memory.freedNodes(a.Overlay.Snapshot(), a.highestPriority())
+		freed := a.Memory.freedNodes(a.Overlay.Snapshot(), a.highestPriority(), a.victims)
 		domains = b.Topology.CandidatesWithout(nodesIn(freed, within), want)
 	}
 	for i, domain := range domains {

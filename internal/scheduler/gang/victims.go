@@ -99,11 +99,11 @@ func (a *Attempt) pods() []*corev1.Pod {
 func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (best *Plan, err error) {
 	defer a.startOver(ctx, nil)
 	a.work = maxWork
-	domains := a.domainsWithout(a.highestPriority())
+	a.victims = plugin.VictimsFor(a.owns)
+	domains := a.domainsWithout(plugin, a.highestPriority())
 	if len(domains) == 0 {
 		return nil, nil
 	}
-	whole := preemption.FindWholeGroups(a.Overlay.Snapshot(), a.Groups)
 	first := a.Memory.evict.take(a.Group.Key, domains)
 	for i := range domains {
 		if best != nil && a.work <= 0 {
@@ -113,7 +113,7 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 		begin := a.Overlay.Snapshot().NumNodes() / nodesPerWork
 		a.work, a.DryRuns = a.work-begin, a.DryRuns-begin
 		var plan *Plan
-		if plan, err = a.planIn(ctx, plugin, whole, domain); err != nil {
+		if plan, err = a.planIn(ctx, domain); err != nil {
 			// The next attempt goes on from here. A domain that takes all dry runs is left out.
 			a.Memory.evict.set(a.Group.Key, domains[(first+max(i, 1))%len(domains)])
 			break
@@ -136,12 +136,10 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 
 // planIn returns how enough members get nodes in a domain, nil if they do not. If a dry run for
 // every second node has not found that out, it looks first whether there is a way at all.
-func (a *Attempt) planIn(
-	ctx context.Context, plugin *preemption.Plugin, whole preemption.WholeGroups, domain podgroup.Domain,
-) (*Plan, error) {
+func (a *Attempt) planIn(ctx context.Context, domain podgroup.Domain) (*Plan, error) {
 	few := min(a.DryRuns, max(100, a.Overlay.Snapshot().NumNodes()/2))
 	more := a.DryRuns - few
-	plan, err := a.planWith(ctx, plugin.NewGroupTrial(a.owns, whole, a.IntN, few), domain)
+	plan, err := a.planWith(ctx, a.victims.NewTrial(a.IntN, few), domain)
 	a.DryRuns += more
 	if plan != nil {
 		plan.Trial.AllowDryRuns(more)
@@ -149,7 +147,7 @@ func (a *Attempt) planIn(
 	if more == 0 || !errors.Is(err, preemption.ErrTooManyDryRuns) {
 		return plan, err
 	}
-	trial := plugin.NewGroupTrial(a.owns, whole, a.IntN, a.DryRuns)
+	trial := a.victims.NewTrial(a.IntN, a.DryRuns)
 	if !a.fitsWithout(ctx, trial, domain) {
 		return nil, nil
 	}
@@ -252,12 +250,19 @@ func (a *Attempt) hide(ctx context.Context, pods ...*corev1.Pod) {
 
 // domainsWithout returns the domains in which the group may fit without the pods of a lower
 // priority.
-func (a *Attempt) domainsWithout(priority int32) []podgroup.Domain {
-	snapshot := a.Overlay.Snapshot()
-	if !snapshot.HasPodsBelow(priority) {
+func (a *Attempt) domainsWithout(plugin *preemption.Plugin, priority int32) []podgroup.Domain {
+	if !plugin.MayHaveBelow(priority) {
 		return nil
 	}
-	return a.Group.Topology.CandidatesWithout(a.Memory.freedNodes(snapshot, priority), a.want())
+	freed := a.Memory.freedNodes(a.Overlay.Snapshot(), priority, a.victims)
+	return a.Group.Topology.CandidatesWithout(freed, a.want())
+}
+
+// MayPreempt reports whether there are pods that a member may preempt, as far as is known without
+// an attempt.
+func (a *Attempt) MayPreempt(member *corev1.Pod) bool {
+	plugin := a.Profile.GroupPreemption()
+	return plugin != nil && plugin.MayHaveBelow(a.priorityOf(member))
 }
 
 // highestPriority returns the highest priority that counts for a member.

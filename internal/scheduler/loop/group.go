@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -48,7 +47,7 @@ type groupCycle struct {
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
 	g := &groupCycle{loop: l, state: schedframework.NewCycleState(), Attempt: gang.Attempt{
-		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN,
+		Needed: popped.Group.Needed, Profile: instance, IntN: rand.IntN,
 		DryRuns: preemption.GroupDryRuns,
 		Memory:  &l.memory,
 	}}
@@ -355,10 +354,12 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		g.loop.Queue.GroupChanged(logger, key)
 	}
 	g.reportLeftOver()
+	// This attempt evicts no pods for the members that are left over. The next one does, and there
+	// may be no event that begins it.
 	retry := false
 	for i, m := range g.members {
 		if m.placed == nil {
-			retry = retry || g.mayPreempt(m.pod.Pod)
+			retry = retry || g.MayPreempt(m.pod.Pod)
 			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 		}
 	}
@@ -366,13 +367,6 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		g.loop.Queue.RetryGroup(logger, g.Group.Key)
 	}
 	return placed
-}
-
-// mayPreempt reports whether there are pods that a member may preempt. The attempt that places a
-// group evicts no pods for the members that are left over. The next attempt does, and there may be
-// no event that begins it.
-func (g *groupCycle) mayPreempt(pod *corev1.Pod) bool {
-	return g.Profile.GroupPreemption() != nil && g.loop.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // withPod returns a context whose logger names a pod.

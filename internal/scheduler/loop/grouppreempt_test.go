@@ -65,9 +65,12 @@ func (w *groupWorld) addMembers(n int, changes ...func(*corev1.Pod)) {
 }
 
 // evicted returns the names of the pods that are evicted, as many as the reason of the group says.
-func (w *groupWorld) evicted() (names []string) {
+func (w *groupWorld) evicted() []string { return w.evictedFor("m0") }
+
+// evictedFor is evicted for the group of a pod.
+func (w *groupWorld) evictedFor(pod string) (names []string) {
 	n := 0
-	if _, message, ok := strings.Cut(w.reasons["m0"], "evicting "); ok {
+	if _, message, ok := strings.Cut(w.reasons[pod], "evicting "); ok {
 		_, err := fmt.Sscan(message, &n)
 		w.Expect(err).NotTo(HaveOccurred())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -283,4 +284,89 @@ func TestTreesWaitForTheirObjects(t *testing.T) {
 	w.composite("loop2", "loop1", 1, "")
 	w.group("b", "loop1", 1, "", "1")
 	w.Expect(w.refusalOf("b-0")).To(Equal("more than 4 CompositePodGroups are in each other, or one is in itself"))
+}
+
+// A tree preempts with the priority of its root, once for all of its groups. A group that does not
+// fit in any case evicts nothing.
+func TestATreePreempts(t *testing.T) {
+	w := newTreeWorld(t)
+	for _, node := range []string{"n1", "n2", "n3"} {
+		w.addNode(node, "3")
+		w.addRunning("low-"+node, node, "3", 50)
+	}
+	w.addNode("n4", "3")
+	w.addRunning("high", "n4", "3", 100)
+	w.prioritized("root", 2, 100, false)
+	w.group("a", "root", 3, "", "1", "1", "100")
+	w.group("b", "root", 3, "", threeOf("1")...)
+	w.group("c", "root", 3, "", threeOf("1")...)
+	w.Expect(w.place()).To(BeEmpty())
+	evicted := w.evictedFor("b-0")
+	w.Expect(evicted).To(And(HaveLen(2), HaveEach(HavePrefix("low-"))))
+	w.Expect(w.nominated()).To(And(HaveLen(2), HaveEach(3)))
+	w.gone(evicted...)
+	w.retry()
+	w.Expect(w.placedGroups()).To(Equal("map[b:3 c:3]"))
+}
+
+// prioritized adds a composite group with a priority.
+func (w *treeWorld) prioritized(name string, minGroups int, priority int32, whole bool) {
+	w.cluster.Queue.TreeChanged(logr.Discard(), w.cluster.Groups.SetComposite(podgroup.CompositeGroup{
+		Key: podgroup.CompositeKey("default", name), MinGroups: minGroups, Priority: &priority, EvictedWhole: whole,
+	}))
+}
+
+// The priority of the root of a tree decides if its pods may be evicted for a group, not their own.
+func TestTheRootOfATreeDecidesOnItsVictims(t *testing.T) {
+	for name, test := range map[string]struct {
+		root, own, other int32
+		whole            bool
+		evicted          []string
+	}{
+		"a root of a low priority":             {1, 200, 100, false, []string{"victims-"}},
+		"a root of a low priority, whole":      {1, 200, 100, true, []string{"victims-", "victims-"}},
+		"a root of the same priority":          {100, 1, 50, false, []string{"other"}},
+		"a root of the same priority, whole":   {100, 1, 50, true, []string{"other"}},
+		"nothing of a low priority":            {100, 1, 100, false, nil},
+		"only the pods of a tree, all of them": {1, 200, 200, true, []string{"victims-", "victims-"}},
+	} {
+		for _, topology := range []string{"", "rack"} {
+			t.Run(name+", "+topology, func(t *testing.T) {
+				w := newTreeWorld(t)
+				w.prioritized("root", 1, test.root, test.whole)
+				w.group("victims", "root", 1, "")
+				for i, victim := range []string{"victims-1", "victims-2"} {
+					node := fmt.Sprint("n", i)
+					w.addNode(node, "1", "rack", node)
+					w.addRunning(victim, node, "1", test.own, inGroup("victims"))
+				}
+				w.addNode("n3", "1", "rack", "n3")
+				w.addRunning("other", "n3", "1", test.other)
+				w.setTopology(1, podgroup.Topology{Required: topology})
+				w.addMembers(1)
+				w.Expect(w.schedule()).To(BeEmpty())
+				evicted := w.evicted()
+				w.Expect(evicted).To(HaveLen(len(test.evicted)))
+				for i, prefix := range test.evicted {
+					w.Expect(evicted[i]).To(HavePrefix(prefix))
+				}
+			})
+		}
+	}
+}
+
+// "CPG Tie-Breaking: PodGroup chosen over CompositePodGroup" of kube-scheduler. Without this rule,
+// the pod with the greater UID would be evicted.
+func TestAPodIsEvictedBeforeATree(t *testing.T) {
+	w := newTreeWorld(t)
+	w.prioritized("root", 1, 10, true)
+	w.group("a", "root", 1, "")
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: groupKey("b"), MinMember: 1, Priority: ptr.To[int32](10)})
+	w.addNode("n", "2")
+	w.addRunning("1", "n", "1", 10, inGroup("b"))
+	w.addRunning("2", "n", "1", 10, inGroup("a"))
+	w.setMinMember(1)
+	w.addMembers(1)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.evicted()).To(Equal([]string{"1"}))
 }

@@ -4,7 +4,7 @@
 package podgroup
 
 import (
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -23,13 +23,13 @@ func (f *freed) GetRequested() fwk.Resource { return f.requested }
 func (f *freed) GetPods() []fwk.PodInfo { return f.pods }
 
 // Freed returns a node as it would be without its pods of a lower priority. Only its resources and
-// pods are different.
-func Freed(node fwk.NodeInfo, priority int32) fwk.NodeInfo {
+// pods are different. priorityOf returns the priority that counts for a pod.
+func Freed(node fwk.NodeInfo, priority int32, priorityOf func(*corev1.Pod) int32) fwk.NodeInfo {
 	var requested *schedframework.Resource
 	pods := node.GetPods()
 	stay := 0
 	for _, info := range pods {
-		if corev1helpers.PodPriority(info.GetPod()) >= priority {
+		if priorityOf(info.GetPod()) >= priority {
 			stay++
 			continue
 		}
@@ -43,7 +43,7 @@ func Freed(node fwk.NodeInfo, priority int32) fwk.NodeInfo {
 	}
 	f := &freed{NodeInfo: node, requested: requested, pods: make([]fwk.PodInfo, 0, stay)}
 	for _, info := range pods {
-		if corev1helpers.PodPriority(info.GetPod()) >= priority {
+		if priorityOf(info.GetPod()) >= priority {
 			f.pods = append(f.pods, info)
 		}
 	}

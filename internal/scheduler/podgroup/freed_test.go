@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -25,7 +26,7 @@ func TestFreed(t *testing.T) {
 			}
 		}
 		before := node.Requested.MilliCPU
-		got := Freed(node, 1)
+		got := Freed(node, 1, corev1helpers.PodPriority)
 		requested, wanted := got.GetRequested(), want.GetRequested()
 		if requested.GetMilliCPU() != wanted.GetMilliCPU() || requested.GetMemory() != wanted.GetMemory() ||
 			requested.GetScalarResources()[gpu] != wanted.GetScalarResources()[gpu] ||

@@ -104,7 +104,7 @@ type Group struct {
 	// EvictedWhole means that preemption evicts all pods of this group, or none.
 	EvictedWhole bool
 	// EvictedWith is the outermost composite group that is evicted as a whole, with this group in
-	// it; the zero Key if there is none. Only Victims and EvictedWhole set it.
+	// it; the zero Key if there is none. Only Victims sets it.
 	EvictedWith Key
 	// Topology is how near to each other the pods have to be.
 	Topology Topology

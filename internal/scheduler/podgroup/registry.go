@@ -378,22 +378,6 @@ func labelChanged(label string, before, after map[string]string) bool {
 	return had != has || oldValue != newValue
 }
 
-// EvictedWhole returns the groups that are evicted as a whole, in no order.
-func (r *Registry) EvictedWhole() []Group {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var groups []Group
-	for _, s := range r.groups {
-		if s.group == nil {
-			continue
-		}
-		if group := r.inTreeLocked(*s.group); group.EvictedWhole {
-			groups = append(groups, group)
-		}
-	}
-	return groups
-}
-
 // VictimsVersion returns a number that changes whenever the result of Victims does. It is 0 as long
 // as there has been no such group.
 func (r *Registry) VictimsVersion() uint64 {

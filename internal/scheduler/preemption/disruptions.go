@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 )
 
@@ -81,17 +80,6 @@ func disruptedBy(budget *policyv1.PodDisruptionBudget, pods []*corev1.Pod) (disr
 		}
 	}
 	return disrupted
-}
-
-// violations returns the number of pods that some budget does not allow to be evicted together with
-// those before them.
-func violations(pods []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) int64 {
-	violating := sets.New[*corev1.Pod]()
-	for _, budget := range budgets {
-		disrupted := disruptedBy(budget, pods)
-		violating.Insert(disrupted[min(len(disrupted), max(0, int(budget.Status.DisruptionsAllowed))):]...)
-	}
-	return int64(violating.Len())
 }
 
 // remaining returns budgets that allow what the evictions leave of them.

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -71,6 +70,41 @@ func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(victims, p.isOverdue)
 }
 
+// Victims are the pods on nodes that a group may preempt, and the groups of these: as they are when
+// an attempt at the group begins. What the attempt hides later does not matter, because it hides
+// all pods of a group that is evicted as a whole, or none.
+type Victims struct {
+	plugin *Plugin
+	// owns reports whether a group is the one that preempts, or in the tree that does.
+	owns func(podgroup.Key) bool
+	// groups has no group that it owns.
+	groups *units
+}
+
+// VictimsFor returns the Victims of a group, or of all groups of a tree: owns reports whether a
+// group is one of them.
+func (p *Plugin) VictimsFor(owns func(podgroup.Key) bool) *Victims {
+	return &Victims{plugin: p, owns: owns, groups: p.finder.victims.current().without(owns)}
+}
+
+// MayHaveBelow reports whether a pod on a node may count with a priority below the given one.
+func (p *Plugin) MayHaveBelow(priority int32) bool { return p.finder.victims.mayHaveBelow(priority) }
+
+// Version changes with the groups of the pods, and so with what PriorityOf returns for a pod.
+func (v *Victims) Version() uint64 { return v.groups.versionOf() }
+
+// PriorityOf returns the priority that counts for a pod when it may be evicted: that of its group,
+// if it has one, or of the outermost composite group that this belongs to.
+func (v *Victims) PriorityOf(pod *corev1.Pod) int32 { return v.groups.priorityOf(pod) }
+
+// mayEvict reports whether a victim of a lower priority may be evicted: it is not of the same
+// group, and none of its pods is overdue. Dry runs call it concurrently.
+func (v *Victims) mayEvict(victim schedpreemption.Victim) bool {
+	return !v.owns(podgroup.KeyOf(podOf(victim))) && !slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
+		return v.plugin.isOverdue(info.GetPod())
+	})
+}
+
 // GroupTrial chooses victims for the pods of a group, one pod after the other. The caller takes the
 // victims of each choice off the snapshot at once. If the group fits in the end, Preempt evicts
 // them all; otherwise nothing was done to them.
@@ -79,80 +113,20 @@ func (p *Plugin) Awaited(pod *corev1.Pod) []*corev1.Pod {
 type GroupTrial struct {
 	Trial
 	plugin *Plugin
-	// owns reports whether a group is the one that preempts, or in the tree that does.
-	owns func(podgroup.Key) bool
+	from   *Victims
 	// choices are those that are to be carried out.
 	choices []*Choice
 }
 
-// WholeGroups are groups that are evicted as a whole, with their pods on nodes. Those that are
-// evicted together have the same value.
-type WholeGroups map[podgroup.Key]*wholeGroup
-
-// wholeGroup is a group that is evicted as a whole.
-type wholeGroup struct {
-	priority int32
-	pods     []*corev1.Pod // those on nodes
-}
-
-// NewGroupTrial returns the trial for a group, or for all groups of a tree: owns reports whether a
-// group is one of them. whole are the groups that are evicted as a whole. intN returns a random
-// number from 0 to n-1. After that many dry runs, Choose fails.
-func (p *Plugin) NewGroupTrial(
-	owns func(podgroup.Key) bool, whole WholeGroups, intN func(n int) int, dryRuns int,
-) *GroupTrial {
-	t := &GroupTrial{plugin: p, owns: owns}
+// NewTrial returns a trial for the group. intN returns a random number from 0 to n-1. After that
+// many dry runs, Choose fails.
+func (v *Victims) NewTrial(intN func(n int) int, dryRuns int) *GroupTrial {
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
-	t.Trial = Trial{
-		finder: p.trialFinder(func(n int) int { return first % n }, dryRuns, t.mayEvict),
-		whole:  whole,
-	}
-	return t
-}
-
-// FindWholeGroups finds the groups that are evicted as a whole, for all trials of an attempt: it
-// looks at all pods if there are such groups. The priority of a group that has none of its own is
-// the highest of its pods.
-func FindWholeGroups(snapshot *cache.Snapshot, registry *podgroup.Registry) WholeGroups {
-	groups := registry.EvictedWhole()
-	if len(groups) == 0 {
-		return nil
-	}
-	nodes, err := snapshot.NodeInfos().List()
-	if err != nil {
-		return nil
-	}
-	whole := WholeGroups{}
-	together := map[podgroup.Key]*wholeGroup{} // by composite group
-	for i := range groups {
-		with := groups[i].EvictedWith
-		group := together[with]
-		if group == nil {
-			group = &wholeGroup{}
-		}
-		if with != (podgroup.Key{}) {
-			together[with] = group
-		}
-		whole[groups[i].Key] = group
-	}
-	for _, node := range nodes {
-		for _, info := range node.GetPods() {
-			pod := info.GetPod()
-			if group := whole[podgroup.KeyOf(pod)]; group != nil {
-				if priority := corev1helpers.PodPriority(pod); len(group.pods) == 0 || priority > group.priority {
-					group.priority = priority
-				}
-				group.pods = append(group.pods, pod)
-			}
-		}
-	}
-	for i := range groups {
-		if own := groups[i].Priority; own != nil {
-			whole[groups[i].Key].priority = *own
-		}
-	}
-	return whole
+	return &GroupTrial{plugin: v.plugin, from: v, Trial: Trial{
+		finder: v.plugin.trialFinder(func(n int) int { return first % n }, dryRuns, v.mayEvict),
+		groups: v.groups,
+	}}
 }
 
 // Evictable returns all pods on the nodes of a domain that may be evicted for a pod of the group.
@@ -165,7 +139,7 @@ func (g *GroupTrial) Evictable(domain podgroup.Domain, preemptor *corev1.Pod) (p
 		}
 		for _, info := range g.snapshot.Info(slot).Pods {
 			pod := info.GetPod()
-			if corev1helpers.PodPriority(pod) < priority && g.mayEvict(pod, preemptor) {
+			if g.from.PriorityOf(pod) < priority && !g.from.owns(podgroup.KeyOf(pod)) && !g.plugin.isOverdue(pod) {
 				pods = append(pods, pod)
 			}
 		}
@@ -179,7 +153,7 @@ func (g *GroupTrial) Evictable(domain podgroup.Domain, preemptor *corev1.Pod) (p
 // ErrTooManyDryRuns, or comes from a plugin or from a context that ended.
 func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
 	statuses fwk.NodeToStatusReader) (*Choice, error) {
-	if !g.snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
+	if !g.plugin.MayHaveBelow(corev1helpers.PodPriority(pod)) {
 		return nil, nil
 	}
 	choice, err := g.choose(ctx, state, pod, statuses)
@@ -195,52 +169,6 @@ func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	return choice, nil
 }
 
-// mayEvict reports whether a pod of a lower priority may be evicted: it is not overdue, nor of the
-// same group, and if its group is evicted as a whole, that has a lower priority, too. Dry runs call
-// it concurrently.
-func (g *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
-	if g.plugin.isOverdue(victim) {
-		return false
-	}
-	key := podgroup.KeyOf(victim)
-	if key == (podgroup.Key{}) {
-		return true
-	}
-	group := g.whole[key]
-	return !g.owns(key) && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
-}
-
-// withGroups returns candidates with all pods that would be evicted: a pod of a group that is
-// evicted as a whole draws in the others, on all nodes. The most important pod is the first.
-func (s *search) withGroups(whole WholeGroups, candidates []schedpreemption.Candidate) []schedpreemption.Candidate {
-	all := slices.Clone(candidates)
-	for i, c := range candidates {
-		victims, seen := c.Victims().Pods, sets.New[*wholeGroup]()
-		pods := slices.Clone(victims)
-		for _, victim := range victims {
-			group := whole[podgroup.KeyOf(victim)]
-			if group == nil || seen.Has(group) {
-				continue
-			}
-			seen.Insert(group)
-			for _, pod := range group.pods {
-				if !slices.Contains(victims, pod) {
-					pods = append(pods, pod)
-				}
-			}
-		}
-		if len(pods) > len(victims) {
-			first := slices.Index(pods, slices.MinFunc(pods, func(a, b *corev1.Pod) int {
-				return cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a))
-			}))
-			pods[0], pods[first] = pods[first], pods[0]
-			all[i] = candidate{c.Name(),
-				&extenderv1.Victims{Pods: pods, NumPDBViolations: violations(pods, s.budgets)}}
-		}
-	}
-	return all
-}
-
 // DryRunsLeft returns how many dry runs there still may be.
 func (g *GroupTrial) DryRunsLeft() int { return max(0, g.left) }
 
@@ -253,7 +181,7 @@ func (g *GroupTrial) Choices() []*Choice {
 	choices := slices.Clone(g.choices)
 	slices.SortStableFunc(choices, func(a, b *Choice) int {
 		return cmp.Or(cmp.Compare(b.violations, a.violations),
-			cmp.Compare(corev1helpers.PodPriority(b.Victims[0]), corev1helpers.PodPriority(a.Victims[0])))
+			cmp.Compare(g.from.PriorityOf(b.Victims[0]), g.from.PriorityOf(a.Victims[0])))
 	})
 	return choices
 }

@@ -146,7 +146,7 @@ func (f *finder) preemptsNever(pod *corev1.Pod) bool {
 // policyCounts reports whether the preemption policy of a group counts in place of those of its
 // pods, as in kube-scheduler with the feature gate PodGroupPreemptionPolicy.
 func (f *finder) policyCounts(group *podgroup.Group) bool {
-	return f.groupPolicies && group.Source == podgroup.Kubernetes
+	return f.groupPolicies && group.Source != podgroup.SchedulerPlugins
 }
 
 // groupPreemptsNever reports whether the policy of a group forbids preemption.

@@ -33,8 +33,8 @@ type finder struct {
 	left int
 	// disruptions count against the budgets.
 	disruptions disruptions
-	// victims are the groups whose pods are evicted in their own way. nil: the caller looks after
-	// groups.
+	// victims are the groups whose pods are evicted in their own way. nil: the groups, and their
+	// pods, stay as they are.
 	victims *victimGroups
 	// groupExecutor collects victims as that of evaluator does. It has the gate for groups.
 	groupExecutor *schedpreemption.Executor
@@ -184,7 +184,7 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 			known.nominated != nominated {
 			outdated = append(outdated,
 				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated,
-					spans: s.groups.spans(name)}})
+					spans: s.victims != nil && s.groups.spans(name)}})
 		}
 	}
 	if !s.allows(len(outdated)) {

@@ -28,8 +28,8 @@ import (
 // It has dry runs of its own: their classes are of one fast path, which the Plugin may outlive.
 type Trial struct {
 	finder
-	// whole are the groups that are evicted as a whole.
-	whole WholeGroups
+	// groups are those of the pods on nodes if they stay as they are, and victims is nil.
+	groups *units
 }
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
@@ -47,12 +47,12 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 // trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
 // upstream would evict, it evicts only those that mayEvict accepts; nil: all.
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
-	mayEvict func(victim, preemptor *corev1.Pod) bool) finder {
+	mayEvict func(schedpreemption.Victim) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
 	pl.MoreImportantVictim = moreImportant
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
 		pl.IsEligiblePod = func(node fwk.NodeInfo, victim schedpreemption.Victim, preemptor *corev1.Pod) bool {
-			return eligible(node, victim, preemptor) && mayEvict(podOf(victim), preemptor)
+			return eligible(node, victim, preemptor) && mayEvict(victim)
 		}
 	}
 	evaluator.Interface = &pl
@@ -106,7 +106,7 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 // choose is Choose for a pod that may preempt others.
 func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
 	statuses fwk.NodeToStatusReader) (*Choice, error) {
-	var groups *units
+	groups := t.groups
 	if t.victims != nil {
 		groups = t.victims.current()
 	}
@@ -128,9 +128,6 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	case len(candidates) == 0:
 		return nil, nil
 	default:
-		if len(t.whole) > 0 {
-			candidates = s.withGroups(t.whole, candidates)
-		}
 		chosen := t.selectCandidate(ctx, candidates)
 		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods,
 			violations: chosen.Victims().NumPDBViolations}, nil
@@ -188,20 +185,21 @@ func podOf(victim schedpreemption.Victim) *corev1.Pod { return victim.Pods()[0].
 // of their first pods.
 func moreImportant(a, b schedpreemption.Victim) bool {
 	return cmp.Or(
-		cmp.Compare(b.Priority(), a.Priority()), -compareBool(a.IsGroup(), b.IsGroup()),
+		cmp.Compare(b.Priority(), a.Priority()), cmp.Compare(rankOf(b), rankOf(a)),
 		cmp.Compare(len(b.Pods()), len(a.Pods())), cmp.Compare(earliestOf(a), earliestOf(b)),
 		cmp.Compare(podOf(a).UID, podOf(b).UID),
 	) < 0
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
+// rankOf returns how important the kind of a victim is.
+func rankOf(v schedpreemption.Victim) int {
+	switch v.Type() {
+	case fwk.CompositePodGroupKeyType:
+		return 2
+	case fwk.PodGroupKeyType:
 		return 1
 	default:
-		return -1
+		return 0
 	}
 }
 

@@ -91,7 +91,7 @@ type unitRules struct {
 }
 
 // SelectVictimsOnNode selects no pods of the group of the preemptor: they are of equal importance
-// for the group.
+// for the group. A composite group is more important than a PodGroup, whose stand-in it has.
 func (r unitRules) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, preemptor *corev1.Pod,
 	node fwk.NodeInfo, possible []*schedpreemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
@@ -100,8 +100,19 @@ func (r unitRules) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState
 			return podgroup.KeyOf(podOf(v)) == key
 		})
 	}
+	for _, v := range possible {
+		if unit := r.units.groups[podgroup.KeyOf(podOf(v))]; unit != nil && unit.composite {
+			v.Victim = compositeVictim{v.Victim}
+		}
+	}
 	return r.Interface.SelectVictimsOnNode(ctx, state, preemptor, node, possible, budgets)
 }
+
+// compositeVictim is all pods of a composite group.
+type compositeVictim struct{ schedpreemption.Victim }
+
+// Type implements schedpreemption.Victim.
+func (compositeVictim) Type() fwk.EntityKeyType { return fwk.CompositePodGroupKeyType }
 
 // PodEligibleToPreemptOthers is the rule of upstream, with the priorities and the preemption
 // policies of groups: a pod waits for victims that terminate on its nominated node.
@@ -125,6 +136,9 @@ func (r unitRules) PodEligibleToPreemptOthers(_ context.Context, pod *corev1.Pod
 
 // priorityOf returns the priority that counts for a pod when it may be evicted.
 func (u *units) priorityOf(pod *corev1.Pod) int32 {
+	if u == nil {
+		return corev1helpers.PodPriority(pod)
+	}
 	if group := u.groups[podgroup.KeyOf(pod)]; group != nil && group.object.Spec.Priority != nil {
 		return *group.object.Spec.Priority
 	}

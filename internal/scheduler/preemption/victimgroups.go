@@ -6,6 +6,7 @@ package preemption
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -165,11 +166,24 @@ type unit struct {
 	// object has the fields that upstream reads.
 	object *schedulingv1beta1.PodGroup
 	whole  bool
+	// composite means that it is a composite group.
+	composite bool
 	// standIn is the name by which upstream knows a group that is evicted as a whole and is not a
 	// PodGroup of Kubernetes: one of scheduler-plugins, or a composite group. "" if it is one.
 	standIn string
 	// pods are those on nodes, if the group is evicted as a whole, the most important first.
 	pods []*corev1.Pod
+}
+
+// without returns the units without the groups that owned accepts.
+func (u *units) without(owned func(podgroup.Key) bool) *units {
+	if u == nil {
+		return nil
+	}
+	others := *u
+	others.groups = maps.Clone(u.groups)
+	maps.DeleteFunc(others.groups, func(key podgroup.Key, _ *unit) bool { return owned(key) })
+	return &others
 }
 
 // versionOf returns the version of the groups, 0 if there are no units.
@@ -209,7 +223,8 @@ func (u *units) add(group *podgroup.Group) {
 		u.groups[group.Key] = known
 		return
 	}
-	added := &unit{object: &schedulingv1beta1.PodGroup{}, whole: group.EvictedWhole}
+	added := &unit{object: &schedulingv1beta1.PodGroup{}, whole: group.EvictedWhole,
+		composite: as.Source == podgroup.Composite}
 	added.object.Spec.Priority = group.Priority
 	if group.EvictedWhole {
 		added.object.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{

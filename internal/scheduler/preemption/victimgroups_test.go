@@ -273,3 +273,43 @@ func TestPreemptionPolicyOfAGroup(t *testing.T) {
 		})
 	}
 }
+
+// The policy of the root counts in place of those of the pods of its tree, with the feature gate.
+// Some of the names are those of kube-scheduler's own cases.
+func TestPreemptionPolicyOfATree(t *testing.T) {
+	never, lower := ptr.To(corev1.PreemptNever), ptr.To(corev1.PreemptLowerPriority)
+	for _, test := range []struct {
+		name         string
+		gate         bool
+		ofRoot       *corev1.PreemptionPolicy
+		ofPods, want *corev1.PreemptionPolicy
+	}{
+		{"CPG with PreemptNever Policy", true, never, never, never},
+		{"CPG with PreemptLowerPriority Policy", true, lower, lower, lower},
+		{"gate on, the root may not", true, never, lower, never},
+		{"gate on, the pods may not", true, lower, never, lower},
+		{"gate on, the root has no policy", true, nil, never, lower},
+		{"gate off, the root may not", false, never, lower, lower},
+		{"gate off, the pods may not", false, lower, never, never},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			registry := podgroup.NewRegistry()
+			registry.SetServed(podgroup.Composite, func() bool { return true }, nil)
+			registry.SetComposite(podgroup.CompositeGroup{Key: podgroup.CompositeKey("ml", "root"), MinGroups: 1,
+				PreemptionPolicy: test.ofRoot})
+			leaf := podgroup.Key{Source: podgroup.Kubernetes, Namespace: "ml", Name: "g"}
+			registry.SetGroup(podgroup.Group{Key: leaf, MinMember: 1, Parent: "root"})
+			tree, problem := registry.TreeOf(leaf)
+			if problem != "" {
+				t.Fatal(problem)
+			}
+			pod := &corev1.Pod{}
+			pod.Spec.PreemptionPolicy = test.ofPods
+			plugin := &Plugin{handle: &handle{}, finder: finder{groupPolicies: test.gate}}
+			if ok, message := plugin.GroupMayPreempt(&tree.Group, []*corev1.Pod{pod}); ok !=
+				(*test.want == corev1.PreemptLowerPriority) || ok != (message == "") {
+				t.Errorf("the tree may preempt: %v, %q", ok, message)
+			}
+		})
+	}
+}

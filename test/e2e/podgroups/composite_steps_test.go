@@ -74,13 +74,20 @@ func hostsWith(labels string, names []string, taints []corev1.Taint) step {
 // Its pods get nodes with the same value of a label, unless key is "". parent may be "".
 func composite(name, parent string, minGroups int32, key string, changes ...func(*schedulingv1alpha3.CompositePodGroup),
 ) step {
+	return of(100).composite(name, parent, minGroups, key, changes...)
+}
+
+// composite is composite with a priority.
+func (p of) composite(
+	name, parent string, minGroups int32, key string, changes ...func(*schedulingv1alpha3.CompositePodGroup),
+) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
 		object := CompositePodGroup(name+s.suffix, minGroups, key)
 		if parent != "" {
 			object.Spec.ParentCompositePodGroupName = new(parent + s.suffix)
 		}
-		object.Spec.PriorityClassName = of(100).class(ctx)
+		object.Spec.PriorityClassName = p.class(ctx)
 		for _, change := range changes {
 			change(object)
 		}
@@ -88,27 +95,31 @@ func composite(name, parent string, minGroups int32, key string, changes ...func
 	}
 }
 
+// evictedWhole makes preemption evict all pods of a CompositePodGroup, or none.
+func evictedWhole(object *schedulingv1alpha3.CompositePodGroup) {
+	object.Spec.DisruptionMode = &schedulingv1alpha3.CompositeDisruptionMode{
+		All: &schedulingv1alpha3.AllCompositeDisruptionMode{}}
+}
+
 // child creates a PodGroup as gang does, with a parent.
 func child(name, parent string, minCount int32, key string) step {
+	return of(100).child(name, parent, minCount, key)
+}
+
+// child is child with a priority.
+func (p of) child(name, parent string, minCount int32, key string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
 		object := KubernetesPodGroup(name+s.suffix, minCount, key)
 		object.Spec.ParentCompositePodGroupName = new(parent + s.suffix)
 		object.Spec.WorkloadRef = &schedulingv1beta1.WorkloadReference{WorkloadName: "workload", TemplateName: "pods"}
-		object.Spec.PriorityClassName = of(100).class(ctx)
+		object.Spec.PriorityClassName = p.class(ctx)
 		Create(ctx, object)
 	}
 }
 
 // placed creates pods of a group, with a CPU each, that are on a node already.
-func placed(group, node string, names ...string) step {
-	return of(100).create("1", names, func(s *stage) func(*corev1.Pod) {
-		return func(pod *corev1.Pod) {
-			InGroup(group + s.suffix)(pod)
-			OnNode(node)(pod)
-		}
-	})
-}
+func placed(group, node string, names ...string) step { return of(100).memberOn(group, node, names...) }
 
 // tolerating creates pods of a group, with a CPU each, that tolerate the taint of taintedHosts.
 func tolerating(group string, names ...string) step {

@@ -25,8 +25,7 @@ import (
 
 // The entries have the names of kube-scheduler's own cases, in
 // test/integration/scheduler/preemption/podgrouppreemption_test.go of Kubernetes 1.36, and in
-// podgroup/podgroup_test.go beside it. One is missing: there, pods whose own priority is as high as
-// that of the group that preempts them are evicted, because their group has a lower one.
+// podgroup/podgroup_test.go beside it.
 var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 	inGroups()
 
@@ -75,6 +74,12 @@ var _ = Describe("A PodGroup of Kubernetes that preempts", Ordered, func() {
 			bound("low-1", "low-2", "low-3"),
 			of(100).group("pg1", 1).pods("1", "high-1"),
 			bound("high-1"), gone("low-1", "low-2", "low-3")),
+		Entry("Priority divergence in PodGroups - preemptor PodGroup has higher priority than the victim candidate "+
+			"PodGroup", differs(otherPriority),
+			sized("n", "3"), of(10).wholeGroup("pg2", 3).podsOf(100, "1", "high-1", "high-2", "high-3"),
+			bound("high-1", "high-2", "high-3"),
+			of(100).group("pg1", 1).podsOf(10, "1", "low-1"),
+			bound("low-1"), gone("high-1", "high-2", "high-3")),
 		Entry("Priority divergence in PodGroups - preemptor PodGroup has too low priority", differs(otherPriority),
 			sized("n", "3"), of(100).wholeGroup("pg2", 3).podsOf(10, "1", "low-1", "low-2", "low-3"),
 			bound("low-1", "low-2", "low-3"),
@@ -197,9 +202,14 @@ func (p of) changed(group, cpu, name string, changes ...func(*corev1.Pod)) step 
 		changes...)
 }
 
-// memberOn is member for one pod with a CPU that is on a node already.
-func (p of) memberOn(group, node, name string) step {
-	return p.changed(group, "1", name, OnNode(node))
+// memberOn is member for pods with a CPU each that are on a node already.
+func (p of) memberOn(group, node string, names ...string) step {
+	return p.create("1", names, func(s *stage) func(*corev1.Pod) { return InGroup(group + s.suffix) }, OnNode(node))
+}
+
+// selecting is pending for one pod that selects a node.
+func (p of) selecting(node, cpu, name string) step {
+	return p.create(cpu, []string{name}, func(*stage) func(*corev1.Pod) { return onlyOn(node) })
 }
 
 // changedOn is on for one pod that is changed before it is created.

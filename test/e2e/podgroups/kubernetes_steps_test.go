@@ -117,12 +117,16 @@ func minCount(group string, n int) step {
 func withdrawn(group string) step {
 	return func(ctx context.Context, s *stage) {
 		GinkgoHelper()
-		object := KubernetesPodGroup(group+s.suffix, 0, "")
-		Expect(K8s.Delete(ctx, object)).To(Succeed())
-		Expect(client.IgnoreNotFound(K8s.Patch(ctx, object,
-			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
-		ExpectGone(ctx, object)
+		withdraw(ctx, KubernetesPodGroup(group+s.suffix, 0, ""))
 	}
+}
+
+func withdraw(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(K8s.Delete(ctx, object)).To(Succeed())
+	Expect(client.IgnoreNotFound(K8s.Patch(ctx, object,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+	ExpectGone(ctx, object)
 }
 
 // pods creates pods of a group, which request a number of CPUs each.
