@@ -97,11 +97,12 @@ func (v *Victims) Version() uint64 { return v.groups.versionOf() }
 // if it has one, or of the outermost composite group that this belongs to.
 func (v *Victims) PriorityOf(pod *corev1.Pod) int32 { return v.groups.priorityOf(pod) }
 
-// mayEvict reports whether a victim of a lower priority may be evicted: it is not of the same
-// group, and none of its pods is overdue. Dry runs call it concurrently.
-func (v *Victims) mayEvict(victim schedpreemption.Victim) bool {
+// mayEvict reports whether a victim of a lower priority may be evicted for a pod on a node: it is
+// not of the same group, and none of its pods on the node is overdue. Dry runs call it concurrently.
+func (v *Victims) mayEvict(node string, victim schedpreemption.Victim) bool {
 	return !v.owns(podgroup.KeyOf(podOf(victim))) && !slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
-		return v.plugin.isOverdue(info.GetPod())
+		pod := info.GetPod()
+		return pod.Spec.NodeName == node && v.plugin.isOverdue(pod)
 	})
 }
 

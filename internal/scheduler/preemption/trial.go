@@ -47,12 +47,12 @@ func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 // trialFinder returns the finder of a trial, with an evaluator of its own. Of the pods that
 // upstream would evict, it evicts only those that mayEvict accepts; nil: all.
 func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
-	mayEvict func(schedpreemption.Victim) bool) finder {
+	mayEvict func(node string, victim schedpreemption.Victim) bool) finder {
 	pl, evaluator := *p.DefaultPreemption, *p.Evaluator
 	pl.MoreImportantVictim = moreImportant
 	if eligible := pl.IsEligiblePod; mayEvict != nil {
 		pl.IsEligiblePod = func(node fwk.NodeInfo, victim schedpreemption.Victim, preemptor *corev1.Pod) bool {
-			return eligible(node, victim, preemptor) && mayEvict(victim)
+			return eligible(node, victim, preemptor) && mayEvict(node.Node().Name, victim)
 		}
 	}
 	evaluator.Interface = &pl
