@@ -102,8 +102,8 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		if err != nil && !fit.Incomplete {
 			return nil, err
 		}
-		// The scheduler takes the first domain where enough groups of a tree fit. If one that is not
-		// needed does not, that is the answer.
+		// The scheduler takes the first domain where enough groups of a tree fit. If one that is
+		// not needed does not fit there, that is the answer.
 		inside := found.Key != e.podGroup.best.Key
 		better := inside || found.Fit > e.podGroup.best.Fit || len(fit.Tried) == 0
 		if better {

@@ -85,7 +85,12 @@ func BenchmarkGroupPreempts(b *testing.B) {
 		name     string
 		pods     int
 		hopeless bool
-	}{{"8", 8, false}, {"64", 64, false}, {"1000", 1000, false}, {"64-hopeless", 64, true}} {
+		// inGroups puts the running pods of each node into a PodGroup of Kubernetes.
+		inGroups bool
+	}{
+		{"8", 8, false, false}, {"64", 64, false, false}, {"1000", 1000, false, false}, {"64-hopeless", 64, true, false},
+		{"64-among-groups", 64, false, true},
+	} {
 		b.Run(kind.name, func(b *testing.B) {
 			const nodes = 5000
 			pods := kind.pods
@@ -101,8 +106,14 @@ func BenchmarkGroupPreempts(b *testing.B) {
 			for i := range nodes {
 				name := fmt.Sprintf("n%d", i)
 				w.addNode(name, "8", "rack", fmt.Sprintf("r%d", i%50))
+				var running []func(*corev1.Pod)
+				if kind.inGroups {
+					w.cluster.Groups.SetGroup(podgroup.Group{MinMember: 1, Priority: new(int32),
+						Key: podgroup.Key{Source: podgroup.Kubernetes, Namespace: "default", Name: name}})
+					running = append(running, objects.InGroup(name))
+				}
 				for j := range 8 {
-					w.addRunning(fmt.Sprintf("%s-%d", name, j), name, "1", int32(j))
+					w.addRunning(fmt.Sprintf("%s-%d", name, j), name, "1", int32(j), running...)
 				}
 			}
 			w.setMinMember(pods)

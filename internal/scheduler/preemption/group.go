@@ -98,7 +98,8 @@ func (v *Victims) Version() uint64 { return v.groups.versionOf() }
 func (v *Victims) PriorityOf(pod *corev1.Pod) int32 { return v.groups.priorityOf(pod) }
 
 // mayEvict reports whether a victim of a lower priority may be evicted for a pod on a node: it is
-// not of the same group, and none of its pods on the node is overdue. Dry runs call it concurrently.
+// not of the same group, and none of its pods on the node is overdue. Dry runs call it
+// concurrently.
 func (v *Victims) mayEvict(node string, victim schedpreemption.Victim) bool {
 	return !v.owns(podgroup.KeyOf(podOf(victim))) && !slices.ContainsFunc(victim.Pods(), func(info fwk.PodInfo) bool {
 		pod := info.GetPod()

@@ -174,7 +174,8 @@ var _ = Describe("A deferred resize", func() {
 			low = CreatePod(ctx, "somebody-else", "low-2", CPU("1"), OnNode("n1"))
 			ExpectCached(ctx, low)
 			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
-			Eventually(func() int { return Running.Scheduler.Store().Current().Len() }).WithContext(ctx).Should(BeZero())
+			Eventually(func() int { return Running.Scheduler.Store().Current().Len() }).WithContext(ctx).
+				Should(BeZero())
 			resizeTo(ctx, growing, "3500m")
 			Consistently(func(g Gomega) { expectKept(ctx, low) }).WithContext(ctx).Should(Succeed())
 			CreateProfile(ctx, "mine", "")
