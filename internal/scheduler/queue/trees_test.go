@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	. "github.com/onsi/gomega"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // treeModel has the composite groups of a groupWorld, by their names. Groups and composite groups
