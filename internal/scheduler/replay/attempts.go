@@ -4,6 +4,8 @@
 package replay
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -49,10 +51,10 @@ func (a *attempts) read(s *capture.Snapshot, first, last int) {
 	if last+1 < len(s.Decisions) {
 		changes = s.Decisions[last+1].Changes
 	}
-	failed := false
 	var placed []*capture.Decision
 	for i := first; i <= last; i++ {
 		d := &s.Decisions[i]
+		placed = a.undone(s, placed, min(len(placed), d.Placed-s.Decisions[first].Placed), i)
 		if d.Node == "" {
 			continue
 		}
@@ -65,9 +67,17 @@ func (a *attempts) read(s *capture.Snapshot, first, last int) {
 			continue
 		}
 		placed = append(placed, d)
-		failed = failed || d.Result == decisionlog.Unschedulable.String()
 	}
-	if !failed {
+	inVain := func(d *capture.Decision) bool { return d.Result == decisionlog.Unschedulable.String() }
+	if kept := slices.IndexFunc(placed, func(d *capture.Decision) bool { return !inVain(d) }); kept >= 0 {
+		end := len(placed)
+		for inVain(placed[end-1]) {
+			end--
+		}
+		a.undone(s, placed, end, last+1)
+		return
+	}
+	if len(placed) == 0 {
 		return
 	}
 	a.placed[last] = placed
@@ -77,6 +87,22 @@ func (a *attempts) read(s *capture.Snapshot, first, last int) {
 	if s.Decisions[first].Placed > 0 { // the snapshot does not have the decisions before it
 		a.forget(s, last)
 	}
+}
+
+// undone is for a group of a tree that did not fit: the pods of the decisions from n on were taken
+// back, before the decision with the index next. It returns the others. Decisions that were made
+// with some of these pods on their nodes cannot be made again.
+func (a *attempts) undone(s *capture.Snapshot, placed []*capture.Decision, n, next int) []*capture.Decision {
+	if n == len(placed) {
+		return placed
+	}
+	for _, d := range placed[n:] {
+		a.unassumed.Insert(d.Number)
+	}
+	for i := next - 1; i >= 0 && s.Decisions[i].Number > placed[n].Number; i-- {
+		a.unknown.Insert(s.Decisions[i].Number)
+	}
+	return placed[:n]
 }
 
 // forget is for an attempt that failed whose pods cannot all be put on their nodes again.

@@ -176,6 +176,41 @@ func TestAGroupThatDidNotFitIsDecidedAgain(t *testing.T) {
 	w.expectReport(w.snapshot(false), 4, 0, map[report.Reason]int{report.PodGone: 2, report.Changed: 2})
 }
 
+// TestATreeIsDecidedAgain tries a tree of three groups on four nodes, each of which takes one pod.
+// Group b needs five, and is taken back: its pods after the first one were decided with pods on
+// nodes that are not known, unless it is the first group, whose attempt stands by itself.
+func TestATreeIsDecidedAgain(t *testing.T) {
+	for order, want := range map[string]struct{ same, changed int }{"abc": {3, 3}, "acb": {3, 2}, "bac": {7, 0}} {
+		w, pods := inRacks(t, 7)
+		of := map[rune][]*corev1.Pod{'a': pods[:1], 'b': pods[1:6], 'c': pods[6:]}
+		tree := &podgroup.Tree{Group: podgroup.Group{Key: podgroup.CompositeKey("default", "root")}, MinGroups: 2}
+		leaves := map[podgroup.Key]podgroup.Leaf{}
+		for _, name := range order {
+			key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: "default", Name: string(name)}
+			tree.Children = append(tree.Children, &podgroup.Tree{Group: podgroup.Group{Key: key}})
+			leaves[key] = podgroup.Leaf{Missing: len(of[name])}
+			for _, pod := range of[name] {
+				pod.Namespace = "default"
+				objects.InGroup(string(name))(pod)
+			}
+		}
+		a, g := w.attempt(podgroup.Topology{}, 1, pods...)
+		a.Tree, a.Leaves, a.Group = tree, leaves, tree.Group
+		if !a.Place(t.Context()) || g.assumed[0] == nil || g.assumed[6] == nil || g.assumed[1] != nil {
+			t.Fatalf("%s: placed the wrong groups", order)
+		}
+		w.must(a.Overlay.Commit())
+		w.must(a.Overlay.Close())
+		w.assumed = append(w.assumed, g.assumed[0], g.assumed[6])
+		w.pending = append(w.pending, of['b']...)
+		left := map[report.Reason]int{}
+		if want.changed > 0 {
+			left[report.Changed] = want.changed
+		}
+		w.expectReport(w.snapshot(false), want.same, 0, left)
+	}
+}
+
 // TestASnapshotMayBeTakenWhileAGroupIsPlaced takes one when two of three pods have a node, which
 // only the attempt knows.
 func TestASnapshotMayBeTakenWhileAGroupIsPlaced(t *testing.T) {
