@@ -9,6 +9,7 @@
 //	reserve.go  the same without pods that may end
 //	memory.go   what attempts leave to later ones
 //	reason.go   why a group got no nodes
+//	fit.go      how many of a group fit together, for explanations
 //
 // The scheduling loop makes attempts on its snapshot. Explanations and simulations make them on
 // the snapshot of a fork. All that an attempt tries is in an overlay of the snapshot, which only
