@@ -129,8 +129,8 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 // groupGates are the gates with which Jobs have PodGroups, and PodGroups have parents and
 // ResourceClaims, since Kubernetes 1.37. With the last one, devices can take from the resources of
 // their node.
-const groupGates = "GenericWorkload=true,WorkloadWithJob=true,CompositePodGroup=true,DRAWorkloadResourceClaims=true," +
-	"DRANodeAllocatableResources=true"
+const groupGates = "GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true," +
+	"CompositePodGroup=true,DRAWorkloadResourceClaims=true,DRANodeAllocatableResources=true"
 
 // podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
 // none if it does not have them.
@@ -150,7 +150,7 @@ func podGroupFlags(ctx context.Context, path string) ([]string, error) {
 	}
 	return []string{
 		"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true",
-		"--feature-gates=TopologyAwareWorkloadScheduling=true," + groupGates,
+		"--feature-gates=" + groupGates,
 	}, nil
 }
 
