@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
@@ -205,6 +204,6 @@ plugins:
 		points := s.Points(high)
 		Expect(slices.Contains(points, "RemovePod")).To(BeTrue(), "%v", points)
 		Expect(slices.Contains(points, "AddPod")).To(BeTrue(), "%v", points)
-		Expect(client.IgnoreNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(low), low))).To(Succeed())
+		ExpectGone(ctx, low)
 	})
 })
