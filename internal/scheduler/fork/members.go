@@ -70,7 +70,6 @@ func (f *Fork) NewAttempt(
 		Memory: &gang.Memory{}, Tree: g.Tree, Leaves: g.Leaves,
 	}
 	if g.Tree != nil {
-		a.On = g.Tree.NodesOf(g.Leaves)
 		a.Needed = a.Least()
 	}
 	return a, m

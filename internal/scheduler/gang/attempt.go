@@ -73,7 +73,7 @@ type Attempt struct {
 	CountAll bool
 	// Needed is how many members must get a node. Of a tree, it is the least number.
 	Needed int
-	// On are the nodes of pods of the group that have one already.
+	// On are the nodes of pods of the group that have one already. Those of a tree are in Leaves.
 	On sets.Set[string]
 	// Nominated are the nodes that members are nominated for. Their domains come first.
 	Nominated sets.Set[string]
@@ -338,7 +338,9 @@ func (a *Attempt) nodes() []fwk.NodeInfo {
 func (a *Attempt) want() *podgroup.Wanted {
 	if a.wanted == nil {
 		a.wanted = a.newWanted(a.Members, a.Needed)
-		a.wanted.On = a.On
+		if a.wanted.On = a.On; a.Tree != nil {
+			a.wanted.On = a.Tree.NodesOf(a.Leaves)
+		}
 	}
 	a.wanted.First = a.Nominated
 	return a.wanted

@@ -99,8 +99,12 @@ func (a *Attempt) pods() []*corev1.Pod {
 func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (best *Plan, err error) {
 	defer a.startOver(ctx, nil)
 	a.work = maxWork
+	priority := a.highestPriority()
+	if !plugin.MayHaveBelow(priority) {
+		return nil, nil
+	}
 	a.victims = plugin.VictimsFor(a.owns)
-	domains := a.domainsWithout(plugin, a.highestPriority())
+	domains := a.domainsWithout(priority)
 	if len(domains) == 0 {
 		return nil, nil
 	}
@@ -250,10 +254,7 @@ func (a *Attempt) hide(ctx context.Context, pods ...*corev1.Pod) {
 
 // domainsWithout returns the domains in which the group may fit without the pods of a lower
 // priority.
-func (a *Attempt) domainsWithout(plugin *preemption.Plugin, priority int32) []podgroup.Domain {
-	if !plugin.MayHaveBelow(priority) {
-		return nil
-	}
+func (a *Attempt) domainsWithout(priority int32) []podgroup.Domain {
 	freed := a.Memory.freedNodes(a.Overlay.Snapshot(), priority, a.victims)
 	return a.Group.Topology.CandidatesWithout(freed, a.want())
 }

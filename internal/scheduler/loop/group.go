@@ -53,7 +53,6 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	}}
 	if g.Tree = popped.Group.Tree; g.Tree != nil {
 		g.Group, g.Leaves = g.Tree.Group, l.Groups.LeavesOf(g.Tree)
-		g.On = g.Tree.NodesOf(g.Leaves)
 	} else {
 		g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	}

@@ -28,11 +28,11 @@ import (
 // claims for a group of which no pod has a node: another attempt may allocate other devices. The
 // change of a claim begins it.
 func (g *groupCycle) releaseClaims(ctx context.Context) {
-	if g.Profile.GroupClaims() == nil {
+	// Nodes of other domains may take the pods of a group with a topology, or of a tree.
+	// kube-scheduler releases nothing for these either.
+	if g.Profile.GroupClaims() == nil || g.Tree != nil || g.Group.Topology.Required != "" ||
+		len(g.Group.Topology.Preferred) > 0 {
 		return
-	}
-	if g.Group.Topology.Required != "" || len(g.Group.Topology.Preferred) > 0 || g.Tree != nil {
-		return // nodes of other domains may take the pods; kube-scheduler releases nothing either
 	}
 	pods := make([]*corev1.Pod, len(g.members))
 	for i, m := range g.members {

@@ -225,6 +225,10 @@ func compareKeys(a, b Key) int {
 func (r *Registry) Missing(key Key) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.missingLocked(key)
+}
+
+func (r *Registry) missingLocked(key Key) int {
 	if s := r.groups[key]; s != nil && s.group != nil {
 		return s.missing()
 	}
@@ -239,13 +243,9 @@ func (r *Registry) LeavesOf(tree *Tree) map[Key]Leaf {
 	defer r.mu.Unlock()
 	leaves := map[Key]Leaf{}
 	for t := range tree.Leaves() {
-		leaf := Leaf{Missing: 1, On: sets.New[string]()}
-		if s := r.groups[t.Key]; s != nil && s.group != nil {
-			leaf.Missing = s.missing()
+		leaf := Leaf{Missing: r.missingLocked(t.Key), On: sets.New[string]()}
+		if s := r.groups[t.Key]; s != nil && withNodes {
 			for _, p := range s.placed {
-				if !withNodes {
-					break
-				}
 				leaf.On.Insert(p.node)
 			}
 		}

@@ -77,25 +77,27 @@ type Victims struct {
 	plugin *Plugin
 	// owns reports whether a group is the one that preempts, or in the tree that does.
 	owns func(podgroup.Key) bool
-	// groups has no group that it owns.
-	groups *units
+	// all are the groups, and others are those that it does not own.
+	all, others *units
 }
 
 // VictimsFor returns the Victims of a group, or of all groups of a tree: owns reports whether a
 // group is one of them.
 func (p *Plugin) VictimsFor(owns func(podgroup.Key) bool) *Victims {
-	return &Victims{plugin: p, owns: owns, groups: p.finder.victims.current().without(owns)}
+	all := p.finder.victims.current()
+	return &Victims{plugin: p, owns: owns, all: all, others: all.without(owns)}
 }
 
 // MayHaveBelow reports whether a pod on a node may count with a priority below the given one.
 func (p *Plugin) MayHaveBelow(priority int32) bool { return p.finder.victims.mayHaveBelow(priority) }
 
 // Version changes with the groups of the pods, and so with what PriorityOf returns for a pod.
-func (v *Victims) Version() uint64 { return v.groups.versionOf() }
+func (v *Victims) Version() uint64 { return v.all.versionOf() }
 
 // PriorityOf returns the priority that counts for a pod when it may be evicted: that of its group,
-// if it has one, or of the outermost composite group that this belongs to.
-func (v *Victims) PriorityOf(pod *corev1.Pod) int32 { return v.groups.priorityOf(pod) }
+// if it has one, or of the outermost composite group that this belongs to. It does not depend on
+// who preempts, so that attempts can keep what they compute from it for other groups.
+func (v *Victims) PriorityOf(pod *corev1.Pod) int32 { return v.all.priorityOf(pod) }
 
 // mayEvict reports whether a victim of a lower priority may be evicted for a pod on a node: it is
 // not of the same group, and none of its pods on the node is overdue. Dry runs call it
@@ -127,7 +129,7 @@ func (v *Victims) NewTrial(intN func(n int) int, dryRuns int) *GroupTrial {
 	first := intN(math.MaxInt32)
 	return &GroupTrial{plugin: v.plugin, from: v, Trial: Trial{
 		finder: v.plugin.trialFinder(func(n int) int { return first % n }, dryRuns, v.mayEvict),
-		groups: v.groups,
+		groups: v.others,
 	}}
 }
 

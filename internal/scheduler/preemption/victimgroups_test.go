@@ -131,6 +131,21 @@ func TestPodsEvictTreesAsAWhole(t *testing.T) {
 	}
 }
 
+// The priority that counts for a pod is the same for all groups that preempt, also for its own
+// group: one attempt keeps what it computes from it for the next.
+func TestThePriorityOfAPodDoesNotDependOnThePreemptor(t *testing.T) {
+	c := newCrowd(t, 1)
+	key := podgroup.Key{Source: podgroup.Kubernetes, Namespace: namespace, Name: "g"}
+	c.groups.SetGroup(podgroup.Group{Key: key, MinMember: 1, Priority: ptr.To[int32](7)})
+	pod := c.join(c.add("n0", 1, "400m"), key)
+	for _, own := range []bool{false, true} {
+		victims := c.plugin.VictimsFor(func(podgroup.Key) bool { return own })
+		if got := victims.PriorityOf(pod); got != 7 {
+			t.Errorf("own group %v: the priority is %d, want that of the group", own, got)
+		}
+	}
+}
+
 // A whole group counts with all of its pods when nodes are compared.
 func TestANodeWithoutAWholeGroupIsTaken(t *testing.T) {
 	c := newCrowd(t, 3)
