@@ -98,19 +98,11 @@ func (t *tour) tuningStarts(ctx context.Context) error {
 	if err := t.client.Delete(ctx, deployment, inBackground); err != nil {
 		return err
 	}
-	if err := t.awaitJob(ctx, tuningName,
-		func(s *batchv1.JobStatus) bool { return s.Succeeded == workers }); err != nil {
+	pods, perRack, err := t.completed(ctx, tuningName)
+	if err != nil {
 		return err
 	}
 	took := time.Since(began)
-	pods, err := t.jobPods(ctx, tuningName)
-	if err != nil {
-		return err
-	}
-	perRack, err := t.perRack(ctx, pods)
-	if err != nil {
-		return err
-	}
 	group, err := t.triedGroup(ctx, *pods[0].Spec.SchedulingGroup.PodGroupName, metav1.ConditionTrue)
 	if err != nil {
 		return err

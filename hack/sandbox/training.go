@@ -128,25 +128,31 @@ func (t *tour) trainingStarts(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	if err := t.awaitJob(ctx, trainingName,
-		func(s *batchv1.JobStatus) bool { return s.Succeeded == workers }); err != nil {
+	pods, perRack, err := t.completed(ctx, trainingName)
+	if err != nil {
 		return err
 	}
 	took := time.Since(began)
-	pods, err := t.jobPods(ctx, trainingName)
-	if err != nil {
-		return err
-	}
-	perRack, err := t.perRack(ctx, pods)
-	if err != nil {
-		return err
-	}
 	if len(perRack) != racks {
 		return fmt.Errorf("the pods are on %s, not on %d racks", counts(perRack), racks)
 	}
 	t.out.printf("all %d pods got a node (%s), and the job was complete %s after the rack was ready\n", len(pods),
 		counts(perRack), round(took))
 	return nil
+}
+
+// completed waits until all pods of a job have succeeded. It returns them, and how many of them
+// were in each rack.
+func (t *tour) completed(ctx context.Context, name string) (pods []corev1.Pod, perRack map[string]int, err error) {
+	err = t.awaitJob(ctx, name, func(s *batchv1.JobStatus) bool { return s.Succeeded == workers })
+	if err != nil {
+		return nil, nil, err
+	}
+	if pods, err = t.jobPods(ctx, name); err != nil {
+		return nil, nil, err
+	}
+	perRack, err = t.perRack(ctx, pods)
+	return pods, perRack, err
 }
 
 // perRack counts pods by the rack that they are in.

@@ -31,9 +31,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// unsupportedGates are feature gates that change the scheduler's core, not only its plugins. They
-// are off by default in Kubernetes 1.37. Without the core's part, enabling one would silently break
-// what the feature guarantees.
+// unsupportedGates are feature gates for which plugins need a part of the scheduler's core that
+// livesched does not have. They are off by default in Kubernetes 1.37.
 var unsupportedGates = []featuregate.Feature{
 	features.InterPodAffinityHostnameFastPath,
 }

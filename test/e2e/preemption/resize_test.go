@@ -64,6 +64,15 @@ func attempts() float64 {
 	return Counted("scheduler_schedule_attempts_total", "result", "unschedulable")
 }
 
+// tryResize defers a resize of a pod with one CPU, and waits until livesched has tried it in vain.
+func tryResize(ctx context.Context, pod *corev1.Pod, cpu string) {
+	GinkgoHelper()
+	before := attempts()
+	resizeTo(ctx, pod, cpu)
+	reportResize(ctx, pod, "1", corev1.PodReasonDeferred)
+	Eventually(attempts).WithContext(ctx).Should(BeNumerically(">", before))
+}
+
 func expectKept(ctx context.Context, pods ...*corev1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
@@ -127,10 +136,7 @@ var _ = Describe("A deferred resize", func() {
 				CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n2")),
 			}
 			for _, pod := range []*corev1.Pod{equal, polite} {
-				before := attempts()
-				resizeTo(ctx, pod, "2")
-				reportResize(ctx, pod, "1", corev1.PodReasonDeferred)
-				Eventually(attempts).WithContext(ctx).Should(BeNumerically(">", before))
+				tryResize(ctx, pod, "2")
 			}
 			Consistently(func(g Gomega) { expectKept(ctx, kept...) }).WithContext(ctx).Should(Succeed())
 			ExpectStillScheduled(ctx, equal)
@@ -146,10 +152,7 @@ var _ = Describe("A deferred resize", func() {
 			CreateNodes(ctx, "n1")
 			growing := CreatePod(ctx, "mine", "growing", CPU("1"), OnNode("n1"), Prioritized("important"))
 			low := CreatePod(ctx, "somebody-else", "low", CPU("2"), OnNode("n1"))
-			before := attempts()
-			resizeTo(ctx, growing, "2")
-			reportResize(ctx, growing, "1", corev1.PodReasonDeferred)
-			Eventually(attempts).WithContext(ctx).Should(BeNumerically(">", before))
+			tryResize(ctx, growing, "2")
 			Consistently(func(g Gomega) { expectKept(ctx, low) }).WithContext(ctx).Should(Succeed())
 			ExpectStillScheduled(ctx, growing)
 
@@ -162,10 +165,7 @@ var _ = Describe("A deferred resize", func() {
 			Respec(ctx, "mine", "plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}")
 			growing := CreatePod(ctx, "mine", "growing", CPU("1"), OnNode("n1"), Prioritized("important"))
 			low := CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n1"))
-			before := attempts()
-			resizeTo(ctx, growing, "3")
-			reportResize(ctx, growing, "1", corev1.PodReasonDeferred)
-			Eventually(attempts).WithContext(ctx).Should(BeNumerically(">", before))
+			tryResize(ctx, growing, "3")
 			expectKept(ctx, low)
 			Respec(ctx, "mine", "")
 			ExpectGone(ctx, low)

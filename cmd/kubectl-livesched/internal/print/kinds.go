@@ -114,12 +114,8 @@ func whyPhrase(e *v1alpha1.PodExplanation) string {
 		case len(p.PodRefusals) > 0:
 			text += ": " + RefusalWords(&p.PodRefusals[0])
 		case p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit:
-			members := "pods"
-			if p.PodGroup.Composite {
-				members = "groups"
-			}
-			text += Grouped.Sprintf(": %d of the %d %s that must be placed together fit", p.PodGroup.Fit,
-				p.PodGroup.Needed, members)
+			text += Grouped.Sprintf(": %d of the %d %ss that must be placed together fit", p.PodGroup.Fit,
+				p.PodGroup.Needed, memberOf(p.PodGroup))
 		case len(p.Gates) > 0:
 			text += ": " + strings.Join(p.Gates, ", ")
 		case p.GatingMessage != "":

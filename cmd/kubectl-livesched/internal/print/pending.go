@@ -200,11 +200,11 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	if g.Fit == 1 {
 		verb = "fits"
 	}
-	kind, member := "Pod group", "pod"
+	kind := "Pod group"
 	if g.Composite {
-		kind, member = "Composite pod group", "group"
+		kind = "Composite pod group"
 	}
-	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, Many(g.Needed, member),
+	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, Many(g.Needed, memberOf(g)),
 		Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
@@ -225,6 +225,14 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 		line += " The time was up: more may fit."
 	}
 	return line
+}
+
+// memberOf returns what the numbers of a group count.
+func memberOf(g *v1alpha1.PodGroupFit) string {
+	if g.Composite {
+		return "group"
+	}
+	return "pod"
 }
 
 // Suggestions prints what helps. What livesched has tried comes first.
