@@ -41,6 +41,9 @@ const (
 	// Recorded is livesched with its decision log, which it has by default. It is not among
 	// Contenders: see BenchmarkDecisionLog in package algorithm.
 	Recorded = "livesched-recorded"
+	// Shadowed is livesched with a shadow of the same spec, which makes every decision, too. It is
+	// not among Contenders: see BenchmarkShadow in package algorithm.
+	Shadowed = "livesched-shadowed"
 	// Scalar is livesched without the fast path.
 	Scalar = "livesched-scalar"
 	// KubeScheduler samples nodes, as it does by default.
@@ -94,7 +97,7 @@ type Profiles struct {
 
 // NewWithProfiles is New for a livesched with several profiles.
 func NewWithProfiles(contender string, profiles Profiles) (Cluster, error) {
-	if !slices.Contains(Contenders, contender) && contender != Recorded {
+	if !slices.Contains(Contenders, contender) && contender != Recorded && contender != Shadowed {
 		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
 	}
 	percentage := int32(100)
@@ -113,8 +116,11 @@ func NewWithProfiles(contender string, profiles Profiles) (Cluster, error) {
 		u.Close()
 		return nil, err
 	}
-	if contender == Recorded {
+	switch contender {
+	case Recorded:
 		l.log = decisionlog.New(decisionlog.DefaultSize)
+	case Shadowed:
+		return l, l.follow()
 	}
 	return l, nil
 }

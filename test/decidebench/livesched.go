@@ -5,6 +5,7 @@ package decidebench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,9 @@ type livesched struct {
 	placed   int
 	// log records the decisions, nil if they are not recorded.
 	log *decisionlog.Log
+	// beside makes each decision, too, as a shadow does, nil if there is none.
+	beside *algorithm.Decider
+	shadow algorithm.Params
 }
 
 func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error) {
@@ -112,6 +116,26 @@ func (l *livesched) build(name string, i int) (algorithm.Params, error) {
 	})}, nil
 }
 
+// follow adds a shadow of the first profile.
+func (l *livesched) follow() (err error) {
+	l.beside = algorithm.New(algorithm.Config{Snapshot: l.snapshot, Engine: fastpath.NewBeside(l.snapshot, 0)})
+	l.shadow, err = l.build(l.upstream.profile.SchedulerName, 0)
+	l.shadow.EveryNode, l.shadow.Unexplained = true, true
+	return err
+}
+
+// decideAsShadow makes a decision as shadow.Comparer does.
+func (l *livesched) decideAsShadow(pod *corev1.Pod, decision *algorithm.Decision) error {
+	if l.beside == nil {
+		return nil
+	}
+	own, err := l.beside.Decide(l.ctx, l.shadow, schedframework.NewCycleState(), pod)
+	if err == nil && !own.IsBest(decision.SuggestedHost) {
+		err = fmt.Errorf("the shadow does not agree with %s: it chose %s", decision.SuggestedHost, own.SuggestedHost)
+	}
+	return err
+}
+
 // AddNode implements Cluster.
 func (l *livesched) AddNode(node *corev1.Node) { l.cache.AddNode(l.logger, node) }
 
@@ -137,7 +161,7 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := l.record(pod, &decision); err != nil {
+	if err := errors.Join(l.record(pod, &decision), l.decideAsShadow(pod, &decision)); err != nil {
 		return "", err
 	}
 	assumed := *pod

@@ -51,6 +51,9 @@ type Params struct {
 	// nodes, are found to fit. 0 and 100: all nodes are scored. On the fast path it bounds only the
 	// search of the plugins that must be run node by node.
 	PercentageOfNodesToScore int32
+	// EveryNode finds all nodes that the pod fits, even if PercentageOfNodesToScore is less, or if
+	// no plugin scores. Of a pod that fits its nominated node, it finds only that.
+	EveryNode bool
 	// FastPath describes how the fast path treats the plugins. nil: the pod takes the scalar path.
 	FastPath *fastpath.Plan
 	// Unexplained leaves out why a pod fits no node if the fast path finds so: the scalar path,

@@ -34,8 +34,8 @@ type Result struct {
 // Decision is a decision, with the other nodes that the pod fits. The zero value: the pod was not
 // placed.
 //
-// On the fast path, these nodes are in memory that the Decider reuses. Top and IsBest panic if
-// the Decider has begun another decision since, or if the snapshot has changed.
+// On the fast path, these nodes are in memory that the Decider reuses. The methods panic if the
+// Decider has begun another decision since, or if the snapshot has changed.
 type Decision struct {
 	Result
 	// fit is set if the fast path placed the pod. Otherwise, scores has all nodes that the
@@ -61,6 +61,42 @@ func (d *Decision) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, erro
 	return Highest(d.scores, d.SuggestedHost, n), nil
 }
 
+// Scores returns the weighted scores, plugin by plugin, of the named nodes that the pod fits, in
+// the order of the names. The only node that fits has no scores. Its cost is that of Top.
+func (d *Decision) Scores(ctx context.Context, names ...string) ([]fwk.NodePluginScores, error) {
+	if d.fit != (fastpath.Fit{}) {
+		return d.fit.Scores(ctx, names...)
+	}
+	var scores []fwk.NodePluginScores
+	for _, name := range names {
+		if i := d.indexOf(name); i >= 0 {
+			scores = append(scores, d.scores[i])
+		} else if name == d.SuggestedHost {
+			scores = append(scores, fwk.NodePluginScores{Name: name})
+		}
+	}
+	return scores, nil
+}
+
+// Fits reports whether the pod fits a node. If only some of the nodes were looked at, it does not
+// on the others.
+func (d *Decision) Fits(node string) bool {
+	switch {
+	case d.SuggestedHost == "":
+		return false
+	case d.SuggestedHost == node:
+		return true
+	case d.fit != fastpath.Fit{}:
+		return d.fit.Fits(node)
+	}
+	return d.indexOf(node) >= 0
+}
+
+// indexOf returns the position of a node in scores, or -1.
+func (d *Decision) indexOf(node string) int {
+	return slices.IndexFunc(d.scores, func(n fwk.NodePluginScores) bool { return n.Name == node })
+}
+
 // IsBest reports whether a node shares the highest total, so that it could have been drawn.
 func (d *Decision) IsBest(node string) bool {
 	switch {
@@ -69,10 +105,10 @@ func (d *Decision) IsBest(node string) bool {
 	case d.SuggestedHost == node:
 		return true
 	case d.fit != fastpath.Fit{}:
-		return slices.Contains(d.fit.Names(), node)
+		return d.fit.IsBest(node)
 	}
-	return slices.ContainsFunc(d.scores,
-		func(n fwk.NodePluginScores) bool { return n.Name == node && n.TotalScore == d.Total })
+	i := d.indexOf(node)
+	return i >= 0 && d.scores[i].TotalScore == d.Total
 }
 
 // Highest returns the n nodes with the highest totals, without changing scores: the node called

@@ -11,9 +11,12 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 )
 
 // decisions decides pods in a world that changes at random, and returns the chosen nodes. All draws
@@ -30,6 +33,7 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 		w.templates = append(w.templates, w.template())
 	}
 	w.build()
+	beside := New(Config{Snapshot: w.snapshot, Engine: fastpath.NewBeside(w.snapshot, 0)})
 	var chosen []string
 	for i := range 400 {
 		for w.chance(40) {
@@ -46,11 +50,51 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 			scalar := New(Config{Snapshot: w.snapshot})
 			want, err := scalar.Evaluate(w.ctx, p, schedframework.NewCycleState(), pod)
 			w.must(err)
-			checkTop(w, fmt.Sprintf("seed %d, pod %d", seed, i), got, want)
+			where := fmt.Sprintf("seed %d, pod %d", seed, i)
+			checkScores(w, where, got, want)
+			checkTop(w, where, got, want)
+			p.EveryNode = true
+			again, err := beside.Decide(w.ctx, p, schedframework.NewCycleState(), pod)
+			w.must(err)
+			checkScores(w, where+", decided beside it", again, want)
 		}
 		w.place(pod, got.SuggestedHost, got.Class)
 	}
 	return chosen
+}
+
+// checkScores checks which nodes fit in a decision, and the scores of some of them, against a
+// decision on the scalar path.
+func checkScores(w *world, where string, got Decision, want Evaluation) {
+	w.t.Helper()
+	if got.FeasibleNodes != want.FeasibleNodes || got.TiedNodes != want.TiedNodes || got.Total != want.Total {
+		w.t.Fatalf("%s: %+v, want %+v", where, got.Result, want.Result)
+	}
+	fit := sets.New[string]()
+	for i := range want.Scores {
+		fit.Insert(want.Scores[i].Name)
+	}
+	nodes, err := w.snapshot.NodeInfos().List()
+	w.must(err)
+	for _, node := range nodes {
+		if name := node.Node().Name; got.Fits(name) != fit.Has(name) {
+			w.t.Fatalf("%s: the pod fits %s: %v, want %v", where, name, got.Fits(name), fit.Has(name))
+		}
+	}
+	one, other := want.Scores[0], want.Scores[len(want.Scores)/2]
+	scores, err := got.Scores(w.ctx, one.Name, "gone", other.Name)
+	w.must(err)
+	wanted := []fwk.NodePluginScores{one, other}
+	if got.FeasibleNodes == 1 {
+		wanted = []fwk.NodePluginScores{{Name: one.Name}}
+		scores = scores[:1]
+	}
+	for i := range wanted {
+		if scores[i].Name != wanted[i].Name || scores[i].TotalScore != wanted[i].TotalScore ||
+			!maps.Equal(byPlugin(&scores[i]), byPlugin(&wanted[i])) {
+			w.t.Fatalf("%s: node %d is %v, want %v", where, i, scores[i], wanted[i])
+		}
+	}
 }
 
 // checkTop checks a decision, and the scores of its best nodes, against a decision on the
@@ -58,9 +102,6 @@ func decisions(t *testing.T, seed uint64, even, check bool) []string {
 func checkTop(w *world, where string, got Decision, want Evaluation) {
 	w.t.Helper()
 	const n = 5
-	if got.FeasibleNodes != want.FeasibleNodes || got.TiedNodes != want.TiedNodes || got.Total != want.Total {
-		w.t.Fatalf("%s: %+v, want %+v", where, got, want.Result)
-	}
 	for i := range want.Scores {
 		node := &want.Scores[i]
 		if best := got.FeasibleNodes == 1 || node.TotalScore == want.Total; got.IsBest(node.Name) != best {

@@ -23,14 +23,28 @@ func BenchmarkDecisionLog(b *testing.B) {
 	const nodes = 5000
 	for _, kind := range workload.Kinds {
 		b.Run(fmt.Sprintf("%s/%d", kind, nodes), func(b *testing.B) {
-			measureLog(b, workload.Pods{Kind: kind, Nodes: nodes})
+			measureWith(b, decidebench.Recorded, workload.Pods{Kind: kind, Nodes: nodes})
 		})
 	}
 }
 
-func measureLog(b *testing.B, from workload.Pods) {
+// BenchmarkShadow measures in the same way what a shadow of the same spec costs that makes every
+// decision, too.
+//
+//	go test -run '^$' -bench Shadow -benchtime 40x ./internal/scheduler/algorithm
+func BenchmarkShadow(b *testing.B) {
+	const nodes = 5000
+	for _, kind := range workload.Kinds {
+		b.Run(fmt.Sprintf("%s/%d", kind, nodes), func(b *testing.B) {
+			measureWith(b, decidebench.Shadowed, workload.Pods{Kind: kind, Nodes: nodes})
+		})
+	}
+}
+
+// measureWith compares livesched with a contender.
+func measureWith(b *testing.B, contender string, from workload.Pods) {
 	const turn = 500
-	contenders := []string{decidebench.Livesched, decidebench.Recorded}
+	contenders := []string{decidebench.Livesched, contender}
 	var clusters []decidebench.Cluster
 	for _, contender := range contenders {
 		cluster, err := decidebench.New(contender)

@@ -16,6 +16,9 @@ const minFeasibleNodesToFind = 100
 // numFeasibleNodesToFind returns the number of feasible nodes that is enough, for a number of
 // nodes.
 func (p *Params) numFeasibleNodesToFind(nodes int) int {
+	if p.EveryNode {
+		return nodes
+	}
 	// An extender may refuse nodes later, and there must be nodes to choose from by their scores.
 	if !p.Framework.HasScorePlugins() && !slices.ContainsFunc(p.Extenders, fwk.Extender.IsFilter) &&
 		!slices.ContainsFunc(p.Extenders, fwk.Extender.IsPrioritizer) {

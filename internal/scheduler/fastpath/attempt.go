@@ -6,6 +6,7 @@ package fastpath
 import (
 	"context"
 	"maps"
+	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -91,6 +92,43 @@ func (f Fit) Names() []string {
 		names = append(names, d.nodeName(slot))
 	}
 	return names
+}
+
+// IsBest reports whether a node is one of the best.
+func (f Fit) IsBest(node string) bool {
+	d := f.of.lent()
+	slot, ok := d.engine.snapshot.SlotOf(node)
+	if !ok {
+		return false
+	}
+	for best := range d.best.all() {
+		if best == slot {
+			return true
+		}
+	}
+	return false
+}
+
+// Fits reports whether the pod fits a node. If plugins were run node by node until enough nodes
+// were found, it does not on the others.
+func (f Fit) Fits(node string) bool {
+	d := f.of.lent()
+	slot, ok := d.engine.snapshot.SlotOf(node)
+	switch {
+	case !ok:
+		return false
+	case d.flat || d.named:
+		return slices.Contains(d.pass.feasible, slot)
+	case d.class.local.verdict[slot] != fits:
+		return false
+	}
+	kept := []cache.Slot{slot}
+	for _, x := range d.class.trackers {
+		if x.filters {
+			kept = x.Keep(kept)
+		}
+	}
+	return len(kept) > 0
 }
 
 // Total returns the total of the best nodes, or 0 if only one node fits.

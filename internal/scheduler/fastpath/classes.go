@@ -48,8 +48,8 @@ func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *cl
 }
 
 // instanceOf returns an instance of a profile, with the setup that it uses. A new instance of a
-// profile replaces the old one. At the same time it removes the instances of deleted profiles,
-// which are closed.
+// profile, or of a shadow, replaces the old one. At the same time it removes the instances of
+// deleted profiles, which are closed.
 func (t *classTable) instanceOf(plan *Plan) *instance {
 	name := plan.framework.ProfileName()
 	if in, ok := t.instances[name]; ok && in.plan == plan {

@@ -66,6 +66,19 @@ func NewUnmeasured(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	return newEngine(snapshot, maxBytes, discarded())
 }
 
+// besideIDs is more than the number of any class of an Engine that New has made.
+const besideIDs = 1 << 62
+
+// NewBeside returns an Engine that decides beside the one of the scheduling loop, on its snapshot,
+// and does not appear in the metrics of the process. The log of the snapshot names classes of the
+// loop's Engine, so the numbers of this one's classes are others: to it, all pods that were placed
+// are of classes that it does not know.
+func NewBeside(snapshot *cache.Snapshot, maxBytes int) *Engine {
+	e := NewUnmeasured(snapshot, maxBytes)
+	e.classes.lastID = besideIDs
+	return e
+}
+
 func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments) *Engine {
 	if maxBytes == 0 {
 		maxBytes = DefaultMemoryLimit()

@@ -33,20 +33,36 @@ func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
 	}
 	t := &top{decision: d}
 	t.choose(slot, n)
-	if err := t.addNormalized(ctx); err != nil {
-		return nil, err
-	}
-	t.addTrackers()
-	for i := range t.nodes {
-		if err := t.addFixed(ctx, i); err != nil {
-			return nil, err
-		}
-	}
-	t.addUncached()
-	return t.nodes, nil
+	return t.scored(ctx)
 }
 
-// top are the nodes with the highest totals in a decision.
+// Scores returns the weighted scores, plugin by plugin, of the named nodes that the pod fits, in
+// the order of the names. Its cost is that of Top.
+func (f Fit) Scores(ctx context.Context, names ...string) ([]fwk.NodePluginScores, error) {
+	d := f.of.lent()
+	if d.feasible == 1 {
+		slot := d.best.at(0)
+		if slices.Contains(names, d.nodeName(slot)) {
+			return []fwk.NodePluginScores{{Name: d.nodeName(slot)}}, nil
+		}
+		return nil, nil
+	}
+	if err := d.totalAll(ctx); err != nil {
+		return nil, err
+	}
+	t := &top{decision: d}
+	for _, name := range names {
+		if slot, ok := d.engine.snapshot.SlotOf(name); ok {
+			if i := slices.Index(d.pass.feasible, slot); i >= 0 {
+				t.at = append(t.at, i)
+			}
+		}
+	}
+	t.name()
+	return t.scored(ctx)
+}
+
+// top are nodes of a decision with their scores.
 type top struct {
 	*decision
 	// at are the positions of the nodes in pass.feasible, and nodes their scores.
@@ -78,9 +94,30 @@ func (t *top) choose(first cache.Slot, n int) {
 			t.at = t.at[:min(n, len(t.at))]
 		}
 	}
+	t.name()
+}
+
+// name makes the list of the nodes, with their totals.
+func (t *top) name() {
+	p := t.pass
 	for _, i := range t.at {
 		t.nodes = append(t.nodes, fwk.NodePluginScores{Name: t.nodeName(p.feasible[i]), TotalScore: p.totals[i]})
 	}
+}
+
+// scored adds the scores of all plugins to the nodes, and returns them.
+func (t *top) scored(ctx context.Context) ([]fwk.NodePluginScores, error) {
+	if err := t.addNormalized(ctx); err != nil {
+		return nil, err
+	}
+	t.addTrackers()
+	for i := range t.nodes {
+		if err := t.addFixed(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	t.addUncached()
+	return t.nodes, nil
 }
 
 func (t *top) add(node int, plugin string, score int64) {
