@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// builds holds the outcomes of the builds of a pass, by scheduler name.
+// builds holds the outcomes of the builds of a pass, by resolve.Profile.ID.
 type builds struct {
 	// wanted holds the outcomes for the resolved profiles whose revision does not run yet.
 	wanted map[string]profile.Outcome
@@ -31,9 +31,9 @@ func (r *ProfileReconciler) build(ctx context.Context, p *pass) {
 // missing returns the resolved profiles whose revision does not run yet.
 func missing(resolution *resolve.Resolution, now active) map[string]*resolve.Profile {
 	wanted := map[string]*resolve.Profile{}
-	for name, cfg := range resolution.Profiles {
-		if running := now.profiles[name]; running == nil || running.Revision != cfg.Revision {
-			wanted[name] = cfg
+	for id, cfg := range resolution.All() {
+		if running := now.profiles[id]; running == nil || running.Revision != cfg.Revision {
+			wanted[id] = cfg
 		}
 	}
 	return wanted

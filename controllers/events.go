@@ -55,7 +55,7 @@ func notes(before, after []metav1.Condition) []note {
 // profileNotes returns the Events for a profile. The Event for a new active revision names the one
 // that it replaced.
 func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
-	all := notes(before.Conditions, after.Conditions)
+	all := append(notes(before.Conditions, after.Conditions), shadowNotes(before.Shadow, after.Shadow)...)
 	for i := range all {
 		switch n := &all[i]; {
 		case n.reason != v1alpha1.ReasonProgrammed:

@@ -64,10 +64,11 @@ func (r *ProfileReconciler) reserved(p *pass) (reserved, unclear string) {
 	}
 }
 
-// hasRun reports whether an object has been active before, by its status or its revisions.
+// hasRun reports whether an object has scheduled pods before, by its status or its revisions. A
+// shadow, which has none, has no scheduler name in its status.
 func (r *ProfileReconciler) hasRun(p *pass, cfg *resolve.Profile) bool {
 	return slices.ContainsFunc(p.objects.profiles, func(object v1alpha1.SchedulerProfile) bool {
-		return object.UID == cfg.UID && object.Status.Active != nil
+		return object.UID == cfg.UID && object.Status.Active != nil && object.Status.SchedulerName == cfg.SchedulerName
 	}) || slices.ContainsFunc(r.last.good.Profiles[cfg.Name],
 		func(good resolve.GoodProfile) bool { return good.UID == cfg.UID })
 }

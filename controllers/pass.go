@@ -31,7 +31,8 @@ type pass struct {
 	kubeScheduler lease.Sighting
 	builds        builds
 	plan          *plan
-	// running holds the profiles that schedule pods after the swap, by scheduler name.
+	// running holds the profiles that schedule pods after the swap, and shadows, by
+	// resolve.Profile.ID.
 	running map[string]*running
 	// recallRetry is how long to wait until the stored revisions are read again, 0 if they were
 	// read.

@@ -14,9 +14,9 @@ import (
 
 // active describes the current map of the Store.
 type active struct {
-	// profiles holds the profiles that schedule pods, by scheduler name. A profile that was carried
-	// over can be newer than the configuration that its instance was built from, but has the same
-	// revision.
+	// profiles holds the profiles that schedule pods, and shadows, by resolve.Profile.ID. A profile
+	// that was carried over can be newer than the configuration that its instance was built from,
+	// but has the same revision.
 	profiles map[string]*resolve.Profile
 	// sortedBy is the scheduler name of the profile that orders the queue, "" at first.
 	sortedBy string
@@ -37,8 +37,8 @@ type situation struct {
 // plan describes the profiles that run after the next swap, and why some resolved profiles do not.
 type plan struct {
 	next active
-	// take holds the builds whose instances are swapped in, by scheduler name. All other profiles
-	// of next keep their running instance.
+	// take holds the builds whose instances are swapped in, by resolve.Profile.ID, as in the maps
+	// below. All other profiles of next keep their running instance.
 	take map[string]*profile.Build
 	// failed holds the errors of failed builds. The instance that runs under the name, if any,
 	// keeps running.
@@ -68,7 +68,7 @@ func makePlan(s situation) *plan {
 		failed:  map[string]error{},
 		pending: map[string]string{},
 	}
-	for name, cfg := range s.resolution.Profiles {
+	for name, cfg := range s.resolution.All() {
 		outcome, wanted := s.builds.wanted[name]
 		switch {
 		case outcome.Err != nil:
@@ -91,7 +91,7 @@ func makePlan(s situation) *plan {
 			p.run(s.builds.before[name], outcome.Built)
 		}
 	}
-	for name := range s.resolution.Profiles {
+	for name := range s.resolution.All() {
 		if name == s.reserved {
 			continue
 		}
@@ -105,8 +105,8 @@ func makePlan(s situation) *plan {
 
 // run plans to swap in the instance of a build.
 func (p *plan) run(cfg *resolve.Profile, built *profile.Build) {
-	p.next.profiles[cfg.SchedulerName] = cfg
-	p.take[cfg.SchedulerName] = built
+	p.next.profiles[cfg.ID()] = cfg
+	p.take[cfg.ID()] = built
 }
 
 // holdTogether keeps profiles that change the order of the queue together from changing one after
@@ -114,8 +114,8 @@ func (p *plan) run(cfg *resolve.Profile, built *profile.Build) {
 // whether there are such profiles.
 func (p *plan) holdTogether(s situation) bool {
 	reorders := func(name string) bool {
-		before := s.active.profiles[name]
-		return before != nil && before.QueueSort != s.resolution.Profiles[name].QueueSort
+		before, after := s.active.profiles[name], s.resolution.Profiles[name]
+		return before != nil && after != nil && before.QueueSort != after.QueueSort
 	}
 	for _, late := range slices.Sorted(maps.Keys(p.pending)) {
 		if !reorders(late) {
@@ -160,17 +160,22 @@ func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, hel
 			return name
 		}
 	}
-	if next[first] != nil || len(next) == 0 {
+	if next[first] != nil {
 		return first
 	}
-	return slices.Min(slices.Collect(maps.Keys(next)))
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		if next[name].Shadow == nil {
+			return name
+		}
+	}
+	return first
 }
 
 // sorting returns the first scheduler name whose profile has this order of the queue, "" if there
 // is none.
 func (p *plan) sorting(order resolve.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
-		if p.next.profiles[name].QueueSort == order {
+		if cfg := p.next.profiles[name]; cfg.Shadow == nil && cfg.QueueSort == order {
 			return name
 		}
 	}

@@ -56,6 +56,9 @@ type Scheduler interface {
 	Store() *profile.Store
 	// StartBuild begins to build a profile: see profile.Builder.
 	StartBuild(context.Context, *resolve.Profile) *profile.Build
+	// ShadowStatus returns how the decisions of a shadow compare with those of the profile that it
+	// follows, by its resolve.Profile.ID. It returns nil if it was not to make any since it runs.
+	ShadowStatus(id string) *v1alpha1.ShadowStatus
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]

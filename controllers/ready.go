@@ -19,7 +19,8 @@ import (
 // not among them: it ends only with another spec or with another process, which has other flags,
 // and clients should not wait for that.
 var othersMayMend = sets.New(
-	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted, v1alpha1.ReasonSecretNotFound,
+	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted, v1alpha1.ReasonProfileNotFound,
+	v1alpha1.ReasonSecretNotFound,
 	v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret, v1alpha1.ReasonSecretNotPermitted,
 )
 

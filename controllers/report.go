@@ -21,11 +21,11 @@ type report struct {
 	policies map[types.UID]*v1alpha1.SchedulingPolicy
 	// good holds the last accepted specs of the policies, by name, the latest first.
 	good map[string][]resolve.GoodPolicy
-	// replaced holds the scheduler names whose present spec could not be built at the last attempt,
-	// so that an older one runs.
+	// replaced holds the profiles, by resolve.Profile.ID, whose present spec could not be built at
+	// the last attempt, so that an older one runs.
 	replaced map[string]bool
-	// waiting holds the scheduler names whose profile is built in one of the next passes, or held
-	// back until then. Their statuses and the statuses of their policies are written then.
+	// waiting holds the profiles, by resolve.Profile.ID, that are built in one of the next passes,
+	// or held back until then. Their statuses and the statuses of their policies are written then.
 	waiting map[string]bool
 	// unreadable is the error of the last attempt to read the stored revisions, nil if they were
 	// read.
@@ -39,7 +39,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 	next := &report{
 		state: state{
 			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
-			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.Holder,
+			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.Holder, counted: r.reporter.counted,
 		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
@@ -75,19 +75,19 @@ func (r *report) has(uid types.UID) bool { return r.profiles[uid] != nil || r.po
 // waits reports whether the profile of an object is built in one of the next passes.
 func (r *report) waits(object *v1alpha1.SchedulerProfile) bool {
 	_, reason := r.pendingOf(object)
-	return reason != "" && r.waiting[r.resolution.ProfileResults[object.Name].SchedulerName]
+	return reason != "" && r.waiting[r.resolution.ProfileResults[object.Name].ID()]
 }
 
 // waitsIn reports whether a profile that is to run with a policy is built in one of the next
 // passes, also if that is a last good spec.
 func (r *report) waitsIn(object *v1alpha1.SchedulingPolicy) bool {
 	for name := range r.waiting {
-		if cfg := r.resolution.Profiles[name]; cfg != nil && cfg.PolicyName == object.Name {
+		if cfg := r.resolution.ByID(name); cfg != nil && cfg.PolicyName == object.Name {
 			return true
 		}
 	}
 	return slices.ContainsFunc(r.resolution.PolicyResults[object.Name].Profiles, func(name string) bool {
-		return r.waiting[r.resolution.ProfileResults[name].SchedulerName]
+		return r.waiting[r.resolution.ProfileResults[name].ID()]
 	})
 }
 
@@ -116,6 +116,7 @@ type outlook struct {
 	settled           bool
 	missing           string // the part of the condition about kinds that are not served
 	kubeScheduler     string // the part of the condition about a running kube-scheduler
+	follows           string // the part of the condition about what a shadow follows
 	reserved          string // why another scheduler's name keeps profiles from running
 }
 
@@ -128,7 +129,8 @@ type identity struct {
 
 func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	o := r.outlook(object.ResourceVersion, r.resolution.ProfileResults[object.Name])
-	if running := r.running[o.schedulerName]; running != nil {
+	id := r.resolution.ProfileResults[object.Name].ID()
+	if running := r.running[id]; running != nil {
 		cfg := running.config
 		o.missing = running.missing
 		o.runs = identity{
@@ -147,7 +149,8 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	if r.isReserved(object) {
 		o.reserved = r.nameInUse()
 	}
-	o.replaced, o.waits = r.replaced[o.schedulerName], r.waits(object)
+	o.replaced, o.waits = r.replaced[id], r.waits(object)
+	o.follows = r.follows(object)
 	return o
 }
 

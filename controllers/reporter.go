@@ -60,13 +60,17 @@ type reporter struct {
 	client   client.Client
 	recorder events.EventRecorder
 	archive  *history.Archive
-	clock    clock.PassiveClock
+	clock    clock.Clock
+	// scheduler has the counts of shadows.
+	scheduler Scheduler
 
 	mu sync.Mutex // guards the fields below
 	// latest is the report to write, nil before the first.
 	latest *report
 	// subjects holds the objects of latest.
 	subjects map[types.UID]*subject
+	// counts are the counts of shadows that were taken last, by resolve.Profile.ID.
+	counts map[string]*v1alpha1.ShadowStatus
 	// reports counts the reports.
 	reports int
 	// queue holds the objects to write, in this order. It is nil before Start.
@@ -102,7 +106,8 @@ type attempt struct {
 
 func newReporter(cfg Config) *reporter {
 	return &reporter{client: cfg.Client, recorder: cfg.Recorder, archive: cfg.Archive, clock: cfg.Clock,
-		subjects: map[types.UID]*subject{}}
+		scheduler: cfg.Scheduler,
+		subjects:  map[types.UID]*subject{}}
 }
 
 // report makes next the report to write. It does not wait for anything.
@@ -177,6 +182,7 @@ func (r *reporter) Start(ctx context.Context) error {
 	defer stop()
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { r.refreshShadows(ctx) })
 	// Tokens of the goroutines that write, and of those among them that are not slow.
 	all, quick := make(chan struct{}, maxWriters), make(chan struct{}, writers)
 	for {

@@ -74,6 +74,7 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 		schedulerName     string
 		off               bool
 		status            *v1alpha1.ActiveProfile
+		shadow            bool // that status is one of a shadow
 		uid               types.UID
 		last              last
 		reserved, unclear string
@@ -85,6 +86,7 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 		{name: "not if the flag is off", seen: runs, off: true},
 		{name: "not for a profile that was active", seen: runs, status: active},
 		{name: "not for a profile that was, before it is known", seen: unknown, status: active},
+		{name: "for a profile that was a shadow", seen: runs, status: active, shadow: true, reserved: name},
 		{name: "not for a profile with a revision", seen: runs, last: last{good: stored}},
 		{name: "for a profile that took the name of one with a revision", seen: runs, uid: "2",
 			last: last{good: stored}, reserved: name},
@@ -103,6 +105,9 @@ func TestASchedulerNameIsReserved(t *testing.T) {
 			}
 			object := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "standard", UID: test.uid}}
 			object.Status.Active = test.status
+			if !test.shadow {
+				object.Status.SchedulerName = test.schedulerName
+			}
 			cfg := &resolve.Profile{Name: "standard", UID: test.uid, SchedulerName: test.schedulerName}
 			r := &ProfileReconciler{Config: Config{YieldToKubeScheduler: !test.off}, last: test.last}
 			reserved, unclear := r.reserved(&pass{

@@ -23,7 +23,7 @@ import (
 type state struct {
 	// resolution holds the profiles that are to run.
 	resolution *resolve.Resolution
-	// running holds the profiles that run, by scheduler name.
+	// running holds the profiles and shadows that run, by resolve.Profile.ID.
 	running map[string]*running
 	// failed and pending hold the reasons why other profiles do not run: see plan.
 	failed  map[string]error
@@ -33,6 +33,9 @@ type state struct {
 	reserved string
 	// kubeScheduler is the identity of the running kube-scheduler, or "" if none is known.
 	kubeScheduler string
+	// counted returns the counts of a shadow that are due to be written, by its resolve.Profile.ID,
+	// nil if there are none.
+	counted func(id string) *v1alpha1.ShadowStatus
 }
 
 // profileStatus returns the status of a profile. It keeps the times of everything that has not
@@ -44,6 +47,7 @@ func (s *state) profileStatus(object *v1alpha1.SchedulerProfile, now time.Time) 
 	status.ObservedGeneration = object.Generation
 	status.SchedulerName = result.SchedulerName
 	status.Active = active
+	status.Shadow = s.shadowStatus(object)
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
 	setCondition(&status.Conditions, object.Generation, now, s.profileProgrammed(object, active))
 	summarize(&status.Conditions, object.Generation, now)
@@ -91,7 +95,7 @@ func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.Activ
 // runningOf returns the profile that runs for an object, nil if none does, or if the scheduler name
 // belongs to another object.
 func (s *state) runningOf(object *v1alpha1.SchedulerProfile) *running {
-	running := s.running[s.resolution.ProfileResults[object.Name].SchedulerName]
+	running := s.running[s.resolution.ProfileResults[object.Name].ID()]
 	if running == nil || running.config.UID != object.UID {
 		return nil
 	}
@@ -120,20 +124,20 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	case reason != "":
 		condition.Status = metav1.ConditionUnknown
 		condition.Reason, condition.Message = v1alpha1.ReasonPending,
-			fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.SchedulerName, active))
+			fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.ID(), active))
 	case failed != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed,
-			fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
+			fmt.Sprintf("%s; %s", failed, s.runsInstead(result.ID(), active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed,
-			fmt.Sprintf("Revision %s of generation %d is active%s%s",
-				active.Revision, active.Generation, s.running[result.SchedulerName].missing,
+			fmt.Sprintf("Revision %s of generation %d is active%s%s%s",
+				active.Revision, active.Generation, s.follows(object), s.running[result.ID()].missing,
 				besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
 	case active != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood,
 			fmt.Sprintf("Generation %d is not accepted; %s", object.Generation,
-				s.runsInstead(result.SchedulerName, active))
+				s.runsInstead(result.ID(), active))
 	default:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid,
 			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
@@ -157,7 +161,7 @@ func missingKinds(kinds []schema.GroupVersionKind) string {
 // failureOf returns why the object's profile could not be built, nil if it was built or not tried.
 func (s *state) failureOf(object *v1alpha1.SchedulerProfile) error {
 	if cfg := s.resolved(object); cfg != nil {
-		return s.failed[cfg.SchedulerName]
+		return s.failed[cfg.ID()]
 	}
 	return nil
 }
@@ -166,7 +170,7 @@ func (s *state) failureOf(object *v1alpha1.SchedulerProfile) error {
 // why it does not run yet, "" if there is none.
 func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, reason string) {
 	if cfg := s.resolved(object); cfg != nil {
-		return cfg.Generation, s.pending[cfg.SchedulerName]
+		return cfg.Generation, s.pending[cfg.ID()]
 	}
 	return 0, ""
 }
@@ -174,7 +178,7 @@ func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, 
 // resolved returns the profile of an object that is to run, nil if there is none, or if its
 // scheduler name belongs to another object.
 func (s *state) resolved(object *v1alpha1.SchedulerProfile) *resolve.Profile {
-	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
+	cfg := s.resolution.ByID(s.resolution.ProfileResults[object.Name].ID())
 	if cfg == nil || cfg.UID != object.UID {
 		return nil
 	}
@@ -191,7 +195,7 @@ func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
 // reservedIn returns the profiles of a policy that do not run for this reason.
 func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) []string {
 	return s.profilesIn(object,
-		func(schedulerName string) bool { return s.reserved != "" && schedulerName == s.reserved })
+		func(id string) bool { return s.reserved != "" && id == s.reserved })
 }
 
 // nameInUse describes why a profile with the scheduler name of kube-scheduler does not run, and
@@ -205,19 +209,18 @@ func (s *state) nameInUse() string {
 
 // pendingIn returns the profiles of a policy that are still being built.
 func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) []string {
-	return s.profilesIn(object, func(schedulerName string) bool { return s.pending[schedulerName] != "" })
+	return s.profilesIn(object, func(id string) bool { return s.pending[id] != "" })
 }
 
 // failedIn returns the profiles of a policy that could not be built.
 func (s *state) failedIn(object *v1alpha1.SchedulingPolicy) []string {
-	return s.profilesIn(object, func(schedulerName string) bool { return s.failed[schedulerName] != nil })
+	return s.profilesIn(object, func(id string) bool { return s.failed[id] != nil })
 }
 
-// profilesIn returns the accepted profiles of a policy whose scheduler names are selected.
-func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy,
-	selects func(schedulerName string) bool) (names []string) {
+// profilesIn returns the accepted profiles of a policy whose resolve.Profile.ID is selected.
+func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy, selects func(id string) bool) (names []string) {
 	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
-		if selects(s.resolution.ProfileResults[name].SchedulerName) {
+		if selects(s.resolution.ProfileResults[name].ID()) {
 			names = append(names, name)
 		}
 	}
@@ -225,15 +228,16 @@ func (s *state) profilesIn(object *v1alpha1.SchedulingPolicy,
 }
 
 // runsInstead describes what runs where the current generation of an object does not.
-func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile) string {
+func (s *state) runsInstead(id string, active *v1alpha1.ActiveProfile) string {
 	switch {
 	case active != nil:
 		return fmt.Sprintf("revision %s of generation %d stays active", active.Revision, active.Generation)
-	case s.running[schedulerName] != nil:
+	case s.running[id] != nil:
 		// The object that had the scheduler name was deleted. Its instance runs until this profile
 		// is built.
-		return fmt.Sprintf("revision %s of a deleted SchedulerProfile stays active",
-			s.running[schedulerName].config.Revision)
+		return fmt.Sprintf("revision %s of a deleted SchedulerProfile stays active", s.running[id].config.Revision)
+	case s.resolution.Shadows[id] != nil:
+		return "it decides no pods"
 	default:
 		return "pods with this scheduler name stay pending"
 	}
@@ -257,12 +261,12 @@ func (u users) all() []string {
 // usersOf returns the profiles that build on a policy.
 func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
 	u := users{current: slices.Clone(s.resolution.PolicyResults[object.Name].Profiles)}
-	for schedulerName, running := range s.running {
+	for id, running := range s.running {
 		cfg := running.config
 		result, exists := s.resolution.ProfileResults[cfg.Name]
 		switch {
 		case cfg.PolicyName != object.Name || cfg.PolicyGeneration == 0: // another policy, or the built-in defaults
-		case !exists || result.SchedulerName != schedulerName: // the object that the instance was built from is gone
+		case !exists || result.ID() != id: // the object that the instance was built from is gone
 		case slices.Contains(u.current, cfg.Name):
 		case cfg.PolicyGeneration == object.Generation:
 			u.current = append(u.current, cfg.Name)

@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// running is a profile that schedules pods.
+// running is a profile that schedules pods, or a shadow.
 type running struct {
 	// config is the configuration that the instance runs: see active.
 	config *resolve.Profile
@@ -55,8 +55,8 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	return true
 }
 
-// takeAll returns the instances of a plan by scheduler name: running ones, and the ones that were
-// built for it. It returns false, and discards the new instances, if livesched is ending.
+// takeAll returns the instances of a plan by resolve.Profile.ID: running ones, and the ones that
+// were built for it. It returns false, and discards the new instances, if livesched is ending.
 func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*profile.Instance, bool) {
 	logger := log.FromContext(ctx)
 	instances, taken := map[string]*profile.Instance{}, []string{}
@@ -65,7 +65,7 @@ func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*pr
 		if ending {
 			break
 		}
-		instance := current.Get(name)
+		instance := current.ByID(name)
 		if built := p.take[name]; built != nil {
 			if instance = built.Take(); instance != nil {
 				taken = append(taken, name)
@@ -81,7 +81,7 @@ func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*pr
 		}
 		took := p.take[name].Duration()
 		metrics.ReloadBuildDuration.Observe(took.Seconds())
-		logger.Info("Built a profile", "schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation,
+		logger.Info("Built a profile", "profile", name, "revision", cfg.Revision, "generation", cfg.Generation,
 			"duration", took)
 	}
 	return instances, !ending

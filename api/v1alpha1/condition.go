@@ -34,6 +34,8 @@ const (
 	// ReasonPolicyNotAccepted (False): the policy that the profile references is not accepted, and
 	// it has no last good spec.
 	ReasonPolicyNotAccepted = "PolicyNotAccepted"
+	// ReasonProfileNotFound (False): the profile that a shadow follows does not exist.
+	ReasonProfileNotFound = "ProfileNotFound"
 	// ReasonQueueSortConflict (False): an older profile requires another order of the queue.
 	ReasonQueueSortConflict = "QueueSortConflict"
 	// ReasonSchedulerNameConflict (False): an older profile has the scheduler name.
@@ -86,6 +88,9 @@ const (
 const (
 	// ReasonRolledBack: the spec was rolled back to an older revision.
 	ReasonRolledBack = "RolledBack"
+	// ReasonShadowDisagrees: for the first time, a pod fits a node either with a shadow or with the
+	// profile that it follows, but not with both.
+	ReasonShadowDisagrees = "ShadowDisagrees"
 	// ReasonKubeSchedulerRuns: a kube-scheduler runs, and the profile has its scheduler name.
 	ReasonKubeSchedulerRuns = "KubeSchedulerRuns"
 )

@@ -83,6 +83,17 @@ pluginConfig:
 		Entry("with a percentage above 100", "bad", `percentageOfNodesToScore: 101`,
 			`spec.percentageOfNodesToScore: Invalid value: 101: spec.percentageOfNodesToScore in body should be less `+
 				`than or equal to 100`),
+		Entry("as a shadow of nothing", "bad", `mode: Shadow`,
+			"spec.shadow: Invalid value: spec.shadow is required with mode Shadow, and not allowed without it"),
+		Entry("if it follows another one and is no shadow", "bad", `shadow: {profileRef: {name: other}}`,
+			"spec.shadow: Invalid value: spec.shadow is required with mode Shadow, and not allowed without it"),
+		Entry("if it follows another one and schedules pods", "bad", `{mode: Active, shadow: {profileRef: {name: other}}}`,
+			"spec.shadow: Invalid value: spec.shadow is required with mode Shadow, and not allowed without it"),
+		Entry("with another mode", "bad", `{mode: shadow, shadow: {profileRef: {name: other}}}`,
+			`spec.mode: Unsupported value: "shadow": supported values: "Active", "Shadow"`),
+		Entry("with no sample", "bad", `{mode: Shadow, shadow: {profileRef: {name: other}, samplePercent: 0}}`,
+			"spec.shadow.samplePercent: Invalid value: 0: spec.shadow.samplePercent in body should be greater than or "+
+				"equal to 1"),
 		Entry("with an empty policy name", "bad", `policyRef: {name: ""}`,
 			`spec.policyRef.name: Invalid value: "": spec.policyRef.name in body should be at least 1 chars long`),
 		Entry("with a negative weight", "bad", `plugins: {score: {enabled: [{name: NodeResourcesFit, weight: -1}]}}`,

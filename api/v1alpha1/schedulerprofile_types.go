@@ -25,6 +25,19 @@ type SchedulerProfileSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SchedulerName string `json:"schedulerName,omitempty"`
 
+	// mode is what the profile does. "Active": it schedules the pods that have its
+	// scheduler name. "Shadow": it makes a decision of its own for the pods of
+	// another profile, which spec.shadow names, and counts in status.shadow how
+	// the decisions compare. It binds no pod, reserves and evicts nothing, calls no extender,
+	// and needs no scheduler name. If unset, the mode is Active.
+	// +optional
+	// +kubebuilder:validation:Enum=Active;Shadow
+	Mode ProfileMode `json:"mode,omitempty"`
+
+	// shadow names the profile that a profile of mode Shadow follows.
+	// +optional
+	Shadow *ShadowSpec `json:"shadow,omitempty"`
+
 	// policyRef references the SchedulingPolicy that this profile builds on. If
 	// unset, it references the policy "default". If no policy with the name
 	// "default" exists, the built-in defaults apply, which are those of
@@ -82,6 +95,39 @@ type SchedulerProfileSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
+// ProfileMode is what a profile does.
+type ProfileMode string
+
+const (
+	// ProfileActive schedules pods. It is the default.
+	ProfileActive ProfileMode = "Active"
+	// ProfileShadow makes a decision of its own for the pods of another profile.
+	ProfileShadow ProfileMode = "Shadow"
+)
+
+// ShadowSpec configures what a profile of mode Shadow follows.
+type ShadowSpec struct {
+	// profileRef references the SchedulerProfile whose pods the shadow decides
+	// along on. It must exist, and must not be a shadow itself.
+	ProfileRef ProfileReference `json:"profileRef"`
+
+	// samplePercent is the percentage of decisions that the shadow makes, too,
+	// chosen at random. From 1 to 100. Default: 100.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	SamplePercent *int32 `json:"samplePercent,omitempty"`
+}
+
+// ProfileReference references a SchedulerProfile.
+type ProfileReference struct {
+	// name of the SchedulerProfile.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
 // PolicyReference references a SchedulingPolicy.
 type PolicyReference struct {
 	// name of the SchedulingPolicy. Default: "default".
@@ -111,7 +157,8 @@ type SchedulerProfileStatus struct {
 	// +patchMergeKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// schedulerName is the scheduler name that selects the pods of this profile.
+	// schedulerName is the scheduler name that selects the pods of this profile. A
+	// shadow has none.
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 
@@ -120,6 +167,109 @@ type SchedulerProfileStatus struct {
 	// pending.
 	// +optional
 	Active *ActiveProfile `json:"active,omitempty"`
+
+	// shadow counts how the decisions of a shadow compare with those of the
+	// profile that it follows. It is absent until there is one.
+	// +optional
+	Shadow *ShadowStatus `json:"shadow,omitempty"`
+}
+
+// ShadowStatus counts how the decisions of one revision of a shadow compare
+// with those of one revision of the profile that it follows. The counts begin
+// anew when either revision changes, and when another replica of livesched
+// leads; until that one has decided, these are the last ones.
+//
+// decisions is the sum of agreed, nodeScoredLower, nodeRefused,
+// activeOnlyFits and shadowOnlyFits.
+type ShadowStatus struct {
+	// profile is the name of the SchedulerProfile that the shadow follows.
+	Profile string `json:"profile"`
+
+	// profileRevision is the revision of that profile, and revision the one of
+	// the shadow.
+	ProfileRevision string `json:"profileRevision"`
+	Revision        string `json:"revision"`
+
+	// since is when the counts began.
+	Since metav1.Time `json:"since"`
+
+	// decisions is the number of decisions that were compared. A pod counts each
+	// time that it is decided.
+	Decisions int64 `json:"decisions"`
+
+	// agreed is the number of decisions on which both agree: the node that was
+	// chosen shares the highest total of the shadow, too, or the pod fits no node
+	// with either.
+	Agreed int64 `json:"agreed"`
+
+	// nodeScoredLower is the number of decisions in which the pod fits the chosen
+	// node with the shadow, too, but the shadow scores another node higher.
+	NodeScoredLower int64 `json:"nodeScoredLower"`
+
+	// nodeRefused is the number of decisions in which the filters of the shadow
+	// refuse the chosen node, and accept another one.
+	NodeRefused int64 `json:"nodeRefused"`
+
+	// activeOnlyFits is the number of decisions in which the pod fits a node, but
+	// none with the shadow.
+	ActiveOnlyFits int64 `json:"activeOnlyFits"`
+
+	// shadowOnlyFits is the number of decisions in which the pod fits no node,
+	// but one with the shadow.
+	ShadowOnlyFits int64 `json:"shadowOnlyFits"`
+
+	// skipped is the number of sampled decisions that were not compared: an
+	// extender of the profile filters or scores nodes for the pod, the pod has a
+	// nominated node, it is placed with its group and uses ResourceClaims, a
+	// plugin of the shadow failed, or shadows had used up their share of the time
+	// of the scheduling loop.
+	Skipped int64 `json:"skipped"`
+
+	// scoreLoss is how much lower the shadow scores the chosen node than its best
+	// node. It is absent until there is a sample.
+	// +optional
+	ScoreLoss *ShadowScoreLoss `json:"scoreLoss,omitempty"`
+
+	// causes are the plugins that were found to cause a disagreement, the most
+	// frequent first, at most 10. livesched looks for the cause of at most ten
+	// disagreements a second.
+	// +optional
+	// +listType=atomic
+	Causes []ShadowCause `json:"causes,omitempty"`
+
+	// firstMismatch describes the first decision in which the pod fits a node
+	// either with the shadow or with the profile, but not with both.
+	// +optional
+	FirstMismatch string `json:"firstMismatch,omitempty"`
+}
+
+// ShadowScoreLoss is the distribution of differences between two totals of a
+// shadow: of its best node and of the node that was chosen, for decisions
+// that are counted in nodeScoredLower. The unit is that of totals: the scores
+// of the plugins, from 0 to 100 each, multiplied by their weights.
+type ShadowScoreLoss struct {
+	// samples is the number of differences, at most the latest 1000.
+	Samples int64 `json:"samples"`
+
+	// p50 and p99 are percentiles, and max is the greatest one.
+	P50 int64 `json:"p50"`
+	P99 int64 `json:"p99"`
+	Max int64 `json:"max"`
+}
+
+// ShadowCause is a plugin that causes disagreements.
+type ShadowCause struct {
+	// plugin is the name of the plugin: the first one whose filter refuses the
+	// node with one of the two profiles only or, if the difference is in the
+	// scores, the one that prefers the best node of the shadow to the chosen node
+	// most, by its weighted scores.
+	Plugin string `json:"plugin"`
+
+	// extensionPoint is "Filter" or "Score".
+	ExtensionPoint string `json:"extensionPoint"`
+
+	// decisions is the number of disagreements of which it is the cause.
+	Decisions int64 `json:"decisions"`
 }
 
 // ActiveProfile describes the revision of a profile that livesched schedules
@@ -175,6 +325,7 @@ type ActivePolicy struct {
 // +kubebuilder:printcolumn:name="Programmed Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`,description="The reason of the condition Programmed"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.schedulerName) ? self.spec.schedulerName : self.metadata.name) == (has(oldSelf.spec.schedulerName) ? oldSelf.spec.schedulerName : oldSelf.metadata.name)",message="spec.schedulerName is immutable: create another SchedulerProfile for another name",fieldPath=".spec.schedulerName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.mode) && self.spec.mode == 'Shadow') == has(self.spec.shadow)",message="spec.shadow is required with mode Shadow, and not allowed without it",fieldPath=".spec.shadow"
 // +kubebuilder:validation:XValidation:rule="has(self.spec.schedulerName) || size(self.metadata.name) <= 63",message="metadata.name is longer than the 63 characters that a scheduler name may have: set spec.schedulerName"
 type SchedulerProfile struct {
 	metav1.TypeMeta `json:",inline"`

@@ -39,6 +39,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/shadow"
 )
 
 // Parts are the parts of a Scheduler whose cache and queue have seen the first list of every
@@ -64,6 +65,7 @@ type Parts struct {
 	// groupScope has the informer of PodGroups, without which livesched works, too.
 	groupScope *informers.Scope
 	loop       *loop.Loop
+	shadows    *shadow.Comparer
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -139,11 +141,18 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	}
 
 	snapshot := cache.NewSnapshot()
+	readOnly := profile.ReadOnly(cfg.KubeConfig)
+	reading, err := clientset.NewForConfig(readOnly)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client that only reads: %w", err)
+	}
 	sources := eventhandlers.NewSources(cfg.Informers, p.Queue)
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      cfg.Registry,
 		Client:        cfg.Client,
 		KubeConfig:    cfg.KubeConfig,
+		ReadingClient: reading,
+		ReadingConfig: readOnly,
 		Informers:     cfg.Informers,
 		Scope:         scope,
 		Snapshot:      snapshot,
@@ -162,9 +171,11 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	}
 	p.env = env
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
-	if p.Answers, err = s.newAnswers(p, groups, decisions); err != nil {
-		return nil, err
-	}
+	p.shadows = shadow.New(shadow.Config{
+		Profiles: s.store, Snapshot: snapshot, FastPath: cfg.FastPath != FastPathOff, Memory: cfg.FastPathMemory,
+		DeferredResizes: deferredResizes(), Clock: cfg.Clock,
+	})
+	p.Answers = s.newAnswers(p, groups, decisions)
 	p.Debugger = &debugger.Debugger{
 		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,
 		Leading: &s.leading, Clock: cfg.Clock,
@@ -218,6 +229,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Heartbeat: &s.heartbeat,
 		Clock:     cfg.Clock,
 		Decisions: decisions,
+		Shadows:   p.shadows,
 	}
 	return p, nil
 }
@@ -235,16 +247,11 @@ func (p *Parts) awaitGroups(ctx context.Context) {
 // newAnswers returns what answers questions about the parts, with forks whose client does not
 // write.
 func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry,
-	decisions *decisionlog.Log) (*answers.Answers, error) {
+	decisions *decisionlog.Log) *answers.Answers {
 	cfg := &s.cfg
-	readOnly := fork.ReadOnly(cfg.KubeConfig)
-	client, err := clientset.NewForConfig(readOnly)
-	if err != nil {
-		return nil, fmt.Errorf("creating the client that only reads: %w", err)
-	}
 	forker := fork.NewForker(fork.Config{
 		Cache: p.Cache, Nominator: p.Queue.Nominator(), Environment: p.env, Profiles: s.store, Groups: groups,
-		Client: client, KubeConfig: readOnly,
+		Client: p.env.ReadingClient, KubeConfig: p.env.ReadingConfig,
 		FastPath: cfg.FastPath != FastPathOff,
 	})
 	return &answers.Answers{
@@ -253,7 +260,7 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry,
 		Log:    decisions, Leading: &s.leading, FastPath: string(cfg.FastPath), Clock: cfg.Clock,
 		Informers: cfg.Informers, Pods: p.Pods, Client: cfg.Client, Objects: cfg.Objects,
 		Registered: sets.KeySet(cfg.Registry), AllowedHosts: cfg.AllowedHosts,
-	}, nil
+	}
 }
 
 // newDecider returns what decides, with or without a fast path.

@@ -32,6 +32,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
@@ -192,6 +193,10 @@ func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string]
 	}
 	return change.Names
 }
+
+// ShadowStatus returns how the decisions of a shadow compare with those of the profile that it
+// follows, by its resolve.Profile.ID. It returns nil if it was not to make any since it runs.
+func (s *Scheduler) ShadowStatus(id string) *v1alpha1.ShadowStatus { return s.parts.shadows.Status(id) }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be
 // running.

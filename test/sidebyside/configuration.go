@@ -60,6 +60,29 @@ func (c *Configuration) Objects() (object v1alpha1.SchedulerProfile, policy v1al
 	return object, policy, err
 }
 
+// resolveShadow converts the profile like the SchedulerProfile "shadow", which follows the one with
+// a name.
+func (c *Configuration) resolveShadow(follows string, registered sets.Set[string]) (*resolve.Profile, error) {
+	object, policy, err := c.Objects()
+	if err != nil {
+		return nil, err
+	}
+	followed := object.DeepCopy()
+	followed.Name = follows
+	object.Name, object.UID = "shadow", "shadow"
+	object.Spec.Mode = v1alpha1.ProfileShadow
+	object.Spec.Shadow = &v1alpha1.ShadowSpec{ProfileRef: v1alpha1.ProfileReference{Name: follows}}
+	resolution := resolve.Objects(resolve.Input{
+		Profiles: []v1alpha1.SchedulerProfile{*followed, object}, Policies: []v1alpha1.SchedulingPolicy{policy},
+		Registered: registered,
+	})
+	result := resolution.ProfileResults[object.Name]
+	if !result.Accepted {
+		return nil, fmt.Errorf("the shadow is not accepted: %s", result.Message)
+	}
+	return resolution.ByID(result.ID()), nil
+}
+
 // resolve converts the profile like a SchedulerProfile with a SchedulingPolicy.
 func (c *Configuration) resolve(registered sets.Set[string]) (*resolve.Profile, error) {
 	object, policy, err := c.Objects()

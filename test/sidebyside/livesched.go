@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -31,6 +30,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/shadow"
 )
 
 // Livesched is livesched from its informers to the decision, assembled as in scheduler.Scheduler.
@@ -54,10 +54,14 @@ type Livesched struct {
 	Requests *Requests
 	// Result is that of the latest call of Decide.
 	Result algorithm.Result
+	// Shadows make decisions of the profile's shadows in Decide: see Follow.
+	Shadows *shadow.Comparer
 
-	ctx     context.Context
-	decider *algorithm.Decider
-	scope   *informers.Scope
+	ctx        context.Context
+	decider    *algorithm.Decider
+	scope      *informers.Scope
+	builder    *profile.Builder
+	registered sets.Set[string]
 }
 
 // Path is one of the two ways in which livesched decides.
@@ -91,6 +95,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      registry,
 		Client:        l.Requests.client,
+		ReadingClient: l.Requests.client,
 		Informers:     source,
 		Scope:         l.scope,
 		Snapshot:      l.Snapshot,
@@ -100,22 +105,26 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		EventSources:  noEvents{},
+		EventSources:  profile.NoSources{},
 	})
 	if err != nil {
 		return nil, err
 	}
 	l.Devices = env.Devices.DRA
-	resolved, err := c.resolve(sets.KeySet(registry))
+	l.registered, l.builder = sets.KeySet(registry), profile.NewBuilder(env, 0, clock.RealClock{})
+	resolved, err := c.resolve(l.registered)
 	if err != nil {
 		return nil, err
 	}
-	l.Profile, err = profile.NewBuilder(env, 0, clock.RealClock{}).Build(ctx, resolved)
-	if err != nil {
+	if l.Profile, err = l.builder.Build(ctx, resolved); err != nil {
 		return nil, err
 	}
 	l.Store = profile.NewStore()
 	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
+	l.Shadows = shadow.New(shadow.Config{
+		Profiles: l.Store, Snapshot: l.Snapshot, FastPath: true, DeferredResizes: deferredResizes,
+		Clock: clock.RealClock{},
+	})
 	l.Forker = fork.NewForker(fork.Config{
 		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Groups: l.Groups,
 		Client: l.Requests.client, KubeConfig: &rest.Config{},
@@ -124,12 +133,22 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	return l, nil
 }
 
-// noEvents provides the event sources of a cluster that only the test changes.
-type noEvents struct{}
-
-func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
-
-func (noEvents) Missing([]fwk.EventResource) []schema.GroupVersionKind { return nil }
+// Follow makes a shadow with a configuration of its own follow the profile, from now on and on the
+// fast path. It returns the ID of the shadow, for Shadows.Status.
+func (l *Livesched) Follow(c *Configuration) (id string, err error) {
+	resolved, err := c.resolveShadow(l.Profile.Config.Name, l.registered)
+	if err != nil {
+		return "", err
+	}
+	instance, err := l.builder.Build(l.ctx, resolved)
+	if err != nil {
+		return "", err
+	}
+	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{
+		l.Profile.SchedulerName(): l.Profile, resolved.ID(): instance,
+	}, ""), l.Queue)
+	return resolved.ID(), nil
+}
 
 // Close discards the profile, and ends its informers and the queue.
 func (l *Livesched) Close() {
@@ -150,6 +169,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),
 	}, state, pod)
+	l.follow(pod, &decision, err)
 	l.Result = decision.Result
 	seen := Decision{State: state, Host: decision.SuggestedHost, Evaluated: decision.EvaluatedNodes,
 		Feasible: decision.FeasibleNodes, Err: err}
@@ -171,6 +191,22 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		seen.Status = fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	}
 	return seen
+}
+
+// follow lets shadows decide.
+func (l *Livesched) follow(pod *corev1.Pod, decision *algorithm.Decision, err error) {
+	if !l.Shadows.Wanted() {
+		return
+	}
+	d := shadow.Decided{Profile: l.Profile, Pod: pod, Node: decision.SuggestedHost,
+		Incomparable: pod.Status.NominatedNodeName != "" || pod.Spec.NodeName != ""}
+	var fitError *schedframework.FitError
+	if errors.As(err, &fitError) {
+		d.Refusals = fitError.Diagnosis.NodeToStatus
+	} else if err != nil && !errors.Is(err, algorithm.ErrNoNodesAvailable) {
+		return
+	}
+	l.Shadows.Compare(l.ctx, d)
 }
 
 var clearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}

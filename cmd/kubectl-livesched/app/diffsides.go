@@ -152,6 +152,11 @@ func (d *differ) resolve(label string, profile *v1alpha1.SchedulerProfile,
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}
 	s := print.Side{Label: label, Specs: specs(profile, policy)}
+	if profile.Spec.Mode == v1alpha1.ProfileShadow { // what counts is how it decides
+		profile = profile.DeepCopy()
+		profile.Spec.Mode, profile.Spec.Shadow = "", nil
+		input.Profiles[0] = *profile
+	}
 	resolution := resolve.Objects(input)
 	result := resolution.ProfileResults[profile.Name]
 	if !result.Accepted {

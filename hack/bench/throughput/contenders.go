@@ -64,6 +64,47 @@ var contenders = map[string]contender{
 	"livesched-scalar":   prepareLivesched(func(int) int32 { return 0 }, "--fast-path=off"),
 	// Nodes are sampled, as kube-scheduler does by default.
 	"livesched-sampled": prepareLivesched(defaultSampling, "--fast-path=off"),
+	// A shadow makes every decision, too: one with the same spec, which agrees, and one that
+	// packs, which does not.
+	"livesched-shadowed":          prepareShadowed(nil),
+	"livesched-shadowed-by-packs": prepareShadowed(packs),
+}
+
+// packs is a configuration that prefers full nodes.
+var packs = []v1alpha1.PluginConfig{{Name: "NodeResourcesFit", Args: runtime.RawExtension{Raw: []byte(
+	`{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":1},{"name":"memory","weight":1}]}}`,
+)}}}
+
+// shadowName is the name of the shadow.
+const shadowName = "shadow"
+
+// prepareShadowed runs livesched with a shadow of the profile, which has its own configuration of
+// plugins.
+func prepareShadowed(config []v1alpha1.PluginConfig) contender {
+	return func(ctx context.Context, b *bench) (launch, error) {
+		start, err := prepareLivesched(func(int) int32 { return 0 })(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		c, err := b.profiles()
+		if err != nil {
+			return nil, err
+		}
+		shadow := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: shadowName}}
+		shadow.Spec.Mode = v1alpha1.ProfileShadow
+		shadow.Spec.Shadow = &v1alpha1.ShadowSpec{ProfileRef: v1alpha1.ProfileReference{Name: cluster.SchedulerName}}
+		shadow.Spec.PluginConfig = config
+		return start, c.Create(ctx, shadow)
+	}
+}
+
+// profiles returns a client for profiles.
+func (b *bench) profiles() (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.New(b.ControlPlane.Config(), client.Options{Scheme: scheme})
 }
 
 // defaultSampling returns the percentage of nodes that kube-scheduler examines by default
@@ -174,12 +215,12 @@ profiles: [{schedulerName: %s}]
 // percentage of nodes to score (0 means all).
 func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) contender {
 	return func(ctx context.Context, b *bench) (launch, error) {
-		scheme := runtime.NewScheme()
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
+		c, err := b.profiles()
+		if err != nil {
 			return nil, err
 		}
-		c, err := client.New(b.ControlPlane.Config(), client.Options{Scheme: scheme})
-		if err != nil {
+		shadow := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: shadowName}}
+		if err := c.Delete(ctx, shadow); client.IgnoreNotFound(err) != nil { // of another contender
 			return nil, err
 		}
 		percentage := percentageOf(b.Nodes)

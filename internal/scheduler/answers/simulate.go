@@ -93,7 +93,7 @@ func (a *Answers) changes(ctx context.Context, spec *v1alpha1.SimulationSpec) (m
 			return nil, err
 		}
 	}
-	return simulate.Changes(before, after), nil
+	return simulate.Changes(before, after, spec.Profiles), nil
 }
 
 // rejected returns the errors of an object that livesched would not accept, in the words of the

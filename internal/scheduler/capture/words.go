@@ -67,6 +67,7 @@ NoSchedule PreferNoSchedule NoExecute
 DoNotSchedule ScheduleAnyway Honor Ignore
 Always OnFailure Never RestartAllContainers Restart
 PreemptLowerPriority
+Active Shadow
 Pending Running Succeeded Failed Unknown
 PodScheduled PodResizePending PodResizeInProgress Infeasible Deferred Unschedulable SchedulingGated True False
 TCP UDP SCTP 0.0.0.0 ::

@@ -40,6 +40,8 @@ type contest struct {
 	objects sidebyside.Objects
 	theirs  *upstream
 	ours    *ours
+	// profile is the configuration of both.
+	profile *sidebyside.Configuration
 	// ordered means that each side has one worker, so that both process everything in the same
 	// order.
 	ordered bool
@@ -94,7 +96,7 @@ func newContest(t testing.TB, seed uint64) *contest {
 		queued: map[types.UID]*corev1.Pod{},
 	}
 	configuration, offset := c.configuration(), c.Int32N(1000)
-	c.ordered = configuration.Parallelism == 1
+	c.profile, c.ordered = configuration, configuration.Parallelism == 1
 	var err error
 	c.theirs, err = newUpstream(ctx, c.objects, configuration, offset)
 	c.must(err)

@@ -20,8 +20,8 @@
 // once.
 //
 // A fork has no queue and no cluster events, calls no extenders, writes no Events and no metrics,
-// and its client refuses all requests but those that read; see ReadOnly. An out-of-tree plugin that
-// has a client of its own must keep to that itself.
+// and its client refuses all requests but those that read; see profile.ReadOnly. An out-of-tree
+// plugin that has a client of its own must keep to that itself.
 package fork
 
 import (
@@ -33,7 +33,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -58,7 +57,7 @@ type Config struct {
 	Profiles    *profile.Store
 	// Groups are the pod groups of the running scheduler.
 	Groups *podgroup.Registry
-	// Client and KubeConfig are for plugins, and must refuse to write: see ReadOnly.
+	// Client and KubeConfig are for plugins, and must refuse to write: see profile.ReadOnly.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
 	// IntN draws among nodes of equal score. Default: rand.IntN.
@@ -142,14 +141,14 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		Informers:     cfg.Environment.Informers,
 		Scope:         f.scope,
 		Snapshot:      f.snapshot,
-		Queue:         noQueue{},
+		Queue:         profile.NoQueue{},
 		Nominator:     f.nominator,
 		Groups:        cfg.Groups,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
+		Recorder:      profile.NewNoEvents,
 		Clock:         cfg.Environment.Clock,
-		EventSources:  noSources{},
+		EventSources:  profile.NoSources{},
 	})
 	if err != nil {
 		return fmt.Errorf("forking the environment of the profiles: %w", err)

@@ -6,6 +6,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"time"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -19,14 +20,19 @@ import (
 
 // decide runs the algorithm, and the PostFilter plugins (preemption) if no node fits.
 func (c *cycle) decide(ctx context.Context) (algorithm.Decision, *fwk.NominatingInfo, *fwk.Status) {
-	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
+	var shadows time.Duration
+	defer func() {
+		schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start) - shadows.Seconds())
+	}()
 
+	extenders, pod := c.profile.Extenders(ctx), c.within.Restrict(c.pod.Pod)
 	decision, err := c.loop.Decider.Decide(ctx, algorithm.Params{
 		Framework:                c.profile.Framework,
-		Extenders:                c.profile.Extenders(ctx),
+		Extenders:                extenders,
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
 		FastPath:                 c.profile.FastPath(),
-	}, c.state, c.within.Restrict(c.pod.Pod))
+	}, c.state, pod)
+	shadows = c.compare(ctx, pod, extenders, &decision, err)
 	var fitError *schedframework.FitError
 	switch {
 	case err == nil:

@@ -6,6 +6,7 @@
 //	queue.Pop           the pod, and its instance, acquired      loop.go
 //	cache.UpdateSnapshot
 //	algorithm.Decide    a node, or PostFilter                    decide.go
+//	                    shadow profiles decide, too              shadows.go
 //	assume, Reserve, Permit                                      place.go
 //	binding.Binder.Run  in a goroutine that keeps the instance
 //	or failure.Handler.Handle
@@ -45,6 +46,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/shadow"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -65,7 +67,7 @@ const cycleTimeout = 100 * time.Second
 // errCycleTimeout is the cause with which the context of a scheduling cycle ends.
 var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
-// Loop schedules pods. All fields but Groups, GroupConditions and Decisions are required.
+// Loop schedules pods. All fields but Groups, GroupConditions, Decisions and Shadows are required.
 //
 // Run has one goroutine, and each binding cycle has its own. Snapshot and Decider belong to the
 // goroutine of Run.
@@ -87,6 +89,8 @@ type Loop struct {
 	Clock           clock.Clock
 	// Decisions records the decisions. nil: they are not recorded.
 	Decisions *decisionlog.Log
+	// Shadows makes the decisions of shadow profiles. nil: there are none.
+	Shadows *shadow.Comparer
 
 	// barriers has the barriers of groups whose pods may still be taken back, and perhaps a few
 	// more. They belong to the goroutine of Run.

@@ -195,6 +195,16 @@ var (
 			"valid answer is not counted.", "policy", "extender", "verb")
 )
 
+// ShadowDecisions counts the decisions that shadow profiles were to make, too, by the name of the
+// shadow and the result: see v1alpha1.ShadowStatus. [ForgetShadow] deletes the series of a shadow.
+var ShadowDecisions = newCounterVec("livesched_shadow_decisions_total",
+	"Number of decisions that a shadow profile made, too, by the name of its SchedulerProfile and by how they "+
+		"compare with those of the profile that it follows: 'agreed', 'node_scored_lower', 'node_refused', "+
+		"'active_only_fits', 'shadow_only_fits', or 'skipped' if it made none.", "shadow", "result")
+
+// ForgetShadow deletes the series of a shadow.
+func ForgetShadow(name string) { ShadowDecisions.DeletePartialMatch(prometheus.Labels{"shadow": name}) }
+
 // APIServerVersion is 1 for the version that the API server had when the process started, and how
 // that compares with the versions that livesched is tested with: see version.Skew.
 var APIServerVersion = newGaugeVec("livesched_apiserver_version_info",

@@ -118,8 +118,9 @@ func (a *assembly) run(ctx, waiting context.Context) error {
 	return a.sync(waiting)
 }
 
-// makeExtenders runs before makePlugins: factories may ask the handle for the extenders. A fork has
-// none: extenders may keep what they are asked, and the process shares their circuit breakers.
+// makeExtenders runs before makePlugins: factories may ask the handle for the extenders. Forks and
+// shadows have none: extenders may keep what they are asked, and the process shares their circuit
+// breakers.
 func (a *assembly) makeExtenders(ctx context.Context) error {
 	if a.env.breakers == nil {
 		return nil
@@ -200,7 +201,7 @@ func (a *assembly) makeFramework() error {
 	}
 	p.plugins = plugins
 	p.Framework = framework.New(framework.Config{
-		ProfileName:     a.cfg.SchedulerName,
+		ProfileName:     a.cfg.ID(), // by which the fast path tells profiles apart; plugins ask the Handle
 		Plugins:         plugins,
 		Args:            a.args(),
 		CheckAllFilters: a.cfg.CheckAllFilters,

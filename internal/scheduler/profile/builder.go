@@ -86,8 +86,13 @@ func (b *Builder) Start(ctx context.Context, cfg *resolve.Profile) *Build {
 		u.end(nil, err)
 		return u
 	}
+	env, err := b.env.of(cfg)
+	if err != nil {
+		u.end(nil, err)
+		return u
+	}
 	plugins, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a := newAssembly(klog.FromContext(ctx), cancel, b.env, cfg)
+	a := newAssembly(klog.FromContext(ctx), cancel, env, cfg)
 	waiting, expire := context.WithCancelCause(u.lifetime)
 	timer := b.clock.AfterFunc(b.timeout, func() { expire(fmt.Errorf("the build did not end within %v", b.timeout)) })
 	stop := context.AfterFunc(waiting, func() { u.awaitResult(a, context.Cause(waiting)) })

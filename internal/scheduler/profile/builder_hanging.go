@@ -25,9 +25,9 @@ type hangingBuilds struct {
 	revisions map[hangingKey]*hangingRevision
 }
 
-type hangingKey struct{ schedulerName, revision string }
+type hangingKey struct{ profile, revision string }
 
-func keyOf(cfg *resolve.Profile) hangingKey { return hangingKey{cfg.SchedulerName, cfg.Revision} }
+func keyOf(cfg *resolve.Profile) hangingKey { return hangingKey{cfg.ID(), cfg.Revision} }
 
 // hangingRevision holds the hanging builds of one revision.
 type hangingRevision struct {

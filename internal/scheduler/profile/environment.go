@@ -5,6 +5,7 @@ package profile
 
 import (
 	"context"
+	"errors"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientset "k8s.io/client-go/kubernetes"
@@ -22,6 +23,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 // Environment holds what the instances of all profiles share and no instance owns: the state that
@@ -40,10 +42,12 @@ type Environment struct {
 	// are the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers
+	// shadows is the Environment of the instances of shadow profiles. nil: there can be none.
+	shadows *Environment
 }
 
 // Dependencies holds the parts that an Environment is made of. All but Groups, Clock and Metrics
-// are required.
+// are required, apart from those of shadow profiles.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -51,6 +55,10 @@ type Dependencies struct {
 	// they may build their own clients.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
+	// ReadingClient and ReadingConfig are the same, but refuse to write: see ReadOnly. They are for
+	// the plugins of shadow profiles. nil: no shadow profile can be built.
+	ReadingClient clientset.Interface
+	ReadingConfig *rest.Config
 	// Informers is the only informer layer of the process. Each build gets its own scope.
 	Informers *informers.Source
 	// Scope is a scope of Informers that lives as long as the Environment.
@@ -65,10 +73,7 @@ type Dependencies struct {
 		preemption.Queue
 	}
 	// Nominator has the nominations of the queue.
-	Nominator interface {
-		fwk.PodNominator
-		preemption.Nominator
-	}
+	Nominator nominator
 	// Groups are the pod groups of the cluster. nil: there are none.
 	Groups *podgroup.Registry
 	// WaitingPods and PodsInPreBind are shared so that plugins of a new instance can allow, reject
@@ -107,10 +112,43 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 		WaitingPods:   d.WaitingPods,
 		PodsInPreBind: d.PodsInPreBind,
 	})
-	return &Environment{
+	env := &Environment{
 		Dependencies: d, Devices: managers, Durable: durable, breakers: extender.NewBreakers(d.Recorder("livesched")),
 		series: &seriesUsers{},
-	}, nil
+	}
+	if d.ReadingClient != nil {
+		env.shadows = env.forShadows()
+	}
+	return env, nil
+}
+
+// forShadows returns the Environment of shadow profiles. Their instances see the same state, and
+// change none of it: they call no extenders, move, nominate and evict no pods, and write no Events,
+// no metrics of their own and no objects. They share the claims and volumes that are assumed, which
+// plugins change only from Reserve on: no shadow comes that far.
+func (e *Environment) forShadows() *Environment {
+	d := e.Dependencies
+	d.Client, d.KubeConfig = d.ReadingClient, d.ReadingConfig
+	d.Queue, d.Nominator = NoQueue{}, fixedNominator{d.Nominator}
+	d.WaitingPods, d.PodsInPreBind = framework.NewWaitingPods(), framework.NewPodsInPreBind()
+	d.Recorder = NewNoEvents
+	d.EventSources = NoSources{}
+	d.Metrics = nil
+	return &Environment{
+		Dependencies: d, Devices: e.Devices, Durable: &Durable{binder: e.Durable.binder},
+		instruments: framework.Discarded(),
+	}
+}
+
+// of returns the Environment of the instances of a profile, which is e unless it is a shadow.
+func (e *Environment) of(cfg *resolve.Profile) (*Environment, error) {
+	if cfg.Shadow == nil {
+		return e, nil
+	}
+	if e.shadows == nil {
+		return nil, errors.New("this process runs no shadow profiles")
+	}
+	return e.shadows, nil
 }
 
 // Fork returns an Environment whose instances decide pods to answer questions, and schedule none:

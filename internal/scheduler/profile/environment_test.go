@@ -62,6 +62,9 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 	must(t, err)
 	client, err := clientset.NewForConfig(admin)
 	must(t, err)
+	readOnly := ReadOnly(admin)
+	reading, err := clientset.NewForConfig(readOnly)
+	must(t, err)
 	source := informers.NewSource(sharedCluster.GetCache(), mapper, scheme.Scheme, logr.Discard())
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
@@ -74,6 +77,8 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 		Registry:      registry,
 		Client:        client,
 		KubeConfig:    admin,
+		ReadingClient: reading,
+		ReadingConfig: readOnly,
 		Informers:     source,
 		Scope:         scope,
 		Snapshot:      e.snapshot,

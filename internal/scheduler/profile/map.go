@@ -13,25 +13,65 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Map is the set of instances that schedule pods at one time. Immutable.
+// Map is the set of instances that schedule pods at one time, with their shadows. Immutable.
 type Map struct {
+	// profiles holds the instances that schedule pods, by scheduler name.
 	profiles map[string]*Instance
+	// shadows holds the instances of shadow profiles, by resolve.Profile.ID, and shadowsOf the same
+	// by the scheduler name of the profile that they follow.
+	shadows   map[string]*Instance
+	shadowsOf map[string][]*Instance
 	// sortedBy is the instance whose queue sort orders the queue. nil means kube-scheduler's
 	// default: by priority, then by time.
 	sortedBy *Instance
 }
 
-// NewMap returns a Map of instances by scheduler name. The one named sortedBy, if there is one,
-// orders the queue.
-func NewMap(profiles map[string]*Instance, sortedBy string) *Map {
-	return &Map{profiles: maps.Clone(profiles), sortedBy: profiles[sortedBy]}
+// NewMap returns a Map of instances by resolve.Profile.ID. The one with the scheduler name
+// sortedBy, if there is one, orders the queue.
+func NewMap(instances map[string]*Instance, sortedBy string) *Map {
+	m := &Map{
+		profiles: map[string]*Instance{}, shadows: map[string]*Instance{}, shadowsOf: map[string][]*Instance{},
+		sortedBy: instances[sortedBy],
+	}
+	for _, id := range slices.Sorted(maps.Keys(instances)) {
+		instance := instances[id]
+		if instance.IsShadow() {
+			m.shadows[id] = instance
+			m.shadowsOf[instance.SchedulerName()] = append(m.shadowsOf[instance.SchedulerName()], instance)
+		} else {
+			m.profiles[id] = instance
+		}
+	}
+	return m
 }
 
 // Get returns the instance of a scheduler name, nil if there is none. The caller holds no reference
 // to it.
 func (m *Map) Get(schedulerName string) *Instance { return m.profiles[schedulerName] }
 
-// All iterates over the instances in the order of their scheduler names.
+// ByID returns the instance of a profile or shadow by its resolve.Profile.ID, nil if there is none.
+// The caller holds no reference to it.
+func (m *Map) ByID(id string) *Instance {
+	if shadow := m.shadows[id]; shadow != nil {
+		return shadow
+	}
+	return m.profiles[id]
+}
+
+// everything iterates over all instances: those that schedule pods, and shadows.
+func (m *Map) everything() iter.Seq[*Instance] {
+	return func(yield func(*Instance) bool) {
+		for _, instances := range []map[string]*Instance{m.profiles, m.shadows} {
+			for _, instance := range instances {
+				if !yield(instance) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// All iterates over the instances that schedule pods, in the order of their scheduler names.
 func (m *Map) All() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
 		for _, name := range m.Names() {
@@ -42,18 +82,22 @@ func (m *Map) All() iter.Seq[*Instance] {
 	}
 }
 
-// Names returns the scheduler names of the instances in alphabetical order.
+// HasShadows reports whether any profile has a shadow.
+func (m *Map) HasShadows() bool { return len(m.shadows) > 0 }
+
+// Names returns the scheduler names of the instances that schedule pods, in alphabetical order.
 func (m *Map) Names() []string { return slices.Sorted(maps.Keys(m.profiles)) }
 
-// Len returns the number of instances.
+// Len returns the number of instances that schedule pods.
 func (m *Map) Len() int { return len(m.profiles) }
 
 // Equal reports whether two maps hold the same instances and sort the queue by the same one.
 func (m *Map) Equal(other *Map) bool {
-	return maps.Equal(m.profiles, other.profiles) && m.sortedBy == other.sortedBy
+	return maps.Equal(m.profiles, other.profiles) && maps.Equal(m.shadows, other.shadows) &&
+		m.sortedBy == other.sortedBy
 }
 
-// QueueSettings returns the settings of the scheduling queue for all instances together.
+// QueueSettings returns the settings of the scheduling queue for all instances that schedule pods.
 func (m *Map) QueueSettings() *queue.Settings {
 	s := &queue.Settings{Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
 	if m.sortedBy != nil {
@@ -66,7 +110,7 @@ func (m *Map) QueueSettings() *queue.Settings {
 }
 
 // changeSince returns the scheduler names whose instance is not the one in old: added, replaced or
-// removed.
+// removed. It leaves out shadows.
 func (m *Map) changeSince(old *Map) Change {
 	change := Change{Names: sets.New[string](), Added: sets.New[string]()}
 	for name, p := range m.profiles {

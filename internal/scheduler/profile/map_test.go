@@ -84,6 +84,22 @@ func TestMap(t *testing.T) {
 			}
 		}
 	})
+	t.Run("keeps shadows apart from the profiles that schedule pods", func(t *testing.T) {
+		shadow := sorting("a", byName{})
+		shadow.Config.Name, shadow.Config.Shadow = "next", &resolve.Shadow{Profile: "a"}
+		m := NewMap(map[string]*Instance{"a": a, "shadow/next": shadow}, "a")
+		if !m.HasShadows() || m.ByID("shadow/next") != shadow || m.ByID("a") != a {
+			t.Error("the shadow is not there")
+		}
+		if m.Len() != 1 || !slices.Equal(m.Names(), []string{"a"}) || m.Get("shadow/next") != nil ||
+			len(m.QueueSettings().Profiles) != 1 {
+			t.Error("the shadow schedules pods")
+		}
+		without := NewMap(map[string]*Instance{"a": a}, "a")
+		if m.Equal(without) || without.HasShadows() || len(m.changeSince(without).Names) != 0 {
+			t.Error("the shadow changes a profile, or nothing")
+		}
+	})
 	t.Run("iterates in the order of the names", func(t *testing.T) {
 		m := NewMap(map[string]*Instance{"c": c, "a": a, "b": b}, "a")
 		if got := slices.Collect(m.All()); !slices.Equal(got, []*Instance{a, b, c}) || m.Len() != 3 {

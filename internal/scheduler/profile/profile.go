@@ -25,12 +25,14 @@
 //
 //	profile.go          Instance: what it offers, its references, and how it is closed
 //	missing.go          the kinds that an instance uses and the API server does not serve
-//	map.go              Map: the instances that schedule pods at one time
+//	map.go              Map: the instances that schedule pods at one time, and their shadows
 //	store.go            Store: swaps the Map, and tracks the instances that still drain
 //
 // State that outlives an instance:
 //
 //	environment.go      Environment: what the instances of all profiles share
+//	inert.go            what instances get in its place that schedule no pods
+//	readonly.go         a client that does not write
 //	durable.go          Durable: the volume binder and the preemptions
 //	series.go           deletes the metric series of a scheduler name with its last instance
 //	panic.go            counts and logs panics in event handlers of plugins
@@ -87,8 +89,8 @@ type Instance struct {
 	cancel context.CancelFunc
 
 	// refs counts the holders: one for the Store while the instance is in the current map, one for
-	// each pod that is being scheduled. Invariant: once zero it stays zero, and the release that
-	// made it zero closes the instance.
+	// each pod that is being scheduled, or decided by a shadow. Invariant: once zero it stays zero,
+	// and the release that made it zero closes the instance.
 	refs atomic.Int64
 	// closed is closed after everything that the instance held has been given back.
 	closed chan struct{}
@@ -96,8 +98,11 @@ type Instance struct {
 
 var _ queue.Holder = &Instance{}
 
-// SchedulerName is the name by which pods ask for this profile.
+// SchedulerName is the name by which pods ask for this profile, or for the one that it follows.
 func (i *Instance) SchedulerName() string { return i.Config.SchedulerName }
+
+// IsShadow reports whether the instance schedules no pods, and decides the pods of another one.
+func (i *Instance) IsShadow() bool { return i.Config.Shadow != nil }
 
 // Recorder returns the recorder that writes Events in the name of this profile.
 func (i *Instance) Recorder() events.EventRecorderLogger { return i.handle.recorder }

@@ -23,6 +23,7 @@ import (
 //	reload:  Swap(next, queue)  queue.Reconfigure, then the map, then old instances are retired
 //	loop:    queue.Pop          acquires an instance through the settings that it gave the queue
 //	         Popped(settings)   which instance that was
+//	         Shadows(name)      the instances of its shadows, acquired
 //
 // The queue's settings decide which instance a pod gets: Pop acquires the instance whose PreEnqueue
 // plugins admitted the pod, in one critical section, and Swap retires an instance only after the
@@ -97,8 +98,8 @@ func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 	defer s.swapping.Unlock()
 
 	if s.last != nil {
-		for p := range next.All() {
-			if s.last.Get(p.SchedulerName()) != p {
+		for p := range next.everything() {
+			if s.last.ByID(p.Config.ID()) != p {
 				p.Discard(logger)
 			}
 		}
@@ -109,8 +110,8 @@ func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 	s.track(next)
 	change.Dropped = q.Reconfigure(logger, next.QueueSettings(), change.Names)
 	s.current.Store(next)
-	for name := range change.Names {
-		if p := old.Get(name); p != nil {
+	for p := range old.everything() {
+		if next.ByID(p.Config.ID()) != p {
 			s.retire(logger, p)
 		}
 	}
@@ -121,12 +122,42 @@ func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 func (s *Store) track(next *Map) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range next.profiles {
+	for p := range next.everything() {
 		if s.instances[p.Queue] == nil {
 			s.instances[p.Queue] = &tracked{Instance: p}
 		}
 	}
-	metrics.ProfileGenerations.Set(float64(len(s.instances)))
+	s.countLocked()
+}
+
+// countLocked updates the metric of instances, without shadows.
+func (s *Store) countLocked() {
+	shadows := 0
+	for _, t := range s.instances {
+		if t.IsShadow() {
+			shadows++
+		}
+	}
+	metrics.ProfileGenerations.Set(float64(len(s.instances) - shadows))
+}
+
+// Shadows returns the instances of the shadows of a profile, acquired: the caller must Release each
+// of them. The call costs next to nothing while there are no shadows.
+func (s *Store) Shadows(schedulerName string) []*Instance {
+	current := s.current.Load()
+	if len(current.shadows) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var acquired []*Instance
+	for _, p := range current.shadowsOf[schedulerName] {
+		if t := s.instances[p.Queue]; t != nil && !t.retired {
+			p.Acquire()
+			acquired = append(acquired, p)
+		}
+	}
+	return acquired
 }
 
 // retire gives up the Store's reference to an instance that is no longer current, and forgets the
@@ -146,7 +177,7 @@ func (s *Store) forget(p *Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.instances, p.Queue)
-	metrics.ProfileGenerations.Set(float64(len(s.instances)))
+	s.countLocked()
 }
 
 // podsDraining returns the number of pods that hold an instance which is no longer current.
@@ -177,7 +208,7 @@ func (s *Store) Close(ctx context.Context) error {
 	defer s.swapping.Unlock()
 	logger := klog.FromContext(ctx)
 	s.last = s.current.Swap(NewMap(nil, ""))
-	for p := range s.last.All() {
+	for p := range s.last.everything() {
 		s.retire(logger, p)
 	}
 	defer s.uncount()

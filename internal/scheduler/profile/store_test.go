@@ -64,11 +64,16 @@ func newGenerations() *generations {
 	return gs
 }
 
-func (gs *generations) make(schedulerName string) *generation {
+// make returns an instance of a scheduler name, or of a shadow by its ID.
+func (gs *generations) make(id string) *generation {
 	g := &generation{}
+	schedulerName, config := id, &resolve.Profile{SchedulerName: id}
+	if name, isShadow := strings.CutPrefix(id, "shadow/"); isShadow {
+		schedulerName, config = name, &resolve.Profile{Name: name, SchedulerName: name, Shadow: &resolve.Shadow{}}
+	}
 	_, cancel := context.WithCancel(context.Background())
 	g.Instance = &Instance{
-		Config:    &resolve.Profile{SchedulerName: schedulerName},
+		Config:    config,
 		Queue:     &queue.ProfileSettings{},
 		plugins:   &framework.Plugins{QueueSort: &queuesort.PrioritySort{}},
 		handle:    &Handle{env: gs.env},
@@ -122,13 +127,16 @@ func (q *popper) take(schedulerName string) *queue.ProfileSettings {
 	return settings
 }
 
-var schedulerNames = []string{"a", "b", "c", "d"}
+var (
+	schedulerNames = []string{"a", "b", "c", "d"}
+	shadowIDs      = []string{"shadow/a", "shadow/b"} // of the profiles of these names
+)
 
 // mutate returns a map with random differences from the current one, and the names that differ.
 func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string]) {
 	next, changed := map[string]*Instance{}, sets.New[string]()
-	for _, name := range schedulerNames {
-		old := current.Get(name)
+	for _, name := range slices.Concat(schedulerNames, shadowIDs) {
+		old := current.ByID(name)
 		switch choice := r.IntN(4); {
 		case choice == 0:
 			next[name] = gs.make(name).Instance
@@ -142,7 +150,7 @@ func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string
 			gs.all[old].retired = true
 		}
 	}
-	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]), changed
+	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]), changed.Delete(shadowIDs...)
 }
 
 func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
@@ -182,6 +190,13 @@ func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 				held = append(held, p)
 				holders[p]++
 			}
+			for _, p := range store.Shadows(name) {
+				if p != store.Current().ByID("shadow/"+name) {
+					t.Fatalf("step %d: acquired a shadow of %q that is not current", step, name)
+				}
+				held = append(held, p)
+				holders[p]++
+			}
 		default:
 			i := r.IntN(len(held))
 			p := held[i]
@@ -192,7 +207,7 @@ func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 		gs.expectClosed(t, holders)
 		draining := 0
 		for p, n := range holders {
-			if store.Current().Get(p.SchedulerName()) != p {
+			if store.Current().ByID(p.Config.ID()) != p {
 				draining += n
 			}
 		}
@@ -205,7 +220,7 @@ func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 		p.Release(logr.Discard())
 	}
 	gs.expectClosed(t, holders)
-	eventually(t, store.Alive).Should(gomega.Equal(store.Current().Len()))
+	eventually(t, store.Alive).Should(gomega.Equal(len(slices.Collect(store.Current().everything()))))
 
 	must(t, store.Close(quiet(t)))
 	for g := range maps.Values(gs.all) {
@@ -251,19 +266,21 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 					return
 				default:
 				}
-				p := q.pop(store, schedulerNames[r.IntN(len(schedulerNames))])
-				if p == nil {
-					runtime.Gosched()
-					continue
+				name := schedulerNames[r.IntN(len(schedulerNames))]
+				taken := store.Shadows(name)
+				if p := q.pop(store, name); p != nil {
+					taken = append(taken, p)
 				}
-				acquired.Add(1)
-				g, _ := known.Load(p)
-				for range r.IntN(50) {
-					if g.(*generation).closes.Load() != 0 {
-						t.Error("a profile was closed while it was held")
+				for _, p := range taken {
+					acquired.Add(1)
+					g, _ := known.Load(p)
+					for range r.IntN(50) {
+						if g.(*generation).closes.Load() != 0 {
+							t.Error("a profile was closed while it was held")
+						}
 					}
+					p.Release(logr.Discard())
 				}
-				p.Release(logr.Discard())
 				runtime.Gosched()
 			}
 		})
@@ -271,11 +288,11 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 99))
 	for swaps := 0; swaps < 300 || acquired.Load() < 3000; swaps++ {
 		next, _ := gs.mutate(r, store.Current())
-		for p := range next.All() {
+		for p := range next.everything() {
 			known.Store(p, gs.all[p])
 		}
 		store.Swap(logr.Discard(), next, q)
-		for p := range next.All() {
+		for p := range next.everything() {
 			if gs.all[p].closes.Load() != 0 {
 				t.Fatal("a profile that is current was closed")
 			}
@@ -285,7 +302,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 	close(stop)
 	acquirers.Wait()
 	gs.expectClosed(t, nil)
-	eventually(t, store.Alive).Should(gomega.Equal(store.Current().Len()))
+	eventually(t, store.Alive).Should(gomega.Equal(len(slices.Collect(store.Current().everything()))))
 	must(t, store.Close(quiet(t)))
 }
 

@@ -43,9 +43,9 @@ const (
 // errUnwanted ends a build whose outcome is not needed any more.
 var errUnwanted = errors.New("the profile was changed again or deleted")
 
-// Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
-// the other, the last change first. A build that takes long is set aside, and the others continue;
-// when it ends, the Supervisor asks for another call of Build, which returns the outcome.
+// Supervisor keeps a set of profiles built: at most one build for each resolve.Profile.ID, one
+// after the other, the last change first. A build that takes long is set aside, and the others
+// continue; when it ends, the Supervisor asks for another call of Build, which returns the outcome.
 // If there are many builds, some wait for the next call. A build that failed is retried with a
 // back-off, which starts from the beginning with another revision.
 //
@@ -163,9 +163,9 @@ func (s *Supervisor) latestFirst(wanted map[string]*resolve.Profile) []string {
 
 // mustBegin reports whether a build is to be begun: it is neither running nor failed too recently.
 func (s *Supervisor) mustBegin(cfg *resolve.Profile) bool {
-	last, failed := s.failures[cfg.SchedulerName]
+	last, failed := s.failures[cfg.ID()]
 	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(last.retryAt)
-	return s.underWay[cfg.SchedulerName] == nil && !tooEarly
+	return s.underWay[cfg.ID()] == nil && !tooEarly
 }
 
 // giveUpOthers ends the builds of revisions that are not wanted, and forgets the failures of
@@ -185,8 +185,8 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*resolve.Profile) {
 // it. timedOut reports whether it has used up the patience.
 func (s *Supervisor) build(ctx context.Context, cfg *resolve.Profile,
 	patience time.Duration) (outcome Outcome, timedOut bool) {
-	name := cfg.SchedulerName
-	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation",
+	name := cfg.ID()
+	logger := klog.FromContext(ctx).WithValues("profile", name, "revision", cfg.Revision, "generation",
 		cfg.Generation)
 	_, failed := s.failures[name]
 	b := s.underWay[name]
@@ -245,12 +245,12 @@ func (s *Supervisor) await(ctx context.Context, b *supervised, patience time.Dur
 
 // noteFailure records that a build failed, and when it is tried again.
 func (s *Supervisor) noteFailure(cfg *resolve.Profile, err error) {
-	last := s.failures[cfg.SchedulerName]
+	last := s.failures[cfg.ID()]
 	if last.revision != cfg.Revision {
 		last.times = 0
 	}
 	delay := min(firstRetry<<min(last.times, 10), lastRetry)
-	s.failures[cfg.SchedulerName] = failure{revision: cfg.Revision, times: last.times + 1, err: err,
+	s.failures[cfg.ID()] = failure{revision: cfg.Revision, times: last.times + 1, err: err,
 		retryAt: s.clock.Now().Add(delay)}
 }
 

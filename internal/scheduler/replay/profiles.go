@@ -76,7 +76,7 @@ func (s *State) Changes(profiles []v1alpha1.SchedulerProfile,
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	changes := simulate.Changes(s.resolution, after)
+	changes := simulate.Changes(s.resolution, after, profiles)
 	for schedulerName := range changes {
 		if s.resolution.Profiles[schedulerName] != nil {
 			return changes, nil

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientset "k8s.io/client-go/kubernetes"
@@ -118,7 +117,7 @@ func (s *State) assemble(ctx context.Context) error {
 		Groups:        s.groups,
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		EventSources:  noEvents{},
+		EventSources:  profile.NoSources{},
 	})
 	if err != nil {
 		return err
@@ -219,9 +218,3 @@ func (noServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return nil, errors.New("there is no API server behind a snapshot")
 }
-
-// noEvents are the event sources of a cluster that does not change.
-type noEvents struct{}
-
-func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
-func (noEvents) Missing([]fwk.EventResource) []schema.GroupVersionKind        { return nil }

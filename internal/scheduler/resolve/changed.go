@@ -24,7 +24,7 @@ func Changed(before, after *Resolution) []string {
 // accepted returns what an accepted SchedulerProfile resolves to, nil if it is not accepted.
 func (r *Resolution) accepted(name string) *Profile {
 	if result := r.ProfileResults[name]; result.Accepted {
-		return r.Profiles[result.SchedulerName]
+		return r.ByID(result.ID())
 	}
 	return nil
 }

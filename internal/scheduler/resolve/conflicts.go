@@ -37,7 +37,6 @@ func olderFirst(a, b *candidate) int {
 
 // resolveProfileObject resolves a profile object.
 func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *candidate {
-	r.out.profiles[object.Name] = object
 	last := slices.Clone(r.input.LastGood.Profiles[object.Name])
 	if last = slices.DeleteFunc(last, func(good GoodProfile) bool { return good.UID != object.UID }); len(last) > 0 {
 		r.out.remembered.Profiles[object.Name] = last
@@ -58,7 +57,9 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 	if c.current == nil {
 		return c
 	}
-	r.candidates[object.Name] = c
+	if c.current.Shadow == nil { // what a shadow follows may change
+		r.candidates[object.Name] = c
+	}
 	c.warnings = r.profileWarnings(object.Name, &object.Spec, p.base, c.current.Config.Plugins)
 	c.current.setSource(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(),
 		Policy: p.good})
@@ -129,6 +130,10 @@ type winners struct {
 func (r *resolver) resolveConflicts(candidates []*candidate) {
 	s := &winners{holders: r.out.Profiles}
 	for _, c := range candidates {
+		if isShadow(&c.object.Spec) {
+			r.resolveShadow(c)
+			continue
+		}
 		result := Result{
 			Generation: c.object.Generation, SchedulerName: SchedulerName(c.object),
 			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: withWarnings(c.accepted, c.warnings),

@@ -174,6 +174,7 @@ type shownSet struct {
 }
 
 type shownProfile struct {
+	Shadow                    *resolve.Shadow     `json:"shadow,omitempty"`
 	Object                    string              `json:"object"`
 	Generation                int64               `json:"generation"`
 	Policy                    string              `json:"policy"`
@@ -202,13 +203,13 @@ func show(t *testing.T, r *resolve.Resolution) []byte {
 	shown := shownResolution{SortedBy: r.SortedBy, ProfileResults: showResults(r.ProfileResults),
 		PolicyResults: showResults(r.PolicyResults), Profiles: map[string]shownProfile{}}
 	defaults := defaultArgs(t)
-	for name, p := range r.Profiles {
+	for name, p := range r.All() {
 		policy := fmt.Sprintf("%s, generation %d", p.PolicyName, p.PolicyGeneration)
 		if p.PolicyGeneration == 0 {
 			policy = "built-in defaults"
 		}
 		shown.Profiles[name] = shownProfile{
-			Object: p.Name, Generation: p.Generation, Policy: policy, Revision: p.Revision,
+			Object: p.Name, Generation: p.Generation, Policy: policy, Revision: p.Revision, Shadow: p.Shadow,
 			QueueSort:                 p.QueueSort.String(),
 			PodInitialBackoff:         p.PodInitialBackoff.String(),
 			PodMaxBackoff:             p.PodMaxBackoff.String(),
@@ -312,9 +313,9 @@ func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 			len(in.Policies), len(r.PolicyResults))
 	}
 	byObject := map[string]*resolve.Profile{}
-	for name, p := range r.Profiles {
+	for name, p := range r.All() {
 		byObject[p.Name] = p
-		if p.SchedulerName != name || p.Config.SchedulerName != name {
+		if p.ID() != name || p.Config.SchedulerName != p.SchedulerName || p.Shadow == nil && p.SchedulerName != name {
 			t.Errorf("profile %q runs under the name %q", p.SchedulerName, name)
 		}
 		if len(p.Revision) != 10 || strings.Trim(p.Revision, "bcdfghjklmnpqrstvwxz2456789") != "" {
@@ -352,7 +353,7 @@ func checkInvariants(t *testing.T, in resolve.Input, r *resolve.Resolution) {
 		case result.Accepted && (p == nil || p.Generation != result.Generation || len(result.Problems) > 0 ||
 			result.KeptLastGood):
 			t.Errorf("accepted profile %q runs as %+v, result %+v", object, p, result)
-		case result.Accepted && p.QueueSort != r.Profiles[r.SortedBy].QueueSort:
+		case result.Accepted && p.Shadow == nil && p.QueueSort != r.Profiles[r.SortedBy].QueueSort:
 			t.Errorf("accepted profile %q sorts by %v, the queue by %v", object, p.QueueSort,
 				r.Profiles[r.SortedBy].QueueSort)
 		case !result.Accepted && result.KeptLastGood != (p != nil):

@@ -30,7 +30,7 @@ func (p Problem) String() string { return p.Path + ": " + p.Detail }
 
 // inOtherObjects holds the reasons whose cause is in other objects than the one with the problem.
 var inOtherObjects = sets.New(
-	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted,
+	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted, v1alpha1.ReasonProfileNotFound,
 	v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret,
 	v1alpha1.ReasonSecretNotPermitted,
 	v1alpha1.ReasonQueueSortConflict, v1alpha1.ReasonSchedulerNameConflict,

@@ -47,6 +47,10 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 	b *base) (*Profile, problems) {
 	path, name := field.NewPath("spec"), schedulerName(objectName, spec)
 	found := r.checkFields(objectName, spec)
+	shadow, followed := r.followed(spec, &found)
+	if shadow != nil {
+		name = followed
+	}
 
 	custom := applyQueueSort(b.plugins, internalPlugins(spec.Plugins), b.queueSort)
 	merged := merge(b.plugins, custom)
@@ -63,6 +67,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 	p := &Profile{
 		Name:          objectName,
 		SchedulerName: name,
+		Shadow:        shadow,
 		PolicyName:    policyName(spec),
 		Config: &schedconfig.KubeSchedulerProfile{
 			SchedulerName:            name,
@@ -83,6 +88,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 // checkWithoutPolicy checks the part of a profile's spec that does not depend on its policy.
 func (r *resolver) checkWithoutPolicy(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
 	found := r.checkFields(objectName, spec)
+	r.followed(spec, &found)
 	b := r.noPolicy.base
 	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)),
 		field.NewPath("spec", "pluginConfig"), &found)

@@ -4,7 +4,9 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -46,6 +48,8 @@ type Resolution struct {
 	// Profiles are the profiles to run, by scheduler name, including those that run their last good
 	// spec.
 	Profiles map[string]*Profile
+	// Shadows are the profiles that shadow others, by Profile.ID. They have no last good specs.
+	Shadows map[string]*Profile
 	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no
 	// profile is to run.
 	SortedBy string
@@ -68,8 +72,10 @@ type Profile struct {
 	// Generation is the metadata.generation of the spec. It is older than the object's if this is
 	// the last good spec.
 	Generation int64
-	// SchedulerName is the name by which pods choose the profile.
+	// SchedulerName is the name by which pods choose the profile, or the profile that it follows.
 	SchedulerName string
+	// Shadow is what a shadow follows, nil for a profile that schedules pods.
+	Shadow *Shadow
 	// PolicyName is the policy that the profile builds on.
 	PolicyName string
 	// PolicyGeneration is the metadata.generation of the policy's spec, 0 for the built-in
@@ -91,6 +97,26 @@ type Profile struct {
 	Revision string
 	// Source holds the specs that the profile was resolved from, to be remembered once it runs.
 	Source GoodProfile
+}
+
+// ID identifies the profile among those that run at one time: it is the scheduler name or, for a
+// shadow, derived from the object's name.
+func (p *Profile) ID() string {
+	if p.Shadow != nil {
+		return shadowID(p.Name)
+	}
+	return p.SchedulerName
+}
+
+// shadowID returns the ID of a shadow. No scheduler name of a profile has a slash.
+func shadowID(objectName string) string { return "shadow/" + objectName }
+
+// Shadow is what a shadow profile follows. Its JSON is part of revisions.
+type Shadow struct {
+	// Profile is the name of the SchedulerProfile.
+	Profile string `json:"profile"`
+	// SamplePercent is the percentage of its decisions that the shadow makes, too, from 1 to 100.
+	SamplePercent int32 `json:"samplePercent"`
 }
 
 // Settings are the settings of a policy apart from plugins. Their JSON is part of revisions.
@@ -136,10 +162,36 @@ type Result struct {
 	// KeptLastGood means that the spec is not accepted and the last good one stays in use; for a
 	// policy, by the profiles that build on it.
 	KeptLastGood bool
-	// SchedulerName is the scheduler name of a profile.
+	// SchedulerName is the scheduler name of a profile, "" for a shadow.
 	SchedulerName string
+	// ShadowID is the Profile.ID of a shadow, "" for other objects.
+	ShadowID string
 	// Profiles lists the accepted profiles that build on a policy, by object name, sorted.
 	Profiles []string
+}
+
+// ID returns the Profile.ID of what the object resolves to.
+func (r Result) ID() string { return cmp.Or(r.ShadowID, r.SchedulerName) }
+
+// ByID returns a profile or shadow by its Profile.ID, nil if there is none.
+func (r *Resolution) ByID(id string) *Profile {
+	if shadow := r.Shadows[id]; shadow != nil {
+		return shadow
+	}
+	return r.Profiles[id]
+}
+
+// All yields all profiles and shadows by Profile.ID, in no order.
+func (r *Resolution) All() iter.Seq2[string, *Profile] {
+	return func(yield func(string, *Profile) bool) {
+		for _, profiles := range []map[string]*Profile{r.Profiles, r.Shadows} {
+			for id, profile := range profiles {
+				if !yield(id, profile) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // resolver is the state of one call of Objects.
@@ -172,6 +224,7 @@ func Objects(in Input) *Resolution {
 		candidates: map[string]*candidate{},
 		out: &Resolution{
 			Profiles:       map[string]*Profile{},
+			Shadows:        map[string]*Profile{},
 			ProfileResults: map[string]Result{},
 			PolicyResults:  map[string]Result{},
 			remembered:     LastGood{Profiles: map[string][]GoodProfile{}, Policies: map[string][]GoodPolicy{}},
@@ -193,6 +246,9 @@ func Objects(in Input) *Resolution {
 
 	for i := range in.Policies {
 		r.resolvePolicyObject(&in.Policies[i])
+	}
+	for i := range in.Profiles {
+		r.out.profiles[in.Profiles[i].Name] = &in.Profiles[i]
 	}
 	var candidates []*candidate
 	for i := range in.Profiles {

@@ -30,6 +30,7 @@ type canonicalProfile struct {
 	SchedulerName string                      `json:"schedulerName"`
 	Plugins       map[string]canonicalPlugins `json:"plugins"`
 	Args          map[string]json.RawMessage  `json:"args"`
+	Shadow        *Shadow                     `json:"shadow,omitempty"`
 	Settings
 }
 
@@ -50,7 +51,8 @@ func revision(p *Profile) (string, error) {
 		return "", err
 	}
 	text, err := json.Marshal(canonicalProfile{
-		SchedulerName: p.SchedulerName, Plugins: canonicalSets(p.Config.Plugins), Args: args, Settings: p.Settings,
+		SchedulerName: p.SchedulerName, Plugins: canonicalSets(p.Config.Plugins), Args: args, Shadow: p.Shadow,
+		Settings: p.Settings,
 	})
 	if err != nil {
 		return "", err

@@ -99,7 +99,7 @@ func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerPr
 	merged *schedconfig.Plugins) problems {
 	var found problems
 	path := field.NewPath("spec")
-	if schedulerName(objectName, spec) == corev1.DefaultSchedulerName {
+	if !isShadow(spec) && schedulerName(objectName, spec) == corev1.DefaultSchedulerName {
 		found.warn(schedulerNamePath(spec), "kube-scheduler schedules pods with this name, too, unless it was "+
 			"stopped or has another name: two schedulers with one name may assign the same capacity twice")
 	}

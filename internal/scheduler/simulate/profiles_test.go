@@ -16,7 +16,7 @@ func TestChangesAreTheProfilesThatDiffer(t *testing.T) {
 		"removed": of("1")}}
 	after := &resolve.Resolution{Profiles: map[string]*resolve.Profile{"same": of("1"), "changed": of("2"),
 		"added": of("1")}}
-	changes := Changes(before, after)
+	changes := Changes(before, after, nil)
 	var names []string
 	for name := range changes {
 		names = append(names, name)

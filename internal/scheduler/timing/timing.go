@@ -8,6 +8,7 @@
 //	framework -- Start, End   Score, over all nodes; each plugin that is called once for a pod
 //	          -- AddCall      a plugin on a node, only in the cycles that metrics sample
 //	extender --- Add          a call of a verb
+//	shadow ----- Start, End   all shadows of the profile
 //	loop ------- Longest
 //
 // It costs a cycle no allocation, and the clock is not read for each node. A step costs two looks
@@ -26,6 +27,7 @@ const (
 	Snapshot = "UpdateSnapshot"
 	FastPath = "FastPath"
 	Extender = "Extender"
+	Shadows  = "Shadows"
 )
 
 // Part is a part of a scheduling cycle.
@@ -81,6 +83,11 @@ func (c *Cycle) Value(key any) any {
 func From(ctx context.Context) *Cycle {
 	c, _ := ctx.Value(cycleKey{}).(*Cycle)
 	return c
+}
+
+// Detach returns a context that belongs to no cycle, for what is measured as one step.
+func Detach(ctx context.Context) context.Context {
+	return context.WithValue(ctx, cycleKey{}, (*Cycle)(nil))
 }
 
 // Span is a step that is under way.

@@ -9,11 +9,9 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -125,7 +123,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		EventSources:  noSources{},
+		EventSources:  profile.NoSources{},
 	})
 	if err != nil {
 		return o, err
@@ -155,10 +153,3 @@ func (o *oracle) close() {
 		o.closers[i]()
 	}
 }
-
-// noSources delivers no events, and nothing waits for them.
-type noSources struct{}
-
-func (noSources) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
-
-func (noSources) Missing([]fwk.EventResource) []schema.GroupVersionKind { return nil }

@@ -97,7 +97,7 @@ var _ = Describe("A fork of the scheduler", func() {
 		Expect(d.SuggestedHost).To(Equal("n1"))
 		for _, what := range []string{"own client", "client"} {
 			err, _ := tried.Load(what)
-			var refused *fork.RefusedError
+			var refused *profile.RefusedError
 			Expect(errors.As(err.(error), &refused)).To(BeTrue(), "%s: %v", what, err)
 		}
 		read, _ := tried.Load("read")

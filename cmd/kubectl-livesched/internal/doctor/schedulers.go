@@ -39,6 +39,9 @@ func (e *examination) schedulers(ctx context.Context) {
 	names, waits := sets.New[string](), false
 	for i := range profiles.Items {
 		p := &profiles.Items[i]
+		if p.Spec.Mode == v1alpha1.ProfileShadow {
+			continue
+		}
 		names.Insert(resolve.SchedulerName(p))
 		programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
 		waits = waits || programmed != nil && programmed.Reason == v1alpha1.ReasonSchedulerNameInUse

@@ -24,8 +24,10 @@ type Status struct {
 
 // ProfileStatus is the status of a profile.
 type ProfileStatus struct {
-	Name          string `json:"name"`
-	SchedulerName string `json:"schedulerName"`
+	Name string `json:"name"`
+	// SchedulerName is "" for a shadow, which follows the profile named Follows.
+	SchedulerName string `json:"schedulerName,omitempty"`
+	Follows       string `json:"follows,omitempty"`
 	Ready         string `json:"ready"`
 	Accepted      string `json:"accepted"`
 	Programmed    string `json:"programmed"`
@@ -42,6 +44,8 @@ type ProfileStatus struct {
 	// Pods are nil if they are unknown, or if livesched does not queue the pods of the profile.
 	Pods     *PodCounts `json:"pods,omitempty"`
 	Problems []string   `json:"problems,omitempty"`
+	// Shadow has the counts of a shadow, nil if there are none.
+	Shadow *v1alpha1.ShadowStatus `json:"shadow,omitempty"`
 }
 
 // PolicyStatus is the status of a policy.
@@ -95,6 +99,10 @@ func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 		Accepted:   stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted),
 		Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
 		Problems:   problemsOf(p.Status.Conditions, p.Generation),
+		Shadow:     p.Status.Shadow,
+	}
+	if p.Spec.Mode == v1alpha1.ProfileShadow && p.Spec.Shadow != nil {
+		s.SchedulerName, s.Follows = "", p.Spec.Shadow.ProfileRef.Name
 	}
 	if active := p.Status.Active; active != nil {
 		s.ActiveGeneration, s.Revision, s.Since = active.Generation, active.Revision, active.Since

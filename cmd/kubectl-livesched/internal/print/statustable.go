@@ -29,8 +29,10 @@ func (s *Status) Print(w io.Writer, wide bool) error {
 			return err
 		}
 	}
-	for _, p := range s.Profiles {
+	for i := range s.Profiles {
+		p := &s.Profiles[i]
 		printProblems(w, "schedulerprofile/"+p.Name, p.Problems)
+		p.printShadow(w)
 	}
 	for _, p := range s.Policies {
 		printProblems(w, "schedulingpolicy/"+p.Name, p.Problems)
@@ -97,7 +99,7 @@ func (p *ProfileStatus) wideRow(t *terminal.Terminal) []string {
 		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
 	}
 	row := []string{
-		p.Name, t.Condition(p.Ready), p.SchedulerName, t.Condition(p.Accepted), t.Condition(p.Programmed),
+		p.Name, t.Condition(p.Ready), cmp.Or(p.SchedulerName, None), t.Condition(p.Accepted), t.Condition(p.Programmed),
 		cmp.Or(p.Revision, None), since, generation, p.policy(),
 	}
 	if p.Pods == nil {

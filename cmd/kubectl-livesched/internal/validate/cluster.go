@@ -116,7 +116,7 @@ func (c *checker) warnOfOthers(now, then *resolve.Resolution) {
 	changed := map[string][]string{} // by policy
 	for _, name := range resolve.Changed(now, then) {
 		if _, inFiles := c.checked[kindProfile+"/"+name]; !inFiles {
-			policy := then.Profiles[then.ProfileResults[name].SchedulerName].PolicyName
+			policy := then.ByID(then.ProfileResults[name].ID()).PolicyName
 			changed[policy] = append(changed[policy], name)
 		}
 	}

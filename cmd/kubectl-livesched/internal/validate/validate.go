@@ -168,6 +168,9 @@ func (c *checker) resolve() {
 	}
 }
 
+// notFound holds the reasons of references to objects that may be in the cluster.
+var notFound = sets.New(v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonProfileNotFound)
+
 // conclude adds the findings of a result to an object in the files.
 func (c *checker) conclude(kind, name string, result resolve.Result) {
 	e, inFiles := c.checked[kind+"/"+name]
@@ -182,7 +185,7 @@ func (c *checker) conclude(kind, name string, result resolve.Result) {
 	}
 	for _, obstacle := range result.Obstacles {
 		severity := Error
-		if obstacle.Reason == v1alpha1.ReasonPolicyNotFound && c.options.Cluster == nil {
+		if notFound.Has(obstacle.Reason) && c.options.Cluster == nil {
 			severity, obstacle.Reason = Warning, ""
 			obstacle.Detail += " in the files: the profile was checked without it (use --against-cluster to look it " +
 				"up in the cluster)"
