@@ -48,6 +48,7 @@ var _ = Describe("A snapshot", func() {
 	}
 
 	It("has the PodGroups of both APIs, and the decisions about their pods are made again", func(ctx context.Context) {
+		NeedsServer("1.36", "it serves no PodGroups of Kubernetes")
 		Start()
 		CreateProfile(ctx, "mine", "")
 		ExpectProgrammed(ctx, "mine")
