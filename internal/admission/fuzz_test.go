@@ -88,8 +88,8 @@ func FuzzReview(f *testing.F) {
 				t.Fatalf("a verdict on what cannot be read: %v", err)
 			}
 			in.Profiles, deleted = []v1alpha1.SchedulerProfile{p}, p.DeletionTimestamp != nil
-			// The policy that the profile references may be applied later, and so may the profile that
-			// it follows.
+			// The policy that the profile references may be applied later, and so may the profile
+			// that it follows.
 			in.Policies = []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.PolicyRef.Name}}}
 			if s := p.Spec.Shadow; s != nil && s.ProfileRef.Name != p.Name {
 				followed := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: s.ProfileRef.Name}}
