@@ -25,11 +25,12 @@ type SchedulerProfileSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// mode is what the profile does. "Active": it schedules the pods that have its
-	// scheduler name. "Shadow": it makes a decision of its own for the pods of
-	// another profile, which spec.shadow names, and counts in status.shadow how
-	// the decisions compare. It binds no pod, reserves and evicts nothing, calls no extender,
-	// and needs no scheduler name. If unset, the mode is Active.
+	// mode is what the profile does. "Active": it schedules the pods that have
+	// its scheduler name. "Shadow": it makes a decision of its own for the pods
+	// of another profile, which spec.shadow names, and counts in status.shadow
+	// how the decisions compare. It binds no pod, reserves and evicts nothing,
+	// calls no extender, and needs no scheduler name. If unset, the mode is
+	// Active.
 	// +optional
 	// +kubebuilder:validation:Enum=Active;Shadow
 	Mode ProfileMode `json:"mode,omitempty"`
