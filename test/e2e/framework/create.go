@@ -142,9 +142,10 @@ func CreateVolumes(ctx context.Context, objects ...client.Object) {
 	Create(ctx, objects...)
 	DeferCleanup(func(ctx context.Context) {
 		for _, object := range objects {
-			Expect(client.IgnoreNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(object), object))).To(Succeed())
-			object.SetFinalizers(nil) // these protect volumes in use from deletion
-			Expect(client.IgnoreNotFound(K8s.Update(ctx, object))).To(Succeed())
+			// Finalizers protect volumes in use from deletion. livesched may write a claim meanwhile.
+			Expect(client.IgnoreNotFound(testcluster.Update(ctx, K8s, object, func(object client.Object) {
+				object.SetFinalizers(nil)
+			}))).To(Succeed())
 			Expect(client.IgnoreNotFound(K8s.Delete(ctx, object))).To(Succeed())
 		}
 	})
