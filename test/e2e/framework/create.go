@@ -142,7 +142,8 @@ func CreateVolumes(ctx context.Context, objects ...client.Object) {
 	Create(ctx, objects...)
 	DeferCleanup(func(ctx context.Context) {
 		for _, object := range objects {
-			// Finalizers protect volumes in use from deletion. livesched may write a claim meanwhile.
+			// Finalizers protect volumes in use from deletion. livesched may write a claim
+			// meanwhile.
 			Expect(client.IgnoreNotFound(testcluster.Update(ctx, K8s, object, func(object client.Object) {
 				object.SetFinalizers(nil)
 			}))).To(Succeed())
