@@ -164,7 +164,7 @@ func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, hel
 		return first
 	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if next[name].Shadow == nil {
+		if next[name].Schedules() {
 			return name
 		}
 	}
@@ -175,7 +175,7 @@ func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, hel
 // is none.
 func (p *plan) sorting(order resolve.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
-		if cfg := p.next.profiles[name]; cfg.Shadow == nil && cfg.QueueSort == order {
+		if cfg := p.next.profiles[name]; cfg.Schedules() && cfg.QueueSort == order {
 			return name
 		}
 	}

@@ -498,6 +498,9 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 }
 
 func (q *Queue) groupChangedLocked(logger klog.Logger, m *members) {
+	for e := range m.entries {
+		q.reassignLocked(logger, e) // its tree may be another one
+	}
 	needed, known := q.groups.Needed(m.Key)
 	m.anyLocked(func(e *entry) bool {
 		q.classifyLocked(e)

@@ -52,8 +52,10 @@ type reload struct {
 	*Queue
 	logger klog.Logger
 	next   *ruleSet
-	// renewed holds the scheduler names whose profile is new or gone.
+	// renewed holds the scheduler names whose profile or canary is new or gone. shifted means that
+	// the share of a canary has changed.
 	renewed sets.Set[string]
+	shifted bool
 	// waiting holds the pods that waited when the settings were replaced. The reload first collects
 	// the outdated ones among them and then renews those.
 	waiting  []*entry
@@ -75,8 +77,11 @@ func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[stri
 	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](),
 		maxPods: turnPods}
 	for name := range sets.KeySet(old.profiles).Union(sets.KeySet(r.next.profiles)) {
-		if r.next.profiles[name] != old.profiles[name] {
+		switch {
+		case r.next.profiles[name] != old.profiles[name] || r.next.canaries[name] != old.canaries[name]:
 			r.renewed.Insert(name)
+		case r.next.splits[name] != old.splits[name]:
+			r.shifted = true
 		}
 	}
 	return r
@@ -104,16 +109,22 @@ func (r *reload) replaceRules() {
 	if old.order == "" || old.order != r.rules.order {
 		r.reorderLocked()
 	}
-	for name := range r.renewed {
-		if p := old.profiles[name]; p != nil {
-			p.replaced = true
-		}
+	kept := sets.New[*profileRules]()
+	for p := range r.rules.all() {
+		kept.Insert(p)
 	}
-	if r.renewed.Len() == 0 {
+	for p := range old.all() {
+		p.replaced = !kept.Has(p)
+	}
+	r.rules.splitLocked(old, r.groups)
+	if r.renewed.Len() == 0 && !r.shifted {
 		return
 	}
 	// This copies pointers and reads nothing that they point to.
 	r.waiting = slices.Concat(r.unschedulable.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
+	if r.renewed.Len() == 0 {
+		return
+	}
 	for e := range r.inFlight.all() {
 		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.rules.profiles[name] != nil {
 			r.inFlight.record(clusterEvent{event: eventReload, reloaded: r.renewed})
@@ -163,8 +174,12 @@ func (r *reload) runTurnOnPods() (more bool) {
 	return true
 }
 
-// siftLocked collects the pod if it is outdated.
+// siftLocked collects the pod if it is outdated. It gives the pod its place among those that a
+// canary shares.
 func (r *reload) siftLocked(e *entry) {
+	if s := e.profile.split; s != nil && e.assigned.split != s && e.place != nowhere && e.place != InFlight {
+		e.assigned = assignment{split: s, place: s.placeOf(e.pod)}
+	}
 	if e.outdatedLocked() {
 		r.outdated = append(r.outdated, newCandidate(e))
 	}
@@ -203,11 +218,12 @@ func (r *reload) end() (gone sets.Set[string]) {
 func (r *reload) noteHold(start time.Time) { r.longestHold = max(r.longestHold, time.Since(start)) }
 
 // outdatedLocked reports whether a waiting pod has not been evaluated since its profile was
-// replaced: plugins of another instance rejected or admitted it. Every function that acts on the
+// replaced, or since the share of a canary has changed: plugins of another instance rejected or
+// admitted it. Every function that acts on the
 // state of a waiting pod calls renewLocked first. Events skip outdated pods, which are retried or
 // evaluated anyway.
 func (e *entry) outdatedLocked() bool {
-	return e.place != nowhere && e.place != InFlight && e.profile.replaced
+	return e.place != nowhere && e.place != InFlight && (e.profile.replaced || e.strayedLocked())
 }
 
 // renewLocked evaluates an outdated pod as if it was new, since the results of another instance's
@@ -217,7 +233,7 @@ func (q *Queue) renewLocked(logger klog.Logger, e *entry) bool {
 	if !e.outdatedLocked() {
 		return true
 	}
-	p := q.rules.profiles[e.pod.Spec.SchedulerName]
+	p := q.rules.assignLocked(e, e.pod)
 	if p == nil {
 		q.reloading.dropped = append(q.reloading.dropped, e.pod)
 		q.dropLocked(e)

@@ -71,8 +71,7 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 	if newest == nil {
 		newest = pod
 	}
-	profile := q.rules.profiles[newest.Spec.SchedulerName]
-	if profile == nil {
+	if q.rules.profiles[newest.Spec.SchedulerName] == nil {
 		q.releaseLocked(e)
 		return false, nil
 	}
@@ -80,7 +79,7 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 		e = &entry{}
 		q.pods[newest.UID] = e
 	}
-	q.keepLocked(logger, e, p, newest, profile)
+	q.keepLocked(logger, e, p, newest, q.rules.assignLocked(e, newest))
 	return true, nil
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
@@ -57,7 +58,9 @@ type Config struct {
 	Memory   int
 	// DeferredResizes is that of the loop's Decider: see algorithm.Config.
 	DeferredResizes bool
-	Clock           clock.PassiveClock
+	// Groups are the pod groups, nil if there are none.
+	Groups *podgroup.Registry
+	Clock  clock.PassiveClock
 }
 
 // Comparer makes the decisions of shadows, and counts how their decisions compare.
@@ -177,7 +180,11 @@ func (c *Comparer) compare(ctx context.Context, d *Decided, s *profile.Instance)
 	}
 	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
-	c.add(counts, c.decide(ctx, d, s, counts))
+	found := c.decide(ctx, d, s, counts)
+	if s.Config.Shadow.Profile == s.Config.Name { // it is rolled out
+		found.owner = c.cfg.Groups.OwnerOf(d.Pod)
+	}
+	c.add(counts, found)
 	c.budget.spend(c.cfg.Clock.Since(began))
 }
 

@@ -54,6 +54,8 @@ type comparison struct {
 	scored bool
 	// text describes the first mismatch.
 	text string
+	// owner is the owner of the pod, "" if owners do not count.
+	owner string
 }
 
 // scores sets the loss of score, and the plugin that contributes most to it.
@@ -89,6 +91,7 @@ type counts struct {
 	// losses are the latest losses of score, and next is the place of the next one.
 	losses []int64
 	next   int
+	owners owners
 	// explained is when the cause of a disagreement was last looked for. It belongs to the loop.
 	explained time.Time
 }
@@ -123,6 +126,9 @@ func (c *counts) add(found comparison) {
 		return
 	}
 	s.Decisions++
+	if found.owner != "" {
+		c.owners.add(found.owner, found.verdict)
+	}
 	if found.plugin != "" {
 		c.causes[v1alpha1.ShadowCause{Plugin: found.plugin, ExtensionPoint: found.point}]++
 	}
