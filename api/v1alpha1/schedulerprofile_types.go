@@ -112,8 +112,8 @@ type ShadowSpec struct {
 	// along on. It must exist, and must not be a shadow itself.
 	ProfileRef ProfileReference `json:"profileRef"`
 
-	// samplePercent is the percentage of decisions that the shadow makes, too,
-	// chosen at random. From 1 to 100. Default: 100.
+	// samplePercent is the percentage of decisions that the shadow compares with
+	// its own, chosen at random. From 1 to 100. Default: 100.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1

@@ -64,8 +64,8 @@ var contenders = map[string]contender{
 	"livesched-scalar":   prepareLivesched(func(int) int32 { return 0 }, "--fast-path=off"),
 	// Nodes are sampled, as kube-scheduler does by default.
 	"livesched-sampled": prepareLivesched(defaultSampling, "--fast-path=off"),
-	// A shadow makes every decision, too: one with the same spec, which agrees, and one that
-	// packs, which does not.
+	// A shadow compares every decision: one with the same spec, which agrees, and one that packs,
+	// which does not.
 	"livesched-shadowed":          prepareShadowed(nil),
 	"livesched-shadowed-by-packs": prepareShadowed(packs),
 }

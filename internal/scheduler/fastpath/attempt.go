@@ -98,15 +98,7 @@ func (f Fit) Names() []string {
 func (f Fit) IsBest(node string) bool {
 	d := f.of.lent()
 	slot, ok := d.engine.snapshot.SlotOf(node)
-	if !ok {
-		return false
-	}
-	for best := range d.best.all() {
-		if best == slot {
-			return true
-		}
-	}
-	return false
+	return ok && d.best.has(slot)
 }
 
 // Fits reports whether the pod fits a node. If plugins were run node by node until enough nodes

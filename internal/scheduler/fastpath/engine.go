@@ -70,9 +70,9 @@ func NewUnmeasured(snapshot *cache.Snapshot, maxBytes int) *Engine {
 const besideIDs = 1 << 62
 
 // NewBeside returns an Engine that decides beside the one of the scheduling loop, on its snapshot,
-// and does not appear in the metrics of the process. The log of the snapshot names classes of the
-// loop's Engine, so the numbers of this one's classes are others: to it, all pods that were placed
-// are of classes that it does not know.
+// and does not appear in the metrics of the process. The log of the snapshot names the classes of
+// the loop's Engine. The classes of this one have other numbers, so that it takes none of them for
+// its own.
 func NewBeside(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	e := NewUnmeasured(snapshot, maxBytes)
 	e.classes.lastID = besideIDs

@@ -5,6 +5,7 @@ package fastpath
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -28,6 +29,11 @@ func (t *ties) at(i int) cache.Slot {
 		i -= len(part)
 	}
 	panic("index out of range")
+}
+
+// has reports whether a node is among them.
+func (t *ties) has(slot cache.Slot) bool {
+	return slices.ContainsFunc(t.parts, func(part []cache.Slot) bool { return slices.Contains(part, slot) })
 }
 
 // all yields the slots of all nodes.

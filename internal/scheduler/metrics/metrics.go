@@ -195,12 +195,13 @@ var (
 			"valid answer is not counted.", "policy", "extender", "verb")
 )
 
-// ShadowDecisions counts the decisions that shadow profiles were to make, too, by the name of the
-// shadow and the result: see v1alpha1.ShadowStatus. [ForgetShadow] deletes the series of a shadow.
+// ShadowDecisions counts the decisions of a profile that its shadows were to make as well, by the
+// name of the shadow and the result: see v1alpha1.ShadowStatus. [ForgetShadow] deletes the series
+// of a shadow.
 var ShadowDecisions = newCounterVec("livesched_shadow_decisions_total",
-	"Number of decisions that a shadow profile made, too, by the name of its SchedulerProfile and by how they "+
-		"compare with those of the profile that it follows: 'agreed', 'node_scored_lower', 'node_refused', "+
-		"'active_only_fits', 'shadow_only_fits', or 'skipped' if it made none.", "shadow", "result")
+	"Number of decisions that a shadow profile compared with its own, by the name of its SchedulerProfile and by "+
+		"the result: 'agreed', 'node_scored_lower', 'node_refused', 'active_only_fits', 'shadow_only_fits', or "+
+		"'skipped' if it made no decision.", "shadow", "result")
 
 // ForgetShadow deletes the series of a shadow.
 func ForgetShadow(name string) { ShadowDecisions.DeletePartialMatch(prometheus.Labels{"shadow": name}) }

@@ -115,7 +115,7 @@ func shadowID(objectName string) string { return "shadow/" + objectName }
 type Shadow struct {
 	// Profile is the name of the SchedulerProfile.
 	Profile string `json:"profile"`
-	// SamplePercent is the percentage of its decisions that the shadow makes, too, from 1 to 100.
+	// SamplePercent is the percentage of its decisions that the shadow compares, from 1 to 100.
 	SamplePercent int32 `json:"samplePercent"`
 }
 

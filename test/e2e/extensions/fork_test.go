@@ -35,10 +35,7 @@ var _ = Describe("A fork of the scheduler", func() {
 		sent   *writes
 	)
 	BeforeEach(func(ctx context.Context) {
-		script, sent = &Script{}, &writes{}
-		faults := &Faults{}
-		faults.Set(sent.note)
-		StartFor(faults.Config(), script.Register)
+		script, sent = startNoting()
 		CreateNodes(ctx, "n1", "n2")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		ExpectProgrammed(ctx, "mine")
@@ -156,6 +153,15 @@ func instanceOf(ctx context.Context, k *fork.Fork) *profile.Instance {
 func expectReserved(ctx context.Context, script *Script, pod *corev1.Pod) {
 	GinkgoHelper()
 	Eventually(func() []string { return script.Points(pod) }).WithContext(ctx).Should(ContainElement("Permit"))
+}
+
+// startNoting starts a livesched with the plugins of a script, and records what it writes.
+func startNoting() (*Script, *writes) {
+	GinkgoHelper()
+	script, sent, faults := &Script{}, &writes{}, &Faults{}
+	faults.Set(sent.note)
+	StartFor(faults.Config(), script.Register)
+	return script, sent
 }
 
 // writes records the requests that write.

@@ -30,10 +30,7 @@ var _ = Describe("A shadow with plugins of its own", func() {
 		sent   *writes
 	)
 	BeforeEach(func(ctx context.Context) {
-		script, sent = &Script{}, &writes{}
-		faults := &Faults{}
-		faults.Set(sent.note)
-		StartFor(faults.Config(), script.Register)
+		script, sent = startNoting()
 		CreateNodes(ctx, "n1", "n2")
 		CreateProfile(ctx, "mine", alpha)
 		CreateProfile(ctx, "next", alpha+"mode: Shadow\nshadow: {profileRef: {name: mine}}\n"+
