@@ -22,7 +22,7 @@ var exceptions = []exception{
 	except(anyPage, `<[a-z]|NAME|\$POD|POD=`, "the reader fills in a name"),
 	except(anyPage, `^(\w+=\S+ )?make |^\.ci/run`,
 		"a target for developers: a test looks whether it exists, .ci/run runs the main ones"),
-	except(`compare/|tuning`, `^go (test|run)`, "a benchmark: takes minutes, and is run when its figures change"),
+	except(`compare/|tuning|shadow`, `^go (test|run)`, "a benchmark: takes minutes, and is run when its figures change"),
 	except(`tuning|testing`, `go test|^cd `, "a test that .ci/run runs, made longer"),
 	except(anyPage, `^(sudo|sed|export|cd) `, "changes the machine, not the cluster"),
 	except(`verify-release|release`, `^(git|sha256sum|base64) `,
