@@ -51,12 +51,12 @@ func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPoli
 // reports whether the newest revision is the present spec.
 func (w *write) storeProfile(ctx context.Context, object *v1alpha1.SchedulerProfile,
 	running *running) (latest bool, err error) {
-	if running == nil || running.config.Shadow != nil { // nothing brings a shadow back
+	if running == nil || !running.config.Schedules() { // nothing brings a shadow back
 		return false, nil
 	}
 	// A spec that runs because a newer one cannot be accepted or built is not the latest.
 	latest = !w.report.resolution.ProfileResults[object.Name].KeptLastGood &&
-		!w.report.replaced[running.config.ID()]
+		!w.report.replaced[running.config.ID()] && w.report.rollingOut(object) == nil
 	want := w.profileRevision(running.config)
 	want.Activation = w.activation(object, want)
 	want.Since = running.built

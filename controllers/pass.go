@@ -29,8 +29,12 @@ type pass struct {
 	resolution *resolve.Resolution
 	// kubeScheduler is what is known about a kube-scheduler beside livesched.
 	kubeScheduler lease.Sighting
-	builds        builds
-	plan          *plan
+	// rollouts are the roll-outs of the candidates. rolloutAgain is how long to wait until they are
+	// looked at again, 0 if nothing has to be waited for.
+	rollouts     rollouts
+	rolloutAgain time.Duration
+	builds       builds
+	plan         *plan
 	// running holds the profiles that schedule pods after the swap, and shadows, by
 	// resolve.Profile.ID.
 	running map[string]*running
@@ -41,7 +45,7 @@ type pass struct {
 
 // requeueAfter returns how long to wait for the next pass if nothing changes, 0 if none is needed.
 func (p *pass) requeueAfter(now time.Time) time.Duration {
-	wait := p.recallRetry
+	wait := sooner(p.recallRetry, p.rolloutAgain)
 	for _, outcomes := range []map[string]profile.Outcome{p.builds.wanted, p.builds.standIns} {
 		for _, outcome := range outcomes {
 			if outcome.Err != nil {

@@ -99,8 +99,23 @@ func makePlan(s situation) *plan {
 			p.next.profiles[name] = before
 		}
 	}
+	p.endCanaries()
 	p.next.sortedBy = p.sorter(s.resolution, s.active.profiles[s.active.sortedBy], held)
 	return p
+}
+
+// endCanaries removes canaries without a profile beside which they could run, and those whose revision
+// runs for all pods.
+func (p *plan) endCanaries() {
+	for id, cfg := range p.next.profiles {
+		if !cfg.Canary {
+			continue
+		}
+		if stable := p.next.profiles[cfg.SchedulerName]; stable == nil || stable.Revision == cfg.Revision {
+			delete(p.next.profiles, id)
+			delete(p.take, id)
+		}
+	}
 }
 
 // run plans to swap in the instance of a build.
@@ -164,7 +179,7 @@ func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, hel
 		return first
 	}
 	for _, name := range slices.Sorted(maps.Keys(next)) {
-		if next[name].Shadow == nil {
+		if next[name].Schedules() {
 			return name
 		}
 	}
@@ -175,7 +190,7 @@ func (p *plan) sorter(resolution *resolve.Resolution, last *resolve.Profile, hel
 // is none.
 func (p *plan) sorting(order resolve.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
-		if cfg := p.next.profiles[name]; cfg.Shadow == nil && cfg.QueueSort == order {
+		if cfg := p.next.profiles[name]; cfg.Schedules() && cfg.QueueSort == order {
 			return name
 		}
 	}

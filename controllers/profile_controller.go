@@ -44,6 +44,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers/groupstatus"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
@@ -59,6 +60,9 @@ type Scheduler interface {
 	// ShadowStatus returns how the decisions of a shadow compare with those of the profile that it
 	// follows, by its resolve.Profile.ID. It returns nil if it was not to make any since it runs.
 	ShadowStatus(id string) *v1alpha1.ShadowStatus
+	// Observed returns what was observed of a revision in the present stage of its roll-out, since
+	// this replica leads.
+	Observed(candidate *resolve.Profile, stage rollout.Stage) *rollout.Observed
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]
@@ -129,6 +133,8 @@ type ProfileReconciler struct {
 type last struct {
 	active     active
 	resolution *resolve.Resolution
+	// rollouts are the roll-outs under way.
+	rollouts rollouts
 	// scheduled reports whether this replica led, and so has scheduled with the active profiles.
 	scheduled bool
 	// good holds the specs that ran, as fallbacks.
@@ -174,7 +180,9 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// An informer that missed a deletion reports an object that was created again as an update,
 		// possibly with the same generation.
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
-			e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+			e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRollout] !=
+				e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRollout] || isFollowed(e)
 	}})
 	written := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent,
 		_ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -229,6 +237,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.resolve(p)
+	r.rollOut(p)
 	r.lookForKubeScheduler(ctx, p)
 	r.build(ctx, p)
 	reserved, unclear := r.reserved(p)

@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -40,6 +41,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 		state: state{
 			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
 			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.Holder, counted: r.reporter.counted,
+			rollouts: p.rollouts,
 		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
@@ -117,6 +119,7 @@ type outlook struct {
 	missing           string // the part of the condition about kinds that are not served
 	kubeScheduler     string // the part of the condition about a running kube-scheduler
 	follows           string // the part of the condition about what a shadow follows
+	rollout           string // status.rollout
 	reserved          string // why another scheduler's name keeps profiles from running
 }
 
@@ -151,6 +154,10 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	}
 	o.replaced, o.waits = r.replaced[id], r.waits(object)
 	o.follows = r.follows(object)
+	if status := r.rolloutStatus(object); status != nil {
+		text, _ := json.Marshal(status) // it consists of numbers and strings
+		o.rollout = string(text)
+	}
 	return o
 }
 

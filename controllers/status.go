@@ -15,6 +15,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 	"github.com/livesched/livesched/internal/truncate"
 )
@@ -36,6 +37,8 @@ type state struct {
 	// counted returns the counts of a shadow that are due to be written, by its resolve.Profile.ID,
 	// nil if there are none.
 	counted func(id string) *v1alpha1.ShadowStatus
+	// rollouts are the roll-outs under way.
+	rollouts rollouts
 }
 
 // profileStatus returns the status of a profile. It keeps the times of everything that has not
@@ -47,7 +50,7 @@ func (s *state) profileStatus(object *v1alpha1.SchedulerProfile, now time.Time) 
 	status.ObservedGeneration = object.Generation
 	status.SchedulerName = result.SchedulerName
 	status.Active = active
-	status.Shadow = s.shadowStatus(object)
+	status.Shadow, status.Rollout = s.shadowStatus(object), s.rolloutStatus(object)
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
 	setCondition(&status.Conditions, object.Generation, now, s.profileProgrammed(object, active))
 	summarize(&status.Conditions, object.Generation, now)
@@ -125,6 +128,18 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 		condition.Status = metav1.ConditionUnknown
 		condition.Reason, condition.Message = v1alpha1.ReasonPending,
 			fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.ID(), active))
+	case s.rollingOut(object) != nil && active != nil:
+		o := s.rollingOut(object)
+		condition.Status, condition.Reason = metav1.ConditionUnknown, v1alpha1.ReasonRollingOut
+		if o.state.Stage == rollout.Aborted {
+			condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonRolloutAborted
+		}
+		condition.Message = fmt.Sprintf("%s; %s", o.describe(object.Generation),
+			s.runsInstead(result.ID(), active))
+		if err := s.tryFailed(object); err != nil {
+			condition.Reason = v1alpha1.ReasonBuildFailed
+			condition.Message = fmt.Sprintf("%s; %s", err, s.runsInstead(result.ID(), active))
+		}
 	case failed != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed,
 			fmt.Sprintf("%s; %s", failed, s.runsInstead(result.ID(), active))
@@ -143,6 +158,24 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 			fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	}
 	return condition
+}
+
+// rollingOut returns the roll-out of an object that has not been promoted, nil if there is none.
+func (s *state) rollingOut(object *v1alpha1.SchedulerProfile) *rolloutOf {
+	if o := s.rollouts[object.UID]; o != nil && o.state.Stage != rollout.Promoted {
+		return o
+	}
+	return nil
+}
+
+// tryFailed returns why what is rolled out could not be built, nil if it was.
+func (s *state) tryFailed(object *v1alpha1.SchedulerProfile) error {
+	for id, err := range s.failed {
+		if cfg := s.resolution.ByID(id); cfg != nil && cfg.UID == object.UID && !cfg.Schedules() {
+			return err
+		}
+	}
+	return nil
 }
 
 // missingKinds returns the part of the condition of a profile about kinds that its plugins use and

@@ -39,7 +39,7 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	if !ok {
 		return false
 	}
-	r.swapIn(ctx, current, profile.NewMap(instances, p.plan.next.sortedBy))
+	r.swapIn(ctx, current, profile.NewMap(instances, p.plan.next.sortedBy).WithShares(p.shares()))
 	p.running = make(map[string]*running, len(instances))
 	for name, instance := range instances {
 		p.running[name] = &running{

@@ -79,6 +79,12 @@ const (
 	// revision, so a restart of livesched might lose it. Until it is stored, status.active
 	// describes the previous one.
 	ReasonNotStored = "NotStored"
+	// ReasonRollingOut (Unknown): the spec is accepted, and is being rolled out step by step; the
+	// previous revision decides the other pods.
+	ReasonRollingOut = "RollingOut"
+	// ReasonRolloutAborted (False): the spec is accepted, and was taken back by the roll-out or the
+	// user; the previous revision remains in effect.
+	ReasonRolloutAborted = "RolloutAborted"
 	// ReasonSchedulerNameInUse (False): the spec is accepted, but a kube-scheduler runs, which
 	// schedules the pods with this scheduler name; the profile begins to run when that has stopped.
 	ReasonSchedulerNameInUse = "SchedulerNameInUse"

@@ -39,6 +39,11 @@ type SchedulerProfileSpec struct {
 	// +optional
 	Shadow *ShadowSpec `json:"shadow,omitempty"`
 
+	// rollout configures how a change of the profile, or of its policy, takes
+	// effect. If unset, it takes effect for all pods at once.
+	// +optional
+	Rollout *RolloutSpec `json:"rollout,omitempty"`
+
 	// policyRef references the SchedulingPolicy that this profile builds on. If
 	// unset, it references the policy "default". If no policy with the name
 	// "default" exists, the built-in defaults apply, which are those of
@@ -168,6 +173,11 @@ type SchedulerProfileStatus struct {
 	// pending.
 	// +optional
 	Active *ActiveProfile `json:"active,omitempty"`
+
+	// rollout is the state of the roll-out of a change. It is absent unless
+	// spec.rollout.strategy is Canary.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
 	// shadow counts how the decisions of a shadow compare with those of the
 	// profile that it follows. It is absent until there is one.

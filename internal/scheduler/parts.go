@@ -24,6 +24,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/answers"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/canary"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/debugger"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
@@ -66,6 +67,7 @@ type Parts struct {
 	groupScope *informers.Scope
 	loop       *loop.Loop
 	shadows    *shadow.Comparer
+	canaries   *canary.Watch
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -173,8 +175,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
 	p.shadows = shadow.New(shadow.Config{
 		Profiles: s.store, Snapshot: snapshot, FastPath: cfg.FastPath != FastPathOff, Memory: cfg.FastPathMemory,
-		DeferredResizes: deferredResizes(), Clock: cfg.Clock,
+		DeferredResizes: deferredResizes(), Groups: groups, Clock: cfg.Clock,
 	})
+	p.canaries = canary.NewWatch(s.store, groups)
 	p.Answers = s.newAnswers(p, groups, decisions)
 	p.Debugger = &debugger.Debugger{
 		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,
@@ -230,6 +233,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Clock:     cfg.Clock,
 		Decisions: decisions,
 		Shadows:   p.shadows,
+		Canaries:  p.canaries,
 	}
 	return p, nil
 }

@@ -36,6 +36,7 @@ import (
 	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
@@ -197,6 +198,20 @@ func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string]
 // ShadowStatus returns how the decisions of a shadow compare with those of the profile that it
 // follows, by its resolve.Profile.ID. It returns nil if it was not to make any since it runs.
 func (s *Scheduler) ShadowStatus(id string) *v1alpha1.ShadowStatus { return s.parts.shadows.Status(id) }
+
+// Observed returns what was observed of a candidate in the present stage of its roll-out since it
+// runs beside the stable revision.
+func (s *Scheduler) Observed(candidate *resolve.Profile, stage rollout.Stage) *rollout.Observed {
+	seen := &rollout.Observed{}
+	switch stage {
+	case rollout.Shadow:
+		shadow := candidate.AsShadow()
+		s.parts.shadows.Observed(shadow.ID(), seen)
+	case rollout.Canary:
+		seen = s.parts.canaries.Observed(candidate.SchedulerName)
+	}
+	return seen
+}
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be
 // running.

@@ -20,7 +20,7 @@ func (o *options) groups() templates.CommandGroups {
 		{Message: "Pods and Capacity:",
 			Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newSimulate(o), newCapacity(o)}},
 		{Message: "Profiles and Policies:", Commands: []*cobra.Command{
-			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newValidate(o), newConvert(o), newSchema(o),
+			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newRollout(o), newValidate(o), newConvert(o), newSchema(o),
 		}},
 		{Message: "Troubleshooting:", Commands: []*cobra.Command{newDoctor(o), newSnapshot(o), newReplay(o)}},
 	}

@@ -78,7 +78,7 @@ func (b Bound) lead() string {
 // The error is the cause of ctx. If a plugin fails, the explanation contains its error.
 func Recompute(ctx context.Context, k *fork.Fork, b Bound) (*v1alpha1.PodExplanation, error) {
 	x, pod := newBound(b, v1alpha1.BasisRecomputed), b.Pod
-	cfg, err := k.Profile(pod.Spec.SchedulerName)
+	cfg, err := k.ProfileOf(pod)
 	if errors.Is(err, fork.ErrNoProfile) {
 		x.Message = b.lead() + " " + noProfile(pod.Spec.SchedulerName, k.SchedulerNames())
 		return x, nil
@@ -117,7 +117,7 @@ func Recompute(ctx context.Context, k *fork.Fork, b Bound) (*v1alpha1.PodExplana
 
 // decideAgain decides a pod that is on a node as if it were on none.
 func decideAgain(ctx context.Context, k *fork.Fork, pod *corev1.Pod) (fork.Decision, error) {
-	cfg, err := k.Profile(pod.Spec.SchedulerName)
+	cfg, err := k.ProfileOf(pod)
 	if err != nil {
 		return fork.Decision{}, err
 	}

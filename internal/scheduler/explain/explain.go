@@ -68,7 +68,7 @@ type Explanation struct {
 // The error is the cause of ctx. If a plugin fails, the explanation contains its error.
 func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error) {
 	x := newExplanation(in)
-	cfg, err := k.Profile(in.Pod.Spec.SchedulerName)
+	cfg, err := k.ProfileOf(in.Pod)
 	if errors.Is(err, fork.ErrNoProfile) {
 		return withoutProfile(x, in.Pod, k.SchedulerNames()), nil
 	}

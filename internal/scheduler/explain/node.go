@@ -30,7 +30,7 @@ func (e *NoNodeError) Error() string { return fmt.Sprintf("there is no node %q",
 //
 // The error is a *NoNodeError, an error of a plugin, or the cause of ctx.
 func Node(ctx context.Context, k *fork.Fork, pod *corev1.Pod, name string) (*v1alpha1.NodeExplanation, error) {
-	cfg, err := k.Profile(pod.Spec.SchedulerName)
+	cfg, err := k.ProfileOf(pod)
 	if errors.Is(err, fork.ErrNoProfile) {
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ import (
 // about it, nil if the pod is not there. The fork is left as it was.
 func Resize(ctx context.Context, k *fork.Fork, pod *corev1.Pod, wait *queue.Wait) (string, error) {
 	const lead = "The kubelet has deferred a resize of the pod. "
-	cfg, err := k.Profile(pod.Spec.SchedulerName)
+	cfg, err := k.ProfileOf(pod)
 	if errors.Is(err, fork.ErrNoProfile) {
 		return lead + noProfile(pod.Spec.SchedulerName, k.SchedulerNames()), nil
 	}

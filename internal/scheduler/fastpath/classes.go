@@ -51,7 +51,7 @@ func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *cl
 // profile, or of a shadow, replaces the old one. At the same time it removes the instances of
 // deleted profiles, which are closed.
 func (t *classTable) instanceOf(plan *Plan) *instance {
-	name := plan.framework.ProfileName()
+	name := plan.profile
 	if in, ok := t.instances[name]; ok && in.plan == plan {
 		return in
 	}

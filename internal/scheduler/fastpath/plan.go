@@ -4,6 +4,7 @@
 package fastpath
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,9 @@ import (
 // topology domains that the Plan makes belong to the goroutine of the scheduling loop.
 type Plan struct {
 	framework *framework.Framework
-	closed    <-chan struct{}
+	// profile tells the profiles of one time apart.
+	profile string
+	closed  <-chan struct{}
 	// setupKey identifies the setup. "": the profile shares it with no other.
 	setupKey string
 	// scalar is true if the profile has no Score plugin, or runs a plugin at only some of the
@@ -115,6 +118,9 @@ type uncachedPlan struct {
 type PlanConfig struct {
 	// Framework runs the plugins of the instance.
 	Framework *framework.Framework
+	// Profile identifies the profile among those that run at one time. Default: the name that the
+	// Framework has for it.
+	Profile string
 	// Snapshot is the snapshot that decisions are made on. Informers are those that the plugins got
 	// from their handle; if nil, PodTopologySpread and InterPodAffinity have no trackers.
 	Snapshot  *cache.Snapshot
@@ -141,7 +147,8 @@ type scorer struct {
 // that the plugins have requested.
 func NewPlan(cfg PlanConfig) *Plan {
 	f, trackers := cfg.Framework, newTopology(cfg)
-	g := &Plan{framework: f, closed: cfg.Closed, setupKey: setupKey(f, trackers != nil)}
+	g := &Plan{framework: f, profile: cmp.Or(cfg.Profile, f.ProfileName()), closed: cfg.Closed,
+		setupKey: setupKey(f, trackers != nil)}
 	points, usual := newPoints(f.Plugins())
 	if !usual {
 		g.scalar = true

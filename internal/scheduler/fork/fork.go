@@ -190,6 +190,16 @@ func (f *Fork) Profile(schedulerName string) (*resolve.Profile, error) {
 	return active.Config, nil
 }
 
+// ProfileOf returns the configuration of the profile that decides a pod, or ErrNoProfile: while a
+// change is rolled out, two revisions share the pods of a scheduler name.
+func (f *Fork) ProfileOf(pod *corev1.Pod) (*resolve.Profile, error) {
+	active := f.profiles.Decides(pod.Spec.SchedulerName, f.Groups().OwnerOf(pod))
+	if active == nil {
+		return nil, fmt.Errorf("%w %q", ErrNoProfile, pod.Spec.SchedulerName)
+	}
+	return active.Config, nil
+}
+
 // SchedulerNames returns the scheduler names of the profiles that were active when the fork was
 // made, in alphabetical order.
 func (f *Fork) SchedulerNames() []string { return f.profiles.Names() }

@@ -22,7 +22,8 @@ import (
 func (c *cycle) decide(ctx context.Context) (algorithm.Decision, *fwk.NominatingInfo, *fwk.Status) {
 	var shadows time.Duration
 	defer func() {
-		schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start) - shadows.Seconds())
+		c.took = c.loop.Clock.Since(c.start) - shadows
+		schedmetrics.SchedulingAlgorithmLatency.Observe(c.took.Seconds())
 	}()
 
 	extenders, pod := c.profile.Extenders(ctx), c.within.Restrict(c.pod.Pod)

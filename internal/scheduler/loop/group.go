@@ -91,6 +91,7 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 		g.makeRoom(ctx)
 	}
 	g.observe(began)
+	g.noteCanary(fits)
 	if !fits || !g.assume(ctx) {
 		g.End(ctx)
 		g.fail(ctx)

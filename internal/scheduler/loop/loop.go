@@ -37,6 +37,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/canary"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
@@ -67,7 +68,8 @@ const cycleTimeout = 100 * time.Second
 // errCycleTimeout is the cause with which the context of a scheduling cycle ends.
 var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
-// Loop schedules pods. All fields but Groups, GroupConditions, Decisions and Shadows are required.
+// Loop schedules pods. All fields but Groups, GroupConditions, Decisions, Shadows and Canaries are
+// required.
 //
 // Run has one goroutine, and each binding cycle has its own. Snapshot and Decider belong to the
 // goroutine of Run.
@@ -91,6 +93,8 @@ type Loop struct {
 	Decisions *decisionlog.Log
 	// Shadows makes the decisions of shadow profiles. nil: there are none.
 	Shadows *shadow.Comparer
+	// Canaries watches how owners fare with revisions that are rolled out. nil: there are none.
+	Canaries *canary.Watch
 
 	// barriers has the barriers of groups whose pods may still be taken back, and perhaps a few
 	// more. They belong to the goroutine of Run.
@@ -195,7 +199,9 @@ type cycle struct {
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool
-	timing    timing.Cycle
+	// took is how long the decision took, without those of shadows.
+	took   time.Duration
+	timing timing.Cycle
 }
 
 // run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any
@@ -215,6 +221,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	if !c.resizes() {
 		c.reportGroup(status)
 	}
+	c.noteCanary(nominating, status)
 	if !status.IsSuccess() {
 		c.fail(ctx, nominating, status)
 		return nil

@@ -4,6 +4,7 @@
 package podgroup
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sync"
@@ -183,6 +184,15 @@ func (r *Registry) set(pod *corev1.Pod, from source) Key {
 		return Key{}
 	}
 	return key
+}
+
+// OwnerOf returns what pods that share their fate have in common: their group or the tree that it
+// belongs to, or else their controller. A pod without either is by itself. r may be nil.
+func (r *Registry) OwnerOf(pod *corev1.Pod) string {
+	if key := KeyOf(pod); r != nil && key != (Key{}) {
+		return "group/" + r.Unit(key).String()
+	}
+	return string(cmp.Or(ownerOf(pod), pod.UID))
 }
 
 // ownerOf returns the UID of the controller of a pod, "" if it has none.

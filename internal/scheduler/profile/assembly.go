@@ -201,7 +201,7 @@ func (a *assembly) makeFramework() error {
 	}
 	p.plugins = plugins
 	p.Framework = framework.New(framework.Config{
-		ProfileName:     a.cfg.ID(), // by which the fast path tells profiles apart; plugins ask the Handle
+		ProfileName:     a.cfg.SchedulerName,
 		Plugins:         plugins,
 		Args:            a.args(),
 		CheckAllFilters: a.cfg.CheckAllFilters,
@@ -220,6 +220,7 @@ func (a *assembly) makeFramework() error {
 func (a *assembly) newFastPath() *fastpath.Plan {
 	return fastpath.NewPlan(fastpath.PlanConfig{
 		Framework: a.instance.Framework,
+		Profile:   a.cfg.ID(),
 		Snapshot:  a.env.Snapshot,
 		Informers: a.instance.handle.SharedInformerFactory(),
 		Features:  features(),

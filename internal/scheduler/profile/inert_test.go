@@ -25,10 +25,9 @@ func TestTheInstanceOfAShadowChangesNothing(t *testing.T) {
 	shadow, err := e.builder().Build(e.ctx, &cfg)
 	must(t, err)
 	handle := fs.made[0].handle
-	if handle.(*Handle).ProfileName() != "mine" || shadow.Framework.ProfileName() != "shadow/next" ||
+	if handle.(*Handle).ProfileName() != "mine" || shadow.Framework.ProfileName() != "mine" ||
 		shadow.SchedulerName() != "mine" || !shadow.IsShadow() {
-		t.Errorf("plugins see the profile %q, the fast path %q", handle.(*Handle).ProfileName(),
-			shadow.Framework.ProfileName())
+		t.Errorf("plugins see the profiles %q and %q", handle.(*Handle).ProfileName(), shadow.Framework.ProfileName())
 	}
 	if len(e.sources.held()) != 0 {
 		t.Errorf("events are required of %v", e.sources.held())

@@ -21,9 +21,26 @@ type Map struct {
 	// by the scheduler name of the profile that they follow.
 	shadows   map[string]*Instance
 	shadowsOf map[string][]*Instance
+	// canaries holds the instances that are tried, by scheduler name, and shares the share of owners
+	// that each gets.
+	canaries map[string]*Instance
+	shares   map[string]Share
 	// sortedBy is the instance whose queue sort orders the queue. nil means kube-scheduler's
 	// default: by priority, then by time.
 	sortedBy *Instance
+}
+
+// Share is the share of the owners of pods that a canary gets.
+type Share struct {
+	// Owners is from 0 to queue.Whole.
+	Owners int
+	// Salt decides which owners come first.
+	Salt string
+}
+
+// of returns the share as the queue needs it.
+func (s Share) of(canary *Instance) queue.Canary {
+	return queue.Canary{Settings: canary.Queue, Share: s.Owners, Salt: s.Salt}
 }
 
 // NewMap returns a Map of instances by resolve.Profile.ID. The one with the scheduler name
@@ -31,18 +48,45 @@ type Map struct {
 func NewMap(instances map[string]*Instance, sortedBy string) *Map {
 	m := &Map{
 		profiles: map[string]*Instance{}, shadows: map[string]*Instance{}, shadowsOf: map[string][]*Instance{},
-		sortedBy: instances[sortedBy],
+		canaries: map[string]*Instance{}, sortedBy: instances[sortedBy],
 	}
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		instance := instances[id]
-		if instance.IsShadow() {
+		switch name := instance.SchedulerName(); {
+		case instance.IsShadow():
 			m.shadows[id] = instance
-			m.shadowsOf[instance.SchedulerName()] = append(m.shadowsOf[instance.SchedulerName()], instance)
-		} else {
+			m.shadowsOf[name] = append(m.shadowsOf[name], instance)
+		case instance.IsCanary():
+			m.canaries[name] = instance
+		default:
 			m.profiles[id] = instance
 		}
 	}
 	return m
+}
+
+// WithShares sets the share of owners that each canary gets, by scheduler name, and returns m. It
+// must be called before m is swapped in.
+func (m *Map) WithShares(shares map[string]Share) *Map {
+	m.shares = shares
+	return m
+}
+
+// Canary returns the instance that is tried under a scheduler name, nil if there is none, and its
+// share of the owners.
+func (m *Map) Canary(schedulerName string) (*Instance, Share) {
+	return m.canaries[schedulerName], m.shares[schedulerName]
+}
+
+// Decides returns the instance that decides the pods of an owner (podgroup.Registry.OwnerOf) with a
+// scheduler name, nil if there is none. The caller holds no reference to it.
+func (m *Map) Decides(schedulerName, owner string) *Instance {
+	stable := m.profiles[schedulerName]
+	canary, share := m.Canary(schedulerName)
+	if stable != nil && canary != nil && share.of(canary).Takes(owner) {
+		return canary
+	}
+	return stable
 }
 
 // Get returns the instance of a scheduler name, nil if there is none. The caller holds no reference
@@ -55,13 +99,18 @@ func (m *Map) ByID(id string) *Instance {
 	if shadow := m.shadows[id]; shadow != nil {
 		return shadow
 	}
+	for _, canary := range m.canaries {
+		if canary.Config.ID() == id {
+			return canary
+		}
+	}
 	return m.profiles[id]
 }
 
-// everything iterates over all instances: those that schedule pods, and shadows.
+// everything iterates over all instances: those that schedule pods, canaries and shadows.
 func (m *Map) everything() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
-		for _, instances := range []map[string]*Instance{m.profiles, m.shadows} {
+		for _, instances := range []map[string]*Instance{m.profiles, m.canaries, m.shadows} {
 			for _, instance := range instances {
 				if !yield(instance) {
 					return
@@ -94,17 +143,21 @@ func (m *Map) Len() int { return len(m.profiles) }
 // Equal reports whether two maps hold the same instances and sort the queue by the same one.
 func (m *Map) Equal(other *Map) bool {
 	return maps.Equal(m.profiles, other.profiles) && maps.Equal(m.shadows, other.shadows) &&
-		m.sortedBy == other.sortedBy
+		maps.Equal(m.canaries, other.canaries) && maps.Equal(m.shares, other.shares) && m.sortedBy == other.sortedBy
 }
 
 // QueueSettings returns the settings of the scheduling queue for all instances that schedule pods.
 func (m *Map) QueueSettings() *queue.Settings {
-	s := &queue.Settings{Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
+	s := &queue.Settings{Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles)),
+		Canaries: map[string]queue.Canary{}}
 	if m.sortedBy != nil {
 		s.Less, s.Order = m.sortedBy.QueueSort().Less, m.sortedBy.Config.QueueSort.String()
 	}
 	for name, p := range m.profiles {
 		s.Profiles[name] = p.Queue
+	}
+	for name, p := range m.canaries {
+		s.Canaries[name] = m.shares[name].of(p)
 	}
 	return s
 }

@@ -104,6 +104,9 @@ func (i *Instance) SchedulerName() string { return i.Config.SchedulerName }
 // IsShadow reports whether the instance schedules no pods, and decides the pods of another one.
 func (i *Instance) IsShadow() bool { return i.Config.Shadow != nil }
 
+// IsCanary reports whether the instance decides a share of the pods of its scheduler name.
+func (i *Instance) IsCanary() bool { return i.Config.Canary }
+
 // Recorder returns the recorder that writes Events in the name of this profile.
 func (i *Instance) Recorder() events.EventRecorderLogger { return i.handle.recorder }
 

@@ -11,7 +11,8 @@ func (q *Queue) checkLocked() error {
 	isAt := func(e *entry, index int) bool {
 		found++
 		return e.index == index && q.pods[e.pod.UID] == e && e.info.Pod == e.pod &&
-			(e.outdatedLocked() || e.profile == q.rules.profiles[e.pod.Spec.SchedulerName])
+			(e.outdatedLocked() || e.profile == q.rules.profiles[e.pod.Spec.SchedulerName] ||
+				e.profile == q.rules.canaries[e.pod.Spec.SchedulerName])
 	}
 	for place, h := range map[Place]*podHeap{Active: &q.active, Backoff: &q.backoff, ErrorBackoff: &q.errorBackoff} {
 		for i, e := range h.entries {

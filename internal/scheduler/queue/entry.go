@@ -82,13 +82,14 @@ type entry struct {
 	// applies it. Used for Gated.
 	missed strategy
 
-	member membership
-	flight flight
-	hold   hold
+	assigned assignment
+	member   membership
+	flight   flight
+	hold     hold
 }
 
-// newEntry returns an entry for a new pod.
-func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
+// newEntry returns an entry for a new pod, without its profile.
+func newEntry(pod *corev1.Pod, now time.Time) *entry {
 	b := &struct {
 		entry
 		queued schedframework.QueuedPodInfo
@@ -98,7 +99,7 @@ func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 	info, _ := schedframework.NewPodInfo(pod)
 	b.queued = schedframework.QueuedPodInfo{PodInfo: info, QueueingParams: schedframework.QueueingParams{
 		Timestamp: now, UnschedulablePlugins: sets.New[string]()}}
-	b.entry = entry{pod: pod, info: &b.queued, profile: p}
+	b.entry = entry{pod: pod, info: &b.queued}
 	return &b.entry
 }
 

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -162,6 +163,14 @@ func resize(reason string) func(*corev1.Pod) {
 func nominated(n string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.NominatedNodeName = n }
 }
+
+// controlledBy sets the controller of a pod, which is also its UID.
+func controlledBy(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Name: name, UID: types.UID(name), Controller: ptr.To(true)}}
+	}
+}
+
 func label(k, v string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Labels = map[string]string{k: v} }
 }

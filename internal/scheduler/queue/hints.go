@@ -38,11 +38,6 @@ const (
 func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEvent) strategy {
 	info := e.info
 	switch {
-	case ev.reloaded != nil:
-		if ev.reloaded.Has(e.profile.name) {
-			return immediately
-		}
-		return stay
 	case len(info.UnschedulablePlugins) == 0 && len(info.PendingPlugins) == 0:
 		// No plugin refused the pod: the attempt met an error.
 		return afterBackoff

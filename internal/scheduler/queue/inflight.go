@@ -8,7 +8,6 @@ import (
 	"iter"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -37,9 +36,6 @@ type flight struct {
 type clusterEvent struct {
 	event          fwk.ClusterEvent
 	oldObj, newObj any
-	// reloaded, if not nil, holds the scheduler names whose profiles changed. The event concerns
-	// their pods only.
-	reloaded sets.Set[string]
 	// measured counts the hint calls whose duration was recorded.
 	measured int
 }

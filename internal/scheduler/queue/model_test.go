@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // model implements the rules of the queue in the simplest way: pods in a map, a list of events per
@@ -47,8 +50,8 @@ type modelPod struct {
 	failures                   int // of PreEnqueue, in a row
 	refusedBy, pendingBy       sets.Set[string]
 	gate                       string
-	missed                     strategy // while it is gated
-	outdated                   bool     // not processed since a reload
+	missed                     strategy         // while it is gated
+	by                         *ProfileSettings // that have evaluated or popped it
 	flushed                    bool
 	// in flight
 	started   time.Time
@@ -63,9 +66,19 @@ type modelNominee struct {
 	pod  *corev1.Pod
 }
 
+// profile returns the settings that decide about a pod, nil if none do.
 func (m *model) profile(pod *corev1.Pod) *ProfileSettings {
-	return m.settings.Profiles[pod.Spec.SchedulerName]
+	name := pod.Spec.SchedulerName
+	if canary, divided := m.settings.Canaries[name]; divided && m.settings.Profiles[name] != nil &&
+		canary.Takes((*podgroup.Registry)(nil).OwnerOf(pod)) {
+		return canary.Settings
+	}
+	return m.settings.Profiles[name]
 }
+
+// outdated reports whether a waiting pod was evaluated by other settings than those that decide about
+// it now.
+func (m *model) outdated(p *modelPod) bool { return p.place != InFlight && p.by != m.profile(p.pod) }
 
 func (m *model) in(places ...Place) []*modelPod {
 	var pods []*modelPod
@@ -132,6 +145,7 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 		node = nominee.node
 	}
 	m.nominate(newPod, node)
+	m.current(newPod.UID) // its owner may be another one
 	if p.place == Unschedulable || p.place == Gated {
 		for _, event := range changes {
 			if s := m.worth(p, clusterEvent{event: event, oldObj: oldPod, newObj: newPod}); s != stay {
@@ -231,7 +245,8 @@ func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool)
 		p = &modelPod{firstTime: old.firstTime, attempts: old.attempts, refusals: old.refusals, errors: old.errors}
 		m.pods[old.pod.UID] = p
 	}
-	p.pod = newest
+	reassigned := !released && p.by != m.profile(newest)
+	p.pod, p.by = newest, m.profile(newest)
 	p.refusedBy, p.pendingBy = sets.New(refusedBy...), sets.New(pendingBy...)
 	p.timestamp = m.now()
 	p.flushed, p.failures = false, 0
@@ -252,6 +267,9 @@ func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool)
 	for _, ev := range p.events {
 		s = max(s, m.worth(p, ev))
 	}
+	if reassigned {
+		s = immediately
+	}
 	p.events, p.failed, p.missed = nil, false, stay
 	if s == stay {
 		p.place, p.checked = Unschedulable, m.now()
@@ -263,12 +281,6 @@ func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool)
 }
 
 func (m *model) worth(p *modelPod, ev clusterEvent) strategy {
-	if ev.reloaded != nil {
-		if ev.reloaded.Has(p.pod.Spec.SchedulerName) {
-			return immediately
-		}
-		return stay
-	}
 	rejectors := p.refusedBy.Union(p.pendingBy)
 	if rejectors.Len() == 0 {
 		return afterBackoff
@@ -306,7 +318,13 @@ func (m *model) keep(ev clusterEvent) {
 }
 
 func (m *model) interesting(event fwk.ClusterEvent) bool {
-	for _, profile := range m.settings.Profiles {
+	profiles := slices.Collect(maps.Values(m.settings.Profiles))
+	for name, canary := range m.settings.Canaries {
+		if m.settings.Profiles[name] != nil {
+			profiles = append(profiles, canary.Settings)
+		}
+	}
+	for _, profile := range profiles {
 		for e := range profile.Hints {
 			if schedframework.MatchClusterEvents(e, event) {
 				return true
@@ -322,7 +340,7 @@ func (m *model) move(event fwk.ClusterEvent, newObj any, precheck func(*corev1.P
 	}
 	ev := clusterEvent{event: event, newObj: newObj}
 	for _, p := range m.in(Unschedulable, Gated) {
-		if p.outdated || precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
+		if m.outdated(p) || precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
 			continue
 		}
 		if s := m.worth(p, ev); s != stay {
@@ -374,6 +392,7 @@ func (m *model) retryLater(pod *corev1.Pod) {
 
 // enqueue moves a pod as close to being popped as its gates and back-off allow.
 func (m *model) enqueue(p *modelPod, s strategy) {
+	p.by = m.profile(p.pod)
 	wasParked := p.place == Unschedulable || p.place == Gated
 	verdict, plugin := yes, ""
 	plugins := slices.Clone(m.profile(p.pod).PreEnqueue)
@@ -450,7 +469,7 @@ func (m *model) moveCompleted() {
 		if !p.until.Before(m.now().Truncate(time.Second)) {
 			continue
 		}
-		if p.outdated {
+		if m.outdated(p) {
 			m.current(p.pod.UID)
 			continue
 		}
@@ -465,7 +484,7 @@ func (m *model) moveCompleted() {
 
 func (m *model) flush() {
 	for _, p := range m.in(Unschedulable, Gated) {
-		if p.outdated {
+		if m.outdated(p) {
 			continue
 		}
 		since := p.timestamp
@@ -486,33 +505,13 @@ func (m *model) flush() {
 
 // reconfigure is the critical section of a reload. It returns the priorities of the pods whose
 // nominations ended.
-func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int32) {
-	again := changed.Clone()
-	for name := range s.Profiles {
-		if m.settings.Profiles[name] == nil {
-			again.Insert(name)
-		}
-	}
+func (m *model) reconfigure(s *Settings) (ended []int32) {
 	m.settings, m.dropped = s, nil
 	for uid, n := range m.nominees {
 		if m.profile(n.pod) == nil {
 			delete(m.nominees, uid)
 			ended = append(ended, *n.pod.Spec.Priority)
 		}
-	}
-	retry := false
-	for _, p := range m.pods {
-		if !again.Has(p.pod.Spec.SchedulerName) {
-			continue
-		}
-		if p.place == InFlight {
-			retry = retry || m.profile(p.pod) != nil
-		} else {
-			p.outdated = true
-		}
-	}
-	if retry {
-		m.keep(clusterEvent{event: eventReload, reloaded: again})
 	}
 	return ended
 }
@@ -521,10 +520,9 @@ func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int3
 // queue.
 func (m *model) current(uid types.UID) *modelPod {
 	p := m.pods[uid]
-	if p == nil || !p.outdated {
+	if p == nil || !m.outdated(p) {
 		return p
 	}
-	p.outdated = false
 	if m.profile(p.pod) == nil {
 		m.dropped = append(m.dropped, p.pod.Namespace+"/"+p.pod.Name)
 		delete(m.pods, uid)

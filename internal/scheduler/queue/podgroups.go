@@ -498,6 +498,7 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 }
 
 func (q *Queue) groupChangedLocked(logger klog.Logger, m *members) {
+	q.reassignGroupLocked(logger, m)
 	needed, known := q.groups.Needed(m.Key)
 	m.anyLocked(func(e *entry) bool {
 		q.classifyLocked(e)

@@ -636,13 +636,29 @@ func (w *groupWorld) act() {
 			w.Update(logger, was, w.pods[i])
 		})
 	case 11:
-		w.gate.status = nil
-		if w.IntN(2) == 0 {
-			w.gate.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed")
-		}
-		w.Reconfigure(logger, &Settings{
-			Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(w.gate))}}, nil)
+		w.Reconfigure(logger, w.settings(), nil)
 	}
+}
+
+// settings returns random settings: new ones, with a canary or without, or another share of the
+// present canary.
+func (w *groupWorld) settings() *Settings {
+	present := w.currentRules()
+	if canary, divided := present.splits["default"]; divided && w.IntN(2) == 0 {
+		canary.Share = w.IntN(Whole + 1)
+		return &Settings{Profiles: map[string]*ProfileSettings{"default": present.profiles["default"].settings},
+			Canaries: map[string]Canary{"default": canary}}
+	}
+	w.gate.status = nil
+	if w.IntN(2) == 0 {
+		w.gate.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed")
+	}
+	s := &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(w.gate))}}
+	if w.IntN(2) == 0 {
+		s.Canaries = map[string]Canary{"default": {Settings: profileOf(preEnqueueOf(w.gate)), Share: w.IntN(Whole + 1),
+			Salt: fmt.Sprint(w.made)}}
+	}
+	return s
 }
 
 func (w *groupWorld) someone(do func(i int)) {
@@ -663,6 +679,12 @@ func (w *groupWorld) pop() {
 		return
 	}
 	w.flying = append([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others...)
+	rules := w.currentRules()
+	decides := rules.profiles["default"].settings
+	if canary, divided := rules.splits["default"]; divided && canary.Takes(w.groups.OwnerOf(popped.Pod.Pod)) {
+		decides = canary.Settings
+	}
+	w.Expect(popped.Settings).To(BeIdenticalTo(decides), "the group was popped under another profile's settings")
 	if popped.Group.Tree != nil {
 		w.checkTree(popped.Group)
 		return
@@ -730,6 +752,7 @@ func (w *groupWorld) check() {
 	}
 	w.Expect(got).To(Equal(want))
 	for _, e := range w.Queue.pods {
+		w.Expect(e.outdatedLocked()).To(BeFalse(), "a pod waits for another profile than its own")
 		if m := e.member.of; m != nil {
 			placed, missing := w.groups.Placed(m.Key)
 			w.Expect(m.half == (placed > 0 && missing > 0) && e.member.half == m.half).

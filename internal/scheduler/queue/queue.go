@@ -159,8 +159,7 @@ func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 
 // addLocked is Add for callers that hold mu. event is the label of what caused it, for metrics.
 func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
-	p := q.rules.profiles[pod.Spec.SchedulerName]
-	if p == nil || !q.admits(pod) {
+	if q.rules.profiles[pod.Spec.SchedulerName] == nil || !q.admits(pod) {
 		return
 	}
 	if pod.UID == "" {
@@ -183,7 +182,8 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 		e.flight.deleted = false
 		return
 	}
-	e = newEntry(pod, p, q.clock.Now())
+	e = newEntry(pod, q.clock.Now())
+	e.profile = q.rules.assignLocked(e, pod)
 	q.pods[pod.UID] = e
 	q.joinGroupLocked(e)
 	q.enqueueLocked(logger, e, immediately, event)
@@ -244,6 +244,9 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	}
 	e.update(newPod)
 	q.regroupLocked(logger, e)
+	if !q.reassignLocked(logger, e) {
+		return
+	}
 	if e.place != InFlight {
 		q.nominator.updateQueueLocked(logger, oldPod, e.info.PodInfo)
 		q.noteHoldLocked(e, e.place) // its last scheduling gate may be gone

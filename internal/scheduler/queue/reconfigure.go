@@ -11,20 +11,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
-
-// eventReload is recorded for pods in flight whose profile changed, so that they are retried.
-var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: profileReload}
 
 // Reconfigure replaces the settings in one critical section. The settings that Pop returns with a
 // pod are those whose plugins admitted, rejected and ordered that pod.
 //
 // A profile is new if its settings differ or if changed names it. Pods of new profiles are
 // evaluated again immediately: the new PreEnqueue plugins decide whether a waiting pod becomes
-// active or gated, without a back-off. Pods in flight are retried when they come back.
+// active or gated, without a back-off. Pods in flight are retried when they come back. The same
+// applies to pods that another one of the two profiles of their scheduler name has to decide,
+// because a canary came, went, or has another share.
 //
 // Pods whose scheduler name has no profile any more leave the queue and the nominator, which frees
 // the room that they were nominated for. Reconfigure returns them, ordered by namespace and name.
@@ -52,8 +50,10 @@ type reload struct {
 	*Queue
 	logger klog.Logger
 	next   *ruleSet
-	// renewed holds the scheduler names whose profile is new or gone.
+	// renewed holds the scheduler names whose profile or canary is new or gone. shifted means that
+	// the share of a canary has changed.
 	renewed sets.Set[string]
+	shifted bool
 	// waiting holds the pods that waited when the settings were replaced. The reload first collects
 	// the outdated ones among them and then renews those.
 	waiting  []*entry
@@ -75,8 +75,11 @@ func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[stri
 	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](),
 		maxPods: turnPods}
 	for name := range sets.KeySet(old.profiles).Union(sets.KeySet(r.next.profiles)) {
-		if r.next.profiles[name] != old.profiles[name] {
+		switch {
+		case r.next.profiles[name] != old.profiles[name] || r.next.canaries[name] != old.canaries[name]:
 			r.renewed.Insert(name)
+		case r.next.splits[name] != old.splits[name]:
+			r.shifted = true
 		}
 	}
 	return r
@@ -104,22 +107,19 @@ func (r *reload) replaceRules() {
 	if old.order == "" || old.order != r.rules.order {
 		r.reorderLocked()
 	}
-	for name := range r.renewed {
-		if p := old.profiles[name]; p != nil {
-			p.replaced = true
-		}
+	kept := sets.New[*profileRules]()
+	for p := range r.rules.all() {
+		kept.Insert(p)
 	}
-	if r.renewed.Len() == 0 {
+	for p := range old.all() {
+		p.replaced = !kept.Has(p)
+	}
+	r.rules.splitLocked(old, r.groups)
+	if r.renewed.Len() == 0 && !r.shifted {
 		return
 	}
 	// This copies pointers and reads nothing that they point to.
 	r.waiting = slices.Concat(r.unschedulable.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
-	for e := range r.inFlight.all() {
-		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.rules.profiles[name] != nil {
-			r.inFlight.record(clusterEvent{event: eventReload, reloaded: r.renewed})
-			break
-		}
-	}
 }
 
 // runTurn does as much of the remaining work as fits into one turn. It returns false when no work
@@ -203,11 +203,11 @@ func (r *reload) end() (gone sets.Set[string]) {
 func (r *reload) noteHold(start time.Time) { r.longestHold = max(r.longestHold, time.Since(start)) }
 
 // outdatedLocked reports whether a waiting pod has not been evaluated since its profile was
-// replaced: plugins of another instance rejected or admitted it. Every function that acts on the
-// state of a waiting pod calls renewLocked first. Events skip outdated pods, which are retried or
-// evaluated anyway.
+// replaced, or since it has to be decided by the other profile of its scheduler name: plugins of
+// another instance rejected or admitted it. Every function that acts on the state of a waiting pod
+// calls renewLocked first. Events skip outdated pods, which are retried or evaluated anyway.
 func (e *entry) outdatedLocked() bool {
-	return e.place != nowhere && e.place != InFlight && e.profile.replaced
+	return e.place != nowhere && e.place != InFlight && (e.profile.replaced || e.strayedLocked())
 }
 
 // renewLocked evaluates an outdated pod as if it was new, since the results of another instance's
@@ -217,7 +217,7 @@ func (q *Queue) renewLocked(logger klog.Logger, e *entry) bool {
 	if !e.outdatedLocked() {
 		return true
 	}
-	p := q.rules.profiles[e.pod.Spec.SchedulerName]
+	p := q.rules.assignLocked(e, e.pod)
 	if p == nil {
 		q.reloading.dropped = append(q.reloading.dropped, e.pod)
 		q.dropLocked(e)

@@ -71,8 +71,7 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 	if newest == nil {
 		newest = pod
 	}
-	profile := q.rules.profiles[newest.Spec.SchedulerName]
-	if profile == nil {
+	if q.rules.profiles[newest.Spec.SchedulerName] == nil {
 		q.releaseLocked(e)
 		return false, nil
 	}
@@ -80,7 +79,7 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 		e = &entry{}
 		q.pods[newest.UID] = e
 	}
-	q.keepLocked(logger, e, p, newest, profile)
+	q.keepLocked(logger, e, p, newest, q.rules.assignLocked(e, newest))
 	return true, nil
 }
 
@@ -92,6 +91,7 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 		// outdated.
 		p.PodInfo, _ = schedframework.NewPodInfo(pod) // about errors see newEntry
 	}
+	reassigned := e.place == InFlight && e.profile != profile
 	e.info, e.pod, e.profile = p, pod, profile
 	q.leaveGroupLocked(e)
 	q.joinGroupLocked(e)
@@ -112,7 +112,10 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 
 	// The decision needs the events kept for the pod. They must be released before the pod becomes
 	// visible to Pop.
-	s := q.inFlightStrategyLocked(logger, e)
+	s := immediately // a refusal by another profile's plugins does not count
+	if !reassigned {
+		s = q.inFlightStrategyLocked(logger, e)
+	}
 	q.endFlightLocked(e)
 	if s == stay {
 		e.member.set(true, false)
@@ -144,7 +147,7 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 	}
 	for i := range events {
 		ev := &events[i]
-		if result == afterBackoff && len(info.PendingPlugins) == 0 && ev.reloaded == nil {
+		if result == afterBackoff && len(info.PendingPlugins) == 0 {
 			continue // no hint can return a stronger strategy
 		}
 		result = max(result, q.worthRequeuingLocked(logger, e, ev))

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -30,6 +31,8 @@ type Settings struct {
 	Order string
 	// Profiles are the profiles by scheduler name. Pods with other scheduler names are not queued.
 	Profiles map[string]*ProfileSettings
+	// Canaries are further profiles, by scheduler names that are in Profiles, too.
+	Canaries map[string]Canary
 }
 
 // ProfileSettings is the part of one profile that the queue needs.
@@ -99,7 +102,10 @@ type ruleSet struct {
 	order string
 	// byPriority means that less orders by priority first.
 	byPriority bool
-	profiles   map[string]*profileRules
+	// profiles and canaries are by scheduler name. splits are those of the names with a canary, to be
+	// put in force with the rules.
+	profiles, canaries map[string]*profileRules
+	splits             map[string]Canary
 	// interesting caches for which events, without their labels, any profile has a hint.
 	interesting map[fwk.ClusterEvent]bool
 }
@@ -111,7 +117,11 @@ type profileRules struct {
 	// settings are the ones that the rules were made from.
 	settings *ProfileSettings
 	// replaced is true once the scheduler name has newer rules, or none.
-	replaced           bool
+	replaced bool
+	// split divides the pods of the scheduler name among two profiles, nil if it has one. canary
+	// means that these are the rules of the second one.
+	split              *split
+	canary             bool
 	maxInUnschedulable time.Duration
 	// pending counts the waiting pods of the scheduler name.
 	pending *tally
@@ -145,7 +155,7 @@ type eventHints struct {
 // of old whose settings are the same, unless changed has their names. groups may be nil.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
 	rs := &ruleSet{less: defaultLess, byPriority: true, profiles: map[string]*profileRules{},
-		interesting: map[fwk.ClusterEvent]bool{}}
+		canaries: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {
 		return rs
 	}
@@ -165,7 +175,51 @@ func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *pod
 		}
 		rs.profiles[name] = p
 	}
+	rs.splits = s.Canaries
+	for name, canary := range s.Canaries {
+		if rs.profiles[name] == nil {
+			continue
+		}
+		p := old.canaries[name]
+		if p == nil || p.settings != canary.Settings {
+			p = newProfileRules(name, canary.Settings, groups)
+			p.pending = rs.profiles[name].pending
+		}
+		rs.canaries[name] = p
+	}
 	return rs
+}
+
+// all yields the rules of all profiles and canaries.
+func (r *ruleSet) all() iter.Seq[*profileRules] {
+	return func(yield func(*profileRules) bool) {
+		for _, rules := range []map[string]*profileRules{r.profiles, r.canaries} {
+			for _, p := range rules {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// splitLocked puts the splits in force. old are the rules until now.
+func (r *ruleSet) splitLocked(old *ruleSet, groups *podgroup.Registry) {
+	for name, p := range r.profiles {
+		p.canary, p.split = false, nil
+		canary, divided := r.splits[name]
+		if !divided {
+			continue
+		}
+		if before := old.canaries[name]; before == r.canaries[name] && before.split != nil &&
+			before.split.salt == canary.Salt {
+			p.split = before.split
+			p.split.share = canary.Share
+		} else {
+			p.split = &split{salt: canary.Salt, share: canary.Share, groups: groups}
+		}
+		r.canaries[name].canary, r.canaries[name].split = true, p.split
+	}
 }
 
 func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry) *profileRules {
@@ -238,7 +292,7 @@ func (r *ruleSet) interested(event fwk.ClusterEvent) bool {
 	event.CustomLabel = "" // labels do not take part in matching
 	interesting, known := r.interesting[event]
 	if !known {
-		for _, p := range r.profiles {
+		for p := range r.all() {
 			interesting = interesting || len(p.matching(event)) != 0
 		}
 		r.interesting[event] = interesting

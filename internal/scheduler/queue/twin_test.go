@@ -323,6 +323,9 @@ func (w *twinWorld) newPod(name string) *corev1.Pod {
 }
 
 func (w *twinWorld) randomize(pod *corev1.Pod) {
+	if w.r.IntN(3) == 0 {
+		controlledBy(fmt.Sprint("c", w.r.IntN(5)))(pod)
+	}
 	label("l", fmt.Sprint(w.r.IntN(4)))(pod)
 	if w.r.IntN(4) == 0 {
 		nominated(fmt.Sprint("n", w.r.IntN(3)))(pod)
@@ -443,13 +446,13 @@ func (w *twinWorld) pop() {
 		}
 		return
 	}
-	if !slices.ContainsFunc(w.model.in(Active, Backoff), func(p *modelPod) bool { return !p.outdated }) {
+	if !slices.ContainsFunc(w.model.in(Active, Backoff), func(p *modelPod) bool { return !w.model.outdated(p) }) {
 		return // it would have to wait if all turn out to be gated
 	}
 	before := w.outdated()
 	next := w.queue.Pop(logger)
 	info, settings := next.Pod, next.Settings
-	if settings != w.queue.rules.profiles[info.Pod.Spec.SchedulerName].settings {
+	if settings != w.model.profile(info.Pod) {
 		w.fatalf("%s was popped under settings that are not in force", info.Pod.UID)
 	}
 	looked := before.Difference(w.outdated())
@@ -662,11 +665,33 @@ func (w *twinWorld) reconfigure() {
 			}
 		}
 	}
+	s.Canaries = w.canaries(s)
 	w.reload = w.queue.newReload(logger, s, changed)
 	w.reload.replaceRules()
-	if ended := w.model.reconfigure(s, changed); len(w.reload.ended) != len(ended) {
+	if ended := w.model.reconfigure(s); len(w.reload.ended) != len(ended) {
 		w.fatalf("%d nominations ended, want %d", len(w.reload.ended), len(ended))
 	}
+}
+
+// canaries gives some profiles a canary: a new one, or the present one with another share.
+func (w *twinWorld) canaries(s *Settings) map[string]Canary {
+	canaries := map[string]Canary{}
+	for _, name := range twinProfiles {
+		before, had := w.old.Canaries[name]
+		switch w.r.IntN(3) {
+		case 0:
+			before = Canary{Settings: w.profile(), Salt: fmt.Sprint(w.step)}
+			had = true
+		case 1:
+			had = false
+		}
+		if had { // even if the profile is gone
+			before.Share = w.r.IntN(Whole + 1)
+			canaries[name] = before
+			w.note("a canary beside a profile: %v", s.Profiles[name] != nil)
+		}
+	}
+	return canaries
 }
 
 // turn does one turn of a reload, or ends it.
@@ -793,8 +818,8 @@ func (w *twinWorld) comparePod(s PodState, p *modelPod) {
 	if p.place == InFlight {
 		return
 	}
-	if outdated := w.queue.pods[s.Pod.UID].outdatedLocked(); outdated != p.outdated {
-		w.fatalf("%s is outdated: %v, want %v", s.Pod.UID, outdated, p.outdated)
+	if outdated := w.queue.pods[s.Pod.UID].outdatedLocked(); outdated != w.model.outdated(p) {
+		w.fatalf("%s is outdated: %v, want %v", s.Pod.UID, outdated, !outdated)
 	}
 	if s.Attempts != p.attempts || !s.Timestamp.Equal(p.timestamp) || s.GatingPlugin != p.gate ||
 		!slices.Equal(s.UnschedulablePlugins, sets.List(p.refusedBy)) ||

@@ -140,9 +140,23 @@ func (r *resolver) resolveConflicts(candidates []*candidate) {
 			Warnings: c.warnings,
 		}
 		running, conflict := s.present(c)
+		var stable *Profile
+		if running != nil {
+			if stable = r.tried(c, running); stable != nil {
+				checkOrder(&c.object.Spec, stable, running, &conflict)
+			}
+		}
 		if objections := append(c.problems, conflict...); len(objections) > 0 {
 			result.Accepted, result.Reason, result.Message = false, objections[0].Reason, objections.message()
 			result.Problems, result.Obstacles = objections.divide()
+		}
+		if running != nil && stable != nil {
+			if result.Accepted {
+				r.out.Candidates[running.SchedulerName] = running
+			} else {
+				result.KeptLastGood = true
+			}
+			running = stable
 		}
 		if running == nil {
 			if last := r.lastGood(c.object); last != nil && s.holders[last.SchedulerName] == nil {

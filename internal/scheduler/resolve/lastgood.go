@@ -57,7 +57,7 @@ func (g GoodPolicy) pinned(present map[types.NamespacedName]Secret) GoodPolicy {
 func (r *Resolution) LastGood(running []*Profile) LastGood {
 	next := LastGood{Profiles: maps.Clone(r.remembered.Profiles), Policies: maps.Clone(r.remembered.Policies)}
 	for _, profile := range running {
-		if profile.Shadow != nil {
+		if !profile.Schedules() {
 			continue
 		}
 		if object, exists := r.profiles[profile.Name]; exists && object.UID == profile.UID {

@@ -50,6 +50,12 @@ type Resolution struct {
 	Profiles map[string]*Profile
 	// Shadows are the profiles that shadow others, by Profile.ID. They have no last good specs.
 	Shadows map[string]*Profile
+	// Candidates are the present specs that are to be rolled out step by step, by scheduler name.
+	// Profiles has what runs meanwhile, which is the last good spec. See Promote.
+	Candidates map[string]*Profile
+	// Canaries are the candidates that get a share of the pods, by Profile.ID. The caller adds them,
+	// and the shadows of other candidates to Shadows: see Try.
+	Canaries map[string]*Profile
 	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no
 	// profile is to run.
 	SortedBy string
@@ -76,6 +82,8 @@ type Profile struct {
 	SchedulerName string
 	// Shadow is what a shadow follows, nil for a profile that schedules pods.
 	Shadow *Shadow
+	// Canary means that the profile is tried on a share of the pods of its scheduler name.
+	Canary bool
 	// PolicyName is the policy that the profile builds on.
 	PolicyName string
 	// PolicyGeneration is the metadata.generation of the policy's spec, 0 for the built-in
@@ -100,12 +108,29 @@ type Profile struct {
 }
 
 // ID identifies the profile among those that run at one time: it is the scheduler name or, for a
-// shadow, derived from the object's name.
+// shadow or a canary, derived from the object's name.
 func (p *Profile) ID() string {
-	if p.Shadow != nil {
+	switch {
+	case p.Shadow != nil:
 		return shadowID(p.Name)
+	case p.Canary:
+		return "canary/" + p.Name
 	}
 	return p.SchedulerName
+}
+
+// AsCanary returns the profile as it is tried on a share of the pods.
+func (p *Profile) AsCanary() *Profile {
+	canary := *p
+	canary.Canary = true
+	return &canary
+}
+
+// AsShadow returns the profile as it decides the pods of what runs for the same object.
+func (p *Profile) AsShadow() *Profile {
+	shadow := *p
+	shadow.Shadow = &Shadow{Profile: p.Name, SamplePercent: 100}
+	return &shadow
 }
 
 // shadowID returns the ID of a shadow. No scheduler name of a profile has a slash.
@@ -173,18 +198,42 @@ type Result struct {
 // ID returns the Profile.ID of what the object resolves to.
 func (r Result) ID() string { return cmp.Or(r.ShadowID, r.SchedulerName) }
 
+// Promote makes a candidate the profile to run under its scheduler name.
+func (r *Resolution) Promote(schedulerName string) {
+	r.Profiles[schedulerName] = r.Candidates[schedulerName]
+	delete(r.Candidates, schedulerName)
+}
+
+// Try makes a candidate run beside the profile with its scheduler name: as a shadow of it, or on a
+// share of the pods.
+func (r *Resolution) Try(candidate *Profile, asShadow bool) {
+	if asShadow {
+		shadow := candidate.AsShadow()
+		r.Shadows[shadow.ID()] = shadow
+		return
+	}
+	canary := candidate.AsCanary()
+	r.Canaries[canary.ID()] = canary
+}
+
+// Schedules reports whether the profile decides the pods of its scheduler name, but for a canary's
+// share.
+func (p *Profile) Schedules() bool { return p.Shadow == nil && !p.Canary }
+
 // ByID returns a profile or shadow by its Profile.ID, nil if there is none.
 func (r *Resolution) ByID(id string) *Profile {
-	if shadow := r.Shadows[id]; shadow != nil {
-		return shadow
+	for _, profiles := range []map[string]*Profile{r.Shadows, r.Canaries} {
+		if profile := profiles[id]; profile != nil {
+			return profile
+		}
 	}
 	return r.Profiles[id]
 }
 
-// All yields all profiles and shadows by Profile.ID, in no order.
+// All yields all profiles, shadows and canaries by Profile.ID, in no order.
 func (r *Resolution) All() iter.Seq2[string, *Profile] {
 	return func(yield func(string, *Profile) bool) {
-		for _, profiles := range []map[string]*Profile{r.Profiles, r.Shadows} {
+		for _, profiles := range []map[string]*Profile{r.Profiles, r.Shadows, r.Canaries} {
 			for id, profile := range profiles {
 				if !yield(id, profile) {
 					return
@@ -225,6 +274,8 @@ func Objects(in Input) *Resolution {
 		out: &Resolution{
 			Profiles:       map[string]*Profile{},
 			Shadows:        map[string]*Profile{},
+			Candidates:     map[string]*Profile{},
+			Canaries:       map[string]*Profile{},
 			ProfileResults: map[string]Result{},
 			PolicyResults:  map[string]Result{},
 			remembered:     LastGood{Profiles: map[string][]GoodProfile{}, Policies: map[string][]GoodPolicy{}},

@@ -33,6 +33,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
@@ -57,7 +58,9 @@ type Config struct {
 	Memory   int
 	// DeferredResizes is that of the loop's Decider: see algorithm.Config.
 	DeferredResizes bool
-	Clock           clock.PassiveClock
+	// Groups are the pod groups, nil if there are none.
+	Groups *podgroup.Registry
+	Clock  clock.PassiveClock
 }
 
 // Comparer makes the decisions of shadows, and counts how their decisions compare.
@@ -177,21 +180,24 @@ func (c *Comparer) compare(ctx context.Context, d *Decided, s *profile.Instance)
 	}
 	ctx, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
-	c.add(counts, c.decide(ctx, d, s, counts))
+	found := c.decide(ctx, d, s, counts)
+	if s.Config.Shadow.Profile == s.Config.Name { // it is rolled out
+		found.owner = c.cfg.Groups.OwnerOf(d.Pod)
+	}
+	c.add(counts, found)
 	c.budget.spend(c.cfg.Clock.Since(began))
 }
 
-// countsOf returns the counts of a shadow, which begin anew for another revision of it or of the
-// profile.
+// countsOf returns the counts of a shadow, which begin anew for another instance of it or another
+// revision of the profile.
 func (c *Comparer) countsOf(d *Decided, s *profile.Instance) *counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	id, of := s.Config.ID(), d.Profile.Config
-	if known := c.counts[id]; known != nil && known.status.Revision == s.Config.Revision &&
-		known.status.ProfileRevision == of.Revision && known.uid == s.Config.UID {
+	if known := c.counts[id]; known != nil && known.shadow == s && known.status.ProfileRevision == of.Revision {
 		return known
 	}
-	next := newCounts(s.Config, of, c.cfg.Clock.Now())
+	next := newCounts(s, of, c.cfg.Clock.Now())
 	c.counts[id] = next
 	return next
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -54,6 +54,8 @@ type comparison struct {
 	scored bool
 	// text describes the first mismatch.
 	text string
+	// owner is the owner of the pod, "" if owners do not count.
+	owner string
 }
 
 // scores sets the loss of score, and the plugin that contributes most to it.
@@ -79,25 +81,26 @@ func (c *comparison) scores(ctx context.Context, d *Decided, decision *algorithm
 	return nil
 }
 
-// counts are the counts of one revision of a shadow beside one revision of its profile.
+// counts are the counts of one instance of a shadow beside one revision of its profile.
 type counts struct {
-	name string
-	uid  types.UID
+	name   string
+	shadow *profile.Instance
 	// status has the numbers, without what report adds.
 	status v1alpha1.ShadowStatus
 	causes map[v1alpha1.ShadowCause]int64 // without their numbers
 	// losses are the latest losses of score, and next is the place of the next one.
 	losses []int64
 	next   int
+	owners owners
 	// explained is when the cause of a disagreement was last looked for. It belongs to the loop.
 	explained time.Time
 }
 
-func newCounts(shadow, of *resolve.Profile, now time.Time) *counts {
+func newCounts(shadow *profile.Instance, of *resolve.Profile, now time.Time) *counts {
 	return &counts{
-		name: shadow.Name, uid: shadow.UID,
+		name: shadow.Config.Name, shadow: shadow,
 		status: v1alpha1.ShadowStatus{
-			Profile: of.Name, ProfileRevision: of.Revision, Revision: shadow.Revision,
+			Profile: of.Name, ProfileRevision: of.Revision, Revision: shadow.Config.Revision,
 			Since: metav1.NewTime(now).Rfc3339Copy(),
 		},
 		causes: map[v1alpha1.ShadowCause]int64{},
@@ -123,6 +126,9 @@ func (c *counts) add(found comparison) {
 		return
 	}
 	s.Decisions++
+	if found.owner != "" {
+		c.owners.add(found.owner, found.verdict)
+	}
 	if found.plugin != "" {
 		c.causes[v1alpha1.ShadowCause{Plugin: found.plugin, ExtensionPoint: found.point}]++
 	}

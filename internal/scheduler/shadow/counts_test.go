@@ -11,14 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
 func newTestCounts() *counts {
-	return newCounts(&resolve.Profile{Name: "next", Revision: "r2"}, &resolve.Profile{Name: "shop", Revision: "r1"},
-		now)
+	next := &profile.Instance{Config: &resolve.Profile{Name: "next", Revision: "r2"}}
+	return newCounts(next, &resolve.Profile{Name: "shop", Revision: "r1"}, now)
 }
 
 func TestReport(t *testing.T) {

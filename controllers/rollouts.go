@@ -1,0 +1,207 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/rollout"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
+)
+
+const (
+	// observeEvery is how often a roll-out looks at what was observed.
+	observeEvery = 5 * time.Second
+	// defaultShadowFor, defaultMinOwners and defaultOdds are the defaults of the schema.
+	defaultShadowFor = 5 * time.Minute
+	defaultMinOwners = 3
+	defaultOdds      = 100
+	defaultPause     = 10 * time.Minute
+)
+
+// rolloutOf is the roll-out of one object. Immutable: each pass makes the next one.
+type rolloutOf struct {
+	// stable and canary are the revisions.
+	stable, canary string
+	plan           *rollout.Plan
+	state          rollout.State
+	// led means that this replica led when it made the state. Otherwise it only follows the status.
+	led bool
+	// before is what was observed in earlier stages, and in this one by earlier leaders; seen is that
+	// and what this leader has observed in this stage.
+	before, seen *rollout.Observed
+	// salt decides which owners get the canary first. Each leader, and each retry, draws it anew: an
+	// owner that has failed before counts again, and its revision must be a new draw.
+	salt string
+	// command is the annotation that was followed last.
+	command string
+}
+
+// rollouts are the roll-outs by the UIDs of the objects.
+type rollouts map[types.UID]*rolloutOf
+
+// rollOut takes the roll-outs of all candidates further: it adds what is to run beside the stable
+// revisions to the resolution, and promotes candidates. Only the leader decides; followers do as
+// the status says.
+func (r *ProfileReconciler) rollOut(p *pass) {
+	p.rollouts = rollouts{}
+	objects := map[types.UID]*v1alpha1.SchedulerProfile{}
+	for i := range p.objects.profiles {
+		objects[p.objects.profiles[i].UID] = &p.objects.profiles[i]
+	}
+	for name, candidate := range p.resolution.Candidates {
+		object := objects[candidate.UID]
+		next := r.nextRollout(p, object, p.resolution.Profiles[name], candidate)
+		p.rollouts[candidate.UID] = next
+		switch next.state.Stage {
+		case rollout.Promoted:
+			p.resolution.Promote(name)
+			if running := r.last.active.profiles[candidate.AsCanary().ID()]; running != nil &&
+				running.Revision == candidate.Revision {
+				p.resolution.Try(candidate, false) // until what replaces the stable revision is built
+			}
+		case rollout.Shadow:
+			p.resolution.Try(candidate, true)
+		case rollout.Canary:
+			p.resolution.Try(candidate, false)
+		}
+	}
+	r.last.rollouts = p.rollouts
+}
+
+// nextRollout returns the present state of one roll-out.
+func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfile,
+	stable, candidate *resolve.Profile) *rolloutOf {
+	now := r.Clock.Now()
+	next := recalled(object, candidate, now)
+	if last := r.last.rollouts[object.UID]; last != nil && last.canary == candidate.Revision {
+		next.salt = last.salt
+		if p.leading && last.led {
+			next.state, next.before, next.command = last.state, last.before, last.command
+		}
+	}
+	next.stable, next.canary, next.plan, next.led = stable.Revision, candidate.Revision, planOf(&object.Spec), p.leading
+	next.seen = next.before
+	if p.leading {
+		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
+	}
+	return next
+}
+
+// proceed takes the roll-out to its next state. seen is what this leader has observed in the present
+// stage.
+func (o *rolloutOf) proceed(p *pass, now time.Time, seen *rollout.Observed, command rollout.Command) {
+	stage := o.state.Stage
+	o.seen = o.before.Plus(seen)
+	next, again := o.state.Next(now, o.plan, o.seen, command)
+	o.state = next
+	switch next.Stage {
+	case stage:
+	case rollout.Shadow: // the user retries
+		o.before, o.seen, o.salt = &rollout.Observed{}, &rollout.Observed{}, newSalt()
+	default:
+		o.before = o.seen
+	}
+	if next.Ended() {
+		return
+	}
+	p.rolloutAgain = sooner(p.rolloutAgain, observeEvery)
+	if !again.IsZero() {
+		p.rolloutAgain = sooner(p.rolloutAgain, max(again.Sub(now), time.Millisecond))
+	}
+}
+
+func newSalt() string { return string(uuid.NewUUID()) }
+
+// isFollowed reports whether the status of an object describes another state of its roll-out, which
+// followers act by.
+func isFollowed(e event.UpdateEvent) bool {
+	before, wasProfile := e.ObjectOld.(*v1alpha1.SchedulerProfile)
+	after, isProfile := e.ObjectNew.(*v1alpha1.SchedulerProfile)
+	if !wasProfile || !isProfile {
+		return false
+	}
+	at := func(p *v1alpha1.SchedulerProfile) [3]string {
+		status := ptr.Deref(p.Status.Rollout, v1alpha1.RolloutStatus{})
+		return [3]string{status.CanaryRevision, status.Stage, fmt.Sprint(ptr.Deref(status.CurrentStepIndex, -1))}
+	}
+	return at(before) != at(after)
+}
+
+// follow returns the command of the object's annotation, once.
+func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
+	text := object.Annotations[v1alpha1.AnnotationRollout]
+	command, about, _ := strings.Cut(text, ":")
+	revision, _, _ := strings.Cut(about, ":")
+	if text == o.command || revision != o.canary {
+		return ""
+	}
+	o.command = text
+	return rollout.Command(command)
+}
+
+// planOf returns how a spec is rolled out.
+func planOf(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
+	canary := ptr.Deref(spec.Rollout.Canary, v1alpha1.CanarySpec{})
+	p := &rollout.Plan{
+		ShadowFor: defaultShadowFor, MinOwners: int(ptr.Deref(canary.Analysis.MinOwners, defaultMinOwners)),
+		Odds: float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)), Measured: map[rollout.Metric]bool{},
+	}
+	if canary.ShadowDuration != nil {
+		p.ShadowFor = canary.ShadowDuration.Duration
+	}
+	for _, metric := range canary.Analysis.DryRun {
+		p.Measured[rollout.Metric(metric.MetricName)] = true
+	}
+	for _, step := range canary.Steps {
+		switch {
+		case step.SetWeight != nil:
+			p.Steps = append(p.Steps, rollout.Step{Weight: int(*step.SetWeight)})
+		case step.Pause != nil && step.Pause.Duration != nil:
+			p.Steps = append(p.Steps, rollout.Step{Pause: step.Pause.Duration.Duration})
+		default:
+			p.Steps = append(p.Steps, rollout.Step{})
+		}
+	}
+	if canary.Steps == nil {
+		p.Steps = []rollout.Step{{Weight: 5}, {Pause: defaultPause}, {Weight: 50}, {Pause: defaultPause}}
+	}
+	return p
+}
+
+// shares returns the shares of the canaries that run, by scheduler name.
+func (p *pass) shares() map[string]profile.Share {
+	shares := map[string]profile.Share{}
+	for _, cfg := range p.plan.next.profiles {
+		if o := p.rollouts[cfg.UID]; cfg.Canary && o != nil {
+			shares[cfg.SchedulerName] = profile.Share{Owners: o.state.Weight(o.plan) * queue.Whole / 100, Salt: o.salt}
+		}
+	}
+	return shares
+}
+
+// describe returns the part of the condition Programmed about a roll-out.
+func (o *rolloutOf) describe(generation int64) string {
+	switch {
+	case o.state.Stage == rollout.Aborted:
+		return fmt.Sprintf("The roll-out of revision %s of generation %d was aborted: %s", o.canary, generation,
+			o.state.Reason)
+	case o.state.Stage == rollout.Shadow:
+		return fmt.Sprintf("Revision %s of generation %d is being compared on live pods, and decides none of them: %s",
+			o.canary, generation, o.state.Reason)
+	default:
+		return fmt.Sprintf("Revision %s of generation %d decides the pods of %d %% of owners: %s", o.canary, generation,
+			o.state.Weight(o.plan), o.state.Reason)
+	}
+}
