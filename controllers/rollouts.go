@@ -22,7 +22,7 @@ import (
 
 const (
 	// observeEvery is how often a roll-out looks at what was observed.
-	observeEvery = 5 * time.Second
+	observeEvery = 2 * time.Second
 	// defaultShadowFor, defaultMinOwners and defaultOdds are the defaults of the schema.
 	defaultShadowFor = 5 * time.Minute
 	defaultMinOwners = 3

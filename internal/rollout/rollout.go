@@ -65,18 +65,24 @@ type Plan struct {
 	// MinOwners is the number of owners that must have been decided by the new revision before a
 	// stage or a pause ends, and before evidence aborts the roll-out.
 	MinOwners int
-	// Odds is how strong the evidence has to be to abort: 100 means 100 to 1. The probability to
-	// abort a revision that is no worse is at most the inverse.
+	// Odds is how strong the evidence has to be to abort: 100 means 100 to 1, or 300 to 1 if there
+	// are three tests. The probability to abort a revision that is no worse is at most the inverse,
+	// in all tests together.
 	Odds float64
 	// Measured are the metrics that never abort.
 	Measured map[Metric]bool
 }
 
-// gating returns the number of metrics that may abort.
-func (p *Plan) gating() int {
+// tests returns the number of tests that may abort: one of the owners for each metric, and one of the
+// pairs.
+func (p *Plan) tests() int {
 	n := 0
 	for _, m := range Metrics {
-		if !p.Measured[m] {
+		if p.Measured[m] {
+			continue
+		}
+		n++
+		if m == Unschedulable && p.ShadowFor > 0 {
 			n++
 		}
 	}
@@ -254,7 +260,7 @@ func (o *Observed) Describe(m Metric) string {
 
 // against returns the evidence that suffices to abort, "" if there is none.
 func (p *Plan) against(seen *Observed) string {
-	needed := p.Odds * float64(p.gating())
+	needed := p.Odds * float64(p.tests())
 	for _, m := range Metrics {
 		if p.Measured[m] {
 			continue

@@ -12,7 +12,7 @@
 // most alpha: one may look after each observation, and stop at any time. It can be read as a bet:
 // "14 : 1 that the new revision is worse" has won 14 times its stake.
 //
-// E-values of different runs, such as those of two leaders, may be multiplied. Those of m metrics are
+// E-values of different runs, such as those of two leaders, may be multiplied. Those of m tests are
 // compared with m/alpha.
 //
 // Sources: A. Ramdas, P. Grünwald, V. Vovk, G. Shafer, Game-theoretic statistics and safe

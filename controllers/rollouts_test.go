@@ -1,0 +1,206 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/testcluster"
+)
+
+var _ = Describe("A roll-out", func() {
+	// rolledOut is the part of a spec that rolls out changes. The pods of the specs have no controllers:
+	// each is an owner.
+	rolledOut := func(canary string) string { return "rollout: {strategy: Canary, canary: {" + canary + "}}\n" }
+	// half gives half of the owners the new revision, until it is promoted.
+	half := rolledOut("shadowDuration: 0s, steps: [{setWeight: 50}, {pause: {}}]")
+	// refuses refuses every node.
+	const refuses = `
+pluginConfig:
+- name: NodeAffinity
+  args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+    {matchExpressions: [{key: nowhere, operator: Exists}]}]}}}
+`
+	isRollingOut := func(words ...string) gomegatypes.GomegaMatcher {
+		return haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut, words...)
+	}
+	isTakenBack := func(words ...string) gomegatypes.GomegaMatcher {
+		return haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonRolloutAborted, words...)
+	}
+	var run *testcluster.Running
+	BeforeEach(func(ctx context.Context) {
+		run = start()
+		createNodes(ctx)
+	})
+
+	// createPods creates so many pods of the profile "mine".
+	createPods := func(ctx context.Context, name string, n int) []*corev1.Pod {
+		GinkgoHelper()
+		var pods []*corev1.Pod
+		for i := range n {
+			pods = append(pods, createPod(ctx, fmt.Sprint(name, "-", i), "mine"))
+		}
+		return pods
+	}
+	// expectNodes waits until pods are bound, and returns how many are on each node.
+	expectNodes := func(ctx context.Context, pods []*corev1.Pod) map[string]int {
+		GinkgoHelper()
+		nodes := map[string]int{}
+		for _, pod := range pods {
+			nodes[expectBound(ctx, pod)]++
+		}
+		return nodes
+	}
+	// direct sets the annotation of the profile "mine".
+	direct := func(ctx context.Context, command, revision string) {
+		GinkgoHelper()
+		Expect(testcluster.Update(ctx, k8s, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine"}},
+			func(p *v1alpha1.SchedulerProfile) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.AnnotationRollout, command+":"+revision)
+			})).To(Succeed())
+	}
+	// expectRollout waits until the status of the roll-out of "mine" matches.
+	expectRollout := func(ctx context.Context, match ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulerProfile {
+		GinkgoHelper()
+		p := &v1alpha1.SchedulerProfile{}
+		Eventually(func(g Gomega) {
+			p = &v1alpha1.SchedulerProfile{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "mine"}, p)).To(Succeed())
+			g.Expect(p.Status.Rollout).To(And(match...))
+		}).WithContext(ctx).Should(Succeed())
+		return p
+	}
+	// begin creates the profile "mine", lets it run, and changes its spec.
+	begin := func(ctx context.Context, before, after string) (stable string, mine *v1alpha1.SchedulerProfile) {
+		GinkgoHelper()
+		mine = profile("mine", before)
+		create(ctx, mine)
+		stable = expectProfile(ctx, "mine", isProgrammed).Status.Active.Revision
+		change(ctx, mine, after)
+		return stable, mine
+	}
+
+	It("takes back a spec that fits no node, and its pods are bound", func(ctx context.Context) {
+		stable, mine := begin(ctx, half, half+refuses)
+		spec := mine.Spec.DeepCopy()
+		expectProfile(ctx, "mine", isAccepted, isRollingOut("decides the pods of 50 % of owners", stable))
+		pods := createPods(ctx, "pod", 40)
+		aborted := expectProfile(ctx, "mine", isAccepted,
+			isTakenBack(" : 1 that the new revision leaves more owners without a node", stable))
+		Expect(aborted.Spec).To(Equal(*spec))
+		Expect(aborted.Status.Active.Revision).To(Equal(stable))
+		status := aborted.Status.Rollout
+		Expect(status).To(And(HaveField("Phase", v1alpha1.RolloutDegraded), HaveField("Weight", BeZero()),
+			HaveField("StableRevision", stable), HaveField("Evidence", HaveLen(1))))
+		Expect(status.Evidence[0].FailedCanary).To(And(BeNumerically(">=", 5), BeNumerically("<=", status.CanaryOwners)))
+		Expect(status.Evidence[0].Failed).To(HaveExactElements(
+			v1alpha1.FailedOwners{Weight: 50, Owners: status.Evidence[0].FailedCanary}))
+		expectNodes(ctx, pods)
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+
+		By("being aborted by a next leader, too")
+		Expect(run.Stop(patience)).To(Succeed())
+		run = start()
+		expectProfile(ctx, "mine", isTakenBack())
+		expectNodes(ctx, createPods(ctx, "late", 3))
+
+		By("rolling out another spec")
+		change(ctx, mine, half+packs)
+		direct(ctx, "promote", expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutPaused)).Status.Rollout.CanaryRevision)
+		expectProfile(ctx, "mine", isProgrammed)
+	})
+
+	It("takes back a spec that would fit no node, before it decides a pod", func(ctx context.Context) {
+		stable, _ := begin(ctx, rolledOut("shadowDuration: 1h"), rolledOut("shadowDuration: 1h")+refuses)
+		expectProfile(ctx, "mine", isAccepted, isRollingOut("is being compared on live pods, and decides none", stable))
+		pods := createPods(ctx, "pod", 14)
+		Expect(expectNodes(ctx, pods)).To(HaveKeyWithValue(idle, len(pods)))
+		aborted := expectProfile(ctx, "mine", isTakenBack("of 14 owners for which the two revisions differ", stable))
+		Expect(aborted.Status.Rollout.Compared).To(BeEquivalentTo(len(pods)))
+	})
+
+	It("promotes a spec that does no harm, step by step", func(ctx context.Context) {
+		short := rolledOut("shadowDuration: 1s, steps: [{setWeight: 50}, {pause: {duration: 1s}}], analysis: {minOwners: 2}")
+		_, mine := begin(ctx, short, short+packs)
+		expectRollout(ctx, HaveField("Message", HavePrefix("inconclusive: the new revision has decided pods of 0 owners")),
+			HaveField("Phase", v1alpha1.RolloutPaused))
+		expectNodes(ctx, createPods(ctx, "compared", 2))
+		expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Compared", BeEquivalentTo(2)))
+		nodes := expectNodes(ctx, createPods(ctx, "shared", 20))
+		Expect(nodes).To(And(HaveKey(busy), HaveKey(idle)))
+		promoted := expectProfile(ctx, "mine", isProgrammed)
+		Expect(promoted.Status.Active.Generation).To(Equal(mine.Generation))
+		expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutHealthy), HaveField("Weight", BeEquivalentTo(100)),
+			HaveField("StableRevision", promoted.Status.Active.Revision))
+		Expect(expectNodes(ctx, createPods(ctx, "late", 4))).To(Equal(map[string]int{busy: 4}))
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+	})
+
+	It("is directed by an annotation", func(ctx context.Context) {
+		begin(ctx, half, half+packs)
+		canary := expectRollout(ctx, HaveField("Message", "it waits until it is promoted")).Status.Rollout.CanaryRevision
+
+		By("ignoring commands about another revision")
+		direct(ctx, "abort", "another")
+		Consistently(func(g Gomega) {
+			p := &v1alpha1.SchedulerProfile{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "mine"}, p)).To(Succeed())
+			g.Expect(p.Status.Rollout.Phase).To(Equal(v1alpha1.RolloutPaused))
+		}).WithContext(ctx).Should(Succeed())
+		direct(ctx, "pause", canary)
+		expectRollout(ctx, HaveField("Paused", true), HaveField("Message", "the user paused it"))
+		direct(ctx, "resume", canary)
+		expectRollout(ctx, HaveField("Paused", false))
+
+		By("aborting")
+		direct(ctx, "abort", canary)
+		expectProfile(ctx, "mine", isTakenBack("the user aborted it"))
+		Expect(expectNodes(ctx, createPods(ctx, "before", 4))).To(Equal(map[string]int{idle: 4}))
+		direct(ctx, "retry", canary)
+		expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("StableOwners", BeZero()))
+
+		By("promoting")
+		direct(ctx, "promote-full", canary)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(expectNodes(ctx, createPods(ctx, "after", 4))).To(Equal(map[string]int{busy: 4}))
+	})
+
+	It("goes on where it was with the next leader", func(ctx context.Context) {
+		stable, _ := begin(ctx, half, half+packs)
+		expectRollout(ctx, HaveField("Stage", "Canary"))
+		expectNodes(ctx, createPods(ctx, "first", 10))
+		before := expectRollout(ctx, HaveField("CanaryOwners", BeNumerically(">", 0)),
+			HaveField("StableOwners", BeNumerically(">", 0))).Status.Rollout
+		Expect(run.Stop(patience)).To(Succeed())
+		run = start()
+		nodes := expectNodes(ctx, createPods(ctx, "second", 20))
+		Expect(nodes).To(And(HaveKey(busy), HaveKey(idle)))
+		after := expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Weight", BeEquivalentTo(50)),
+			WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
+				BeEquivalentTo(before.CanaryOwners+before.StableOwners+20)))
+		Expect(after.Status.Rollout.Since).To(Equal(before.Since))
+		Expect(after.Status.Active.Revision).To(Equal(stable))
+	})
+
+	It("follows a change of the policy", func(ctx context.Context) {
+		shared := policy("shared", "")
+		create(ctx, shared)
+		begin(ctx, half+"policyRef: {name: shared}", half+"policyRef: {name: shared}")
+		expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, shared, packs)
+		canary := expectRollout(ctx, HaveField("Stage", "Canary")).Status.Rollout.CanaryRevision
+		expectProfile(ctx, "mine", isRollingOut())
+		direct(ctx, "promote", canary)
+		expectOn(ctx, "mine", "shared", shared.Generation)
+	})
+})
