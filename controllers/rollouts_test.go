@@ -197,7 +197,7 @@ pluginConfig:
 		create(ctx, shared)
 		begin(ctx, half+"policyRef: {name: shared}", half+"policyRef: {name: shared}")
 		expectProfile(ctx, "mine", isProgrammed)
-		change(ctx, shared, packs)
+		change(ctx, shared, autoscaler)
 		canary := expectRollout(ctx, HaveField("Stage", "Canary")).Status.Rollout.CanaryRevision
 		expectProfile(ctx, "mine", isRollingOut())
 		direct(ctx, "promote", canary)

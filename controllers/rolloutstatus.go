@@ -99,10 +99,10 @@ func recalled(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, now
 		return o
 	}
 	o.command = status.LastCommand
-	if status.CanaryRevision != candidate.Revision || status.Stage == "" {
+	if status.CanaryRevision != candidate.Revision || !slices.Contains(rollout.Stages, rollout.Stage(status.Stage)) {
 		return o
 	}
-	o.state = rollout.State{Stage: rollout.Stage(status.Stage), Step: int(ptr.Deref(status.CurrentStepIndex, 0)),
+	o.state = rollout.State{Stage: rollout.Stage(status.Stage), Step: max(0, int(ptr.Deref(status.CurrentStepIndex, 0))),
 		Since: ptr.Deref(status.Since, metav1.NewTime(now)).Time, Paused: status.Paused, Reason: status.Message}
 	if o.state.Stage == rollout.Shadow {
 		return o // the two revisions differ for the same owners again: counted twice, they would prove too much
@@ -113,10 +113,14 @@ func recalled(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, now
 	}
 	for _, of := range status.Evidence {
 		metric := rollout.Metric(of.MetricName)
-		o.before.Paired[metric] = evidence.Paired{Differing: int(of.Differing), Against: int(of.Against)}
+		if of.Differing > 0 {
+			o.before.Paired[metric] = evidence.Paired{Differing: int(of.Differing), Against: int(of.Against)}
+		}
 		owners := &evidence.Owners{New: int(of.FailedCanary), Failed: map[float64]int{}}
 		for _, failed := range of.Failed {
-			owners.Failed[float64(failed.Weight)/100] += int(failed.Owners)
+			if failed.Weight > 0 && failed.Weight < 100 {
+				owners.Failed[float64(failed.Weight)/100] += int(failed.Owners)
+			}
 		}
 		if len(owners.Failed) > 0 {
 			o.before.Owners[metric] = owners

@@ -33,6 +33,9 @@ const (
 	Aborted  Stage = "Aborted"
 )
 
+// Stages are all stages.
+var Stages = []Stage{Shadow, Canary, Promoted, Aborted}
+
 // Metric is a way in which a revision can be worse for an owner of pods.
 type Metric string
 
@@ -178,6 +181,9 @@ func (s State) Next(now time.Time, p *Plan, seen *Observed, command Command) (ne
 	}
 	if s.Ended() {
 		return s, time.Time{}
+	}
+	if s.Stage == Canary && s.Step >= len(p.Steps) { // the list of steps was shortened meanwhile
+		s.Step, s.Since = 0, now
 	}
 	if why := p.against(seen); why != "" {
 		return State{Stage: Aborted, Since: now, Reason: why}, time.Time{}

@@ -177,7 +177,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		Profiles: s.store, Snapshot: snapshot, FastPath: cfg.FastPath != FastPathOff, Memory: cfg.FastPathMemory,
 		DeferredResizes: deferredResizes(), Groups: groups, Clock: cfg.Clock,
 	})
-	p.canaries = canary.NewWatch(s.store, groups)
+	p.canaries = canary.NewWatch(s.store.Current, groups)
 	p.Answers = s.newAnswers(p, groups, decisions)
 	p.Debugger = &debugger.Debugger{
 		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,

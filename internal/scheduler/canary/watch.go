@@ -33,7 +33,8 @@ const (
 // Watch counts owners. Note belongs to the goroutine of the scheduling loop; Observed may be called
 // by any goroutine.
 type Watch struct {
-	profiles *profile.Store
+	// profiles returns the current map.
+	profiles func() *profile.Map
 	groups   *podgroup.Registry
 	// latest is the map of the latest call of Note. It belongs to the loop.
 	latest *profile.Map
@@ -43,8 +44,8 @@ type Watch struct {
 	counts map[string]*counts
 }
 
-// NewWatch returns a Watch of the canaries of a Store.
-func NewWatch(profiles *profile.Store, groups *podgroup.Registry) *Watch {
+// NewWatch returns a Watch of the canaries of the current map, which profiles returns.
+func NewWatch(profiles func() *profile.Map, groups *podgroup.Registry) *Watch {
 	return &Watch{profiles: profiles, groups: groups, counts: map[string]*counts{}}
 }
 
@@ -81,7 +82,7 @@ type Decided struct {
 // Note counts a decision. It does nothing unless a share of the pods of the profile's scheduler name
 // gets another revision.
 func (w *Watch) Note(d Decided) {
-	current := w.profiles.Current()
+	current := w.profiles()
 	if current != w.latest {
 		w.latest = current
 		w.prune(current)
@@ -155,7 +156,7 @@ func (c *counts) fail(metric rollout.Metric, share float64, isNew bool) {
 // Observed returns what was observed of the canary of a scheduler name since it was built: nothing
 // if there is none.
 func (w *Watch) Observed(schedulerName string) *rollout.Observed {
-	canary, _ := w.profiles.Current().Canary(schedulerName)
+	canary, _ := w.profiles().Canary(schedulerName)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.counts[schedulerName]

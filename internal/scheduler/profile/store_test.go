@@ -64,12 +64,15 @@ func newGenerations() *generations {
 	return gs
 }
 
-// make returns an instance of a scheduler name, or of a shadow by its ID.
+// make returns an instance of a scheduler name, or of a shadow or canary by its ID.
 func (gs *generations) make(id string) *generation {
 	g := &generation{}
 	schedulerName, config := id, &resolve.Profile{SchedulerName: id}
 	if name, isShadow := strings.CutPrefix(id, "shadow/"); isShadow {
 		schedulerName, config = name, &resolve.Profile{Name: name, SchedulerName: name, Shadow: &resolve.Shadow{}}
+	}
+	if name, isCanary := strings.CutPrefix(id, "canary/"); isCanary {
+		schedulerName, config = name, &resolve.Profile{Name: name, SchedulerName: name, Canary: true}
 	}
 	_, cancel := context.WithCancel(context.Background())
 	g.Instance = &Instance{
@@ -94,6 +97,7 @@ func (gs *generations) make(id string) *generation {
 type popper struct {
 	mu       sync.Mutex // guards what follows
 	settings map[string]*queue.ProfileSettings
+	canaries map[string]queue.Canary
 	changed  sets.Set[string]
 	// entered, if not nil, is called when settings are about to be replaced.
 	entered func()
@@ -105,7 +109,7 @@ func (q *popper) Reconfigure(_ klog.Logger, settings *queue.Settings, changed se
 	if q.entered != nil {
 		q.entered()
 	}
-	q.settings, q.changed = settings.Profiles, changed
+	q.settings, q.canaries, q.changed = settings.Profiles, settings.Canaries, changed
 	return nil
 }
 
@@ -121,6 +125,9 @@ func (q *popper) take(schedulerName string) *queue.ProfileSettings {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	settings := q.settings[schedulerName]
+	if canary, divided := q.canaries[schedulerName]; divided && settings != nil && canary.Takes(theOwner) {
+		settings = canary.Settings
+	}
 	if settings != nil {
 		settings.Holder.Acquire()
 	}
@@ -130,12 +137,16 @@ func (q *popper) take(schedulerName string) *queue.ProfileSettings {
 var (
 	schedulerNames = []string{"a", "b", "c", "d"}
 	shadowIDs      = []string{"shadow/a", "shadow/b"} // of the profiles of these names
+	canaryIDs      = []string{"canary/b", "canary/c"}
 )
+
+// theOwner is the owner of all pods.
+const theOwner = "owner"
 
 // mutate returns a map with random differences from the current one, and the names that differ.
 func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string]) {
 	next, changed := map[string]*Instance{}, sets.New[string]()
-	for _, name := range slices.Concat(schedulerNames, shadowIDs) {
+	for _, name := range slices.Concat(schedulerNames, shadowIDs, canaryIDs) {
 		old := current.ByID(name)
 		switch choice := r.IntN(4); {
 		case choice == 0:
@@ -150,7 +161,12 @@ func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string
 			gs.all[old].retired = true
 		}
 	}
-	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]), changed.Delete(shadowIDs...)
+	shares := map[string]Share{}
+	for _, name := range schedulerNames {
+		shares[name] = Share{Owners: r.IntN(queue.Whole + 1), Salt: name}
+	}
+	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]).WithShares(shares),
+		changed.Delete(shadowIDs...).Delete(canaryIDs...)
 }
 
 func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
@@ -183,7 +199,7 @@ func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 		case choice < 7 || len(held) == 0:
 			name := schedulerNames[r.IntN(len(schedulerNames))]
 			p := q.pop(store, name)
-			if want := store.Current().Get(name); p != want {
+			if want := store.Current().Decides(name, theOwner); p != want {
 				t.Fatalf("step %d: acquired %p for %q, the current one is %p", step, p, name, want)
 			}
 			if p != nil {

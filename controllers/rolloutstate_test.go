@@ -1,0 +1,144 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/rollout"
+	"github.com/livesched/livesched/internal/rollout/evidence"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
+	testobjects "github.com/livesched/livesched/test/objects"
+)
+
+// rolledOutObject returns the object of a roll-out.
+func rolledOutObject(canary string) *v1alpha1.SchedulerProfile {
+	p := testobjects.Profile("mine", "rollout: {strategy: Canary, canary: {"+canary+"}}")
+	p.UID = "u"
+	return p
+}
+
+func TestThePlanOfARollOut(t *testing.T) {
+	for spec, want := range map[string]*rollout.Plan{
+		"": {ShadowFor: 5 * time.Minute, MinOwners: 3, Odds: 100, Measured: map[rollout.Metric]bool{},
+			Steps: []rollout.Step{{Weight: 5}, {Pause: 10 * time.Minute}, {Weight: 50}, {Pause: 10 * time.Minute}}},
+		"shadowDuration: 0s, steps: [{setWeight: 20}, {pause: {}}, {pause: {duration: 1h}}], " +
+			"analysis: {minOwners: 1, odds: 20, dryRun: [{metricName: Preempting}]}": {
+			MinOwners: 1, Odds: 20, Measured: map[rollout.Metric]bool{rollout.Preempting: true},
+			Steps: []rollout.Step{{Weight: 20}, {}, {Pause: time.Hour}},
+		},
+	} {
+		if diff := cmp.Diff(want, planOf(&rolledOutObject(spec).Spec)); diff != "" {
+			t.Errorf("%q: (-want +got)\n%s", spec, diff)
+		}
+	}
+}
+
+// TestTheNextLeaderRecallsARollOut writes random states into the status, and reads them.
+func TestTheNextLeaderRecallsARollOut(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	candidate := &resolve.Profile{Revision: "new"}
+	for range 1000 {
+		object := rolledOutObject("")
+		o := &rolloutOf{stable: "old", canary: "new", plan: planOf(&object.Spec), before: &rollout.Observed{},
+			state: rollout.State{Stage: rollout.Stages[r.IntN(len(rollout.Stages))], Since: now.Add(-time.Hour),
+				Paused: r.IntN(2) == 0, Reason: fmt.Sprint("reason ", r.IntN(3))},
+			seen: randomObserved(r), command: fmt.Sprint("command ", r.IntN(3))}
+		if o.state.Stage == rollout.Canary {
+			o.state.Step = r.IntN(len(o.plan.Steps))
+		}
+		s := &state{rollouts: rollouts{object.UID: o}}
+		object.Status.Rollout = s.rolloutStatus(object)
+
+		got := recalled(object, candidate, now)
+		want := o.seen
+		if o.state.Stage == rollout.Shadow {
+			want = &rollout.Observed{}
+		}
+		if diff := cmp.Diff(want, got.before, cmpopts.EquateEmpty(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Fatalf("observed: (-want +got)\n%s\nstatus %+v", diff, object.Status.Rollout)
+		}
+		if diff := cmp.Diff(o.state, got.state); diff != "" || got.command != o.command {
+			t.Fatalf("command %q, want %q; state: (-want +got)\n%s", got.command, o.command, diff)
+		}
+		if other := recalled(object, candidate, now); other.salt == got.salt {
+			t.Fatal("two leaders draw the same owners")
+		}
+
+		candidate := &resolve.Profile{Revision: "newer"}
+		if got := recalled(object, candidate, now); got.state != rollout.Start(now) || got.before.Stable != 0 {
+			t.Fatalf("another revision goes on in %+v", got.state)
+		}
+	}
+}
+
+// randomObserved returns what was observed of both metrics or one.
+func randomObserved(r *rand.Rand) *rollout.Observed {
+	o := &rollout.Observed{Compared: r.IntN(50), Stable: r.IntN(50), New: r.IntN(50),
+		Paired: map[rollout.Metric]evidence.Paired{}, Owners: map[rollout.Metric]*evidence.Owners{}}
+	for _, metric := range rollout.Metrics {
+		if r.IntN(2) == 0 {
+			pairs := evidence.Paired{Differing: 1 + r.IntN(20)}
+			pairs.Against = r.IntN(pairs.Differing + 1)
+			o.Paired[metric] = pairs
+		}
+		if r.IntN(2) == 0 {
+			owners := &evidence.Owners{}
+			for range 1 + r.IntN(20) {
+				owners.Add(float64(1+r.IntN(99))/100, r.IntN(3) == 0)
+			}
+			o.Owners[metric] = owners
+		}
+	}
+	return o
+}
+
+func TestAStatusThatNobodyWroteDoesNoHarm(t *testing.T) {
+	now := time.Now()
+	candidate := &resolve.Profile{Revision: "new"}
+	for name, status := range map[string]v1alpha1.RolloutStatus{
+		"an unknown stage": {CanaryRevision: "new", Stage: "Holiday"},
+		"a step that is not there": {CanaryRevision: "new", Stage: "Canary", CurrentStepIndex: ptr.To(int32(-5)),
+			Evidence: []v1alpha1.RolloutEvidence{{MetricName: v1alpha1.RolloutUnschedulable,
+				Failed: []v1alpha1.FailedOwners{{Weight: 0, Owners: 3}, {Weight: 100, Owners: 3}, {Weight: -1, Owners: 3}}}}},
+		"a step beyond the last": {CanaryRevision: "new", Stage: "Canary", CurrentStepIndex: ptr.To(int32(500))},
+	} {
+		object := rolledOutObject("")
+		object.Status.Rollout = &status
+		o := recalled(object, candidate, now)
+		next, _ := o.state.Next(now, planOf(&object.Spec), o.before, "")
+		if next.Ended() || next.Step < 0 || next.Weight(planOf(&object.Spec)) > 5 {
+			t.Errorf("%s: goes on in %+v", name, next)
+		}
+	}
+}
+
+func TestACommandIsFollowedOnce(t *testing.T) {
+	o := &rolloutOf{canary: "new"}
+	object := rolledOutObject("")
+	for _, step := range []struct {
+		annotation string
+		want       rollout.Command
+	}{
+		{"", ""}, {"promote", ""}, {"promote:old", ""}, {"promote:new", rollout.Promote}, {"promote:new", ""},
+		{"promote:new:2", rollout.Promote}, {"promote:new:2", ""}, {"pause:new", rollout.Pause}, {"promote:old", ""},
+		{"pause:new", ""},
+	} {
+		object.Annotations = map[string]string{v1alpha1.AnnotationRollout: step.annotation}
+		if got := o.follow(object); got != step.want {
+			t.Errorf("%q: followed %q, want %q", step.annotation, got, step.want)
+		}
+	}
+}
