@@ -21,6 +21,7 @@ const (
 	kept     effect = iota // the same instance continues
 	replaced               // another instance replaces it
 	removed                // no instance replaces it
+	shared                 // another instance takes the pod, beside it
 )
 
 // change is a change of a profile.
@@ -96,6 +97,15 @@ var changes = []change{
 		ExpectProgrammed(ctx, c.name)
 		Eventually(func() int32 { return run.Scheduler.Store().Current().Get(c.name).Config.Parallelism }).
 			WithContext(ctx).Should(Equal(int32(3)))
+	}},
+	{"is rolled out: a canary takes the pod", shared, func(ctx context.Context, c *cell) {
+		respec(ctx, c.name, c.spec("percentageOfNodesToScore: 50\nrollout: {strategy: Canary, canary: {"+
+			"shadowDuration: 0s, steps: [{setWeight: 100}, {pause: {}}]}}"))
+		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut)
+		Eventually(func() any {
+			canary, _ := run.Scheduler.Store().Current().Canary(c.name)
+			return canary
+		}).WithContext(ctx).ShouldNot(BeNil())
 	}},
 	{"has its policy deleted", kept, func(ctx context.Context, c *cell) {
 		Expect(k8s.Delete(ctx, Policy(c.name, ""))).To(Succeed())

@@ -122,7 +122,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 		c.held.release() // the back-off holds the pod
 	}
 	c.change.make(ctx, c)
-	retired := c.change.effect != kept
+	retired := c.change.effect == replaced || c.change.effect == removed
 
 	if c.moment.underWay {
 		Expect(old.closes.Load()).To(BeZero(), "a generation with a pod under way is not closed")
@@ -137,7 +137,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 		_, known := run.Parts().Queue.Get(c.pod.UID)
 		Expect(known).To(BeFalse(), "the pod has left the queue")
 		Expect(run.Parts().Queue.Nominator().NominatedPodsForNode(c.node.Name)).To(BeEmpty())
-	case c.change.effect == replaced:
+	case c.change.effect == replaced || c.change.effect == shared:
 		c.expectLookedAtAgain(ctx)
 	}
 	if c.moment.meanwhile != nil {
@@ -147,7 +147,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 	case c.moment.underWay || c.change.effect == kept && c.moment.place != queue.ErrorBackoff:
 		c.goOn(ctx)
 		return 0
-	case c.change.effect == replaced:
+	case c.change.effect == replaced || c.change.effect == shared:
 		c.goOn(ctx)
 		return 1
 	case c.change.effect == removed:
