@@ -63,6 +63,9 @@ type Scheduler interface {
 	// Observed returns what was observed of a revision in the present stage of its roll-out, since
 	// this replica leads.
 	Observed(candidate *resolve.Profile, stage rollout.Stage) *rollout.Observed
+	// Placement compares by simulation where a candidate and the profile that runs under its
+	// scheduler name would place that profile's pods.
+	Placement(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error)
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]
@@ -125,6 +128,8 @@ type ProfileReconciler struct {
 	last last
 	// memory holds the state of reading the stored revisions.
 	memory memory
+	// placements simulates roll-outs.
+	placements *placements
 	// reporter writes what passes report.
 	reporter *reporter
 }
@@ -146,6 +151,7 @@ type last struct {
 func New(cfg Config) *ProfileReconciler {
 	r := &ProfileReconciler{Config: cfg, passes: make(chan event.GenericEvent, 1)}
 	r.wanted = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
+	r.placements = newPlacements(cfg.Scheduler.Placement, r.requestPass)
 	r.standIns = profile.NewSupervisor(cfg.Scheduler.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
 	r.secrets = secretWatches{client: cfg.Kubernetes, changed: r.requestPass}
@@ -237,7 +243,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.resolve(p)
-	r.rollOut(p)
+	r.rollOut(ctx, p)
 	r.lookForKubeScheduler(ctx, p)
 	r.build(ctx, p)
 	reserved, unclear := r.reserved(p)

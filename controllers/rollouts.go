@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -46,6 +47,8 @@ type rolloutOf struct {
 	salt string
 	// command is the annotation that was followed last.
 	command string
+	// placement is the latest simulation of the two revisions, nil if there is none.
+	placement *v1alpha1.RolloutPlacement
 }
 
 // rollouts are the roll-outs by the UIDs of the objects.
@@ -54,7 +57,7 @@ type rollouts map[types.UID]*rolloutOf
 // rollOut takes the roll-outs of all candidates further: it adds what is to run beside the stable
 // revisions to the resolution, and promotes candidates. Only the leader decides; followers do as
 // the status says.
-func (r *ProfileReconciler) rollOut(p *pass) {
+func (r *ProfileReconciler) rollOut(ctx context.Context, p *pass) {
 	p.rollouts = rollouts{}
 	objects := map[types.UID]*v1alpha1.SchedulerProfile{}
 	for i := range p.objects.profiles {
@@ -63,6 +66,9 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 	for name, candidate := range p.resolution.Candidates {
 		object := objects[candidate.UID]
 		next := r.nextRollout(p, object, p.resolution.Profiles[name], candidate)
+		if p.leading {
+			next.placement = r.placements.of(ctx, candidate, next)
+		}
 		p.rollouts[candidate.UID] = next
 		switch next.state.Stage {
 		case rollout.Promoted:
@@ -78,6 +84,7 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 		}
 	}
 	r.last.rollouts = p.rollouts
+	r.placements.keep(p.rollouts)
 }
 
 // nextRollout returns the present state of one roll-out.

@@ -189,6 +189,20 @@ pluginConfig:
 			WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
 				BeEquivalentTo(before.CanaryOwners+before.StableOwners+20)))
 		Expect(after.Status.Rollout.Since).To(Equal(before.Since))
+
+		By("simulating where the two revisions would place the pods")
+		placement := expectRollout(ctx, HaveField("Placement", Not(BeNil()))).Status.Rollout.Placement
+		Expect(placement.Pods).To(BeNumerically(">=", 10))
+		spread := func(outcome v1alpha1.PlacementOutcome) int32 {
+			Expect(outcome.Unplaced).To(BeZero())
+			for _, resource := range outcome.Utilization {
+				if resource.Resource == string(corev1.ResourceCPU) {
+					return resource.StddevPermille
+				}
+			}
+			return -1
+		}
+		Expect(spread(placement.Canary)).To(BeNumerically(">", spread(placement.Stable)), "the canary packs")
 		Expect(after.Status.Active.Revision).To(Equal(stable))
 	})
 

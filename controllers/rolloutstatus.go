@@ -42,7 +42,7 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		Stage: string(o.state.Stage), Weight: int32(o.state.Weight(o.plan)),
 		Since: ptr.To(metav1.NewTime(o.state.Since).Rfc3339Copy()), Paused: o.state.Paused,
 		Compared: int64(o.seen.Compared), StableOwners: int64(o.seen.Stable), CanaryOwners: int64(o.seen.New),
-		LastCommand: o.command,
+		LastCommand: o.command, Placement: o.placement,
 	}
 	if stable, canary := o.seen.StableTime, o.seen.NewTime; stable > 0 && canary > 0 {
 		status.StableDecision, status.CanaryDecision = &metav1.Duration{Duration: stable}, &metav1.Duration{Duration: canary}

@@ -205,9 +205,51 @@ type RolloutStatus struct {
 	// +listMapKey=metricName
 	Evidence []RolloutEvidence `json:"evidence,omitempty"`
 
+	// placement compares where the two revisions would place pods, by a simulation at
+	// the beginning of the present stage or step. Both share the nodes, so the nodes
+	// themselves do not show what each of them makes of the cluster.
+	// +optional
+	Placement *RolloutPlacement `json:"placement,omitempty"`
+
 	// lastCommand is the annotation that the roll-out has followed last.
 	// +optional
 	LastCommand string `json:"lastCommand,omitempty"`
+}
+
+// RolloutPlacement is a simulation of both revisions. It never takes a revision
+// back.
+type RolloutPlacement struct {
+	// time is when the simulation began.
+	Time metav1.Time `json:"time"`
+
+	// pods is the number of pods that both have placed anew: the pending ones of the
+	// profile, and those that were scheduled last, at most 500.
+	Pods int32 `json:"pods"`
+
+	// stable and canary are the outcomes with each revision.
+	Stable PlacementOutcome `json:"stable"`
+	Canary PlacementOutcome `json:"canary"`
+}
+
+// PlacementOutcome is where a revision would place pods.
+type PlacementOutcome struct {
+	// unplaced is the number of pods that fit no node.
+	Unplaced int32 `json:"unplaced"`
+	// nodesUsed is the number of nodes with pods, not counting the pods of
+	// DaemonSets and static pods.
+	NodesUsed int32 `json:"nodesUsed"`
+	// zoneSkewMax is the largest difference between the numbers of pods of one
+	// owner in two zones.
+	ZoneSkewMax int32 `json:"zoneSkewMax"`
+	// preemptions is the number of pods that would evict others.
+	// +optional
+	Preemptions int32 `json:"preemptions,omitempty"`
+	// utilization is how much of each resource pods request, and how much that
+	// differs between nodes.
+	// +optional
+	// +listType=map
+	// +listMapKey=resource
+	Utilization []ResourceUtilization `json:"utilization,omitempty"`
 }
 
 // RolloutEvidence is what was observed of one metric.

@@ -213,6 +213,12 @@ func (s *Scheduler) Observed(candidate *resolve.Profile, stage rollout.Stage) *r
 	return seen
 }
 
+// Placement compares where a candidate and the profile that runs under its scheduler name would place
+// that profile's pods.
+func (s *Scheduler) Placement(ctx context.Context, candidate *resolve.Profile) (*v1alpha1.RolloutPlacement, error) {
+	return s.parts.Answers.Placement(ctx, candidate)
+}
+
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be
 // running.
 func (s *Scheduler) Start(ctx context.Context) error {

@@ -6,7 +6,9 @@ package answers
 import (
 	"context"
 	"errors"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,14 +35,8 @@ func (a *Answers) Simulate(ctx context.Context, in *v1alpha1.Simulation,
 		return nil, err
 	}
 	defer k.Close()
-	pods, err := a.Pods.List(labels.Everything())
-	if err != nil {
+	if r.Pending, err = a.unassigned(); err != nil {
 		return nil, err
-	}
-	for _, pod := range pods {
-		if pod.Spec.NodeName == "" {
-			r.Pending = append(r.Pending, pod)
-		}
 	}
 	now := a.Clock.Now()
 	status, err := simulate.Run(ctx, k, r)
@@ -49,6 +45,12 @@ func (a *Answers) Simulate(ctx context.Context, in *v1alpha1.Simulation,
 	}
 	status.Time = metav1.NewTime(now)
 	return status, nil
+}
+
+// unassigned returns the pods that are on no node.
+func (a *Answers) unassigned() ([]*corev1.Pod, error) {
+	pods, err := a.Pods.List(labels.Everything())
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }), err
 }
 
 // Count implements apiserving.Answers.

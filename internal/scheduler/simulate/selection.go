@@ -34,12 +34,17 @@ type Selection struct {
 	Labels    labels.Selector
 	// Names are the names of the pods. nil: all.
 	Names sets.Set[string]
+	// Of is the scheduler name of the pods. "": any that has a profile.
+	Of string
 	// SchedulerName is the scheduler name that the pods get. "": they keep theirs.
 	SchedulerName string
 }
 
 // decidable reports whether livesched decides a pod, and the pod is in the namespace.
 func (s *Selection) decidable(k *fork.Fork, pod *corev1.Pod) bool {
+	if s.Of != "" && s.Of != pod.Spec.SchedulerName {
+		return false
+	}
 	var err error
 	if s.SchedulerName == "" {
 		_, err = k.Profile(pod.Spec.SchedulerName)

@@ -1,0 +1,90 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/resolve"
+)
+
+// placements compares by simulation, at the beginning of each stage and step of a roll-out, where its
+// two revisions would place pods. Simulations run one at a time in goroutines of their own, and
+// request another pass when they end.
+type placements struct {
+	simulate func(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error)
+	done     func()
+
+	mu sync.Mutex // guards the fields below
+	// busy is true while a simulation runs.
+	busy bool
+	// latest are the latest simulations by the UIDs of the objects.
+	latest map[types.UID]placement
+}
+
+// placement is a simulation.
+type placement struct {
+	revision, stage string
+	step            int
+	// result is nil if the simulation failed.
+	result *v1alpha1.RolloutPlacement
+}
+
+func newPlacements(simulate func(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error),
+	done func()) *placements {
+	return &placements{simulate: simulate, done: done, latest: map[types.UID]placement{}}
+}
+
+// of returns the latest simulation of a roll-out, nil if there is none, and begins the one of its
+// present step unless it has been made. A simulation ends with ctx.
+func (p *placements) of(ctx context.Context, candidate *resolve.Profile, o *rolloutOf) *v1alpha1.RolloutPlacement {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := placement{revision: o.canary, stage: string(o.state.Stage), step: o.state.Step}
+	known := p.latest[candidate.UID]
+	result := known.result
+	if known.revision != wanted.revision {
+		result = nil
+	}
+	known.result = nil
+	if known == wanted || p.busy || o.state.Ended() {
+		return result
+	}
+	p.busy = true
+	go func() {
+		var err error
+		if wanted.result, err = p.run(ctx, candidate); err != nil {
+			log.FromContext(ctx).Info("Could not simulate a roll-out", "profile", candidate.Name, "err", err)
+		}
+		p.mu.Lock()
+		p.busy, p.latest[candidate.UID] = false, wanted
+		p.mu.Unlock()
+		p.done()
+	}()
+	return result
+}
+
+// run returns an error instead of a panic: plugins of users are called.
+func (p *placements) run(ctx context.Context, candidate *resolve.Profile) (result *v1alpha1.RolloutPlacement, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return p.simulate(ctx, candidate)
+}
+
+// keep forgets all simulations but those of these objects.
+func (p *placements) keep(under rollouts) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.latest, func(uid types.UID, _ placement) bool { return under[uid] == nil })
+}
