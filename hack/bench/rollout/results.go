@@ -39,7 +39,7 @@ func atMost(odds string) float64 { return 100 / number(odds) }
 
 // Charts returns one chart for harmless and one for harmful revisions.
 func Charts(r *report.Report) []chart.Chart {
-	safe := chart.Chart{File: "rollout-harmless", Title: "A harmless revision is aborted", X: "odds",
+	safe := chart.Chart{File: "rollout-harmless", Title: "Harmless roll-outs that are aborted", X: "odds",
 		Y: "% of roll-outs", LogX: true, LogY: true}
 	rows := r.Rows.Where(study, harmless)
 	bound := chart.Series{Name: "promised: at most 1 in odds", Dashed: true}
@@ -55,8 +55,8 @@ func Charts(r *report.Report) []chart.Chart {
 		}
 	}
 	safe.Series = append(safe.Series, bound)
-	harm := chart.Chart{File: "rollout-harmful", Title: "A harmful revision is aborted",
-		X: "% of owners that fail with it", Y: "owners that had it until then", LogX: true, LogY: true}
+	harm := chart.Chart{File: "rollout-harmful", Title: "Owners with a harmful revision until it is aborted",
+		X: "% of owners that fail with it", Y: "owners with it", LogX: true, LogY: true}
 	rows = r.Rows.Where(study, harmful)
 	for _, percent := range rows.Each(weight) {
 		for _, value := range []struct{ name, what string }{{median, "median"}, {most, "90th percentile"}} {
