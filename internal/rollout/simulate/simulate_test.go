@@ -22,7 +22,7 @@ func rolledOut(failsOld, failsNew float64) *Case {
 // TestHarmlessRevisionsAreSeldomAborted has failures that pods of one owner share: what counts are
 // owners.
 func TestHarmlessRevisionsAreSeldomAborted(t *testing.T) {
-	const rollouts = 1000
+	const rollouts = 300
 	for _, fails := range []float64{0, 0.02, 0.2, 0.9} {
 		t.Run(fmt.Sprint("failing ", fails), func(t *testing.T) {
 			t.Parallel()
