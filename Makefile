@@ -317,11 +317,12 @@ bench-parts: ## The Go benchmarks of single packages (BENCH, BENCH_PACKAGES).
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
 
 .PHONY: bench-charts
-bench-charts: ## Draw the charts of docs/benchmarks from the JSON files there.
+bench-charts: ## Draw the charts of the documentation from the JSON files in docs/benchmarks.
 	@set -e; for benchmark in decision throughput reload scale; do \
 		files="$$(find docs/benchmarks -name "$$benchmark*.json" | sort)"; \
 		if [ -n "$$files" ]; then go run ./hack/bench plot $$files; fi; \
-	done
+	done; \
+	go run ./hack/bench plot --dir docs/images docs/benchmarks/rollout.json
 
 ##@ Deploy (with kubectl, to the cluster that KUBECONFIG names)
 

@@ -6,6 +6,7 @@
 //	decision     the cost of a decision, without an API server
 //	throughput   pods per second, end to end, on a real etcd and kube-apiserver
 //	reload       the cost of changing a profile while pods wait and while they are scheduled
+//	rollout      how often roll-outs are aborted, and how early, simulated
 //	scale        large clusters, simulated in memory
 //
 // Each subcommand prints tables and writes its figures to a JSON file (see package report). Two
@@ -32,6 +33,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/decision"
 	"github.com/livesched/livesched/hack/bench/reload"
+	"github.com/livesched/livesched/hack/bench/rollout"
 	"github.com/livesched/livesched/hack/bench/scale"
 	"github.com/livesched/livesched/hack/bench/throughput"
 )
@@ -50,8 +52,8 @@ func main() {
 	root.CompletionOptions.DisableDefaultCmd = true
 	// A second Ctrl-C ends the program immediately, and the kernel then kills its children.
 	context.AfterFunc(ctx, stop)
-	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command(), tableCommand(),
-		plotCommand())
+	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), rollout.Command(), scale.Command(),
+		tableCommand(), plotCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()

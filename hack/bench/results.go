@@ -17,6 +17,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/decision"
 	"github.com/livesched/livesched/hack/bench/reload"
 	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/hack/bench/rollout"
 	"github.com/livesched/livesched/hack/bench/scale"
 	"github.com/livesched/livesched/hack/bench/throughput"
 )
@@ -29,6 +30,7 @@ var results = map[string]struct {
 	"decision":   {decision.Tables, decision.Charts},
 	"throughput": {throughput.Tables, throughput.Charts},
 	"reload":     {reload.Tables, reload.Charts},
+	"rollout":    {rollout.Tables, rollout.Charts},
 	"scale":      {scale.Tables, scale.Charts},
 }
 

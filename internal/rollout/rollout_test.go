@@ -4,9 +4,6 @@
 package rollout
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,88 +106,6 @@ func TestNext(t *testing.T) {
 			}
 			if !again.Equal(want) {
 				t.Errorf("asked again at %v, want %v", again, want)
-			}
-		})
-	}
-}
-
-// simulate rolls out a revision: owners arrive, and fail with a probability that depends on their
-// revision. It returns how the roll-out ended, and how many owners had the new revision by then.
-func simulate(r *rand.Rand, p *Plan, failsOld, failsNew float64) (end Stage, owners int) {
-	seen := &Observed{Compared: p.MinOwners, Owners: map[Metric]*evidence.Owners{Unschedulable: {}}}
-	now := begin
-	state, _ := Start(now).Next(now, p, seen, "")
-	for range 4000 {
-		weight := state.Weight(p)
-		isNew := r.IntN(100) < weight
-		fails := failsOld
-		if isNew {
-			seen.New++
-			fails = failsNew
-		} else {
-			seen.Stable++
-		}
-		if r.Float64() < fails && weight > 0 && weight < 100 {
-			seen.Owners[Unschedulable].Add(float64(weight)/100, isNew)
-		}
-		now = now.Add(2 * time.Second)
-		if state, _ = state.Next(now, p, seen, ""); state.Ended() {
-			return state.Stage, seen.New
-		}
-	}
-	return state.Stage, seen.New
-}
-
-func simulated() *Plan {
-	return &Plan{MinOwners: 3, Odds: 20, Measured: map[Metric]bool{Preempting: true},
-		Steps: []Step{{Weight: 5}, {Pause: time.Hour}, {Weight: 50}, {Pause: time.Hour}}}
-}
-
-// TestHarmlessRevisionsAreSeldomAborted has failures that pods of one owner share: what counts are
-// owners.
-func TestHarmlessRevisionsAreSeldomAborted(t *testing.T) {
-	const rollouts = 1000
-	for _, fails := range []float64{0, 0.02, 0.2, 0.9} {
-		t.Run(fmt.Sprint("failing ", fails), func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(1, 0))
-			ends := map[Stage]int{}
-			for range rollouts {
-				end, _ := simulate(r, simulated(), fails, fails)
-				ends[end]++
-			}
-			t.Logf("%v", ends)
-			if ends[Aborted] > rollouts/20 {
-				t.Errorf("%d of %d harmless roll-outs were aborted", ends[Aborted], rollouts)
-			}
-			if ends[Promoted] < rollouts*9/10 {
-				t.Errorf("only %d of %d were promoted", ends[Promoted], rollouts)
-			}
-		})
-	}
-}
-
-func TestHarmfulRevisionsAreAbortedEarly(t *testing.T) {
-	const rollouts = 300
-	for _, test := range []struct {
-		fails  float64
-		median int // owners with the new revision until the roll-out is aborted, at most
-	}{{1, 4}, {0.5, 6}, {0.2, 20}, {0.1, 70}} {
-		t.Run(fmt.Sprint("failing ", test.fails), func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(2, 0))
-			var owners []int
-			for range rollouts {
-				end, n := simulate(r, simulated(), 0.02, test.fails)
-				if end != Aborted {
-					n = 1 << 20
-				}
-				owners = append(owners, n)
-			}
-			slices.Sort(owners)
-			t.Logf("median %d, 90 %% within %d", owners[rollouts/2], owners[rollouts*9/10])
-			if owners[rollouts/2] > test.median {
-				t.Errorf("the median is %d owners, want at most %d", owners[rollouts/2], test.median)
 			}
 		})
 	}
