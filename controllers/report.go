@@ -119,7 +119,7 @@ type outlook struct {
 	missing           string // the part of the condition about kinds that are not served
 	kubeScheduler     string // the part of the condition about a running kube-scheduler
 	follows           string // the part of the condition about what a shadow follows
-	rollout           string // status.rollout
+	rollout           string // status.rollout, or the profiles in which a policy is rolled out
 	reserved          string // why another scheduler's name keeps profiles from running
 }
 
@@ -167,6 +167,8 @@ func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
 	o.profiles, o.older = strings.Join(users.current, "\n"), strings.Join(users.older, "\n")
 	o.failure, o.pending = strings.Join(r.failedIn(object), "\n"), strings.Join(r.pendingIn(object), "\n")
 	o.waits, o.reserved = r.waitsIn(object), strings.Join(r.reservedIn(object), "\n")
+	tried, aborted := r.triedIn(object)
+	o.rollout = strings.Join(tried, "\n") + "|" + strings.Join(aborted, "\n")
 	if good := r.goodPolicy(object); good != nil {
 		o.goodGeneration = good.Generation
 	}

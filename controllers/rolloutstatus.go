@@ -118,7 +118,7 @@ func recalled(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, now
 		}
 		owners := &evidence.Owners{New: int(of.FailedCanary), Failed: map[float64]int{}}
 		for _, failed := range of.Failed {
-			if failed.Weight > 0 && failed.Weight < 100 {
+			if failed.Weight > 0 && failed.Weight <= 100 {
 				owners.Failed[float64(failed.Weight)/100] += int(failed.Owners)
 			}
 		}

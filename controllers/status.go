@@ -312,12 +312,35 @@ func (s *state) usersOf(object *v1alpha1.SchedulingPolicy) users {
 	return u
 }
 
+// triedIn returns the profiles that run with another generation of a policy because its present one
+// is being rolled out, or was taken back.
+func (s *state) triedIn(object *v1alpha1.SchedulingPolicy) (tried, aborted []string) {
+	for _, running := range s.running {
+		cfg := running.config
+		o := s.rollouts[cfg.UID]
+		if !cfg.Schedules() || cfg.PolicyName != object.Name || cfg.PolicyGeneration == object.Generation || o == nil {
+			continue
+		}
+		switch o.state.Stage {
+		case rollout.Promoted:
+		case rollout.Aborted:
+			aborted = append(aborted, cfg.Name)
+		default:
+			tried = append(tried, cfg.Name)
+		}
+	}
+	slices.Sort(tried)
+	slices.Sort(aborted)
+	return tried, aborted
+}
+
 // policyProgrammed returns the condition Programmed of a policy.
 func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condition {
 	result := s.resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	failed, pending, reserved := s.failedIn(object), s.pendingIn(object), s.reservedIn(object)
 	users := s.usersOf(object)
+	tried, aborted := s.triedIn(object)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood,
@@ -336,6 +359,14 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 	case len(reserved) > 0:
 		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse,
 			fmt.Sprintf("Generation %d is not active in %s: %s", object.Generation, listed(reserved), s.nameInUse())
+	case len(aborted) > 0:
+		condition.Reason, condition.Message = v1alpha1.ReasonRolloutAborted,
+			fmt.Sprintf("The roll-out of generation %d was aborted in %s; see the profile status for the reason",
+				object.Generation, listed(aborted))
+	case len(tried) > 0:
+		condition.Status = metav1.ConditionUnknown
+		condition.Reason, condition.Message = v1alpha1.ReasonRollingOut,
+			fmt.Sprintf("Generation %d is being rolled out in %s", object.Generation, listed(tried))
 	default:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, users.activeIn(object.Generation)

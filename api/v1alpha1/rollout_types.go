@@ -8,12 +8,13 @@ import (
 )
 
 // AnnotationRollout is the annotation of a SchedulerProfile by which users
-// direct a roll-out. Its value is a command and the canary revision that it is
-// about, such as "promote:b47874bsgc", and, to give a command again, anything
-// else after another colon, such as "promote:b47874bsgc:2": promote ends the stage or the pause,
-// promote-full the roll-out, abort takes the revision back, pause and resume
-// hold it where it is, and retry begins an aborted one anew. A command about
-// another revision has no effect, so it may stay in a manifest.
+// direct a roll-out. Its value is a command and the canary revision that it
+// is about, such as "promote:b47874bsgc", and, to give a command again,
+// anything else after another colon, such as "promote:b47874bsgc:2": promote
+// ends the stage or the pause, promote-full the roll-out, abort takes the
+// revision back, pause and resume hold it where it is, and retry begins an
+// aborted one anew. A command about another revision has no effect, so it
+// may stay in a manifest.
 const AnnotationRollout = "livesched.io/rollout"
 
 // RolloutStrategy is how a change of a profile takes effect.
@@ -26,12 +27,12 @@ const (
 	RolloutCanary RolloutStrategy = "Canary"
 )
 
-// RolloutSpec configures how a change of the profile, or of its policy, takes
-// effect.
+// RolloutSpec configures how a change of the profile, or of its policy,
+// takes effect.
 type RolloutSpec struct {
-	// strategy is "Immediate" (the default): a change decides all pods at once, or
-	// "Canary": it is tried first, and taken back by itself if it makes things
-	// worse.
+	// strategy is "Immediate" (the default): a change decides all pods at once,
+	// or "Canary": it is tried first, and taken back by itself if it makes
+	// things worse.
 	// +optional
 	// +kubebuilder:validation:Enum=Immediate;Canary
 	Strategy RolloutStrategy `json:"strategy,omitempty"`
@@ -43,15 +44,15 @@ type RolloutSpec struct {
 
 // CanarySpec configures how a change is tried.
 type CanarySpec struct {
-	// shadowDuration is how long the new revision decides the pods of the running
-	// one, too, before it gets any. "0s" leaves this out. Default: 5m.
+	// shadowDuration is how long the new revision decides the pods of the
+	// running one, too, before it gets any. "0s" leaves this out. Default: 5m.
 	// +optional
 	// +kubebuilder:default="5m"
 	ShadowDuration *metav1.Duration `json:"shadowDuration,omitempty"`
 
 	// steps are taken after that. Each sets the share of owners that get the new
-	// revision, or pauses. After the last one, the new revision decides all pods.
-	// Default: 5 percent for 10 minutes, then 50 percent for 10 minutes.
+	// revision, or pauses. After the last one, the new revision decides all
+	// pods. Default: 5 percent for 10 minutes, then 50 percent for 10 minutes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
@@ -67,8 +68,8 @@ type CanarySpec struct {
 // +kubebuilder:validation:XValidation:rule="has(self.setWeight) != has(self.pause)",message="a step has either setWeight or pause"
 type CanaryStep struct {
 	// setWeight is the percentage of owners whose pods the new revision decides,
-	// from 1 to 100. All pods of an owner, such as a Deployment's ReplicaSet or a
-	// Job, get the same revision, and so do the pods of a group.
+	// from 1 to 100. All pods of an owner, such as a Deployment's ReplicaSet or
+	// a Job, get the same revision, and so do the pods of a group.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -98,9 +99,10 @@ type CanaryAnalysis struct {
 	// +kubebuilder:validation:Maximum=10000
 	MinOwners *int32 `json:"minOwners,omitempty"`
 
-	// odds is how strong the evidence against the new revision must be to take it
-	// back: 100 means 100 to 1. A revision that is no worse is taken back with a
-	// probability of at most 1 in odds. From 2 to 1000000. Default: 100.
+	// odds is how strong the evidence against the new revision must be to take
+	// it back: a revision that is no worse is taken back with a probability of
+	// at most 1 in odds, in all tests together. With 100 and three tests, each
+	// of them needs 300 to 1. From 2 to 1000000. Default: 100.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=2
@@ -155,8 +157,8 @@ type RolloutStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// stableRevision is the revision that decides the other pods, and canaryRevision
-	// the one that is tried.
+	// stableRevision is the revision that decides the other pods, and
+	// canaryRevision the one that is tried.
 	// +optional
 	StableRevision string `json:"stableRevision,omitempty"`
 	// +optional
@@ -166,8 +168,8 @@ type RolloutStatus struct {
 	// +optional
 	Stage string `json:"stage,omitempty"`
 
-	// currentStepIndex is the index of the step in spec.rollout.canary.steps. It is
-	// set in the stage Canary.
+	// currentStepIndex is the index of the step in spec.rollout.canary.steps. It
+	// is set in the stage Canary.
 	// +optional
 	CurrentStepIndex *int32 `json:"currentStepIndex,omitempty"`
 
@@ -182,9 +184,9 @@ type RolloutStatus struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// compared is the number of owners whose pods both revisions decided in the stage
-	// Shadow. stableOwners and canaryOwners are the numbers of owners with each
-	// revision in the stage Canary.
+	// compared is the number of owners whose pods both revisions decided in the
+	// stage Shadow. stableOwners and canaryOwners are the numbers of owners with
+	// each revision in the stage Canary.
 	// +optional
 	Compared int64 `json:"compared,omitempty"`
 	// +optional
@@ -192,8 +194,8 @@ type RolloutStatus struct {
 	// +optional
 	CanaryOwners int64 `json:"canaryOwners,omitempty"`
 
-	// stableDecision and canaryDecision are how long decisions about pods take with
-	// each revision in the stage Canary: the median of the latest 1000.
+	// stableDecision and canaryDecision are how long decisions about pods take
+	// with each revision in the stage Canary: the median of the latest 1000.
 	// +optional
 	StableDecision *metav1.Duration `json:"stableDecision,omitempty"`
 	// +optional
@@ -205,9 +207,10 @@ type RolloutStatus struct {
 	// +listMapKey=metricName
 	Evidence []RolloutEvidence `json:"evidence,omitempty"`
 
-	// placement compares where the two revisions would place pods, by a simulation at
-	// the beginning of the present stage or step. Both share the nodes, so the nodes
-	// themselves do not show what each of them makes of the cluster.
+	// placement compares where the two revisions would place pods, by a
+	// simulation at the beginning of the present stage or step. Both share the
+	// nodes, so the nodes themselves do not show what each of them makes of the
+	// cluster.
 	// +optional
 	Placement *RolloutPlacement `json:"placement,omitempty"`
 
@@ -216,14 +219,14 @@ type RolloutStatus struct {
 	LastCommand string `json:"lastCommand,omitempty"`
 }
 
-// RolloutPlacement is a simulation of both revisions. It never takes a revision
-// back.
+// RolloutPlacement is a simulation of both revisions. It never takes a
+// revision back.
 type RolloutPlacement struct {
 	// time is when the simulation began.
 	Time metav1.Time `json:"time"`
 
-	// pods is the number of pods that both have placed anew: the pending ones of the
-	// profile, and those that were scheduled last, at most 500.
+	// pods is the number of pods that both have placed anew: the pending ones of
+	// the profile, and those that were scheduled last, at most 500.
 	Pods int32 `json:"pods"`
 
 	// stable and canary are the outcomes with each revision.
@@ -257,12 +260,14 @@ type RolloutEvidence struct {
 	// metricName is "Unschedulable" or "Preempting".
 	MetricName RolloutMetric `json:"metricName"`
 
-	// text describes the evidence, such as "14 : 1 that the new revision leaves more
-	// owners without a node, 9 of 11 owners for which the two revisions differ".
+	// text describes the evidence, such as "14 : 1 that the new revision leaves
+	// more owners without a node, 9 of 11 owners for which the two revisions
+	// differ".
 	Text string `json:"text"`
 
-	// differing is the number of owners for which one of the revisions was worse in
-	// the stage Shadow, and against the number of those for which the new one was.
+	// differing is the number of owners for which one of the revisions was worse
+	// in the stage Shadow, and against the number of those for which the new one
+	// was.
 	// +optional
 	Differing int64 `json:"differing,omitempty"`
 	// +optional

@@ -176,7 +176,7 @@ func (s State) Next(now time.Time, p *Plan, seen *Observed, command Command) (ne
 		if !s.Ended() {
 			return State{Stage: Promoted, Since: now}, time.Time{}
 		}
-	case Pause, Resume:
+	case Pause, Resume, Promote:
 		s.Paused = command == Pause
 	}
 	if s.Ended() {

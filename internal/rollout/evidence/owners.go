@@ -20,7 +20,7 @@ type Owners struct {
 	// New is how many owners that failed had the new revision.
 	New int
 	// Failed are all owners that failed, by the share of owners that had the new revision at that
-	// time: more than 0 and less than 1.
+	// time: more than 0 and at most 1. Those at 1 are no evidence.
 	Failed map[float64]int
 }
 

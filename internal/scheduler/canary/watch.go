@@ -89,7 +89,7 @@ func (w *Watch) Note(d Decided) {
 	}
 	name := d.Profile.SchedulerName()
 	canary, share := current.Canary(name)
-	if canary == nil || share.Owners <= 0 || share.Owners >= queue.Whole ||
+	if canary == nil || share.Owners <= 0 ||
 		d.Profile != canary && d.Profile != current.Get(name) {
 		return
 	}

@@ -72,8 +72,9 @@ func TestWatch(t *testing.T) {
 
 	share(canary, queue.Whole)
 	note(canary, "late", rollout.Unschedulable)
-	if seen := w.Observed("p"); seen.New != 3 {
-		t.Errorf("the canary has all pods, and %d owners are compared", seen.New)
+	seen := w.Observed("p")
+	if owners := seen.Owners[rollout.Unschedulable]; seen.New != 4 || owners.Failed[1] != 1 {
+		t.Errorf("the canary has all pods, and %+v is counted", seen)
 	}
 	next := instance(true)
 	share(next, queue.Whole/2)
