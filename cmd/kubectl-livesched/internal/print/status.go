@@ -46,6 +46,8 @@ type ProfileStatus struct {
 	Problems []string   `json:"problems,omitempty"`
 	// Shadow has the counts of a shadow, nil if there are none.
 	Shadow *v1alpha1.ShadowStatus `json:"shadow,omitempty"`
+	// Rollout is nil for a profile that is not rolled out step by step.
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // PolicyStatus is the status of a policy.
@@ -100,6 +102,7 @@ func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 		Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
 		Problems:   problemsOf(p.Status.Conditions, p.Generation),
 		Shadow:     p.Status.Shadow,
+		Rollout:    newRollout(p),
 	}
 	if p.Spec.Mode == v1alpha1.ProfileShadow && p.Spec.Shadow != nil {
 		s.SchedulerName, s.Follows = "", p.Spec.Shadow.ProfileRef.Name
@@ -144,7 +147,7 @@ func stateOf(conditions []metav1.Condition, of string) string {
 }
 
 // problemsOf returns the conditions that are not true, or that livesched has not processed the
-// generation.
+// generation. A roll-out that is under way is no problem.
 func problemsOf(conditions []metav1.Condition, generation int64) []string {
 	var problems []string
 	for _, of := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
@@ -154,7 +157,7 @@ func problemsOf(conditions []metav1.Condition, generation int64) []string {
 			return []string{"livesched has not processed it: is livesched running?"}
 		case condition.ObservedGeneration < generation:
 			return []string{fmt.Sprintf("livesched has not processed generation %d yet", generation)}
-		case condition.Status != metav1.ConditionTrue:
+		case condition.Status != metav1.ConditionTrue && condition.Reason != v1alpha1.ReasonRollingOut:
 			problems = append(problems,
 				fmt.Sprintf("%s is %s (%s): %s", of, condition.Status, condition.Reason, condition.Message))
 		}
