@@ -52,15 +52,13 @@ const (
 	StepToCome  StepState = "ToCome"
 )
 
-// NewProfileRollout returns the roll-out of a profile, nil if the status has none.
+// NewProfileRollout returns the roll-out of a profile, without a phase if the status has none.
 func NewProfileRollout(p *v1alpha1.SchedulerProfile) *ProfileRollout {
-	r := newRollout(p)
-	if r == nil {
-		return nil
-	}
-	return &ProfileRollout{Profile: p.Name, Rollout: *r, Problems: problemsOf(p.Status.Conditions, p.Generation)}
+	return &ProfileRollout{Profile: p.Name, Rollout: ptr.Deref(newRollout(p), Rollout{}),
+		Problems: problemsOf(p.Status.Conditions, p.Generation)}
 }
 
+// newRollout returns the roll-out of a profile, nil if the status has none.
 func newRollout(p *v1alpha1.SchedulerProfile) *Rollout {
 	if p.Status.Rollout == nil || !resolve.IsCanary(&p.Spec) {
 		return nil
@@ -118,7 +116,7 @@ func stepText(step rollout.Step) string {
 func (r *ProfileRollout) Print(w io.Writer) error {
 	t := terminal.Of(w)
 	t.Entry("", "  ", t.Bold("schedulerprofile/"+r.Profile)+": "+r.phase(t))
-	if r.Phase != v1alpha1.RolloutHealthy {
+	if r.underWay() || r.Phase == v1alpha1.RolloutDegraded {
 		_, _ = fmt.Fprintln(t)
 		if err := Table(w, []string{"REVISION", "ROLE", "WEIGHT", "OWNERS", "DECISION TIME"}, r.revisions()); err != nil {
 			return err
@@ -146,6 +144,8 @@ func (r *ProfileRollout) Print(w io.Writer) error {
 func (r *Rollout) phase(t *terminal.Terminal) string {
 	phase := string(r.Phase)
 	switch r.Phase {
+	case "":
+		return "no roll-out yet"
 	case v1alpha1.RolloutHealthy:
 		return t.Good(phase) + ": revision " + cmp.Or(r.StableRevision, None) + " decides all pods"
 	case v1alpha1.RolloutPaused:

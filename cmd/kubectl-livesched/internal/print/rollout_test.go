@@ -146,6 +146,16 @@ b47874bsgc   canary   1 %      0        -
 schedulerprofile/shop: Programmed is False (BuildFailed): The condition describes it
 `,
 		},
+		"not processed": {
+			profile: func() *v1alpha1.SchedulerProfile {
+				p := rolledOut(v1alpha1.ReasonProgrammed, nil)
+				p.Generation = 3
+				return p
+			}(),
+			status: "\nschedulerprofile/shop: livesched has not processed generation 3 yet\n",
+			view: "schedulerprofile/shop: no roll-out yet\n\n" +
+				"schedulerprofile/shop: livesched has not processed generation 3 yet\n",
+		},
 		"none under way": {
 			profile: rolledOut(v1alpha1.ReasonProgrammed, &v1alpha1.RolloutStatus{
 				Phase: v1alpha1.RolloutHealthy, StableRevision: "b47874bsgc", CanaryRevision: "b47874bsgc", Stage: "Promoted",
