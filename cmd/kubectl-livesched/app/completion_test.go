@@ -78,7 +78,7 @@ var _ = Describe("completion", func() {
 			"decisions --result B":                 {"BindFailed", "Binding", "Bound"},
 			"decisions --profile g":                {"good", "goof"},
 			"decisions --node gpu":                 {"gpu-1", "gpu-2"},
-			"rollout re":                           {"resume\tLet a roll-out go on that `pause` holds", "retry\tBegin an aborted roll-out anew"},
+			"rollout ret":                          {"retry\tStart an aborted roll-out again"},
 			"rollout status g":                     {"good", "goof"},
 			"rollout promote profile/":             {"profile/good", "profile/goof"},
 			"rollout abort good ":                  {},

@@ -86,7 +86,7 @@ func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
 		"version pod/x":             `unexpected argument "pod/x": the command takes no arguments, only flags`,
 		"statis":                    `unknown command "statis"`,
 		"completion bash x":         `unexpected argument "x"`,
-		"rollout retri": `"retri" is no command of rollout: must be abort, pause, promote, resume, retry or status: ` +
+		"rollout retri": `"retri" is not a command of rollout: must be abort, pause, promote, resume, retry or status: ` +
 			`did you mean retry?`,
 		"rollout promote":   "the argument (NAME | profile/NAME) is missing",
 		"rollout abort a b": "too many arguments (a b): specify (NAME | profile/NAME)",

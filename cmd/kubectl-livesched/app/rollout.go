@@ -29,13 +29,13 @@ func newRollout(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rollout COMMAND",
 		Short: "Show or direct the roll-out of a changed profile",
-		Long: "Show or direct the roll-out of a profile whose spec.rollout.strategy is Canary: let it go on, hold it, or " +
-			"take the change back.\n\n" +
+		Long: "Show or direct the roll-out of a profile whose spec.rollout.strategy is Canary: promote, abort, pause, " +
+			"resume or retry it.\n\n" +
 			"Except for `status`, each command sets the annotation " + v1alpha1.AnnotationRollout + " of the profile, " +
 			"with the revision that is rolled out. The spec does not change.",
 		Example: "  # Follow a roll-out until it has ended\n  kubectl livesched rollout status binpack --watch\n\n" +
 			"  # End the pause that the roll-out is in\n  kubectl livesched rollout promote binpack\n\n" +
-			"  # Take the change back\n  kubectl livesched rollout abort binpack",
+			"  # Let the stable revision decide all pods\n  kubectl livesched rollout abort binpack",
 		Args: aCommand,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
@@ -57,7 +57,7 @@ func aCommand(command *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return fmt.Errorf("%q is no command of %s: must be %s%s", args[0], command.Name(), suggest.OneOf(names),
+	return fmt.Errorf("%q is not a command of %s: must be %s%s", args[0], command.Name(), suggest.OneOf(names),
 		suggest.DidYouMean(args[0], names))
 }
 
@@ -67,19 +67,19 @@ type direction struct {
 	short   string
 	// from are the phases in which it has an effect.
 	from []v1alpha1.RolloutPhase
-	// done is what the roll-out of the revision does then.
+	// done is what happens to the roll-out of the revision.
 	done string
 }
 
 var underWay = []v1alpha1.RolloutPhase{v1alpha1.RolloutProgressing, v1alpha1.RolloutPaused}
 
 var directions = []direction{
-	{rollout.Promote, "End the stage or the pause that a roll-out is in", underWay, "goes on"},
-	{rollout.Abort, "Take the change back: the stable revision decides all pods", underWay, "is aborted"},
-	{rollout.Pause, "Hold a roll-out where it is", underWay, "is paused"},
-	{rollout.Resume, "Let a roll-out go on that `pause` holds", underWay, "is resumed"},
-	{rollout.Retry, "Begin an aborted roll-out anew", []v1alpha1.RolloutPhase{v1alpha1.RolloutDegraded},
-		"begins anew"},
+	{rollout.Promote, "End the present stage or pause of a roll-out", underWay, "continues"},
+	{rollout.Abort, "Abort a roll-out: the stable revision decides all pods", underWay, "is aborted"},
+	{rollout.Pause, "Pause a roll-out", underWay, "is paused"},
+	{rollout.Resume, "Resume a roll-out that `rollout pause` has paused", underWay, "is resumed"},
+	{rollout.Retry, "Start an aborted roll-out again", []v1alpha1.RolloutPhase{v1alpha1.RolloutDegraded},
+		"starts again"},
 }
 
 // promoteFull is promote with --full.
@@ -139,9 +139,9 @@ func (d *direction) check(p *v1alpha1.SchedulerProfile) error {
 	case !slices.Contains(d.from, status.Phase):
 		return fmt.Errorf("%s needs a roll-out in the phase %s, not %s", d.command, phases(d.from), status.Phase)
 	case d.command == rollout.Resume && !status.Paused:
-		return errors.New("resume needs a roll-out that `pause` holds; `promote` ends a pause of its steps")
+		return errors.New("resume needs a roll-out that `rollout pause` has paused; `rollout promote` ends a step")
 	case d.command == rollout.Promote && status.Paused:
-		return errors.New("promote needs a roll-out that `pause` does not hold; `resume` it, or promote it with --full")
+		return errors.New("`rollout pause` has paused the roll-out: resume it first, or promote it with --full")
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ var _ = Describe("rollout", func() {
 		stable := p.Status.Rollout.StableRevision
 		eventuallyShows(ctx, "schedulerprofile/a: Paused: it waits until it is promoted\n",
 			stable+"   stable   50 %     0 ", canary+"   canary   50 %     0 ",
-			"✔ 50 % of owners\n● Pause until promoted, since ", "\n○ 100 % of owners: promoted\n")
+			"✔ 50 % of owners\n● Pause until promoted, began ", "\n○ 100 % of owners: promoted\n")
 		Expect(kubectl(ctx, "status").out).To(And(
 			ContainSubstring("schedulerprofile/a rolls out revision "+canary+
 				": Paused, stage Canary, step 2 of 2, 50 % of owners\n"),
@@ -88,18 +88,18 @@ var _ = Describe("rollout", func() {
 		Expect(kubectl(ctx, "rollout", "status", "a", "-o", "jsonpath={.profile} {.phase} {.steps[1].state}").out).
 			To(Equal("a Paused Present"))
 
-		By("holding it")
+		By("pausing and resuming it")
 		refuses(ctx, "resume a",
-			"schedulerprofile/a: resume needs a roll-out that `pause` holds; `promote` ends a pause of its steps")
+			"schedulerprofile/a: resume needs a roll-out that `rollout pause` has paused; `rollout promote` ends a step")
 		refuses(ctx, "retry a", "schedulerprofile/a: retry needs a roll-out in the phase Degraded, not Paused")
 		expect(ctx, "pause a", of+" is paused")
 		eventuallyShows(ctx, "Paused: the user paused it\n")
-		refuses(ctx, "promote a", "schedulerprofile/a: promote needs a roll-out that `pause` does not hold; `resume` it, "+
-			"or promote it with --full")
+		refuses(ctx, "promote a", "schedulerprofile/a: `rollout pause` has paused the roll-out: resume it first, or "+
+			"promote it with --full")
 		expect(ctx, "resume a", of+" is resumed")
 		eventuallyShows(ctx, "Paused: it waits until it is promoted\n")
 
-		By("taking it back")
+		By("aborting it")
 		expect(ctx, "abort a", of+" is aborted")
 		eventuallyShows(ctx, "schedulerprofile/a: Degraded: the user aborted it\n", stable+"   stable   100 % ")
 		refuses(ctx, "pause a",
@@ -110,8 +110,8 @@ var _ = Describe("rollout", func() {
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(Equal("error: " + of + " was aborted: the user aborted it\n"))
 
-		By("beginning anew")
-		expect(ctx, "retry a", of+" begins anew")
+		By("starting it again")
+		expect(ctx, "retry a", of+" starts again")
 		eventuallyShows(ctx, "Paused: it waits until it is promoted\n")
 		expect(ctx, "promote a --full", of+" ends: it decides all pods")
 		eventuallyShows(ctx, "schedulerprofile/a: Healthy: revision "+canary+" decides all pods\n")
@@ -132,7 +132,7 @@ var _ = Describe("rollout", func() {
 			return out, errOut, ended
 		}
 		out, _, ended := follow()
-		expect(ctx, "promote a", "schedulerprofile/a: the roll-out of revision "+canary+" goes on")
+		expect(ctx, "promote a", "schedulerprofile/a: the roll-out of revision "+canary+" continues")
 		Eventually(out).WithContext(ctx).Should(gbytes.Say(`\n\d\d:\d\d:\d\d\nschedulerprofile/a: Healthy: revision ` +
 			canary + ` decides all pods\n`))
 		Eventually(ended).WithContext(ctx).Should(Receive(BeZero()))

@@ -209,7 +209,7 @@ func (r *Rollout) stepLine(step RolloutStep) string {
 	if step.State != StepPresent || r.Since == nil {
 		return step.Text
 	}
-	return step.Text + ", since " + duration.HumanDuration(time.Since(r.Since.Time))
+	return step.Text + ", began " + duration.HumanDuration(time.Since(r.Since.Time)) + " ago"
 }
 
 // evidence describes what was observed. It leaves out what the message has.
@@ -242,8 +242,8 @@ func (r *Rollout) printIn(w io.Writer, profile string) {
 // headline returns the stage, the step and the weight.
 func (r *Rollout) headline() string {
 	if r.Phase == v1alpha1.RolloutDegraded {
-		return fmt.Sprintf("aborted the roll-out of revision %s: %s, and revision %s decides all pods", r.CanaryRevision, r.Phase,
-			r.StableRevision)
+		return fmt.Sprintf("aborted the roll-out of revision %s: %s, and revision %s decides all pods",
+			r.CanaryRevision, r.Phase, r.StableRevision)
 	}
 	text := fmt.Sprintf("rolls out revision %s: %s, stage %s", r.CanaryRevision, r.Phase, r.Stage)
 	present, all := 0, 0

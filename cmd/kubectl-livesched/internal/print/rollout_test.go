@@ -63,7 +63,7 @@ REVISION     ROLE     WEIGHT   OWNERS   DECISION TIME
 pdh8zspwhj   stable   100 %    -        -
 b47874bsgc   canary   0 %      -        -
 
-● Shadow for 5m, since 4m
+● Shadow for 5m, began 4m ago
 ○ 5 % of owners
 ○ Pause for 10m
 ○ 50 % of owners
@@ -95,7 +95,7 @@ pdh8zspwhj   stable   99 %     1,190    1.23ms
 b47874bsgc   canary   1 %      1        988µs
 
 ✔ 1 % of owners
-● Pause until promoted, since 4m
+● Pause until promoted, began 4m ago
 ○ 100 % of owners: promoted
 
 Unschedulable: ` + testEvidence + `
