@@ -29,8 +29,8 @@ func newRollout(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rollout COMMAND",
 		Short: "Show or direct the roll-out of a changed profile",
-		Long: "Show or direct the roll-out of a profile whose spec.rollout.strategy is Canary: promote, abort, pause, " +
-			"resume or retry it.\n\n" +
+		Long: "Show or direct the roll-out of a profile whose spec.rollout.strategy is Canary: promote, abort, " +
+			"pause, resume or retry it.\n\n" +
 			"Except for `status`, each command sets the annotation " + v1alpha1.AnnotationRollout + " of the profile, " +
 			"with the revision that is rolled out. The spec does not change.",
 		Example: "  # Follow a roll-out until it has ended\n  kubectl livesched rollout status binpack --watch\n\n" +
@@ -119,8 +119,8 @@ func (o *options) direct(ctx context.Context, args []string, d *direction) error
 	}
 	revision := p.Status.Rollout.CanaryRevision
 	before := p.DeepCopy()
-	// The time makes it another command than the last one. If the spec has changed since the profile
-	// was read, livesched ignores the command, because it is about another revision.
+	// The time makes it another command than the last one. If the spec has changed in the meantime,
+	// livesched ignores the command, because it is about another revision.
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.AnnotationRollout,
 		fmt.Sprintf("%s:%s:%s", d.command, revision, time.Now().UTC().Format(time.RFC3339)))
 	if err := c.Patch(ctx, p, client.MergeFrom(before)); err != nil {

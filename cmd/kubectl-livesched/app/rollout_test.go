@@ -125,8 +125,9 @@ var _ = Describe("rollout", func() {
 			out, errOut, ended = gbytes.NewBuffer(), gbytes.NewBuffer(), make(chan int)
 			go func() {
 				defer GinkgoRecover()
-				ended <- app.Run(ctx, []string{"--kubeconfig", cluster.Kubeconfig(), "rollout", "status", "a", "--watch"},
-					genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}, nil)
+				args := []string{"--kubeconfig", cluster.Kubeconfig(), "rollout", "status", "a", "--watch"}
+				streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}
+				ended <- app.Run(ctx, args, streams, nil)
 			}()
 			Eventually(out).WithContext(ctx).Should(gbytes.Say("Paused: it waits until it is promoted"))
 			return out, errOut, ended
@@ -144,8 +145,8 @@ var _ = Describe("rollout", func() {
 		Expect(testcluster.Update(ctx, k8s, p,
 			func(p *v1alpha1.SchedulerProfile) { weight("NodeAffinity", 3)(&p.Spec) })).To(Succeed())
 		Eventually(ended).WithContext(ctx).Should(Receive(Equal(2)))
-		Expect(errOut).To(gbytes.Say("error: schedulerprofile/a: revision " + replaced + " was not promoted: the spec is " +
-			"that of revision " + canary + " now\n"))
+		Expect(errOut).To(gbytes.Say("error: schedulerprofile/a: revision " + replaced +
+			" was not promoted: the spec is that of revision " + canary + " now\n"))
 	}, SpecTimeout(5*time.Minute))
 
 	It("names what it needs", func(ctx context.Context) {

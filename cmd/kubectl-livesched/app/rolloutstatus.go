@@ -27,7 +27,7 @@ func newRolloutStatus(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status " + profileUsage,
 		Short: "Show the roll-out of a profile",
-		Long: "Show the roll-out of a profile: its phase and what it waits for, the share of owners and the number of " +
+		Long: "Show the roll-out of a profile: its phase and what it waits for, the share and the number of " +
 			"owners that each revision has, the steps, and the evidence against the new revision.\n\n" +
 			"Exit codes: 0 for success, and 2 if the command fails. With --watch it also fails if the roll-out is " +
 			"aborted, or if livesched does not accept the spec.",
@@ -124,8 +124,9 @@ func (f *rolloutFollower) ended() (bool, error) {
 	case programmed != nil && programmed.Status == metav1.ConditionFalse:
 		return fail(programmed, "programmed")
 	case f.canary != "" && f.canary != status.CanaryRevision:
-		return false, fmt.Errorf("schedulerprofile/%s: revision %s was not promoted: the spec is that of revision %s now",
-			p.Name, f.canary, status.CanaryRevision)
+		return false, fmt.Errorf(
+			"schedulerprofile/%s: revision %s was not promoted: the spec is that of revision %s now", p.Name,
+			f.canary, status.CanaryRevision)
 	}
 	return programmed != nil && programmed.Status == metav1.ConditionTrue, nil
 }

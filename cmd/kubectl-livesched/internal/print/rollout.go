@@ -30,8 +30,7 @@ type ProfileRollout struct {
 // Rollout is the roll-out of a profile.
 type Rollout struct {
 	v1alpha1.RolloutStatus
-	// Steps are all steps from the stage Shadow to the promotion. There are none once the roll-out has
-	// ended.
+	// Steps are all steps from the stage Shadow to the promotion, none once the roll-out has ended.
 	Steps []RolloutStep `json:"steps,omitempty"`
 }
 
@@ -118,7 +117,8 @@ func (r *ProfileRollout) Print(w io.Writer) error {
 	t.Entry("", "  ", t.Bold("schedulerprofile/"+r.Profile)+": "+r.phase(t))
 	if r.underWay() || r.Phase == v1alpha1.RolloutDegraded {
 		_, _ = fmt.Fprintln(t)
-		if err := Table(w, []string{"REVISION", "ROLE", "WEIGHT", "OWNERS", "DECISION TIME"}, r.revisions()); err != nil {
+		header := []string{"REVISION", "ROLE", "WEIGHT", "OWNERS", "DECISION TIME"}
+		if err := Table(w, header, r.revisions()); err != nil {
 			return err
 		}
 	}

@@ -158,8 +158,8 @@ schedulerprofile/shop: Programmed is False (BuildFailed): The condition describe
 		},
 		"none under way": {
 			profile: rolledOut(v1alpha1.ReasonProgrammed, &v1alpha1.RolloutStatus{
-				Phase: v1alpha1.RolloutHealthy, StableRevision: "b47874bsgc", CanaryRevision: "b47874bsgc", Stage: "Promoted",
-				Weight: 100,
+				Phase: v1alpha1.RolloutHealthy, StableRevision: "b47874bsgc", CanaryRevision: "b47874bsgc",
+				Stage: "Promoted", Weight: 100,
 			}),
 			view: "schedulerprofile/shop: Healthy: revision b47874bsgc decides all pods\n",
 		},
