@@ -54,7 +54,7 @@ const (
 // NewProfileRollout returns the roll-out of a profile, without a phase if the status has none.
 func NewProfileRollout(p *v1alpha1.SchedulerProfile) *ProfileRollout {
 	return &ProfileRollout{Profile: p.Name, Rollout: ptr.Deref(newRollout(p), Rollout{}),
-		Problems: problemsOf(p.Status.Conditions, p.Generation)}
+		Problems: profileProblems(p)}
 }
 
 // newRollout returns the roll-out of a profile, nil if the status has none.
