@@ -21,15 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-const (
-	// observeEvery is how often a roll-out looks at what was observed.
-	observeEvery = 2 * time.Second
-	// defaultShadowFor, defaultMinOwners and defaultOdds are the defaults of the schema.
-	defaultShadowFor = 5 * time.Minute
-	defaultMinOwners = 3
-	defaultOdds      = 100
-	defaultPause     = 10 * time.Minute
-)
+// observeEvery is how often a roll-out looks at what was observed.
+const observeEvery = 2 * time.Second
 
 // rolloutOf is the roll-out of one object. Immutable: each pass makes the next one.
 type rolloutOf struct {
@@ -98,7 +91,8 @@ func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfi
 			next.state, next.before, next.command = last.state, last.before, last.command
 		}
 	}
-	next.stable, next.canary, next.plan, next.led = stable.Revision, candidate.Revision, planOf(&object.Spec), p.leading
+	next.stable, next.canary, next.led = stable.Revision, candidate.Revision, p.leading
+	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
 	if p.leading {
 		next.proceed(p, now, r.Scheduler.Observed(candidate, next.state.Stage), next.follow(object))
@@ -156,35 +150,6 @@ func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
 	}
 	o.command = text
 	return rollout.Command(command)
-}
-
-// planOf returns how a spec is rolled out.
-func planOf(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
-	canary := ptr.Deref(spec.Rollout.Canary, v1alpha1.CanarySpec{})
-	p := &rollout.Plan{
-		ShadowFor: defaultShadowFor, MinOwners: int(ptr.Deref(canary.Analysis.MinOwners, defaultMinOwners)),
-		Odds: float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)), Measured: map[rollout.Metric]bool{},
-	}
-	if canary.ShadowDuration != nil {
-		p.ShadowFor = canary.ShadowDuration.Duration
-	}
-	for _, metric := range canary.Analysis.DryRun {
-		p.Measured[rollout.Metric(metric.MetricName)] = true
-	}
-	for _, step := range canary.Steps {
-		switch {
-		case step.SetWeight != nil:
-			p.Steps = append(p.Steps, rollout.Step{Weight: int(*step.SetWeight)})
-		case step.Pause != nil && step.Pause.Duration != nil:
-			p.Steps = append(p.Steps, rollout.Step{Pause: step.Pause.Duration.Duration})
-		default:
-			p.Steps = append(p.Steps, rollout.Step{})
-		}
-	}
-	if canary.Steps == nil {
-		p.Steps = []rollout.Step{{Weight: 5}, {Pause: defaultPause}, {Weight: 50}, {Pause: defaultPause}}
-	}
-	return p
 }
 
 // shares returns the shares of the canaries that run, by scheduler name.

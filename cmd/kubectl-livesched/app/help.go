@@ -20,7 +20,8 @@ func (o *options) groups() templates.CommandGroups {
 		{Message: "Pods and Capacity:",
 			Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newSimulate(o), newCapacity(o)}},
 		{Message: "Profiles and Policies:", Commands: []*cobra.Command{
-			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newRollout(o), newValidate(o), newConvert(o), newSchema(o),
+			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newRollout(o), newValidate(o), newConvert(o),
+			newSchema(o),
 		}},
 		{Message: "Troubleshooting:", Commands: []*cobra.Command{newDoctor(o), newSnapshot(o), newReplay(o)}},
 	}
@@ -43,13 +44,13 @@ func addHelp(root *cobra.Command, groups templates.CommandGroups) {
 		terminal.Of(out).Text(shown)
 	})
 	for _, command := range root.Commands() {
-		command.DisableFlagsInUseLine = true // the templates add [options]
 		addUsageHint(command)
 	}
 }
 
-// addUsageHint makes errors about arguments name the help.
+// addUsageHint makes errors about arguments name the help, of a command and its subcommands.
 func addUsageHint(command *cobra.Command) {
+	command.DisableFlagsInUseLine = true // the templates add [options]
 	if check := command.Args; check != nil {
 		command.Args = func(command *cobra.Command, args []string) error {
 			return withHint(command, argumentError(command, args, check(command, args)))

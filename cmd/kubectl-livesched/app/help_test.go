@@ -32,6 +32,9 @@ func TestTheHelpFitsTheTerminal(t *testing.T) {
 	commands := []string{"", "options"}
 	for _, command := range root.Commands() {
 		commands = append(commands, command.Name())
+		for _, sub := range command.Commands() {
+			commands = append(commands, command.Name()+" "+sub.Name())
+		}
 	}
 	for _, name := range commands {
 		code, out, errOut := runCommand(t, strings.Fields(name+" --help")...)
@@ -83,6 +86,10 @@ func TestUsageErrorsSayWhatIsMissing(t *testing.T) {
 		"version pod/x":             `unexpected argument "pod/x": the command takes no arguments, only flags`,
 		"statis":                    `unknown command "statis"`,
 		"completion bash x":         `unexpected argument "x"`,
+		"rollout retri": `"retri" is not a command of rollout: must be abort, pause, promote, resume, retry or status: ` +
+			`did you mean retry?`,
+		"rollout promote":   "the argument (NAME | profile/NAME) is missing",
+		"rollout abort a b": "too many arguments (a b): specify (NAME | profile/NAME)",
 	} {
 		code, _, errOut := runCommand(t, strings.Fields(args)...)
 		if code != exitFailed || !strings.HasPrefix(errOut, "error: "+want) ||

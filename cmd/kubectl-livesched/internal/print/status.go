@@ -6,6 +6,7 @@ package print
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,8 @@ type ProfileStatus struct {
 	Problems []string   `json:"problems,omitempty"`
 	// Shadow has the counts of a shadow, nil if there are none.
 	Shadow *v1alpha1.ShadowStatus `json:"shadow,omitempty"`
+	// Rollout is nil for a profile that is not rolled out step by step.
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
 // PolicyStatus is the status of a policy.
@@ -98,8 +101,9 @@ func NewProfileStatus(p *v1alpha1.SchedulerProfile) ProfileStatus {
 		Ready:      readyOf(p.Status.Conditions, p.Generation),
 		Accepted:   stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted),
 		Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
-		Problems:   problemsOf(p.Status.Conditions, p.Generation),
+		Problems:   profileProblems(p),
 		Shadow:     p.Status.Shadow,
+		Rollout:    newRollout(p),
 	}
 	if p.Spec.Mode == v1alpha1.ProfileShadow && p.Spec.Shadow != nil {
 		s.SchedulerName, s.Follows = "", p.Spec.Shadow.ProfileRef.Name
@@ -143,9 +147,15 @@ func stateOf(conditions []metav1.Condition, of string) string {
 	return string(metav1.ConditionUnknown)
 }
 
+// profileProblems returns the problems of a profile. A roll-out that is under way has words of its
+// own.
+func profileProblems(p *v1alpha1.SchedulerProfile) []string {
+	return problemsOf(p.Status.Conditions, p.Generation, v1alpha1.ReasonRollingOut)
+}
+
 // problemsOf returns the conditions that are not true, or that livesched has not processed the
-// generation.
-func problemsOf(conditions []metav1.Condition, generation int64) []string {
+// generation. It leaves out those with the reasons that are no problem.
+func problemsOf(conditions []metav1.Condition, generation int64, noProblem ...string) []string {
 	var problems []string
 	for _, of := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
 		condition := meta.FindStatusCondition(conditions, of)
@@ -154,7 +164,7 @@ func problemsOf(conditions []metav1.Condition, generation int64) []string {
 			return []string{"livesched has not processed it: is livesched running?"}
 		case condition.ObservedGeneration < generation:
 			return []string{fmt.Sprintf("livesched has not processed generation %d yet", generation)}
-		case condition.Status != metav1.ConditionTrue:
+		case condition.Status != metav1.ConditionTrue && !slices.Contains(noProblem, condition.Reason):
 			problems = append(problems,
 				fmt.Sprintf("%s is %s (%s): %s", of, condition.Status, condition.Reason, condition.Message))
 		}

@@ -33,6 +33,7 @@ func (s *Status) Print(w io.Writer, wide bool) error {
 		p := &s.Profiles[i]
 		printProblems(w, "schedulerprofile/"+p.Name, p.Problems)
 		p.printShadow(w)
+		p.Rollout.printIn(w, p.Name)
 	}
 	for _, p := range s.Policies {
 		printProblems(w, "schedulingpolicy/"+p.Name, p.Problems)

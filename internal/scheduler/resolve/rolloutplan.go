@@ -1,0 +1,50 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package resolve
+
+import (
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/rollout"
+)
+
+// The defaults of the schema.
+const (
+	defaultShadowFor = 5 * time.Minute
+	defaultMinOwners = 3
+	defaultOdds      = 100
+	defaultPause     = 10 * time.Minute
+)
+
+// RolloutPlan returns how a spec whose strategy is Canary is rolled out.
+func RolloutPlan(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
+	canary := ptr.Deref(spec.Rollout.Canary, v1alpha1.CanarySpec{})
+	p := &rollout.Plan{
+		ShadowFor: defaultShadowFor, MinOwners: int(ptr.Deref(canary.Analysis.MinOwners, defaultMinOwners)),
+		Odds: float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)), Measured: map[rollout.Metric]bool{},
+	}
+	if canary.ShadowDuration != nil {
+		p.ShadowFor = canary.ShadowDuration.Duration
+	}
+	for _, metric := range canary.Analysis.DryRun {
+		p.Measured[rollout.Metric(metric.MetricName)] = true
+	}
+	for _, step := range canary.Steps {
+		switch {
+		case step.SetWeight != nil:
+			p.Steps = append(p.Steps, rollout.Step{Weight: int(*step.SetWeight)})
+		case step.Pause != nil && step.Pause.Duration != nil:
+			p.Steps = append(p.Steps, rollout.Step{Pause: step.Pause.Duration.Duration})
+		default:
+			p.Steps = append(p.Steps, rollout.Step{})
+		}
+	}
+	if canary.Steps == nil {
+		p.Steps = []rollout.Step{{Weight: 5}, {Pause: defaultPause}, {Weight: 50}, {Pause: defaultPause}}
+	}
+	return p
+}
