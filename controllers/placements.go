@@ -45,9 +45,10 @@ func newPlacements(simulate func(context.Context, *resolve.Profile) (*v1alpha1.R
 
 // of returns the latest simulation of a roll-out, nil if there is none, and begins the one of its
 // present step unless it has been made. A simulation ends with ctx.
-func (p *placements) of(ctx context.Context, candidate *resolve.Profile, o *rolloutOf) *v1alpha1.RolloutPlacement {
+func (p *placements) of(ctx context.Context, o *rolloutOf) *v1alpha1.RolloutPlacement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	candidate := o.candidate
 	wanted := placement{revision: o.canary, stage: string(o.state.Stage), step: o.state.Step}
 	known := p.latest[candidate.UID]
 	result := known.result

@@ -30,8 +30,8 @@ func TestARollOutIsSimulatedOncePerStep(t *testing.T) {
 		return a.result, a.err
 	}, func() { done <- struct{}{} })
 	of := func(name, revision string, stage rollout.Stage, step int) *v1alpha1.RolloutPlacement {
-		return p.of(t.Context(), &resolve.Profile{Name: name, UID: types.UID(name)},
-			&rolloutOf{canary: revision, state: rollout.State{Stage: stage, Step: step}})
+		return p.of(t.Context(), &rolloutOf{candidate: &resolve.Profile{Name: name, UID: types.UID(name)},
+			canary: revision, state: rollout.State{Stage: stage, Step: step}})
 	}
 	expect := func(what string, got, want *v1alpha1.RolloutPlacement, simulated ...string) {
 		t.Helper()

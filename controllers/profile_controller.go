@@ -243,7 +243,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.resolve(p)
-	r.rollOut(ctx, p)
+	r.rollOut(p)
 	r.lookForKubeScheduler(ctx, p)
 	r.build(ctx, p)
 	reserved, unclear := r.reserved(p)
@@ -252,6 +252,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, nil // livesched is ending
 	}
 	if p.leading {
+		r.simulateRollouts(ctx, p)
 		r.reporter.report(r.report(p))
 	}
 	p.recallRetry = r.memory.retryAfter()

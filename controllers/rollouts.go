@@ -24,8 +24,11 @@ import (
 // observeEvery is how often a roll-out looks at what was observed.
 const observeEvery = 2 * time.Second
 
-// rolloutOf is the roll-out of one object. Immutable: each pass makes the next one.
+// rolloutOf is the roll-out of one object. Each pass makes the next one, which does not change when
+// the pass has ended.
 type rolloutOf struct {
+	// candidate is what is rolled out.
+	candidate *resolve.Profile
 	// stable and canary are the revisions.
 	stable, canary string
 	plan           *rollout.Plan
@@ -50,7 +53,7 @@ type rollouts map[types.UID]*rolloutOf
 // rollOut takes the roll-outs of all candidates further: it adds what is to run beside the stable
 // revisions to the resolution, and promotes candidates. Only the leader decides; followers do as
 // the status says.
-func (r *ProfileReconciler) rollOut(ctx context.Context, p *pass) {
+func (r *ProfileReconciler) rollOut(p *pass) {
 	p.rollouts = rollouts{}
 	objects := map[types.UID]*v1alpha1.SchedulerProfile{}
 	for i := range p.objects.profiles {
@@ -59,9 +62,6 @@ func (r *ProfileReconciler) rollOut(ctx context.Context, p *pass) {
 	for name, candidate := range p.resolution.Candidates {
 		object := objects[candidate.UID]
 		next := r.nextRollout(p, object, p.resolution.Profiles[name], candidate)
-		if p.leading {
-			next.placement = r.placements.of(ctx, candidate, next)
-		}
 		p.rollouts[candidate.UID] = next
 		switch next.state.Stage {
 		case rollout.Promoted:
@@ -77,6 +77,14 @@ func (r *ProfileReconciler) rollOut(ctx context.Context, p *pass) {
 		}
 	}
 	r.last.rollouts = p.rollouts
+}
+
+// simulateRollouts adds the latest simulations to the roll-outs, and begins those of present steps.
+// It follows the swap: a simulation needs the profile that runs.
+func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
+	for _, o := range p.rollouts {
+		o.placement = r.placements.of(ctx, o)
+	}
 	r.placements.keep(p.rollouts)
 }
 
@@ -91,7 +99,7 @@ func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfi
 			next.state, next.before, next.command = last.state, last.before, last.command
 		}
 	}
-	next.stable, next.canary, next.led = stable.Revision, candidate.Revision, p.leading
+	next.candidate, next.stable, next.canary, next.led = candidate, stable.Revision, candidate.Revision, p.leading
 	next.plan = resolve.RolloutPlan(&object.Spec)
 	next.seen = next.before
 	if p.leading {

@@ -215,10 +215,10 @@ pluginConfig:
 		canary := expectRollout(ctx, HaveField("Stage", "Canary")).Status.Rollout.CanaryRevision
 		expectProfile(ctx, "mine", isRollingOut())
 		expectPolicy(ctx, "shared", haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionUnknown,
-			v1alpha1.ReasonRollingOut, `Generation 2 is being rolled out in profile "mine"`))
+			v1alpha1.ReasonRollingOut, `Generation 2 is being rolled out in profile mine`))
 		direct(ctx, "abort", canary)
 		expectPolicy(ctx, "shared", haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse,
-			v1alpha1.ReasonRolloutAborted, `was aborted in profile "mine"`))
+			v1alpha1.ReasonRolloutAborted, `was aborted in profile mine`))
 		direct(ctx, "retry", canary)
 		expectRollout(ctx, HaveField("Stage", "Canary"))
 		direct(ctx, "promote", canary)

@@ -27,22 +27,6 @@ func rolledOutObject(canary string) *v1alpha1.SchedulerProfile {
 	return p
 }
 
-func TestThePlanOfARollOut(t *testing.T) {
-	for spec, want := range map[string]*rollout.Plan{
-		"": {ShadowFor: 5 * time.Minute, MinOwners: 3, Odds: 100, Measured: map[rollout.Metric]bool{},
-			Steps: []rollout.Step{{Weight: 5}, {Pause: 10 * time.Minute}, {Weight: 50}, {Pause: 10 * time.Minute}}},
-		"shadowDuration: 0s, steps: [{setWeight: 20}, {pause: {}}, {pause: {duration: 1h}}], " +
-			"analysis: {minOwners: 1, odds: 20, dryRun: [{metricName: Preempting}]}": {
-			MinOwners: 1, Odds: 20, Measured: map[rollout.Metric]bool{rollout.Preempting: true},
-			Steps: []rollout.Step{{Weight: 20}, {}, {Pause: time.Hour}},
-		},
-	} {
-		if diff := cmp.Diff(want, planOf(&rolledOutObject(spec).Spec)); diff != "" {
-			t.Errorf("%q: (-want +got)\n%s", spec, diff)
-		}
-	}
-}
-
 // TestTheNextLeaderRecallsARollOut writes random states into the status, and reads them.
 func TestTheNextLeaderRecallsARollOut(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -52,7 +36,7 @@ func TestTheNextLeaderRecallsARollOut(t *testing.T) {
 	candidate := &resolve.Profile{Revision: "new"}
 	for range 1000 {
 		object := rolledOutObject("")
-		o := &rolloutOf{stable: "old", canary: "new", plan: planOf(&object.Spec), before: &rollout.Observed{},
+		o := &rolloutOf{stable: "old", canary: "new", plan: resolve.RolloutPlan(&object.Spec), before: &rollout.Observed{},
 			state: rollout.State{Stage: rollout.Stages[r.IntN(len(rollout.Stages))], Since: now.Add(-time.Hour),
 				Paused: r.IntN(2) == 0, Reason: fmt.Sprint("reason ", r.IntN(3))},
 			seen: randomObserved(r), command: fmt.Sprint("command ", r.IntN(3))}
@@ -118,8 +102,8 @@ func TestAStatusThatNobodyWroteDoesNoHarm(t *testing.T) {
 		object := rolledOutObject("")
 		object.Status.Rollout = &status
 		o := recalled(object, candidate, now)
-		next, _ := o.state.Next(now, planOf(&object.Spec), o.before, "")
-		if next.Ended() || next.Step < 0 || next.Weight(planOf(&object.Spec)) > 5 {
+		next, _ := o.state.Next(now, resolve.RolloutPlan(&object.Spec), o.before, "")
+		if next.Ended() || next.Step < 0 || next.Weight(resolve.RolloutPlan(&object.Spec)) > 5 {
 			t.Errorf("%s: goes on in %+v", name, next)
 		}
 	}

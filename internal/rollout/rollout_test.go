@@ -72,6 +72,8 @@ func TestNext(t *testing.T) {
 			want: State{Stage: Shadow, Since: begin, Paused: true}, reason: "the user paused it"},
 		"and resumes": {state: State{Stage: Shadow, Since: begin, Paused: true}, after: time.Minute, command: Resume,
 			want: Start(begin), again: 5 * time.Minute, reason: "Shadow until"},
+		"to promote resumes, too": {state: State{Stage: Canary, Step: 1, Since: begin, Paused: true}, command: Promote,
+			want: State{Stage: Canary, Step: 3, Since: begin}, weight: 50, reason: "it waits until it is promoted"},
 		"an end is an end": {state: State{Stage: Aborted, Since: begin, Reason: "why"}, after: time.Hour, command: Promote,
 			want: State{Stage: Aborted, Since: begin}, reason: "why"},
 		"unless the user retries": {state: State{Stage: Aborted, Since: begin, Reason: "why"}, after: time.Hour,

@@ -140,8 +140,6 @@ func (d *direction) check(p *v1alpha1.SchedulerProfile) error {
 		return fmt.Errorf("%s needs a roll-out in the phase %s, not %s", d.command, phases(d.from), status.Phase)
 	case d.command == rollout.Resume && !status.Paused:
 		return errors.New("resume needs a roll-out that `rollout pause` has paused; `rollout promote` ends a step")
-	case d.command == rollout.Promote && status.Paused:
-		return errors.New("`rollout pause` has paused the roll-out: resume it first, or promote it with --full")
 	}
 	return nil
 }

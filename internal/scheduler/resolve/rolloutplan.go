@@ -28,7 +28,7 @@ func RolloutPlan(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
 		Odds: float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)), Measured: map[rollout.Metric]bool{},
 	}
 	if canary.ShadowDuration != nil {
-		p.ShadowFor = canary.ShadowDuration.Duration
+		p.ShadowFor = max(canary.ShadowDuration.Duration, 0)
 	}
 	for _, metric := range canary.Analysis.DryRun {
 		p.Measured[rollout.Metric(metric.MetricName)] = true
@@ -38,7 +38,8 @@ func RolloutPlan(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
 		case step.SetWeight != nil:
 			p.Steps = append(p.Steps, rollout.Step{Weight: int(*step.SetWeight)})
 		case step.Pause != nil && step.Pause.Duration != nil:
-			p.Steps = append(p.Steps, rollout.Step{Pause: step.Pause.Duration.Duration})
+			// Not 0, which would be a pause without an end.
+			p.Steps = append(p.Steps, rollout.Step{Pause: max(step.Pause.Duration.Duration, 1)})
 		default:
 			p.Steps = append(p.Steps, rollout.Step{})
 		}

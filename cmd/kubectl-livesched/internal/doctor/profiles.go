@@ -53,6 +53,8 @@ func (e *examination) conditions(object string, generation int64, conditions []m
 	case ready.Reason == v1alpha1.ReasonSchedulerNameConflict || ready.Reason == v1alpha1.ReasonQueueSortConflict:
 		e.add(Failed, "delete one of the two, or give it another scheduler name or queue sort",
 			"%s is shadowed by another: %s", object, ready.Message)
+	case ready.Reason == v1alpha1.ReasonRollingOut:
+		e.add(OK, "", "%s is being rolled out: %s", object, ready.Message)
 	case meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStalled):
 		e.add(Failed, "correct the spec; docs/reference/conditions.md explains the reason", "%s is rejected (%s): %s",
 			object, ready.Reason, ready.Message)
