@@ -74,6 +74,8 @@ func (s *sandbox) tour(ctx context.Context) error {
 		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood,
 			stepTimeout},
 		{"repair", "apply the sample again", t.repair, stepTimeout},
+		{"roll-out", "give half of the owners of pods a spec of binpack that fits no node: it takes itself back",
+			t.rollOutPoison, stepTimeout},
 		{"explain", "ask why a pod is pending: it needs all CPU of a node in use", t.explainPending, stepTimeout},
 		{"training job",
 			fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers,
