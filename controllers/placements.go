@@ -16,9 +16,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// placements compares by simulation, at the beginning of each stage and step of a roll-out, where its
-// two revisions would place pods. Simulations run one at a time in goroutines of their own, and
-// request another pass when they end.
+// placements compares by simulation, at the beginning of each stage and step of a roll-out,
+// where its two revisions would place pods. Simulations run one at a time in goroutines of their
+// own, and request another pass when they end.
 type placements struct {
 	simulate func(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error)
 	done     func()
@@ -74,7 +74,8 @@ func (p *placements) of(ctx context.Context, o *rolloutOf) *v1alpha1.RolloutPlac
 }
 
 // run returns an error instead of a panic: plugins of users are called.
-func (p *placements) run(ctx context.Context, candidate *resolve.Profile) (result *v1alpha1.RolloutPlacement, err error) {
+func (p *placements) run(ctx context.Context,
+	candidate *resolve.Profile) (result *v1alpha1.RolloutPlacement, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)

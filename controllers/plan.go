@@ -104,8 +104,8 @@ func makePlan(s situation) *plan {
 	return p
 }
 
-// endCanaries removes canaries without a profile beside which they could run, and those whose revision
-// runs for all pods.
+// endCanaries removes canaries without a profile beside which they could run, and those whose
+// revision runs for all pods.
 func (p *plan) endCanaries() {
 	for id, cfg := range p.next.profiles {
 		if !cfg.Canary {

@@ -35,11 +35,11 @@ type rolloutOf struct {
 	state          rollout.State
 	// led means that this replica led when it made the state. Otherwise it only follows the status.
 	led bool
-	// before is what was observed in earlier stages, and in this one by earlier leaders; seen is that
-	// and what this leader has observed in this stage.
+	// before is what was observed in earlier stages, and in this one by earlier leaders; seen is
+	// that and what this leader has observed in this stage.
 	before, seen *rollout.Observed
-	// salt decides which owners get the canary first. Each leader, and each retry, draws it anew: an
-	// owner that has failed before counts again, and its revision must be a new draw.
+	// salt decides which owners get the canary first. Each leader, and each retry, draws it
+	// anew: an owner that has failed before counts again, and its revision must be a new draw.
 	salt string
 	// command is the annotation that was followed last.
 	command string
@@ -108,8 +108,8 @@ func (r *ProfileReconciler) nextRollout(p *pass, object *v1alpha1.SchedulerProfi
 	return next
 }
 
-// proceed takes the roll-out to its next state. seen is what this leader has observed in the present
-// stage.
+// proceed takes the roll-out to its next state. seen is what this leader has observed in the
+// present stage.
 func (o *rolloutOf) proceed(p *pass, now time.Time, seen *rollout.Observed, command rollout.Command) {
 	stage := o.state.Stage
 	o.seen = o.before.Plus(seen)
@@ -173,11 +173,11 @@ func (p *pass) shares() map[string]profile.Share {
 
 // describe returns the part of the condition Programmed about a roll-out.
 func (o *rolloutOf) describe(generation int64) string {
-	switch {
-	case o.state.Stage == rollout.Aborted:
+	switch o.state.Stage {
+	case rollout.Aborted:
 		return fmt.Sprintf("The roll-out of revision %s of generation %d was aborted: %s", o.canary, generation,
 			o.state.Reason)
-	case o.state.Stage == rollout.Shadow:
+	case rollout.Shadow:
 		return fmt.Sprintf("Revision %s of generation %d is being compared on live pods, and decides none of them: %s",
 			o.canary, generation, o.state.Reason)
 	default:

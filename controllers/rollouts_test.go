@@ -19,8 +19,8 @@ import (
 )
 
 var _ = Describe("A roll-out", func() {
-	// rolledOut is the part of a spec that rolls out changes. The pods of the specs have no controllers:
-	// each is an owner.
+	// rolledOut is the part of a spec that rolls out changes. The pods of the specs have no
+	// controllers: each is an owner.
 	rolledOut := func(canary string) string { return "rollout: {strategy: Canary, canary: {" + canary + "}}\n" }
 	// half gives half of the owners the new revision, until it is promoted.
 	half := rolledOut("shadowDuration: 0s, steps: [{setWeight: 50}, {pause: {}}]")
@@ -35,7 +35,8 @@ pluginConfig:
 		return haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut, words...)
 	}
 	isTakenBack := func(words ...string) gomegatypes.GomegaMatcher {
-		return haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonRolloutAborted, words...)
+		return haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonRolloutAborted,
+			words...)
 	}
 	var run *testcluster.Running
 	BeforeEach(func(ctx context.Context) {
@@ -102,7 +103,8 @@ pluginConfig:
 		status := aborted.Status.Rollout
 		Expect(status).To(And(HaveField("Phase", v1alpha1.RolloutDegraded), HaveField("Weight", BeZero()),
 			HaveField("StableRevision", stable), HaveField("Evidence", HaveLen(1))))
-		Expect(status.Evidence[0].FailedCanary).To(And(BeNumerically(">=", 5), BeNumerically("<=", status.CanaryOwners)))
+		Expect(status.Evidence[0].FailedCanary).To(And(BeNumerically(">=", 5),
+			BeNumerically("<=", status.CanaryOwners)))
 		Expect(status.Evidence[0].Failed).To(HaveExactElements(
 			v1alpha1.FailedOwners{Weight: 50, Owners: status.Evidence[0].FailedCanary}))
 		expectNodes(ctx, pods)
@@ -116,7 +118,8 @@ pluginConfig:
 
 		By("rolling out another spec")
 		change(ctx, mine, half+packs)
-		direct(ctx, "promote", expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutPaused)).Status.Rollout.CanaryRevision)
+		next := expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutPaused)).Status.Rollout.CanaryRevision
+		direct(ctx, "promote", next)
 		expectProfile(ctx, "mine", isProgrammed)
 	})
 
@@ -130,10 +133,11 @@ pluginConfig:
 	})
 
 	It("promotes a spec that does no harm, step by step", func(ctx context.Context) {
-		short := rolledOut("shadowDuration: 1s, steps: [{setWeight: 50}, {pause: {duration: 1s}}], analysis: {minOwners: 2}")
+		short := rolledOut("shadowDuration: 1s, steps: [{setWeight: 50}, {pause: {duration: 1s}}], " +
+			"analysis: {minOwners: 2}")
 		_, mine := begin(ctx, short, short+packs)
-		expectRollout(ctx, HaveField("Message", HavePrefix("inconclusive: the new revision has decided pods of 0 owners")),
-			HaveField("Phase", v1alpha1.RolloutPaused))
+		expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutPaused),
+			HaveField("Message", HavePrefix("inconclusive: the new revision has decided pods of 0 owners")))
 		expectNodes(ctx, createPods(ctx, "compared", 2))
 		expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Compared", BeEquivalentTo(2)))
 		nodes := expectNodes(ctx, createPods(ctx, "shared", 20))
@@ -148,7 +152,8 @@ pluginConfig:
 
 	It("is directed by an annotation", func(ctx context.Context) {
 		begin(ctx, half, half+packs)
-		canary := expectRollout(ctx, HaveField("Message", "it waits until it is promoted")).Status.Rollout.CanaryRevision
+		waiting := expectRollout(ctx, HaveField("Message", "it waits until it is promoted"))
+		canary := waiting.Status.Rollout.CanaryRevision
 
 		By("ignoring commands about another revision")
 		direct(ctx, "abort", "another")

@@ -36,7 +36,8 @@ func TestTheNextLeaderRecallsARollOut(t *testing.T) {
 	candidate := &resolve.Profile{Revision: "new"}
 	for range 1000 {
 		object := rolledOutObject("")
-		o := &rolloutOf{stable: "old", canary: "new", plan: resolve.RolloutPlan(&object.Spec), before: &rollout.Observed{},
+		o := &rolloutOf{stable: "old", canary: "new", plan: resolve.RolloutPlan(&object.Spec),
+			before: &rollout.Observed{},
 			state: rollout.State{Stage: rollout.Stages[r.IntN(len(rollout.Stages))], Since: now.Add(-time.Hour),
 				Paused: r.IntN(2) == 0, Reason: fmt.Sprint("reason ", r.IntN(3))},
 			seen: randomObserved(r), command: fmt.Sprint("command ", r.IntN(3))}

@@ -45,7 +45,8 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		LastCommand: o.command, Placement: o.placement,
 	}
 	if stable, canary := o.seen.StableTime, o.seen.NewTime; stable > 0 && canary > 0 {
-		status.StableDecision, status.CanaryDecision = &metav1.Duration{Duration: stable}, &metav1.Duration{Duration: canary}
+		status.StableDecision = &metav1.Duration{Duration: stable}
+		status.CanaryDecision = &metav1.Duration{Duration: canary}
 	}
 	if o.state.Stage == rollout.Canary {
 		status.CurrentStepIndex = ptr.To(int32(o.state.Step))
@@ -102,7 +103,8 @@ func recalled(object *v1alpha1.SchedulerProfile, candidate *resolve.Profile, now
 	if status.CanaryRevision != candidate.Revision || !slices.Contains(rollout.Stages, rollout.Stage(status.Stage)) {
 		return o
 	}
-	o.state = rollout.State{Stage: rollout.Stage(status.Stage), Step: max(0, int(ptr.Deref(status.CurrentStepIndex, 0))),
+	o.state = rollout.State{Stage: rollout.Stage(status.Stage),
+		Step:  max(0, int(ptr.Deref(status.CurrentStepIndex, 0))),
 		Since: ptr.Deref(status.Since, metav1.NewTime(now)).Time, Paused: status.Paused, Reason: status.Message}
 	if o.state.Stage == rollout.Shadow {
 		return o // the two revisions differ for the same owners again: counted twice, they would prove too much

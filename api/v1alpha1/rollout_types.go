@@ -21,9 +21,11 @@ const AnnotationRollout = "livesched.io/rollout"
 type RolloutStrategy string
 
 const (
-	// RolloutImmediate: for all pods at once. It is the default.
+	// RolloutImmediate means that it does so for all pods at once. It is the
+	// default.
 	RolloutImmediate RolloutStrategy = "Immediate"
-	// RolloutCanary: for a growing share of the owners of pods.
+	// RolloutCanary means that it does so for a growing share of the owners of
+	// pods.
 	RolloutCanary RolloutStrategy = "Canary"
 )
 
@@ -121,9 +123,9 @@ type CanaryAnalysis struct {
 type RolloutMetric string
 
 const (
-	// RolloutUnschedulable: a pod of the owner fits no node.
+	// RolloutUnschedulable means that a pod of the owner fits no node.
 	RolloutUnschedulable RolloutMetric = "Unschedulable"
-	// RolloutPreempting: a pod of the owner evicts others.
+	// RolloutPreempting means that a pod of the owner evicts others.
 	RolloutPreempting RolloutMetric = "Preempting"
 )
 
@@ -138,13 +140,15 @@ type DryRunMetric struct {
 type RolloutPhase string
 
 const (
-	// RolloutHealthy: no roll-out is under way, and the spec is active.
+	// RolloutHealthy means that no roll-out is under way, and the spec is
+	// active.
 	RolloutHealthy RolloutPhase = "Healthy"
-	// RolloutProgressing: a roll-out is under way.
+	// RolloutProgressing means that a roll-out is under way.
 	RolloutProgressing RolloutPhase = "Progressing"
-	// RolloutPaused: a roll-out waits for the user, or for more owners.
+	// RolloutPaused means that a roll-out waits for the user, or for more
+	// owners.
 	RolloutPaused RolloutPhase = "Paused"
-	// RolloutDegraded: a roll-out was aborted.
+	// RolloutDegraded means that a roll-out was aborted.
 	RolloutDegraded RolloutPhase = "Degraded"
 )
 

@@ -32,8 +32,8 @@ func poisoned(profile *unstructured.Unstructured) (*unstructured.Unstructured, e
 	}
 	required := map[string]any{"nodeSelectorTerms": []any{map[string]any{"matchExpressions": []any{map[string]any{
 		"key": corev1.LabelTopologyZone, "operator": string(corev1.NodeSelectorOpIn), "values": []any{noZone}}}}}}
-	configs = append(configs, map[string]any{"name": "NodeAffinity", "args": map[string]any{"addedAffinity": map[string]any{
-		"requiredDuringSchedulingIgnoredDuringExecution": required}}})
+	configs = append(configs, map[string]any{"name": "NodeAffinity", "args": map[string]any{
+		"addedAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": required}}})
 	rollout := map[string]any{"strategy": string(v1alpha1.RolloutCanary), "canary": map[string]any{
 		"shadowDuration": "0s",
 		"steps":          []any{map[string]any{"setWeight": int64(50)}, map[string]any{"pause": map[string]any{}}},
@@ -85,9 +85,9 @@ func (t *tour) rollOutPoison(ctx context.Context) error {
 		return fmt.Errorf("revision %s does not decide: status.active is %+v", t.original, active)
 	}
 	for i := range tasks {
-		err := await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(task(i)), func(p *corev1.Pod) (bool, error) {
-			return p.Spec.NodeName != "", nil
-		})
+		key := client.ObjectKeyFromObject(task(i))
+		err := await(ctx, t.client, &corev1.PodList{}, key,
+			func(p *corev1.Pod) (bool, error) { return p.Spec.NodeName != "", nil })
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", task(i).Name, err)
 		}

@@ -40,9 +40,9 @@ var Stages = []Stage{Shadow, Canary, Promoted, Aborted}
 type Metric string
 
 const (
-	// Unschedulable: a pod of the owner found no node.
+	// Unschedulable means that a pod of the owner found no node.
 	Unschedulable Metric = "Unschedulable"
-	// Preempting: a pod of the owner evicted others.
+	// Preempting means that a pod of the owner evicted others.
 	Preempting Metric = "Preempting"
 )
 
@@ -76,8 +76,8 @@ type Plan struct {
 	Measured map[Metric]bool
 }
 
-// tests returns the number of tests that may abort: one of the owners for each metric, and one of the
-// pairs.
+// tests returns the number of tests that may abort: one of the owners for each metric, and one
+// of the pairs.
 func (p *Plan) tests() int {
 	n := 0
 	for _, m := range Metrics {
@@ -102,8 +102,8 @@ type Observed struct {
 	// counts those that failed.
 	Stable, New int
 	Owners      map[Metric]*evidence.Owners
-	// StableTime and NewTime are how long decisions took with each revision in the stage Canary: the
-	// median of the latest ones, 0 if there were none.
+	// StableTime and NewTime are how long decisions took with each revision in the stage Canary:
+	// the median of the latest ones, 0 if there were none.
 	StableTime, NewTime time.Duration
 }
 
@@ -244,8 +244,8 @@ func (s State) over(now time.Time, p *Plan, seen *Observed) (over bool, reason s
 		return false, fmt.Sprintf("%s until %s", s.Stage, end.UTC().Format(time.RFC3339)), end
 	}
 	if owners < p.MinOwners {
-		return false, fmt.Sprintf("inconclusive: the new revision has decided pods of %d owners, and %d are needed", owners,
-			p.MinOwners), time.Time{}
+		return false, fmt.Sprintf("inconclusive: the new revision has decided pods of %d owners, and %d are needed",
+			owners, p.MinOwners), time.Time{}
 	}
 	return true, "", time.Time{}
 }
@@ -253,15 +253,25 @@ func (s State) over(now time.Time, p *Plan, seen *Observed) (over bool, reason s
 // Describe describes the evidence of a metric, "" if there is none.
 func (o *Observed) Describe(m Metric) string {
 	var texts []string
-	if paired := o.Paired[m]; paired.Differing > 0 {
-		texts = append(texts, fmt.Sprintf("%s that the new revision %s, %d of %d owners for which the two revisions differ",
-			odds(paired.E()), m.worse(), paired.Against, paired.Differing))
+	if o.Paired[m].Differing > 0 {
+		texts = append(texts, o.describePairs(m))
 	}
 	if owners := o.Owners[m]; owners != nil && owners.Total() > 0 {
-		texts = append(texts, fmt.Sprintf("%s that the new revision %s, %d of %d owners that failed, with %d of %d owners",
-			odds(owners.E()), m.worse(), owners.New, owners.Total(), o.New, o.New+o.Stable))
+		texts = append(texts, o.describeOwners(m))
 	}
 	return strings.Join(texts, "; ")
+}
+
+func (o *Observed) describePairs(m Metric) string {
+	pairs := o.Paired[m]
+	return fmt.Sprintf("%s that the new revision %s, %d of %d owners for which the two revisions differ",
+		odds(pairs.E()), m.worse(), pairs.Against, pairs.Differing)
+}
+
+func (o *Observed) describeOwners(m Metric) string {
+	owners := o.Owners[m]
+	return fmt.Sprintf("%s that the new revision %s, %d of %d owners that failed, with %d of %d owners",
+		odds(owners.E()), m.worse(), owners.New, owners.Total(), o.New, o.New+o.Stable)
 }
 
 // against returns the evidence that suffices to abort, "" if there is none.
@@ -271,13 +281,11 @@ func (p *Plan) against(seen *Observed) string {
 		if p.Measured[m] {
 			continue
 		}
-		if paired := seen.Paired[m]; paired.Differing >= p.MinOwners && paired.E() >= needed {
-			return fmt.Sprintf("%s that the new revision %s, %d of %d owners for which the two revisions differ",
-				odds(paired.E()), m.worse(), paired.Against, paired.Differing)
+		if pairs := seen.Paired[m]; pairs.Differing >= p.MinOwners && pairs.E() >= needed {
+			return seen.describePairs(m)
 		}
 		if owners := seen.Owners[m]; owners != nil && owners.New >= p.MinOwners && owners.E() >= needed {
-			return fmt.Sprintf("%s that the new revision %s, %d of %d owners that failed, with %d of %d owners",
-				odds(owners.E()), m.worse(), owners.New, owners.Total(), seen.New, seen.New+seen.Stable)
+			return seen.describeOwners(m)
 		}
 	}
 	return ""

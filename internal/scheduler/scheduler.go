@@ -213,8 +213,8 @@ func (s *Scheduler) Observed(candidate *resolve.Profile, stage rollout.Stage) *r
 	return seen
 }
 
-// Placement compares where a candidate and the profile that runs under its scheduler name would place
-// that profile's pods.
+// Placement compares where a candidate and the profile that runs under its scheduler name would
+// place that profile's pods.
 func (s *Scheduler) Placement(ctx context.Context, candidate *resolve.Profile) (*v1alpha1.RolloutPlacement, error) {
 	return s.parts.Answers.Placement(ctx, candidate)
 }

@@ -61,7 +61,7 @@ func steady(line string) string {
 var (
 	bars     = regexp.MustCompile(`[▁▂▃▄▅▆▇█…]+`)
 	revision = regexp.MustCompile(`\b[a-z0-9]{10}\b`)
-	number   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|s|m)?`)
+	number   = regexp.MustCompile(`[0-9]+(\.[0-9]+)?(ms|µs|s|m)?`)
 	blanks   = regexp.MustCompile(` +`)
 )
 

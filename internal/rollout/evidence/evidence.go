@@ -7,10 +7,10 @@
 //	Paired   both revisions decide about the same pods; only decisions in which they differ count
 //	Owners   each owner of pods has one revision; only owners that failed count
 //
-// The measure is an e-value. If the new revision is no worse than the old one, an e-value is 1 or
-// less on average, whenever one looks at it, and so it ever reaches 1/alpha with a probability of at
-// most alpha: one may look after each observation, and stop at any time. It can be read as a bet:
-// "14 : 1 that the new revision is worse" has won 14 times its stake.
+// The measure is an e-value. If the new revision is no worse than the old one, an e-value is 1
+// or less on average, whenever one looks at it, and so it ever reaches 1/alpha with a
+// probability of at most alpha: one may look after each observation, and stop at any time. It
+// can be read as a bet: "14 : 1 that the new revision is worse" has won 14 times its stake.
 //
 // E-values of different runs, such as those of two leaders, may be multiplied. Those of m tests are
 // compared with m/alpha.
@@ -50,8 +50,8 @@ func logBeta(a, b float64) float64 {
 	return la + lb - lab
 }
 
-// logAtMost returns the logarithm of the probability that n fair coins show at most k heads. That is
-// also the part of the beta distribution (k+1, n-k) above 1/2.
+// logAtMost returns the logarithm of the probability that n fair coins show at most k heads.
+// That is also the part of the beta distribution (k+1, n-k) above 1/2.
 func logAtMost(k, n int) float64 {
 	sum := math.Inf(-1)
 	for i := range k + 1 {

@@ -41,7 +41,8 @@ func TestPairedIsAFairBet(t *testing.T) {
 	}
 }
 
-// TestOwnersIsAFairBet adds up all outcomes of owners that fail while the share grows: the mean is 1.
+// TestOwnersIsAFairBet adds up all outcomes of owners that fail while the share grows: the mean
+// is 1.
 func TestOwnersIsAFairBet(t *testing.T) {
 	shares := []float64{0.05, 0.05, 0.05, 0.2, 0.2, 0.5, 0.5, 0.5}
 	mean := 0.0
@@ -63,8 +64,8 @@ func TestOwnersIsAFairBet(t *testing.T) {
 	}
 }
 
-// TestPower finds out a revision that fails a part of its owners, while 2 % of the others fail, after
-// so many owners with it, in most of some seeded runs.
+// TestPower finds out a revision that fails a part of its owners, while 2 % of the others fail,
+// after so many owners with it, in most of some seeded runs.
 func TestPower(t *testing.T) {
 	for _, test := range []struct {
 		share, fails float64

@@ -9,13 +9,13 @@ import (
 	"slices"
 )
 
-// Owners counts the owners of pods that failed while a share of all owners had the new revision. The
-// zero Owners has seen none.
+// Owners counts the owners of pods that failed while a share of all owners had the new revision.
+// The zero Owners has seen none.
 //
 // Who has which revision is decided by a hash, which knows nothing about the owner. So if both
 // revisions fail equally often, an owner that fails has the new one with the probability of the
-// share, whatever else makes owners fail, and whenever. Pods of one owner share their fate, which is
-// why owners are counted, and not pods.
+// share, whatever else makes owners fail, and whenever. Pods of one owner share their fate,
+// which is why owners are counted, and not pods.
 type Owners struct {
 	// New is how many owners that failed had the new revision.
 	New int
@@ -35,12 +35,12 @@ func (o *Owners) Add(share float64, isNew bool) {
 	}
 }
 
-// ratios are the bets of E: the new revision makes owners fail so many times as often as the old one.
-// The last one is that only the new revision does.
+// ratios are the bets of E: the new revision makes owners fail so many times as often as the old
+// one. The last one is that only the new revision does.
 var ratios = [...]float64{1.25, 1.5, 2, 3, 5, 8, 12, 20, 35, 60, 100, math.Inf(1)}
 
-// E returns the e-value against "the new revision makes owners fail at most as often as the old one".
-// The stake is spread evenly over ratios.
+// E returns the e-value against "the new revision makes owners fail at most as often as the old
+// one". The stake is spread evenly over ratios.
 func (o *Owners) E() float64 {
 	sum := 0.0
 	for _, ratio := range ratios {

@@ -62,8 +62,8 @@ type counts struct {
 type fate struct {
 	// isNew means that it has had the new revision.
 	isNew bool
-	// failed are the metrics by which it failed. An owner counts once: what it does afterwards tells
-	// nothing new about which of the revisions makes owners fail.
+	// failed are the metrics by which it failed. An owner counts once: what it does afterwards
+	// tells nothing new about which of the revisions makes owners fail.
 	failed map[rollout.Metric]bool
 }
 
@@ -79,8 +79,8 @@ type Decided struct {
 	Failed []rollout.Metric
 }
 
-// Note counts a decision. It does nothing unless a share of the pods of the profile's scheduler name
-// gets another revision.
+// Note counts a decision. It does nothing unless a share of the pods of the profile's scheduler
+// name gets another revision.
 func (w *Watch) Note(d Decided) {
 	current := w.profiles()
 	if current != w.latest {

@@ -21,8 +21,8 @@ type Map struct {
 	// by the scheduler name of the profile that they follow.
 	shadows   map[string]*Instance
 	shadowsOf map[string][]*Instance
-	// canaries holds the instances that are tried, by scheduler name, and shares the share of owners
-	// that each gets.
+	// canaries holds the instances that are tried, by scheduler name, and shares the share of
+	// owners that each gets.
 	canaries map[string]*Instance
 	shares   map[string]Share
 	// sortedBy is the instance whose queue sort orders the queue. nil means kube-scheduler's

@@ -76,8 +76,8 @@ func (m *model) profile(pod *corev1.Pod) *ProfileSettings {
 	return m.settings.Profiles[name]
 }
 
-// outdated reports whether a waiting pod was evaluated by other settings than those that decide about
-// it now.
+// outdated reports whether a waiting pod was evaluated by other settings than those that decide
+// about it now.
 func (m *model) outdated(p *modelPod) bool { return p.place != InFlight && p.by != m.profile(p.pod) }
 
 func (m *model) in(places ...Place) []*modelPod {

@@ -102,8 +102,8 @@ type ruleSet struct {
 	order string
 	// byPriority means that less orders by priority first.
 	byPriority bool
-	// profiles and canaries are by scheduler name. splits are those of the names with a canary, to be
-	// put in force with the rules.
+	// profiles and canaries are by scheduler name. splits are those of the names with a canary,
+	// to be put in force with the rules.
 	profiles, canaries map[string]*profileRules
 	splits             map[string]Canary
 	// interesting caches for which events, without their labels, any profile has a hint.

@@ -78,9 +78,9 @@ func (r *ruleSet) assignLocked(e *entry, pod *corev1.Pod) *profileRules {
 	return p
 }
 
-// reassignLocked forgets the place of a waiting pod whose owner, group or tree may have changed, and
-// evaluates it again if it has to be decided by the other profile now. It returns false if the pod
-// has left the queue.
+// reassignLocked forgets the place of a waiting pod whose owner, group or tree may have changed,
+// and evaluates it again if it has to be decided by the other profile now. It returns false if
+// the pod has left the queue.
 func (q *Queue) reassignLocked(logger klog.Logger, e *entry) bool {
 	if e.profile.split == nil {
 		return true
@@ -103,8 +103,8 @@ func (q *Queue) reassignGroupLocked(logger klog.Logger, m *members) {
 }
 
 // strayedLocked reports whether a waiting pod has to be decided by the other profile of its
-// scheduler name, because a canary is new or its share has changed. It gives the pod its place if it
-// has none.
+// scheduler name, because a canary is new or its share has changed. It gives the pod its place
+// if it has none.
 func (e *entry) strayedLocked() bool {
 	s := e.profile.split
 	if s == nil {

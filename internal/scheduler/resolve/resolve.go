@@ -53,8 +53,8 @@ type Resolution struct {
 	// Candidates are the present specs that are to be rolled out step by step, by scheduler name.
 	// Profiles has what runs meanwhile, which is the last good spec. See Promote.
 	Candidates map[string]*Profile
-	// Canaries are the candidates that get a share of the pods, by Profile.ID. The caller adds them,
-	// and the shadows of other candidates to Shadows: see Try.
+	// Canaries are the candidates that get a share of the pods, by Profile.ID. The caller adds
+	// them, and the shadows of other candidates to Shadows: see Try.
 	Canaries map[string]*Profile
 	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no
 	// profile is to run.

@@ -71,8 +71,8 @@ func TestCandidates(t *testing.T) {
 				t.Errorf("%s is %+v", id, cfg)
 			}
 		}
-		if good := next.LastGood([]*resolve.Profile{candidate.AsCanary(), candidate.AsShadow()}); len(good.Profiles["p"]) != 1 ||
-			good.Profiles["p"][0].Generation != 1 {
+		good := next.LastGood([]*resolve.Profile{candidate.AsCanary(), candidate.AsShadow()})
+		if len(good.Profiles["p"]) != 1 || good.Profiles["p"][0].Generation != 1 {
 			t.Errorf("what is tried counts as good: %+v", good)
 		}
 		next.Promote("p")
