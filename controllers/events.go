@@ -28,8 +28,8 @@ const (
 type note struct{ eventType, reason, action, text string }
 
 // notes returns the Events for the changes in the conditions of an object. A spec that is valid
-// gets none until it runs. Another spec that is rejected for the same reason gets one, too. Ready
-// and Stalled repeat the other conditions, so they get none.
+// gets none until it runs or is rolled out. Another spec that is rejected for the same reason gets
+// one, too. Ready and Stalled repeat the other conditions, so they get none.
 func notes(before, after []metav1.Condition) []note {
 	var all []note
 	for _, c := range after {
@@ -44,7 +44,7 @@ func notes(before, after []metav1.Condition) []note {
 		}
 		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type],
 			text: truncate.ToBytes(c.Message, maxEventNote)}
-		if c.Status == metav1.ConditionTrue {
+		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRollingOut {
 			n.eventType = corev1.EventTypeNormal
 		}
 		all = append(all, n)

@@ -49,6 +49,13 @@ func TestEventsReportWhatIsNewInTheConditions(t *testing.T) {
 		{"nothing but another generation", []metav1.Condition{programmedTrue},
 			[]metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active",
 				2, longAgo)}, nil},
+		{"a roll-out that is taken back",
+			[]metav1.Condition{acceptedTrue, conditionAt("Programmed", "Unknown", "RollingOut", "in steps", 2, earlier)},
+			[]metav1.Condition{acceptedTrue, conditionAt("Programmed", "False", "RolloutAborted", "taken back", 2, earlier)},
+			[]note{{"Warning", "RolloutAborted", "Program", "taken back"}}},
+		{"a roll-out that begins", []metav1.Condition{acceptedTrue, programmedTrue},
+			[]metav1.Condition{acceptedTrue, conditionAt("Programmed", "Unknown", "RollingOut", "in steps", 2, earlier)},
+			[]note{{"Normal", "RollingOut", "Program", "in steps"}}},
 		{"nothing at all", []metav1.Condition{acceptedTrue, programmedTrue},
 			[]metav1.Condition{acceptedTrue, programmedTrue}, nil},
 	} {

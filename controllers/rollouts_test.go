@@ -137,7 +137,7 @@ pluginConfig:
 			"analysis: {minOwners: 2}")
 		_, mine := begin(ctx, short, short+packs)
 		expectRollout(ctx, HaveField("Phase", v1alpha1.RolloutPaused),
-			HaveField("Message", HavePrefix("inconclusive: the new revision has decided pods of 0 owners")))
+			HaveField("Message", HavePrefix("inconclusive: the new revision has decided pods of fewer than 2 owners")))
 		expectNodes(ctx, createPods(ctx, "compared", 2))
 		expectRollout(ctx, HaveField("Stage", "Canary"), HaveField("Compared", BeEquivalentTo(2)))
 		nodes := expectNodes(ctx, createPods(ctx, "shared", 20))

@@ -244,8 +244,9 @@ func (s State) over(now time.Time, p *Plan, seen *Observed) (over bool, reason s
 		return false, fmt.Sprintf("%s until %s", s.Stage, end.UTC().Format(time.RFC3339)), end
 	}
 	if owners < p.MinOwners {
-		return false, fmt.Sprintf("inconclusive: the new revision has decided pods of %d owners, and %d are needed",
-			owners, p.MinOwners), time.Time{}
+		// Without the number, which changes with every owner, and is in the status anyway.
+		return false, fmt.Sprintf("inconclusive: the new revision has decided pods of fewer than %d owners",
+			p.MinOwners), time.Time{}
 	}
 	return true, "", time.Time{}
 }
