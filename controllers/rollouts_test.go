@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -148,6 +149,24 @@ pluginConfig:
 			HaveField("StableRevision", promoted.Status.Active.Revision))
 		Expect(expectNodes(ctx, createPods(ctx, "late", 4))).To(Equal(map[string]int{busy: 4}))
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+	})
+
+	It("does not count pods that have waited before", func(ctx context.Context) {
+		mine := profile("mine", half)
+		create(ctx, mine)
+		expectProfile(ctx, "mine", isProgrammed)
+		for i := range 30 {
+			pod := objects.Pod("default", fmt.Sprint("stuck-", i), "mine", "100m", "200Mi")
+			pod.Spec.NodeSelector = map[string]string{"nowhere": "there"}
+			create(ctx, pod)
+		}
+		Eventually(func() int { return run.Parts().Queue.Counts().Unschedulable }).WithContext(ctx).Should(Equal(30))
+		change(ctx, mine, half+packs)
+		expectRollout(ctx, HaveField("Stage", "Canary"))
+		// Those that get the canary are tried before younger ones.
+		expectNodes(ctx, createPods(ctx, "young", 6))
+		expectRollout(ctx, WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
+			BeEquivalentTo(6)), HaveField("Evidence", BeEmpty()), HaveField("Phase", v1alpha1.RolloutPaused))
 	})
 
 	It("is directed by an annotation", func(ctx context.Context) {

@@ -30,16 +30,15 @@ const (
 	maxTimes = 1000
 )
 
-// Watch counts owners. Note belongs to the goroutine of the scheduling loop; Observed may be called
-// by any goroutine.
+// Watch counts owners. Its methods may be called by any goroutine.
 type Watch struct {
 	// profiles returns the current map.
 	profiles func() *profile.Map
 	groups   *podgroup.Registry
-	// latest is the map of the latest call of Note. It belongs to the loop.
-	latest *profile.Map
 
-	mu sync.Mutex // guards counts and its values
+	mu sync.Mutex // guards the fields below
+	// latest is the map of the latest call of Note.
+	latest *profile.Map
 	// counts are by scheduler name.
 	counts map[string]*counts
 }
@@ -83,18 +82,17 @@ type Decided struct {
 // name gets another revision.
 func (w *Watch) Note(d Decided) {
 	current := w.profiles()
-	if current != w.latest {
-		w.latest = current
-		w.prune(current)
-	}
 	name := d.Profile.SchedulerName()
 	canary, share := current.Canary(name)
-	if canary == nil || share.Owners <= 0 ||
-		d.Profile != canary && d.Profile != current.Get(name) {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if current != w.latest {
+		w.latest = current
+		w.pruneLocked(current)
+	}
+	if canary == nil || share.Owners <= 0 || d.Profile != canary && d.Profile != current.Get(name) {
+		return
+	}
 	c := w.counts[name]
 	if c == nil {
 		c = &counts{canary: canary, owners: map[string]*fate{},
@@ -104,10 +102,8 @@ func (w *Watch) Note(d Decided) {
 	c.note(w.groups.OwnerOf(d.Pod), float64(share.Owners)/queue.Whole, d.Profile == canary, &d)
 }
 
-// prune forgets canaries that are gone.
-func (w *Watch) prune(current *profile.Map) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// pruneLocked forgets canaries that are gone.
+func (w *Watch) pruneLocked(current *profile.Map) {
 	maps.DeleteFunc(w.counts, func(name string, c *counts) bool {
 		canary, _ := current.Canary(name)
 		return c.canary != canary

@@ -4,20 +4,26 @@
 package loop
 
 import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/canary"
 )
 
-// noteCanary notes the outcome of an attempt at a pod, if a revision of its profile is rolled out.
-// An attempt that ended with an error shows nothing about the revision.
+// noteCanary notes the outcome of the first attempt at a pod, if a revision of its profile is rolled
+// out. Further attempts would compare unequal things: pods that wait when they get the other revision
+// are retried at once, and those that keep theirs are not.
 func (c *cycle) noteCanary(nominating *fwk.NominatingInfo, status *fwk.Status) {
-	if c.loop.Canaries == nil || c.resizes() || !status.IsSuccess() && !status.IsRejected() {
+	if c.loop.Canaries == nil || c.resizes() || c.pod.Attempts > 1 {
 		return
 	}
+	c.firstAttempt = true
 	var failed []rollout.Metric
-	if status.IsRejected() {
+	if !status.IsSuccess() {
 		failed = append(failed, rollout.Unschedulable)
 	}
 	if preempts(nominating) {
@@ -26,9 +32,16 @@ func (c *cycle) noteCanary(nominating *fwk.NominatingInfo, status *fwk.Status) {
 	c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: c.pod.Pod, Took: c.took, Failed: failed})
 }
 
-// noteCanary notes the outcome of an attempt at a group, which is one owner.
+// noteUnbound notes that the first attempt at a pod failed after it was placed.
+func (c *cycle) noteUnbound(ctx context.Context, pod *corev1.Pod) {
+	if c.firstAttempt && ctx.Err() == nil {
+		c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: pod, Failed: []rollout.Metric{rollout.Unschedulable}})
+	}
+}
+
+// noteCanary notes the outcome of the first attempt at a group, which is one owner.
 func (g *groupCycle) noteCanary(fits bool) {
-	if g.loop.Canaries == nil || len(g.members) == 0 || g.Why != nil && g.Why.Err != nil {
+	if g.loop.Canaries == nil || len(g.members) == 0 {
 		return
 	}
 	var failed []rollout.Metric
@@ -36,10 +49,15 @@ func (g *groupCycle) noteCanary(fits bool) {
 		failed = append(failed, rollout.Unschedulable)
 	}
 	for _, m := range g.members {
-		if preempts(m.nominating) {
-			failed = append(failed, rollout.Preempting)
-			break
+		if m.pod.Attempts > 1 {
+			return
 		}
+		if preempts(m.nominating) && !slices.Contains(failed, rollout.Preempting) {
+			failed = append(failed, rollout.Preempting)
+		}
+	}
+	for _, m := range g.members {
+		m.cycle.firstAttempt = true
 	}
 	g.loop.Canaries.Note(canary.Decided{Profile: g.Profile, Pod: g.members[0].pod.Pod, Failed: failed})
 }

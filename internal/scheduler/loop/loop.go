@@ -199,6 +199,8 @@ type cycle struct {
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool
+	// firstAttempt means that the outcome counts for a roll-out.
+	firstAttempt bool
 	// took is how long the decision took, without those of shadows.
 	took   time.Duration
 	timing timing.Cycle
@@ -270,10 +272,13 @@ func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.Nominatin
 // bind is the binding cycle, in its own goroutine. It releases the profile.
 func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
 	defer c.profile.Release(klog.FromContext(ctx))
-	c.loop.Statuses.Settle(ctx, placed.Pod.Pod.UID)
+	pod := placed.Pod.Pod // the queue owns placed.Pod if the binding fails
+	c.loop.Statuses.Settle(ctx, pod.UID)
 	result := decisionlog.BindFailed
 	if c.loop.Binder.Run(ctx, placed) {
 		result = decisionlog.Bound
+	} else {
+		c.noteUnbound(ctx, pod)
 	}
 	c.loop.Decisions.Finish(c.decision, result)
 }

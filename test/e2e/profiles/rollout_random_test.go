@@ -42,8 +42,13 @@ func rollouts() int {
 	return n
 }
 
-// poison begins the names of versions that refuse all nodes.
-const poison = "poisoned-"
+// These begin the names of versions that bind no pod: they refuse all nodes, fail to look at them, or
+// fail to bind.
+const (
+	refusing = "refusing-"
+	failing  = "failing-"
+	unbound  = "unbound-"
+)
 
 // tryout is a cluster in which one profile is rolled out again and again. Each version of its spec
 // gives a plugin another name, by which the plugin records which one has bound a pod.
@@ -69,8 +74,17 @@ var _ = Describe("Random roll-outs, with leaders that are killed", func() {
 		w := &tryout{Rand: rand.New(rand.NewPCG(seed, 0)), script: &Script{}, faults: &Faults{}, stable: "first"}
 		w.script.Perform(func(a *Acts) {
 			a.Filter = func(_ context.Context, a *Actor, _ *corev1.Pod, _ string) *fwk.Status {
-				if strings.HasPrefix(a.Args.As, poison) {
+				switch {
+				case strings.HasPrefix(a.Args.As, refusing):
 					return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "poisoned")
+				case strings.HasPrefix(a.Args.As, failing):
+					return fwk.NewStatus(fwk.Error, "poisoned")
+				}
+				return nil
+			}
+			a.PreBind = func(_ context.Context, a *Actor, _ *corev1.Pod, _ string) *fwk.Status {
+				if strings.HasPrefix(a.Args.As, unbound) {
+					return fwk.NewStatus(fwk.Error, "poisoned")
 				}
 				return nil
 			}
@@ -135,7 +149,7 @@ func (w *tryout) rollOut(ctx context.Context, i int) {
 	version, weight := fmt.Sprint("version-", i), []int{20, 50, 80}[w.IntN(3)]
 	poisoned := w.IntN(3) == 0
 	if poisoned {
-		version, weight = fmt.Sprint(poison, i), []int{20, 50}[w.IntN(2)]
+		version, weight = fmt.Sprint([]string{refusing, failing, unbound}[w.IntN(3)], i), []int{20, 50}[w.IntN(2)]
 	}
 	object := Profile("shop", "")
 	Update(ctx, object, func(p *v1alpha1.SchedulerProfile) { p.Spec = Profile("", w.spec(version, weight)).Spec })
