@@ -20,7 +20,7 @@ import (
 // where its two revisions would place pods. Simulations run one at a time in goroutines of their
 // own, and request another pass when they end.
 type placements struct {
-	simulate func(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error)
+	simulate simulation
 	done     func()
 
 	mu sync.Mutex // guards the fields below
@@ -30,7 +30,10 @@ type placements struct {
 	latest map[types.UID]placement
 }
 
-// placement is a simulation.
+// simulation is Scheduler.Placement.
+type simulation func(context.Context, *resolve.Profile, int) (*v1alpha1.RolloutPlacement, error)
+
+// placement is the simulation of a step.
 type placement struct {
 	revision, stage string
 	step            int
@@ -38,8 +41,7 @@ type placement struct {
 	result *v1alpha1.RolloutPlacement
 }
 
-func newPlacements(simulate func(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error),
-	done func()) *placements {
+func newPlacements(simulate simulation, done func()) *placements {
 	return &placements{simulate: simulate, done: done, latest: map[types.UID]placement{}}
 }
 
@@ -56,13 +58,13 @@ func (p *placements) of(ctx context.Context, o *rolloutOf) *v1alpha1.RolloutPlac
 		result = nil
 	}
 	known.result = nil
-	if known == wanted || p.busy || o.state.Ended() {
+	if known == wanted || p.busy || o.state.Ended() || o.plan.PlacementPods == 0 {
 		return result
 	}
 	p.busy = true
 	go func() {
 		var err error
-		if wanted.result, err = p.run(ctx, candidate); err != nil {
+		if wanted.result, err = p.run(ctx, candidate, o.plan.PlacementPods); err != nil {
 			log.FromContext(ctx).Info("Could not simulate a roll-out", "profile", candidate.Name, "err", err)
 		}
 		p.mu.Lock()
@@ -74,14 +76,14 @@ func (p *placements) of(ctx context.Context, o *rolloutOf) *v1alpha1.RolloutPlac
 }
 
 // run returns an error instead of a panic: plugins of users are called.
-func (p *placements) run(ctx context.Context,
-	candidate *resolve.Profile) (result *v1alpha1.RolloutPlacement, err error) {
+func (p *placements) run(ctx context.Context, candidate *resolve.Profile,
+	pods int) (result *v1alpha1.RolloutPlacement, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return p.simulate(ctx, candidate)
+	return p.simulate(ctx, candidate, pods)
 }
 
 // keep forgets all simulations but those of these objects.

@@ -21,8 +21,11 @@ func TestARollOutIsSimulatedOncePerStep(t *testing.T) {
 		err    error
 	}
 	asked, answers, done := make(chan string, 10), make(chan answer), make(chan struct{}, 10)
-	p := newPlacements(func(_ context.Context, candidate *resolve.Profile) (*v1alpha1.RolloutPlacement, error) {
+	p := newPlacements(func(_ context.Context, candidate *resolve.Profile, pods int) (*v1alpha1.RolloutPlacement, error) {
 		asked <- candidate.Name
+		if pods != 500 {
+			t.Errorf("places %d pods", pods)
+		}
 		a := <-answers
 		if errors.Is(a.err, errNoLicence) {
 			panic(a.err)
@@ -31,7 +34,7 @@ func TestARollOutIsSimulatedOncePerStep(t *testing.T) {
 	}, func() { done <- struct{}{} })
 	of := func(name, revision string, stage rollout.Stage, step int) *v1alpha1.RolloutPlacement {
 		return p.of(t.Context(), &rolloutOf{candidate: &resolve.Profile{Name: name, UID: types.UID(name)},
-			canary: revision, state: rollout.State{Stage: stage, Step: step}})
+			plan: &rollout.Plan{PlacementPods: 500}, canary: revision, state: rollout.State{Stage: stage, Step: step}})
 	}
 	expect := func(what string, got, want *v1alpha1.RolloutPlacement, simulated ...string) {
 		t.Helper()
@@ -68,6 +71,8 @@ func TestARollOutIsSimulatedOncePerStep(t *testing.T) {
 	<-done
 	expect("nor is a panic", of("a", "s", rollout.Canary, 1), nil)
 	expect("an end is not simulated", of("a", "s", rollout.Aborted, 0), nil)
+	none := &rolloutOf{candidate: &resolve.Profile{Name: "c", UID: "c"}, plan: &rollout.Plan{}, canary: "r"}
+	expect("one without a simulation", p.of(t.Context(), none), nil)
 	p.keep(rollouts{"a": {}})
 	if len(p.latest) != 1 {
 		t.Errorf("%d simulations are kept", len(p.latest))

@@ -65,7 +65,7 @@ type Scheduler interface {
 	Observed(candidate *resolve.Profile, stage rollout.Stage) *rollout.Observed
 	// Placement compares by simulation where a candidate and the profile that runs under its
 	// scheduler name would place that profile's pods.
-	Placement(context.Context, *resolve.Profile) (*v1alpha1.RolloutPlacement, error)
+	Placement(ctx context.Context, candidate *resolve.Profile, pods int) (*v1alpha1.RolloutPlacement, error)
 	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
 	// changed.
 	Swap(klog.Logger, *profile.Map) sets.Set[string]

@@ -111,6 +111,16 @@ type CanaryAnalysis struct {
 	// +kubebuilder:validation:Maximum=1000000
 	Odds *int32 `json:"odds,omitempty"`
 
+	// placementPods is the largest number of pods that a simulation places anew,
+	// at the beginning of each stage and step, to compare how well both
+	// revisions use the nodes. It calls the plugins of both, also at Reserve and
+	// Permit. 0 leaves it out. From 0 to 5000. Default: 500.
+	// +optional
+	// +kubebuilder:default=500
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=5000
+	PlacementPods *int32 `json:"placementPods,omitempty"`
+
 	// dryRun names metrics that are measured and never take the revision back.
 	// +optional
 	// +listType=map
@@ -230,7 +240,7 @@ type RolloutPlacement struct {
 	Time metav1.Time `json:"time"`
 
 	// pods is the number of pods that both have placed anew: the pending ones of
-	// the profile, and those that were scheduled last, at most 500.
+	// the profile, and those that were scheduled last.
 	Pods int32 `json:"pods"`
 
 	// stable and canary are the outcomes with each revision.

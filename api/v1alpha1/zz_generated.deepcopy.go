@@ -200,6 +200,11 @@ func (in *CanaryAnalysis) DeepCopyInto(out *CanaryAnalysis) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.PlacementPods != nil {
+		in, out := &in.PlacementPods, &out.PlacementPods
+		*out = new(int32)
+		**out = **in
+	}
 	if in.DryRun != nil {
 		in, out := &in.DryRun, &out.DryRun
 		*out = make([]DryRunMetric, len(*in))

@@ -72,6 +72,8 @@ type Plan struct {
 	// are three tests. The probability to abort a revision that is no worse is at most the inverse,
 	// in all tests together.
 	Odds float64
+	// PlacementPods is how many pods a simulation places anew in each step. 0: there is none.
+	PlacementPods int
 	// Measured are the metrics that never abort.
 	Measured map[Metric]bool
 }

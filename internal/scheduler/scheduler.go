@@ -215,8 +215,9 @@ func (s *Scheduler) Observed(candidate *resolve.Profile, stage rollout.Stage) *r
 
 // Placement compares where a candidate and the profile that runs under its scheduler name would
 // place that profile's pods.
-func (s *Scheduler) Placement(ctx context.Context, candidate *resolve.Profile) (*v1alpha1.RolloutPlacement, error) {
-	return s.parts.Answers.Placement(ctx, candidate)
+func (s *Scheduler) Placement(ctx context.Context, candidate *resolve.Profile,
+	pods int) (*v1alpha1.RolloutPlacement, error) {
+	return s.parts.Answers.Placement(ctx, candidate, pods)
 }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be

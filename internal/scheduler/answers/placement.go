@@ -14,12 +14,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 )
 
-// placementPods is the number of pods that a comparison of two revisions places anew.
-const placementPods = 500
-
 // Placement compares, in a copy of the state, where a candidate and the profile that runs under its
-// scheduler name would place that profile's pods.
-func (a *Answers) Placement(ctx context.Context, candidate *resolve.Profile) (*v1alpha1.RolloutPlacement, error) {
+// scheduler name would place so many of that profile's pods.
+func (a *Answers) Placement(ctx context.Context, candidate *resolve.Profile,
+	pods int) (*v1alpha1.RolloutPlacement, error) {
 	k, err := a.Forker.Fork(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +30,7 @@ func (a *Answers) Placement(ctx context.Context, candidate *resolve.Profile) (*v
 	placement := &v1alpha1.RolloutPlacement{Time: metav1.NewTime(a.Clock.Now()).Rfc3339Copy()}
 	name := candidate.SchedulerName
 	status, err := simulate.Run(ctx, k, simulate.Request{
-		Pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: placementPods, Labels: labels.Everything(), Of: name},
+		Pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: pods, Labels: labels.Everything(), Of: name},
 		// A configuration of its own: the fork builds one instance of each.
 		Changes: map[string]*resolve.Profile{name: candidate}, Pending: pending,
 	})

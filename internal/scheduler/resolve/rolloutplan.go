@@ -18,6 +18,8 @@ const (
 	defaultMinOwners = 3
 	defaultOdds      = 100
 	defaultPause     = 10 * time.Minute
+
+	defaultPlacementPods = 500
 )
 
 // RolloutPlan returns how a spec whose strategy is Canary is rolled out.
@@ -25,7 +27,9 @@ func RolloutPlan(spec *v1alpha1.SchedulerProfileSpec) *rollout.Plan {
 	canary := ptr.Deref(spec.Rollout.Canary, v1alpha1.CanarySpec{})
 	p := &rollout.Plan{
 		ShadowFor: defaultShadowFor, MinOwners: int(ptr.Deref(canary.Analysis.MinOwners, defaultMinOwners)),
-		Odds: float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)), Measured: map[rollout.Metric]bool{},
+		Odds:          float64(ptr.Deref(canary.Analysis.Odds, defaultOdds)),
+		PlacementPods: int(ptr.Deref(canary.Analysis.PlacementPods, defaultPlacementPods)),
+		Measured:      map[rollout.Metric]bool{},
 	}
 	if canary.ShadowDuration != nil {
 		p.ShadowFor = max(canary.ShadowDuration.Duration, 0)

@@ -99,8 +99,9 @@ var changes = []change{
 			WithContext(ctx).Should(Equal(int32(3)))
 	}},
 	{"is rolled out: a canary takes the pod", shared, func(ctx context.Context, c *cell) {
+		// A simulation would call Holder, too.
 		respec(ctx, c.name, c.spec("percentageOfNodesToScore: 50\nrollout: {strategy: Canary, canary: {"+
-			"shadowDuration: 0s, steps: [{setWeight: 100}, {pause: {}}]}}"))
+			"shadowDuration: 0s, steps: [{setWeight: 100}, {pause: {}}], analysis: {placementPods: 0}}}"))
 		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionUnknown, v1alpha1.ReasonRollingOut)
 		Eventually(func() any {
 			canary, _ := run.Scheduler.Store().Current().Canary(c.name)
