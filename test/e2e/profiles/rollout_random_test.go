@@ -117,6 +117,7 @@ func (w *tryout) start() {
 	GinkgoHelper()
 	w.faults.Set(nil)
 	w.run = StartUnstopped(w.faults.Config(), w.script.Register)
+	Eventually(w.run.Scheduler.Ready()).Should(BeClosed())
 	Running = w.run
 }
 
