@@ -83,7 +83,9 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 // It follows the swap: a simulation needs the profile that runs.
 func (r *ProfileReconciler) simulateRollouts(ctx context.Context, p *pass) {
 	for _, o := range p.rollouts {
-		o.placement = r.placements.of(ctx, o)
+		if p.running[o.candidate.SchedulerName] != nil {
+			o.placement = r.placements.of(ctx, o)
+		}
 	}
 	r.placements.keep(p.rollouts)
 }
