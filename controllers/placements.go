@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -29,6 +30,9 @@ type placements struct {
 	// latest are the latest simulations by the UIDs of the objects.
 	latest map[types.UID]placement
 }
+
+// placementTimeout is how long a simulation may take.
+const placementTimeout = time.Minute
 
 // simulation is Scheduler.Placement.
 type simulation func(context.Context, *resolve.Profile, int) (*v1alpha1.RolloutPlacement, error)
@@ -83,6 +87,8 @@ func (p *placements) run(ctx context.Context, candidate *resolve.Profile,
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
+	ctx, cancel := context.WithTimeout(ctx, placementTimeout)
+	defer cancel()
 	return p.simulate(ctx, candidate, pods)
 }
 

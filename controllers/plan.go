@@ -99,19 +99,20 @@ func makePlan(s situation) *plan {
 			p.next.profiles[name] = before
 		}
 	}
-	p.endCanaries()
+	p.endTrials(s.resolution)
 	p.next.sortedBy = p.sorter(s.resolution, s.active.profiles[s.active.sortedBy], held)
 	return p
 }
 
-// endCanaries removes canaries without a profile beside which they could run, and those whose
-// revision runs for all pods.
-func (p *plan) endCanaries() {
+// endTrials removes what runs for a roll-out of another revision than the present one, canaries
+// without a profile beside which they could run, and those whose revision runs for all pods.
+func (p *plan) endTrials(resolution *resolve.Resolution) {
 	for id, cfg := range p.next.profiles {
-		if !cfg.Canary {
+		if !cfg.Canary && (cfg.Shadow == nil || cfg.Shadow.Profile != cfg.Name) {
 			continue
 		}
-		if stable := p.next.profiles[cfg.SchedulerName]; stable == nil || stable.Revision == cfg.Revision {
+		stable, wanted := p.next.profiles[cfg.SchedulerName], resolution.ByID(id)
+		if stable == nil || stable.Revision == cfg.Revision || wanted == nil || wanted.Revision != cfg.Revision {
 			delete(p.next.profiles, id)
 			delete(p.take, id)
 		}

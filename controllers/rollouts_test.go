@@ -169,6 +169,21 @@ pluginConfig:
 			BeEquivalentTo(6)), HaveField("Evidence", BeEmpty()), HaveField("Phase", v1alpha1.RolloutPaused))
 	})
 
+	It("goes on where it was when its spec is accepted again", func(ctx context.Context) {
+		shared := policy("shared", "")
+		create(ctx, shared)
+		builds := half + "policyRef: {name: shared}\n"
+		stable, _ := begin(ctx, builds, builds+packs)
+		canary := expectRollout(ctx, HaveField("Stage", "Canary")).Status.Rollout.CanaryRevision
+		direct(ctx, "abort", canary)
+		expectProfile(ctx, "mine", isTakenBack())
+		Expect(k8s.Delete(ctx, shared)).To(Succeed())
+		expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotFound))
+		create(ctx, policy("shared", ""))
+		expectProfile(ctx, "mine", isAccepted, isTakenBack("the user aborted it", stable))
+		expectRollout(ctx, HaveField("CanaryRevision", canary), HaveField("Stage", "Aborted"))
+	})
+
 	It("is directed by an annotation", func(ctx context.Context) {
 		begin(ctx, half, half+packs)
 		waiting := expectRollout(ctx, HaveField("Message", "it waits until it is promoted"))

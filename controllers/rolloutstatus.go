@@ -21,10 +21,13 @@ import (
 // rolloutStatus returns the state of the roll-out of an object, nil if it is not rolled out step by
 // step.
 func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.RolloutStatus {
-	if !resolve.IsCanary(&object.Spec) {
+	if !resolve.IsCanary(&object.Spec) || object.Spec.Shadow != nil {
 		return nil
 	}
 	o := s.rollouts[object.UID]
+	if o == nil && !s.resolution.ProfileResults[object.Name].Accepted {
+		return object.Status.Rollout.DeepCopy() // it goes on when the spec is accepted again
+	}
 	if o == nil {
 		healthy := &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutHealthy, Weight: 100}
 		if running := s.runningOf(object); running != nil {
@@ -44,7 +47,7 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		Compared: int64(o.seen.Compared), StableOwners: int64(o.seen.Stable), CanaryOwners: int64(o.seen.New),
 		LastCommand: o.command, Placement: o.placement,
 	}
-	if stable, canary := o.seen.StableTime, o.seen.NewTime; stable > 0 && canary > 0 {
+	if stable, canary := rounded(o.seen.StableTime), rounded(o.seen.NewTime); stable > 0 && canary > 0 {
 		status.StableDecision = &metav1.Duration{Duration: stable}
 		status.CanaryDecision = &metav1.Duration{Duration: canary}
 	}
@@ -57,6 +60,15 @@ func (s *state) rolloutStatus(object *v1alpha1.SchedulerProfile) *v1alpha1.Rollo
 		}
 	}
 	return status
+}
+
+// rounded returns a duration with two digits: the status is written when it changes.
+func rounded(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 100 {
+		unit *= 10
+	}
+	return d.Round(unit)
 }
 
 // phaseOf returns the phase of a roll-out, as Argo Rollouts names it.

@@ -50,6 +50,9 @@ type CanarySpec struct {
 	// running one, too, before it gets any. "0s" leaves this out. Default: 5m.
 	// +optional
 	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,9})?(h|m|s|ms)){1,4}$`
 	ShadowDuration *metav1.Duration `json:"shadowDuration,omitempty"`
 
 	// steps are taken after that. Each sets the share of owners that get the new
@@ -57,6 +60,7 @@ type CanarySpec struct {
 	// pods. Default: 5 percent for 10 minutes, then 50 percent for 10 minutes.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	Steps []CanaryStep `json:"steps,omitempty"`
 
@@ -87,14 +91,17 @@ type CanaryPause struct {
 	// duration is how long it lasts. If unset, it lasts until the roll-out is
 	// promoted by "kubectl livesched rollout promote".
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,9})?(h|m|s|ms)){1,4}$`
 	Duration *metav1.Duration `json:"duration,omitempty"`
 }
 
 // CanaryAnalysis configures what takes a new revision back.
 type CanaryAnalysis struct {
 	// minOwners is the number of owners that must have been decided by the new
-	// revision before a stage of the roll-out ends, and before it is taken back.
-	// From 1 to 10000. Default: 3.
+	// revision before a stage or a pause of the roll-out ends, and that must
+	// have failed with it before it is taken back. From 1 to 10000. Default: 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -133,7 +140,8 @@ type CanaryAnalysis struct {
 type RolloutMetric string
 
 const (
-	// RolloutUnschedulable means that a pod of the owner fits no node.
+	// RolloutUnschedulable means that a pod of the owner was not placed: it fits
+	// no node, or the attempt or the binding failed.
 	RolloutUnschedulable RolloutMetric = "Unschedulable"
 	// RolloutPreempting means that a pod of the owner evicts others.
 	RolloutPreempting RolloutMetric = "Preempting"

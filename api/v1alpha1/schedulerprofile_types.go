@@ -337,6 +337,7 @@ type ActivePolicy struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.schedulerName) ? self.spec.schedulerName : self.metadata.name) == (has(oldSelf.spec.schedulerName) ? oldSelf.spec.schedulerName : oldSelf.metadata.name)",message="spec.schedulerName is immutable: create another SchedulerProfile for another name",fieldPath=".spec.schedulerName",reason=FieldValueForbidden
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.mode) && self.spec.mode == 'Shadow') == has(self.spec.shadow)",message="spec.shadow is required with mode Shadow, and not allowed without it",fieldPath=".spec.shadow"
+// +kubebuilder:validation:XValidation:rule="!(has(self.spec.mode) && self.spec.mode == 'Shadow' && has(self.spec.rollout))",message="spec.rollout is not allowed with mode Shadow: a shadow decides no pods",fieldPath=".spec.rollout"
 // +kubebuilder:validation:XValidation:rule="has(self.spec.schedulerName) || size(self.metadata.name) <= 63",message="metadata.name is longer than the 63 characters that a scheduler name may have: set spec.schedulerName"
 type SchedulerProfile struct {
 	metav1.TypeMeta `json:",inline"`

@@ -66,7 +66,7 @@ type Plan struct {
 	// Steps are those of the stage Canary. Without any, the new revision is promoted after Shadow.
 	Steps []Step
 	// MinOwners is the number of owners that must have been decided by the new revision before a
-	// stage or a pause ends, and before evidence aborts the roll-out.
+	// stage or a pause ends, and that must have failed with it before evidence aborts the roll-out.
 	MinOwners int
 	// Odds is how strong the evidence has to be to abort: 100 means 100 to 1, or 300 to 1 if there
 	// are three tests. The probability to abort a revision that is no worse is at most the inverse,
@@ -80,14 +80,14 @@ type Plan struct {
 
 // tests returns the number of tests that may abort: one of the owners for each metric, and one
 // of the pairs.
-func (p *Plan) tests() int {
+func (p *Plan) tests(seen *Observed) int {
 	n := 0
 	for _, m := range Metrics {
 		if p.Measured[m] {
 			continue
 		}
 		n++
-		if m == Unschedulable && p.ShadowFor > 0 {
+		if m == Unschedulable && (p.ShadowFor > 0 || seen.Paired[m].Differing > 0) {
 			n++
 		}
 	}
@@ -185,6 +185,9 @@ func (s State) Next(now time.Time, p *Plan, seen *Observed, command Command) (ne
 		return s, time.Time{}
 	}
 	if s.Stage == Canary && s.Step >= len(p.Steps) { // the list of steps was shortened meanwhile
+		if len(p.Steps) == 0 {
+			return State{Stage: Promoted, Since: now}, time.Time{}
+		}
 		s.Step, s.Since = 0, now
 	}
 	if why := p.against(seen); why != "" {
@@ -229,7 +232,7 @@ func (s State) after(now time.Time, p *Plan) State {
 
 // over reports whether the stage or step is over. If not, it returns why, and when to ask again.
 func (s State) over(now time.Time, p *Plan, seen *Observed) (over bool, reason string, at time.Time) {
-	length, owners := p.ShadowFor, seen.Compared
+	length, owners, what := p.ShadowFor, seen.Compared, "the comparison"
 	if s.Stage == Canary {
 		step := p.Steps[s.Step]
 		if step.sets() {
@@ -238,12 +241,12 @@ func (s State) over(now time.Time, p *Plan, seen *Observed) (over bool, reason s
 		if step.Pause == 0 {
 			return false, "it waits until it is promoted", time.Time{}
 		}
-		length, owners = step.Pause, seen.New
+		length, owners, what = step.Pause, seen.New, "the pause"
 	} else if length == 0 {
 		return true, "", time.Time{}
 	}
 	if end := s.Since.Add(length); now.Before(end) {
-		return false, fmt.Sprintf("%s until %s", s.Stage, end.UTC().Format(time.RFC3339)), end
+		return false, what + " ends at " + end.UTC().Format(time.RFC3339), end
 	}
 	if owners < p.MinOwners {
 		// Without the number, which changes with every owner, and is in the status anyway.
@@ -279,7 +282,7 @@ func (o *Observed) describeOwners(m Metric) string {
 
 // against returns the evidence that suffices to abort, "" if there is none.
 func (p *Plan) against(seen *Observed) string {
-	needed := p.Odds * float64(p.tests())
+	needed := p.Odds * float64(p.tests(seen))
 	for _, m := range Metrics {
 		if p.Measured[m] {
 			continue

@@ -206,9 +206,9 @@ func (s *Scheduler) Observed(candidate *resolve.Profile, stage rollout.Stage) *r
 	switch stage {
 	case rollout.Shadow:
 		shadow := candidate.AsShadow()
-		s.parts.shadows.Observed(shadow.ID(), seen)
+		s.parts.shadows.Observed(shadow.ID(), shadow.Revision, seen)
 	case rollout.Canary:
-		seen = s.parts.canaries.Observed(candidate.SchedulerName)
+		seen = s.parts.canaries.Observed(candidate.SchedulerName, candidate.Revision)
 	}
 	return seen
 }

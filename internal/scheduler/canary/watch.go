@@ -72,6 +72,9 @@ type Decided struct {
 	Profile *profile.Instance
 	// Pod is the pod, or one of the group.
 	Pod *corev1.Pod
+	// Share is the share of the canary by which the owner was assigned, from 0 to queue.Whole: see
+	// queue.Popped. The present one may be another one.
+	Share int
 	// Took is how long the decision about a pod took, 0 for a group.
 	Took time.Duration
 	// Failed are the metrics by which it was a failure.
@@ -81,16 +84,16 @@ type Decided struct {
 // Note counts a decision. It does nothing unless a share of the pods of the profile's scheduler
 // name gets another revision.
 func (w *Watch) Note(d Decided) {
-	current := w.profiles()
 	name := d.Profile.SchedulerName()
-	canary, share := current.Canary(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	current := w.profiles()
+	canary, _ := current.Canary(name)
 	if current != w.latest {
 		w.latest = current
 		w.pruneLocked(current)
 	}
-	if canary == nil || share.Owners <= 0 || d.Profile != canary && d.Profile != current.Get(name) {
+	if canary == nil || d.Share <= 0 || d.Profile != canary && d.Profile != current.Get(name) {
 		return
 	}
 	c := w.counts[name]
@@ -99,7 +102,7 @@ func (w *Watch) Note(d Decided) {
 			seen: rollout.Observed{Owners: map[rollout.Metric]*evidence.Owners{}}}
 		w.counts[name] = c
 	}
-	c.note(w.groups.OwnerOf(d.Pod), float64(share.Owners)/queue.Whole, d.Profile == canary, &d)
+	c.note(w.groups.OwnerOf(d.Pod), float64(d.Share)/queue.Whole, d.Profile == canary, &d)
 }
 
 // pruneLocked forgets canaries that are gone.
@@ -150,13 +153,13 @@ func (c *counts) fail(metric rollout.Metric, share float64, isNew bool) {
 }
 
 // Observed returns what was observed of the canary of a scheduler name since it was built: nothing
-// if there is none.
-func (w *Watch) Observed(schedulerName string) *rollout.Observed {
-	canary, _ := w.profiles().Canary(schedulerName)
+// if there is none, or one of another revision.
+func (w *Watch) Observed(schedulerName, revision string) *rollout.Observed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	canary, _ := w.profiles().Canary(schedulerName)
 	c := w.counts[schedulerName]
-	if c == nil || c.canary != canary {
+	if c == nil || c.canary != canary || canary.Config.Revision != revision {
 		return &rollout.Observed{}
 	}
 	seen := c.seen.Clone()

@@ -21,14 +21,16 @@ import (
 // instance returns an instance that is not built.
 func instance(isCanary bool) *profile.Instance {
 	return &profile.Instance{Queue: &queue.ProfileSettings{},
-		Config: &resolve.Profile{Name: "p", SchedulerName: "p", Canary: isCanary}}
+		Config: &resolve.Profile{Name: "p", SchedulerName: "p", Canary: isCanary, Revision: "r"}}
 }
 
 func TestWatch(t *testing.T) {
 	stable, canary := instance(false), instance(true)
 	var current *profile.Map
 	w := NewWatch(func() *profile.Map { return current }, nil)
+	present := 0
 	share := func(canary *profile.Instance, owners int) {
+		present = owners
 		instances := map[string]*profile.Instance{"p": stable}
 		if canary != nil {
 			instances["canary/p"] = canary
@@ -38,11 +40,11 @@ func TestWatch(t *testing.T) {
 	note := func(p *profile.Instance, owner string, failed ...rollout.Metric) {
 		pod := &corev1.Pod{}
 		pod.UID = types.UID(owner)
-		w.Note(Decided{Profile: p, Pod: pod, Took: time.Duration(len(owner)) * time.Millisecond, Failed: failed})
+		w.Note(Decided{Profile: p, Pod: pod, Share: present, Took: time.Duration(len(owner)) * time.Millisecond, Failed: failed})
 	}
 	expect := func(what string, want *rollout.Observed) {
 		t.Helper()
-		if diff := cmp.Diff(want, w.Observed("p")); diff != "" {
+		if diff := cmp.Diff(want, w.Observed("p", "r")); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", what, diff)
 		}
 	}
@@ -72,7 +74,7 @@ func TestWatch(t *testing.T) {
 
 	share(canary, queue.Whole)
 	note(canary, "late", rollout.Unschedulable)
-	seen := w.Observed("p")
+	seen := w.Observed("p", "r")
 	if owners := seen.Owners[rollout.Unschedulable]; seen.New != 4 || owners.Failed[1] != 1 {
 		t.Errorf("the canary has all pods, and %+v is counted", seen)
 	}
@@ -80,7 +82,7 @@ func TestWatch(t *testing.T) {
 	share(next, queue.Whole/2)
 	expect("another canary begins anew", nothing)
 	note(next, "a", rollout.Unschedulable)
-	if seen := w.Observed("p"); seen.New != 1 || seen.Stable != 0 {
+	if seen := w.Observed("p", "r"); seen.New != 1 || seen.Stable != 0 {
 		t.Errorf("counted %+v", seen)
 	}
 	share(nil, 0)

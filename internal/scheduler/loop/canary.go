@@ -29,13 +29,15 @@ func (c *cycle) noteCanary(nominating *fwk.NominatingInfo, status *fwk.Status) {
 	if preempts(nominating) {
 		failed = append(failed, rollout.Preempting)
 	}
-	c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: c.pod.Pod, Took: c.took, Failed: failed})
+	c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: c.pod.Pod, Share: c.share, Took: c.took,
+		Failed: failed})
 }
 
 // noteUnbound notes that the first attempt at a pod failed after it was placed.
 func (c *cycle) noteUnbound(ctx context.Context, pod *corev1.Pod) {
 	if c.firstAttempt && ctx.Err() == nil {
-		c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: pod, Failed: []rollout.Metric{rollout.Unschedulable}})
+		c.loop.Canaries.Note(canary.Decided{Profile: c.profile, Pod: pod, Share: c.share,
+			Failed: []rollout.Metric{rollout.Unschedulable}})
 	}
 }
 
@@ -59,7 +61,8 @@ func (g *groupCycle) noteCanary(fits bool) {
 	for _, m := range g.members {
 		m.cycle.firstAttempt = true
 	}
-	g.loop.Canaries.Note(canary.Decided{Profile: g.Profile, Pod: g.members[0].pod.Pod, Failed: failed})
+	g.loop.Canaries.Note(canary.Decided{Profile: g.Profile, Pod: g.members[0].pod.Pod, Share: g.members[0].cycle.share,
+		Failed: failed})
 }
 
 // preempts reports whether PostFilter has nominated a pod for a node, where it makes room.

@@ -63,7 +63,8 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	}, len(pods))
 	for i, pod := range pods {
 		m := &members[i]
-		m.cycle = cycle{loop: l, profile: instance, pod: pod, start: now, inGroup: true, groupState: g.state}
+		m.cycle = cycle{loop: l, profile: instance, pod: pod, start: now, inGroup: true, groupState: g.state,
+			share: popped.Share}
 		m.member.cycle = &m.cycle
 		g.members = append(g.members, &m.member)
 	}

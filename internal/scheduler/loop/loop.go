@@ -129,6 +129,7 @@ func (l *Loop) Run(ctx context.Context) {
 			}
 		default:
 			c := l.newCycle(l.Profiles.Popped(popped.Settings), popped.Pod)
+			c.share = popped.Share
 			l.Heartbeat.Begin(c.start)
 			if placed := c.run(withPod(ctx, c.pod.Pod)); placed != nil {
 				bind(ctx, c, placed)
@@ -199,6 +200,8 @@ type cycle struct {
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool
+	// share is the share of the canary by which the pod was assigned to its profile.
+	share int
 	// firstAttempt means that the outcome counts for a roll-out.
 	firstAttempt bool
 	// took is how long the decision took, without those of shadows.

@@ -298,6 +298,9 @@ type Popped struct {
 	Pod *schedframework.QueuedPodInfo
 	// Settings are those whose PreEnqueue plugins admitted the pod.
 	Settings *ProfileSettings
+	// Share is the share of owners that get the canary of the pod's scheduler name, from 0 to Whole: the
+	// pod's owner was assigned by it.
+	Share int
 	// Group is nil for a pod that is scheduled by itself.
 	Group *PoppedGroup
 }
@@ -337,7 +340,8 @@ func (q *Queue) Pop(logger klog.Logger) Popped {
 	if e.place == Backoff {
 		q.metrics.entityEntered(e, Active, schedframework.PopFromBackoffQ)
 	}
-	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(e)}
+	popped := Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Share: e.profile.shareLocked(),
+		Group: q.popGroupLocked(e)}
 	if selfcheck.Wanted(len(q.pods)) {
 		selfcheck.Report(q.checkLocked())
 	}

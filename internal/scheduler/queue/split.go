@@ -36,6 +36,14 @@ type split struct {
 	groups *podgroup.Registry
 }
 
+// shareLocked returns the share of the canary of the scheduler name, 0 if there is none.
+func (p *profileRules) shareLocked() int {
+	if p.split == nil {
+		return 0
+	}
+	return p.split.share
+}
+
 func (s *split) placeOf(pod *corev1.Pod) int { return placeOf(s.salt, s.groups.OwnerOf(pod)) }
 
 // placeOf returns the place of an owner among all owners, from 0 to Whole-1.

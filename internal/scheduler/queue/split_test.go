@@ -83,6 +83,9 @@ func TestWaitingPodsFollowTheShare(t *testing.T) {
 		if popped.Settings != want {
 			t.Errorf("%s: decided by another profile", what)
 		}
+		if all := popped.Share == Whole; all != (want == canary) {
+			t.Errorf("%s: popped with a share of %d", what, popped.Share)
+		}
 		f.giveBack(popped.Pod, []string{"A"}, nil)
 	}
 	f.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": stable}}, nil)

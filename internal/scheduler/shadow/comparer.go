@@ -169,6 +169,9 @@ func (c *Comparer) compare(ctx context.Context, d *Decided, s *profile.Instance)
 	if s.Config.Shadow.Profile != d.Profile.Config.Name {
 		return // that profile does not run: an older one has its scheduler name
 	}
+	if d.Profile.IsCanary() {
+		return // the stable revision is compared: with both in turn, no comparison would get anywhere
+	}
 	if percent := s.Config.Shadow.SamplePercent; percent < 100 && rand.Int32N(100) >= percent {
 		return
 	}

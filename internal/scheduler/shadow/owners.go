@@ -38,14 +38,14 @@ func (o *owners) add(owner string, v verdict) {
 	}
 }
 
-// Observed adds what a shadow has shown since it was built, by its resolve.Profile.ID, to what was
-// observed of its roll-out.
-func (c *Comparer) Observed(id string, to *rollout.Observed) {
+// Observed adds what a shadow of a revision has shown since it was built, by its resolve.Profile.ID,
+// to what was observed of its roll-out.
+func (c *Comparer) Observed(id, revision string, to *rollout.Observed) {
 	current := c.cfg.Profiles.Current().ByID(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counts := c.counts[id]
-	if counts == nil || counts.shadow != current {
+	if counts == nil || counts.shadow != current || current.Config.Revision != revision {
 		return
 	}
 	to.Compared += len(counts.owners.differs)

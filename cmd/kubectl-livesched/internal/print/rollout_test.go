@@ -50,14 +50,14 @@ func TestThePrintedRollout(t *testing.T) {
 		"compared": {
 			profile: rolledOut(v1alpha1.ReasonRollingOut, &v1alpha1.RolloutStatus{
 				Phase: v1alpha1.RolloutProgressing, StableRevision: "pdh8zspwhj", CanaryRevision: "b47874bsgc",
-				Stage: "Shadow", Message: "Shadow until 2026-11-02T10:05:00Z", Since: since, Compared: 1200,
+				Stage: "Shadow", Message: "the comparison ends at 2026-11-02T10:05:00Z", Since: since, Compared: 1200,
 			}),
 			status: `
 schedulerprofile/shop rolls out revision b47874bsgc: Progressing, stage Shadow, 0 % of owners
-  Shadow until 2026-11-02T10:05:00Z
+  the comparison ends at 2026-11-02T10:05:00Z
   in the stage Shadow, both revisions decided pods of 1,200 owners
 `,
-			view: `schedulerprofile/shop: Progressing: Shadow until 2026-11-02T10:05:00Z
+			view: `schedulerprofile/shop: Progressing: the comparison ends at 2026-11-02T10:05:00Z
 
 REVISION     ROLE     WEIGHT   OWNERS   DECISION TIME
 pdh8zspwhj   stable   100 %    -        -
