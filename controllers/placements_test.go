@@ -21,7 +21,8 @@ func TestARollOutIsSimulatedOncePerStep(t *testing.T) {
 		err    error
 	}
 	asked, answers, done := make(chan string, 10), make(chan answer), make(chan struct{}, 10)
-	p := newPlacements(func(_ context.Context, candidate *resolve.Profile, pods int) (*v1alpha1.RolloutPlacement, error) {
+	p := newPlacements(func(_ context.Context, candidate *resolve.Profile,
+		pods int) (*v1alpha1.RolloutPlacement, error) {
 		asked <- candidate.Name
 		if pods != 500 {
 			t.Errorf("places %d pods", pods)

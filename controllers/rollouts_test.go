@@ -165,8 +165,9 @@ pluginConfig:
 		expectRollout(ctx, HaveField("Stage", "Canary"))
 		// Those that get the canary are tried before younger ones.
 		expectNodes(ctx, createPods(ctx, "young", 6))
-		expectRollout(ctx, WithTransform(func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners },
-			BeEquivalentTo(6)), HaveField("Evidence", BeEmpty()), HaveField("Phase", v1alpha1.RolloutPaused))
+		owners := func(s *v1alpha1.RolloutStatus) int64 { return s.CanaryOwners + s.StableOwners }
+		expectRollout(ctx, WithTransform(owners, BeEquivalentTo(6)), HaveField("Evidence", BeEmpty()),
+			HaveField("Phase", v1alpha1.RolloutPaused))
 	})
 
 	It("goes on where it was when its spec is accepted again", func(ctx context.Context) {

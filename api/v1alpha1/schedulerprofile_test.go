@@ -98,7 +98,8 @@ pluginConfig:
 			`rollout: {strategy: Canary, canary: {steps: [{pause: {duration: 10 minutes}}]}}`,
 			`spec.rollout.canary.steps[0].pause.duration: Invalid value: "10 minutes": `),
 		Entry("with a roll-out without steps", "bad", `rollout: {strategy: Canary, canary: {steps: []}}`,
-			"spec.rollout.canary.steps: Invalid value: 0: spec.rollout.canary.steps in body should have at least 1 items"),
+			"spec.rollout.canary.steps: Invalid value: 0: spec.rollout.canary.steps in body should have at least 1 "+
+				"items"),
 		Entry("with an empty step", "bad", `rollout: {strategy: Canary, canary: {steps: [{}]}}`,
 			"a step has either setWeight or pause"),
 		Entry("with another mode", "bad", `{mode: shadow, shadow: {profileRef: {name: other}}}`,

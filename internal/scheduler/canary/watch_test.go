@@ -40,7 +40,8 @@ func TestWatch(t *testing.T) {
 	note := func(p *profile.Instance, owner string, failed ...rollout.Metric) {
 		pod := &corev1.Pod{}
 		pod.UID = types.UID(owner)
-		w.Note(Decided{Profile: p, Pod: pod, Share: present, Took: time.Duration(len(owner)) * time.Millisecond, Failed: failed})
+		took := time.Duration(len(owner)) * time.Millisecond
+		w.Note(Decided{Profile: p, Pod: pod, Share: present, Took: took, Failed: failed})
 	}
 	expect := func(what string, want *rollout.Observed) {
 		t.Helper()

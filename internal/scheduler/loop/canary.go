@@ -14,9 +14,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/canary"
 )
 
-// noteCanary notes the outcome of the first attempt at a pod, if a revision of its profile is rolled
-// out. Further attempts would compare unequal things: pods that wait when they get the other revision
-// are retried at once, and those that keep theirs are not.
+// noteCanary notes the outcome of the first attempt at a pod, if a revision of its profile is
+// rolled out. Further attempts would compare unequal things: pods that wait when they get the
+// other revision are retried at once, and those that keep theirs are not.
 func (c *cycle) noteCanary(nominating *fwk.NominatingInfo, status *fwk.Status) {
 	if c.loop.Canaries == nil || c.resizes() || c.pod.Attempts > 1 {
 		return

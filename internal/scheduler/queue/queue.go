@@ -298,8 +298,8 @@ type Popped struct {
 	Pod *schedframework.QueuedPodInfo
 	// Settings are those whose PreEnqueue plugins admitted the pod.
 	Settings *ProfileSettings
-	// Share is the share of owners that get the canary of the pod's scheduler name, from 0 to Whole: the
-	// pod's owner was assigned by it.
+	// Share is the share of owners that get the canary of the pod's scheduler name, from 0 to
+	// Whole: the pod's owner was assigned by it.
 	Share int
 	// Group is nil for a pod that is scheduled by itself.
 	Group *PoppedGroup

@@ -16,8 +16,9 @@ import (
 
 func TestThePlanOfARollOut(t *testing.T) {
 	for spec, want := range map[string]*rollout.Plan{
-		"": {ShadowFor: 5 * time.Minute, MinOwners: 3, Odds: 100, PlacementPods: 500, Measured: map[rollout.Metric]bool{},
-			Steps: []rollout.Step{{Weight: 5}, {Pause: 10 * time.Minute}, {Weight: 50}, {Pause: 10 * time.Minute}}},
+		"": {ShadowFor: 5 * time.Minute, MinOwners: 3, Odds: 100, PlacementPods: 500,
+			Measured: map[rollout.Metric]bool{},
+			Steps:    []rollout.Step{{Weight: 5}, {Pause: 10 * time.Minute}, {Weight: 50}, {Pause: 10 * time.Minute}}},
 		"shadowDuration: 0s, " +
 			"steps: [{setWeight: 20}, {pause: {}}, {pause: {duration: 1h}}, {pause: {duration: 0s}}], " +
 			"analysis: {minOwners: 1, odds: 20, placementPods: 0, dryRun: [{metricName: Preempting}]}": {

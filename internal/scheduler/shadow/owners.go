@@ -38,8 +38,8 @@ func (o *owners) add(owner string, v verdict) {
 	}
 }
 
-// Observed adds what a shadow of a revision has shown since it was built, by its resolve.Profile.ID,
-// to what was observed of its roll-out.
+// Observed adds what a shadow of a revision has shown since it was built, by its
+// resolve.Profile.ID, to what was observed of its roll-out.
 func (c *Comparer) Observed(id, revision string, to *rollout.Observed) {
 	current := c.cfg.Profiles.Current().ByID(id)
 	c.mu.Lock()

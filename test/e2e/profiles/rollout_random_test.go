@@ -42,8 +42,8 @@ func rollouts() int {
 	return n
 }
 
-// These begin the names of versions that bind no pod: they refuse all nodes, fail to look at them, or
-// fail to bind.
+// These begin the names of versions that bind no pod: they refuse all nodes, fail to look at
+// them, or fail to bind.
 const (
 	refusing = "refusing-"
 	failing  = "failing-"
