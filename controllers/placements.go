@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -39,10 +40,16 @@ type simulation func(context.Context, *resolve.Profile, int) (*v1alpha1.RolloutP
 
 // placement is the simulation of a step.
 type placement struct {
-	revision, stage string
-	step            int
+	of simulatedStep
 	// result is nil if the simulation failed.
 	result *v1alpha1.RolloutPlacement
+}
+
+// simulatedStep identifies a step of a roll-out.
+type simulatedStep struct {
+	revision string
+	stage    rollout.Stage
+	step     int
 }
 
 func newPlacements(simulate simulation, done func()) *placements {
@@ -55,24 +62,23 @@ func (p *placements) of(ctx context.Context, o *rolloutOf) *v1alpha1.RolloutPlac
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	candidate := o.candidate
-	wanted := placement{revision: o.canary, stage: string(o.state.Stage), step: o.state.Step}
+	wanted := simulatedStep{revision: o.canary, stage: o.state.Stage, step: o.state.Step}
 	known := p.latest[candidate.UID]
 	result := known.result
-	if known.revision != wanted.revision {
+	if known.of.revision != wanted.revision {
 		result = nil
 	}
-	known.result = nil
-	if known == wanted || p.busy || o.state.Ended() || o.plan.PlacementPods == 0 {
+	if known.of == wanted || p.busy || o.state.Ended() || o.plan.PlacementPods == 0 {
 		return result
 	}
 	p.busy = true
 	go func() {
-		var err error
-		if wanted.result, err = p.run(ctx, candidate, o.plan.PlacementPods); err != nil {
+		next, err := p.run(ctx, candidate, o.plan.PlacementPods)
+		if err != nil {
 			log.FromContext(ctx).Info("Could not simulate a roll-out", "profile", candidate.Name, "err", err)
 		}
 		p.mu.Lock()
-		p.busy, p.latest[candidate.UID] = false, wanted
+		p.busy, p.latest[candidate.UID] = false, placement{wanted, next}
 		p.mu.Unlock()
 		p.done()
 	}()

@@ -66,14 +66,14 @@ func (r *ProfileReconciler) rollOut(p *pass) {
 		switch next.state.Stage {
 		case rollout.Promoted:
 			p.resolution.Promote(name)
-			if running := r.last.active.profiles[candidate.AsCanary().ID()]; running != nil &&
-				running.Revision == candidate.Revision {
-				p.resolution.Try(candidate, false) // until what replaces the stable revision is built
+			canary := candidate.AsCanary()
+			if running := r.last.active.profiles[canary.ID()]; running != nil && running.Revision == canary.Revision {
+				p.resolution.Try(canary) // until what replaces the stable revision is built
 			}
 		case rollout.Shadow:
-			p.resolution.Try(candidate, true)
+			p.resolution.Try(candidate.AsShadow())
 		case rollout.Canary:
-			p.resolution.Try(candidate, false)
+			p.resolution.Try(candidate.AsCanary())
 		}
 	}
 	r.last.rollouts = p.rollouts
@@ -150,7 +150,8 @@ func isFollowed(e event.UpdateEvent) bool {
 	return at(before) != at(after)
 }
 
-// follow returns the command of the object's annotation, once.
+// follow returns the command of the object's annotation, "" if that was followed last or is about
+// another revision.
 func (o *rolloutOf) follow(object *v1alpha1.SchedulerProfile) rollout.Command {
 	text := object.Annotations[v1alpha1.AnnotationRollout]
 	command, about, _ := strings.Cut(text, ":")

@@ -100,7 +100,7 @@ func (t *tour) rollOutPoison(ctx context.Context) error {
 // task returns a small pod for binpack.
 func task(number int) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprint("task-", number)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint("task-", number)},
 		Spec: corev1.PodSpec{SchedulerName: "binpack", Containers: []corev1.Container{{Name: "task", Image: "task",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi")}}}}},

@@ -10,6 +10,9 @@ import (
 	"github.com/livesched/livesched/internal/rollout/evidence"
 )
 
+// MaxOwners limits the owners that are remembered of one stage. Further ones do not count.
+const MaxOwners = 200_000
+
 // Plus returns what two leaders have observed, one after the other. An owner that both have seen
 // counts twice.
 func (o *Observed) Plus(other *Observed) *Observed {

@@ -184,6 +184,7 @@ func (s *Scheduler) StartBuild(ctx context.Context, cfg *resolve.Profile) *profi
 // queued.
 func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string] {
 	change := s.store.Swap(logger, next, s.parts.Queue)
+	s.parts.canaries.Prune()
 	if s.Leading() {
 		for _, pod := range change.Dropped {
 			s.parts.failures.Dropped(logger, pod)

@@ -23,12 +23,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-const (
-	// maxOwners limits the owners that are remembered of one canary.
-	maxOwners = 200_000
-	// maxTimes is the number of decision times that are kept of each revision.
-	maxTimes = 1000
-)
+// maxTimes is the number of decision times that are kept of each revision.
+const maxTimes = 1000
 
 // Watch counts owners. Its methods may be called by any goroutine.
 type Watch struct {
@@ -36,9 +32,7 @@ type Watch struct {
 	profiles func() *profile.Map
 	groups   *podgroup.Registry
 
-	mu sync.Mutex // guards the fields below
-	// latest is the map of the latest call of Note.
-	latest *profile.Map
+	mu sync.Mutex // guards counts and its values
 	// counts are by scheduler name.
 	counts map[string]*counts
 }
@@ -63,7 +57,7 @@ type fate struct {
 	isNew bool
 	// failed are the metrics by which it failed. An owner counts once: what it does afterwards
 	// tells nothing new about which of the revisions makes owners fail.
-	failed map[rollout.Metric]bool
+	failed []rollout.Metric
 }
 
 // Decided is the outcome of an attempt at a pod, or at a group of pods.
@@ -81,23 +75,18 @@ type Decided struct {
 	Failed []rollout.Metric
 }
 
-// Note counts a decision. It does nothing unless a share of the pods of the profile's scheduler
-// name gets another revision.
+// Note counts a decision by one of the two revisions that share the pods of a scheduler name.
 func (w *Watch) Note(d Decided) {
 	name := d.Profile.SchedulerName()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	current := w.profiles()
 	canary, _ := current.Canary(name)
-	if current != w.latest {
-		w.latest = current
-		w.pruneLocked(current)
-	}
 	if canary == nil || d.Share <= 0 || d.Profile != canary && d.Profile != current.Get(name) {
 		return
 	}
 	c := w.counts[name]
-	if c == nil {
+	if c == nil || c.canary != canary {
 		c = &counts{canary: canary, owners: map[string]*fate{},
 			seen: rollout.Observed{Owners: map[rollout.Metric]*evidence.Owners{}}}
 		w.counts[name] = c
@@ -105,8 +94,12 @@ func (w *Watch) Note(d Decided) {
 	c.note(w.groups.OwnerOf(d.Pod), float64(d.Share)/queue.Whole, d.Profile == canary, &d)
 }
 
-// pruneLocked forgets canaries that are gone.
-func (w *Watch) pruneLocked(current *profile.Map) {
+// Prune forgets canaries that are gone. It is to be called when another map has become the current
+// one.
+func (w *Watch) Prune() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	current := w.profiles()
 	maps.DeleteFunc(w.counts, func(name string, c *counts) bool {
 		canary, _ := current.Canary(name)
 		return c.canary != canary
@@ -121,10 +114,10 @@ func (c *counts) note(owner string, share float64, isNew bool, d *Decided) {
 	}
 	f := c.owners[owner]
 	switch {
-	case f == nil && len(c.owners) >= maxOwners:
+	case f == nil && len(c.owners) >= rollout.MaxOwners:
 		return
 	case f == nil:
-		f = &fate{failed: map[rollout.Metric]bool{}}
+		f = &fate{}
 		c.owners[owner] = f
 		if !isNew {
 			c.seen.Stable++
@@ -135,16 +128,15 @@ func (c *counts) note(owner string, share float64, isNew bool, d *Decided) {
 		f.isNew = true
 	}
 	for _, metric := range d.Failed {
-		if !f.failed[metric] {
-			f.failed[metric] = true
+		if !slices.Contains(f.failed, metric) {
+			f.failed = append(f.failed, metric)
 			c.fail(metric, share, isNew)
 		}
 	}
 }
 
 // fail counts an owner that fails for the first time. The split draws owners by a hash, so it has
-// the new revision with the probability of the present share, unless that revision makes a
-// difference.
+// the new revision with the probability of that share, unless that revision makes a difference.
 func (c *counts) fail(metric rollout.Metric, share float64, isNew bool) {
 	if c.seen.Owners[metric] == nil {
 		c.seen.Owners[metric] = &evidence.Owners{}

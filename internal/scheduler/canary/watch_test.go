@@ -36,6 +36,7 @@ func TestWatch(t *testing.T) {
 			instances["canary/p"] = canary
 		}
 		current = profile.NewMap(instances, "").WithShares(map[string]profile.Share{"p": {Owners: owners}})
+		w.Prune()
 	}
 	note := func(p *profile.Instance, owner string, failed ...rollout.Metric) {
 		pod := &corev1.Pod{}

@@ -18,7 +18,7 @@ import (
 // rolled out. Further attempts would compare unequal things: pods that wait when they get the
 // other revision are retried at once, and those that keep theirs are not.
 func (c *cycle) noteCanary(nominating *fwk.NominatingInfo, status *fwk.Status) {
-	if c.loop.Canaries == nil || c.resizes() || c.pod.Attempts > 1 {
+	if c.loop.Canaries == nil || c.share == 0 || c.resizes() || c.pod.Attempts > 1 {
 		return
 	}
 	c.firstAttempt = true
@@ -43,7 +43,7 @@ func (c *cycle) noteUnbound(ctx context.Context, pod *corev1.Pod) {
 
 // noteCanary notes the outcome of the first attempt at a group, which is one owner.
 func (g *groupCycle) noteCanary(fits bool) {
-	if g.loop.Canaries == nil || len(g.members) == 0 {
+	if g.loop.Canaries == nil || len(g.members) == 0 || g.members[0].cycle.share == 0 {
 		return
 	}
 	var failed []rollout.Metric

@@ -204,16 +204,13 @@ func (r *Resolution) Promote(schedulerName string) {
 	delete(r.Candidates, schedulerName)
 }
 
-// Try makes a candidate run beside the profile with its scheduler name: as a shadow of it, or on a
-// share of the pods.
-func (r *Resolution) Try(candidate *Profile, asShadow bool) {
-	if asShadow {
-		shadow := candidate.AsShadow()
-		r.Shadows[shadow.ID()] = shadow
-		return
+// Try makes a candidate, AsShadow or AsCanary, run beside the profile with its scheduler name.
+func (r *Resolution) Try(candidate *Profile) {
+	if candidate.Shadow != nil {
+		r.Shadows[candidate.ID()] = candidate
+	} else {
+		r.Canaries[candidate.ID()] = candidate
 	}
-	canary := candidate.AsCanary()
-	r.Canaries[canary.ID()] = canary
 }
 
 // Schedules reports whether the profile decides the pods of its scheduler name, but for a canary's

@@ -64,8 +64,8 @@ func TestCandidates(t *testing.T) {
 	t.Run("a candidate runs beside the stable one, or for it", func(t *testing.T) {
 		next, _ := after(t, canary+`percentageOfNodesToScore: 2`)
 		candidate := next.Candidates["p"]
-		next.Try(candidate, true)
-		next.Try(candidate, false)
+		next.Try(candidate.AsShadow())
+		next.Try(candidate.AsCanary())
 		for _, id := range []string{"p", "shadow/p", "canary/p"} {
 			if cfg := next.ByID(id); cfg == nil || cfg.ID() != id {
 				t.Errorf("%s is %+v", id, cfg)

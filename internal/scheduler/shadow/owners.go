@@ -8,9 +8,6 @@ import (
 	"github.com/livesched/livesched/internal/rollout/evidence"
 )
 
-// maxOwners limits the owners that are remembered of one comparison.
-const maxOwners = 200_000
-
 // owners compares two revisions by owners of pods: an owner counts once, with the first decision in
 // which the two differ. The zero value has seen none.
 type owners struct {
@@ -25,7 +22,7 @@ func (o *owners) add(owner string, v verdict) {
 		o.differs = map[string]bool{}
 	}
 	differed, known := o.differs[owner]
-	if differed || !known && len(o.differs) >= maxOwners {
+	if differed || !known && len(o.differs) >= rollout.MaxOwners {
 		return
 	}
 	o.differs[owner] = v.mismatch()
