@@ -89,12 +89,17 @@ func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*pr
 
 // swapIn makes next the current map, unless it is the same.
 func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.Map) {
-	if next.Equal(current) {
+	reload := !next.SameInstances(current)
+	if !reload && next.SameShares(current) {
 		return
 	}
 	logger := log.FromContext(ctx)
 	start := time.Now()
 	changed := r.Scheduler.Swap(logger, next)
+	if !reload {
+		logger.Info("Changed the weights of canaries")
+		return
+	}
 	r.Groups.SetProfiles(sets.New(next.Names()...))
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()

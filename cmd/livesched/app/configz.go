@@ -37,6 +37,15 @@ type configzProfile struct {
 	PodMaxInUnschedulablePods metav1.Duration `json:"podMaxInUnschedulablePods"`
 	PercentageOfNodesToScore  int32           `json:"percentageOfNodesToScore"`
 	Parallelism               int32           `json:"parallelism"`
+
+	// Canary is set for a revision that is rolled out, beside the entry of the stable one. The
+	// KubeSchedulerConfiguration has the stable one.
+	Canary *configzCanary `json:"canary,omitempty"`
+}
+
+type configzCanary struct {
+	// Weight is the percentage of owners whose pods the revision decides.
+	Weight int `json:"weight"`
 }
 
 // configz serves the active configuration at the time of the request, in the form of
@@ -61,9 +70,16 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 	}
 	var running []*resolve.Profile
 	shown := []configzProfile{}
-	for p := range sched.Store().Current().All() {
+	profiles := sched.Store().Current()
+	for p := range profiles.Deciding() {
 		c := p.Config
-		running = append(running, c)
+		var canary *configzCanary
+		if p.IsCanary() {
+			_, share := profiles.Canary(c.SchedulerName)
+			canary = &configzCanary{Weight: share.Percent()}
+		} else {
+			running = append(running, c)
+		}
 		shown = append(shown, configzProfile{
 			SchedulerName: c.SchedulerName, Profile: c.Name, Generation: c.Generation, Revision: c.Revision,
 			Built:  metav1.NewTime(p.Built.UTC().Truncate(time.Second)),
@@ -72,6 +88,7 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 			PodMaxBackoff:             metav1.Duration{Duration: c.PodMaxBackoff},
 			PodMaxInUnschedulablePods: metav1.Duration{Duration: c.PodMaxInUnschedulablePods},
 			PercentageOfNodesToScore:  c.PercentageOfNodesToScore, Parallelism: c.Parallelism,
+			Canary: canary,
 		})
 	}
 	documents, err := resolve.ComponentConfigs(process, running)

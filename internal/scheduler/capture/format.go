@@ -89,14 +89,15 @@ type Header struct {
 	DeviceResources []string `json:"deviceResources,omitempty"`
 }
 
-// Profile is a profile that runs.
+// Profile is a revision of a profile that decides pods. While a profile is rolled out there may be
+// two.
 type Profile struct {
 	// Name is the name of the SchedulerProfile.
 	Name          string `json:"name"`
 	SchedulerName string `json:"schedulerName"`
 	Revision      string `json:"revision"`
 	// Reproducible reports whether the objects in the file resolve to this revision. They do not if
-	// the last good spec runs, or if the revision depends on a Secret.
+	// this is the last good revision, or the stable one of a roll-out, or if the revision depends on a Secret.
 	Reproducible bool `json:"reproducible"`
 }
 

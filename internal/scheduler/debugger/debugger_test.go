@@ -200,7 +200,7 @@ func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 		To(Equal([]string{`"leading"=true "nodes"=2 "pods"=3 "assumed"=1 "active"=2 "backoff"=0 "errorBackoff"=1 ` +
 			`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=2 "waitingOnPermit"=1`}))
 	d.Expect(d.lines("Profile")).
-		To(Equal([]string{`"schedulerName"="served" "revision"="abc" "built"="2026-01-01T00:00:00Z"`}))
+		To(Equal([]string{`"schedulerName"="served" "revision"="abc" "canary"=false "built"="2026-01-01T00:00:00Z"`}))
 	d.Expect(d.lines("Pod waiting on Permit")).
 		To(Equal([]string{`"pod"={"name"="permitted" "namespace"="ns"} "uid"="permitted" "node"="n1" "plugins"=["P"]`}))
 	d.Expect(d.lines("Node")).To(Equal([]string{

@@ -73,8 +73,9 @@ func (d *Debugger) dumpSummary(logger klog.Logger, state *State) {
 func (d *Debugger) dumpProfiles(logger klog.Logger) {
 	l := lines{logger: logger, what: "Profile"}
 	defer l.end()
-	for p := range d.Profiles.Current().All() {
-		l.write("schedulerName", p.SchedulerName(), "revision", p.Config.Revision, "built", stamp(p.Built))
+	for p := range d.Profiles.Current().Deciding() {
+		l.write("schedulerName", p.SchedulerName(), "revision", p.Config.Revision, "canary", p.IsCanary(),
+			"built", stamp(p.Built))
 	}
 }
 

@@ -38,6 +38,9 @@ type Share struct {
 	Salt string
 }
 
+// Percent returns the share as a percentage.
+func (s Share) Percent() int { return s.Owners * 100 / queue.Whole }
+
 // of returns the share as the queue needs it.
 func (s Share) of(canary *Instance) queue.Canary {
 	return queue.Canary{Settings: canary.Queue, Share: s.Owners, Salt: s.Salt}
@@ -120,11 +123,25 @@ func (m *Map) everything() iter.Seq[*Instance] {
 	}
 }
 
-// All iterates over the instances that schedule pods, in the order of their scheduler names.
+// All iterates over the instances that schedule pods, in the order of their scheduler names, without
+// canaries.
 func (m *Map) All() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
 		for _, name := range m.Names() {
 			if !yield(m.profiles[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Deciding iterates over the instances that schedule pods, in the order of their scheduler names,
+// each with its canary, if there is one, after it.
+func (m *Map) Deciding() iter.Seq[*Instance] {
+	return func(yield func(*Instance) bool) {
+		for p := range m.All() {
+			canary, _ := m.Canary(p.SchedulerName())
+			if !yield(p) || canary != nil && !yield(canary) {
 				return
 			}
 		}
@@ -140,11 +157,15 @@ func (m *Map) Names() []string { return slices.Sorted(maps.Keys(m.profiles)) }
 // Len returns the number of instances that schedule pods.
 func (m *Map) Len() int { return len(m.profiles) }
 
-// Equal reports whether two maps hold the same instances and sort the queue by the same one.
-func (m *Map) Equal(other *Map) bool {
+// SameInstances reports whether two maps hold the same instances and sort the queue by the same
+// one. The shares of canaries may differ.
+func (m *Map) SameInstances(other *Map) bool {
 	return maps.Equal(m.profiles, other.profiles) && maps.Equal(m.shadows, other.shadows) &&
-		maps.Equal(m.canaries, other.canaries) && maps.Equal(m.shares, other.shares) && m.sortedBy == other.sortedBy
+		maps.Equal(m.canaries, other.canaries) && m.sortedBy == other.sortedBy
 }
+
+// SameShares reports whether the canaries of two maps get the same shares.
+func (m *Map) SameShares(other *Map) bool { return maps.Equal(m.shares, other.shares) }
 
 // QueueSettings returns the settings of the scheduling queue for all instances that schedule pods.
 func (m *Map) QueueSettings() *queue.Settings {

@@ -96,7 +96,7 @@ func TestMap(t *testing.T) {
 			t.Error("the shadow schedules pods")
 		}
 		without := NewMap(map[string]*Instance{"a": a}, "a")
-		if m.Equal(without) || without.HasShadows() || len(m.changeSince(without).Names) != 0 {
+		if m.SameInstances(without) || without.HasShadows() || len(m.changeSince(without).Names) != 0 {
 			t.Error("the shadow changes a profile, or nothing")
 		}
 	})
@@ -110,6 +110,25 @@ func TestMap(t *testing.T) {
 				t.Error("the iteration went on")
 			}
 			break
+		}
+	})
+	t.Run("has a canary after its profile, with its share", func(t *testing.T) {
+		canary := sorting("a", byName{})
+		canary.Config.Name, canary.Config.Canary = "a", true
+		instances := map[string]*Instance{"a": a, "b": b, canary.Config.ID(): canary}
+		m := NewMap(instances, "a").WithShares(map[string]Share{"a": {Owners: queue.Whole / 20}})
+		if got := slices.Collect(m.Deciding()); !slices.Equal(got, []*Instance{a, canary, b}) {
+			t.Errorf("got %d instances in another order", len(got))
+		}
+		if got := slices.Collect(m.All()); !slices.Equal(got, []*Instance{a, b}) {
+			t.Errorf("got %d profiles in another order", len(got))
+		}
+		if _, share := m.Canary("a"); share.Percent() != 5 {
+			t.Errorf("the share is %d %%", share.Percent())
+		}
+		more := NewMap(instances, "a").WithShares(map[string]Share{"a": {Owners: queue.Whole}})
+		if !more.SameInstances(m) || more.SameShares(m) || !more.SameShares(more) {
+			t.Error("a share is an instance, or the other way round")
 		}
 	})
 	t.Run("does not change with the map that it was created from", func(t *testing.T) {
@@ -133,7 +152,7 @@ func TestMap(t *testing.T) {
 			"one more":        {NewMap(map[string]*Instance{"a": a, "b": b, "c": c}, "a"), false},
 			"other instances": {NewMap(map[string]*Instance{"c": c}, "c"), false},
 		} {
-			if got := m.Equal(test.other); got != test.equal {
+			if got := m.SameInstances(test.other); got != test.equal {
 				t.Errorf("%s: equal is %v", name, got)
 			}
 		}

@@ -33,14 +33,17 @@ type past struct {
 	// selecting are the objects that select pods, by namespace.
 	selecting map[string][]selecting
 	devices   sets.Set[string]
-	running   map[string]capture.Profile
+	running   map[revision]capture.Profile
 }
+
+// revision is a revision of a profile.
+type revision struct{ profile, hash string }
 
 func newPast(s *State) *past {
 	p := &past{
 		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{},
 		selecting: map[string][]selecting{},
-		devices:   sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
+		devices:   sets.New(s.snapshot.Header.DeviceResources...), running: map[revision]capture.Profile{},
 		attempts: readAttempts(s.snapshot),
 	}
 	for _, pod := range s.snapshot.Pods {
@@ -56,7 +59,7 @@ func newPast(s *State) *past {
 		}
 	}
 	for _, running := range s.snapshot.Header.Profiles {
-		p.running[running.Name] = running
+		p.running[revision{running.Name, running.Revision}] = running
 	}
 	return p
 }
@@ -123,10 +126,10 @@ func (p *past) since(d *capture.Decision) uint64 {
 
 // profile returns the profile of a decision, or the reason why it cannot be used.
 func (p *past) profile(d *capture.Decision) (*resolve.Profile, report.Reason) {
-	s, running := p.state, p.running[d.Profile]
+	s, running := p.state, p.running[revision{d.Profile, d.Revision}]
 	resolved := s.resolution.Profiles[running.SchedulerName]
 	switch {
-	case running.Revision != d.Revision || !running.Reproducible || resolved == nil || resolved.Name != d.Profile ||
+	case !running.Reproducible || resolved == nil || resolved.Name != d.Profile ||
 		s.unusable[d.Profile] != nil,
 		!s.snapshot.Header.Redacted && resolved.Revision != d.Revision:
 		return nil, report.OtherProfile

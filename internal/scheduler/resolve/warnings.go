@@ -106,6 +106,7 @@ func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerPr
 	if spec.PercentageOfNodesToScore != nil {
 		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
 	}
+	warnRollout(spec, path.Child("rollout"), &found)
 	if spec.Plugins != nil {
 		warnWeights(spec.Plugins, path.Child("plugins"), &found)
 		warnNeverCalled(spec.Plugins, path.Child("plugins"), &found)

@@ -38,6 +38,8 @@ func checkWarnings(t *testing.T, got []resolve.Problem, want []warned) {
 func TestProfileWarnings(t *testing.T) {
 	const disabled = "spec.plugins.%s.disabled[%d]"
 	at := func(point string, i int) string { return fmt.Sprintf(disabled, point, i) }
+	steps := func(text string) string { return "rollout: {strategy: Canary, canary: {steps: [" + text + "]}}" }
+	step := func(i int, field string) string { return fmt.Sprintf("spec.rollout.canary.steps[%d].%s", i, field) }
 	for _, test := range []struct {
 		name, profile string
 		want          []warned
@@ -51,6 +53,24 @@ func TestProfileWarnings(t *testing.T) {
 			[]warned{{"spec.percentageOfNodesToScore", "ends at 4% of the nodes"}}},
 		{"percentages that kube-scheduler uses", profileText("p", `percentageOfNodesToScore: 5`), nil},
 		{"every node", profileText("p", `percentageOfNodesToScore: 0`), nil},
+		{"a canary without its strategy", profileText("p", `rollout: {canary: {steps: [{setWeight: 5}]}}`),
+			[]warned{{"spec.rollout.canary", `no effect with the strategy "Immediate"`}}},
+		{"the default steps", profileText("p", `rollout: {strategy: Canary, canary: {}}`), nil},
+		{"steps with growing weights, pauses, and all pods at the end",
+			profileText("p", steps("{pause: {}}, {setWeight: 5}, {pause: {duration: 1m}}, {setWeight: 20}, {pause: {}}, "+
+				"{pause: {duration: 1m}}, {setWeight: 100}")), nil},
+		{"a pause before the first weight", profileText("p", steps("{pause: {duration: 1m}}, {setWeight: 100}")),
+			[]warned{{step(0, "pause"), "no owner has the new revision yet"}}},
+		{"a pause after all pods",
+			profileText("p", steps("{setWeight: 5}, {pause: {}}, {setWeight: 100}, {pause: {duration: 1m}}")),
+			[]warned{{step(3, "pause"), "compares nothing"}}},
+		{"a weight that falls, and one that stays",
+			profileText("p", steps("{setWeight: 50}, {pause: {}}, {setWeight: 20}, {pause: {}}, {setWeight: 20}, {pause: {}}")),
+			[]warned{{step(2, "setWeight"), "less than the weight before it, 50"},
+				{step(4, "setWeight"), "the weight is 20 already"}}},
+		{"weights without pauses", profileText("p", steps("{setWeight: 5}, {setWeight: 50}")),
+			[]warned{{step(1, "setWeight"), "follows the weight 5 without a pause"},
+				{step(1, "setWeight"), "the new revision decides all pods at once"}}},
 		{"a weight at filter", profileText("p", `plugins: {filter: {enabled: [{name: NodePorts, weight: 2}]}}`),
 			[]warned{{"spec.plugins.filter.enabled[0].weight", "has no effect at filter"}}},
 		{"a weight at score and a weight of 0", profileText("p", `plugins: {score: {enabled: [{name: ImageLocality, `+
@@ -152,6 +172,15 @@ func TestProfileWarnings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestAShadowThatIsRolledOutGetsAWarning(t *testing.T) {
+	result := resolveText(t, profileText("p", ""), profileText("s",
+		"rollout: {strategy: Canary}, mode: Shadow, shadow: {profileRef: {name: p}}")).ProfileResults["s"]
+	checkWarnings(t, result.Warnings, []warned{{"spec.rollout", `no effect on a profile of mode "Shadow"`}})
+	if !result.Accepted {
+		t.Errorf("%+v", result)
 	}
 }
 

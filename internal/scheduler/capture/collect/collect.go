@@ -46,7 +46,7 @@ func Input(logger klog.Logger, from Source, decisions int) (*capture.Input, erro
 		Livesched: version.Version, Kubernetes: kubeversion.DefaultKubeBinaryVersion,
 		FeatureGates: changedGates(), ResourceVersions: map[string]string{}, Changes: snapshot.Changes(),
 	}}
-	for running := range from.Profiles.All() {
+	for running := range from.Profiles.Deciding() {
 		in.Header.Profiles = append(in.Header.Profiles, capture.Profile{
 			Name: running.Config.Name, SchedulerName: running.SchedulerName(), Revision: running.Config.Revision,
 		})
