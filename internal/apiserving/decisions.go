@@ -96,18 +96,15 @@ func decisionQuery(parameters url.Values) (*DecisionQuery, error) {
 	q := &DecisionQuery{
 		Pod: parameters.Get(PodParameter), PodGroup: parameters.Get(PodGroupParameter),
 		Result:  v1alpha1.DecisionResult(parameters.Get(ResultParameter)),
-		Profile: parameters.Get(ProfileParameter), Node: parameters.Get(NodeParameter), Limit: defaultListed,
+		Profile: parameters.Get(ProfileParameter), Node: parameters.Get(NodeParameter),
 	}
 	if q.Result != "" && !slices.Contains(v1alpha1.DecisionResultNames, string(q.Result)) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be %s, not %q", ResultParameter,
 			suggest.OneOf(v1alpha1.DecisionResultNames), q.Result))
 	}
 	var err error
-	if text := parameters.Get(LimitParameter); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxListed {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q",
-				LimitParameter, maxListed, text))
-		}
+	if q.Limit, err = limitOf(parameters); err != nil {
+		return nil, err
 	}
 	if text := parameters.Get(AfterParameter); text != "" {
 		if q.After, err = strconv.ParseInt(text, 10, 64); err != nil || q.After < 0 {

@@ -7,7 +7,8 @@
 //
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
-//	GET  /apis/livesched.io/v1alpha1/queues
+//	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]pendingkinds
+//	GET  /apis/livesched.io/v1alpha1/queues, nodeallocations, loadsamples
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
@@ -29,6 +30,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
@@ -77,6 +80,14 @@ type Answers interface {
 	// Queues returns the number of pending pods of each active profile, on the replica that
 	// schedules pods. It is cheap, however many pods there are.
 	Queues() ([]v1alpha1.Queue, error)
+	// PendingKinds returns at most a number of kinds of pending pods, of a namespace or, if it is
+	// "", of all, on the replica that schedules pods. It counts them at most once a second.
+	PendingKinds(namespace string, limit int) (*v1alpha1.PendingKindList, error)
+	// NodeAllocations returns the room of all nodes and, if a pod is named, why each of them
+	// refuses it. The list must not be changed.
+	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)
+	// LoadSamples returns the load of this replica over a time until now.
+	LoadSamples(last time.Duration) *v1alpha1.LoadSampleList
 	// Simulate decides pods again with a change. It erases the names of nodes in messages if the
 	// user may not list nodes.
 	Simulate(ctx context.Context, s *v1alpha1.Simulation, hideNodes bool) (*v1alpha1.SimulationStatus, error)
@@ -155,6 +166,12 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 		return h.decisions(r, answers, info.Namespace)
 	case Queues:
 		return queues(answers)
+	case PendingKinds:
+		return h.pendingKinds(r, answers, info.Namespace)
+	case NodeAllocations:
+		return h.nodeAllocations(r, answers)
+	case LoadSamples:
+		return loadSamples(r, answers)
 	}
 	return h.explain(r, answers, info.Namespace, info.Name)
 }
@@ -162,19 +179,22 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 // verbs holds the verb of each resource.
 var verbs = map[string]string{
 	PodExplanations: "get", Decisions: "list", Queues: "list", Simulations: "create", Capacities: "create",
-	Snapshots: "get",
+	Snapshots: "get", PendingKinds: "list", NodeAllocations: "list", LoadSamples: "list",
 }
 
+// withoutNamespace are the resources that belong to no namespace.
+var withoutNamespace = sets.New(Snapshots, Queues, NodeAllocations, LoadSamples)
+
 // served reports whether livesched has what a path names. A simulation and a list may be about all
-// namespaces, and snapshots and queues are.
+// namespaces.
 func served(info *request.RequestInfo) bool {
 	switch {
 	case verbs[info.Resource] == "" || len(info.Parts) > 2:
 		return false
-	case info.Resource == Snapshots, info.Resource == Queues:
+	case withoutNamespace.Has(info.Resource):
 		return info.Namespace == ""
 	}
-	return info.Namespace != "" || info.Resource == Simulations || info.Resource == Decisions
+	return info.Namespace != "" || info.Resource == Simulations || verbs[info.Resource] == "list"
 }
 
 // sees reports whether the user of a request may list nodes, or the pods of all namespaces.

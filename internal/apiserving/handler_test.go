@@ -38,6 +38,7 @@ type fakes struct {
 	explainer
 	lister
 	queueLister
+	charted
 	simulator
 	snapshotter
 }

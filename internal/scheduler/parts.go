@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,6 +16,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -35,6 +37,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/groupcondition"
+	"github.com/livesched/livesched/internal/scheduler/load"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -68,6 +71,7 @@ type Parts struct {
 	loop       *loop.Loop
 	shadows    *shadow.Comparer
 	canaries   *canary.Watch
+	load       *load.Recorder
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -178,6 +182,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		DeferredResizes: deferredResizes(), Groups: groups, Clock: cfg.Clock,
 	})
 	p.canaries = canary.NewWatch(s.store.Current, groups)
+	p.load = load.NewRecorder(load.Config{
+		Gatherer: legacyregistry.DefaultGatherer, Counts: p.Queue.Counts, Profiles: s.store.Current, Clock: cfg.Clock,
+	})
 	p.Answers = s.newAnswers(p, groups, decisions)
 	p.Debugger = &debugger.Debugger{
 		Client: cfg.Client, Cache: p.Cache, Queue: p.Queue, WaitingPods: env.WaitingPods, Profiles: s.store,
@@ -258,12 +265,14 @@ func (s *Scheduler) newAnswers(p *Parts, groups *podgroup.Registry,
 		Client: p.env.ReadingClient, KubeConfig: p.env.ReadingConfig,
 		FastPath: cfg.FastPath != FastPathOff,
 	})
+	replica, _ := os.Hostname() // the name of the pod; without it, the replica has no name
 	return &answers.Answers{
 		Cache: p.Cache, Queue: p.Queue, WaitingPods: p.env.WaitingPods, Groups: groups, Profiles: s.store,
 		Forker: forker,
 		Log:    decisions, Leading: &s.leading, FastPath: string(cfg.FastPath), Clock: cfg.Clock,
 		Informers: cfg.Informers, Pods: p.Pods, Client: cfg.Client, Objects: cfg.Objects,
 		Registered: sets.KeySet(cfg.Registry), AllowedHosts: cfg.AllowedHosts,
+		Load: p.load, Replica: replica, Started: s.started,
 	}
 }
 

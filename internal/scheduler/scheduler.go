@@ -111,6 +111,8 @@ type Config struct {
 type Scheduler struct {
 	cfg   Config
 	store *profile.Store
+	// started is when New was called.
+	started time.Time
 
 	// ready is closed by Start when parts is set and the informers have synced. See Parts.
 	ready chan struct{}
@@ -127,7 +129,7 @@ func New(cfg Config) *Scheduler {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
 	}
-	return &Scheduler{cfg: cfg, store: profile.NewStore(), ready: make(chan struct{})}
+	return &Scheduler{cfg: cfg, store: profile.NewStore(), started: cfg.Clock.Now(), ready: make(chan struct{})}
 }
 
 // Store returns the Store of the profiles that schedule pods. Swap changes them.
@@ -258,6 +260,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { p.Cache.Run(ctx) })
 	running.Go(func() { s.cfg.Informers.Run(ctx) })
+	running.Go(func() { p.load.Run(ctx) })
 	p.Queue.Run(ctx)
 	deadline = s.cfg.Clock.Now().Add(writesEnd)
 	p.stop()

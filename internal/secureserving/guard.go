@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -197,6 +198,28 @@ func (g *Guard) Allows(ctx context.Context, what authorizer.AttributesRecord) (b
 			what.Resource, err)
 	}
 	return false, nil
+}
+
+// Again returns another GET request of the user of a request that Protect let through, as Protect
+// lets it through. If the user may not make it, the error is an apierrors.APIStatus.
+func (g *Guard) Again(ctx context.Context, target string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	info, err := paths.NewRequestInfo(r)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	attributes := attributesOf(info, nil)
+	switch allowed, err := g.Allows(ctx, attributes); {
+	case err != nil:
+		return nil, err
+	case !allowed:
+		attributes.User, _ = request.UserFrom(ctx)
+		return nil, forbidden(attributes).status(info)
+	}
+	return r.WithContext(request.WithRequestInfo(ctx, info)), nil
 }
 
 func attributesOf(info *request.RequestInfo, who user.Info) authorizer.AttributesRecord {

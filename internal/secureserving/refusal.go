@@ -32,16 +32,21 @@ func (r *refusal) write(w http.ResponseWriter, info *request.RequestInfo) {
 		http.Error(w, r.text, r.code)
 		return
 	}
+	WriteError(w, r.status(info))
+}
+
+// status returns the refusal of a request for a resource as a Status.
+func (r *refusal) status(info *request.RequestInfo) *apierrors.StatusError {
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	switch r.code {
 	case http.StatusUnauthorized:
-		WriteError(w, apierrors.NewUnauthorized(r.text))
+		return apierrors.NewUnauthorized(r.text)
 	case http.StatusForbidden:
-		WriteError(w, apierrors.NewForbidden(resource, info.Name, errors.New(r.text)))
+		return apierrors.NewForbidden(resource, info.Name, errors.New(r.text))
 	case http.StatusTooManyRequests:
-		WriteError(w, apierrors.NewTooManyRequests(r.text, retryAfter))
+		return apierrors.NewTooManyRequests(r.text, retryAfter)
 	default:
-		WriteError(w, apierrors.NewInternalError(errors.New(r.text)))
+		return apierrors.NewInternalError(errors.New(r.text))
 	}
 }
 

@@ -10,17 +10,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
+	"github.com/livesched/livesched/internal/podkind"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
@@ -36,22 +35,14 @@ type podKind struct {
 // podKinds collects pending pods by their kind.
 type podKinds map[string]*podKind
 
-// add adds a pod to its kind. Pods of different owners are of different kinds.
+// add adds a pod to its kind.
 func (k podKinds) add(pod *corev1.Pod) {
-	controller := metav1.GetControllerOf(pod)
-	key := pod.Namespace + "\x00"
-	if controller != nil {
-		key += ownerOf(pod) + "\x00"
-	}
-	if controller == nil || controller.Kind != "DaemonSet" { // whose pods each have an affinity of their own
-		key += kindOf(pod)
-	}
-	k.addAs(key, pod)
+	k.addAs(podkind.Key(pod), pod)
 }
 
 // addAs adds a pod to the kind of a key.
 func (k podKinds) addAs(key string, pod *corev1.Pod) {
-	owner, created := ownerOf(pod), pod.CreationTimestamp.Time
+	owner, created := podkind.Owner(pod), pod.CreationTimestamp.Time
 	kind := k[key]
 	if kind == nil {
 		kind = &podKind{print.Kind{Namespace: pod.Namespace, Name: pod.Name, Owner: owner, Since: created},
@@ -59,7 +50,7 @@ func (k podKinds) addAs(key string, pod *corev1.Pod) {
 		k[key] = kind
 	}
 	kind.Pods++
-	if comparePodNames(pod.Name, kind.Name) < 0 {
+	if podkind.CompareNames(pod.Name, kind.Name) < 0 {
 		kind.Name, kind.Owner = pod.Name, owner
 	}
 	if created.Before(kind.Since) {
@@ -71,22 +62,8 @@ func (k podKinds) addAs(key string, pod *corev1.Pod) {
 func (k podKinds) sorted() []*podKind {
 	return slices.SortedFunc(maps.Values(k), func(a, b *podKind) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.Namespace, b.Namespace),
-			comparePodNames(a.Name, b.Name))
+			podkind.CompareNames(a.Name, b.Name))
 	})
-}
-
-// ownerOf names what creates a pod: the Deployment of a ReplicaSet, another controller, or the pod.
-func ownerOf(pod *corev1.Pod) string {
-	controller := metav1.GetControllerOf(pod)
-	if controller == nil {
-		return "pod/" + pod.Name
-	}
-	if hash := pod.Labels["pod-template-hash"]; hash != "" && controller.Kind == "ReplicaSet" {
-		if name, is := strings.CutSuffix(controller.Name, "-"+hash); is {
-			return "deployment/" + name
-		}
-	}
-	return strings.ToLower(controller.Kind) + "/" + controller.Name
 }
 
 // explainKinds asks for one pod of each kind. Pods that are gone or on nodes by now are left out.
@@ -178,31 +155,8 @@ func podsOfGroup(pods []corev1.Pod, name string) (counts print.GroupPods, all []
 			counts.OnNodes++
 		default:
 			counts.Pending++
-			kinds.addAs(kindOf(pod), pod)
+			kinds.addAs(podkind.Alike(pod), pod)
 		}
 	}
 	return counts, kinds.sorted()
-}
-
-// comparePodNames orders names by their length first, so that worker-2 is before worker-10.
-func comparePodNames(a, b string) int {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-// kindOf returns a text that is equal for pods that are alike to a scheduler, as far as the command
-// looks at them.
-func kindOf(pod *corev1.Pod) string {
-	spec := pod.Spec
-	var requests []any
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			requests = append(requests, containers[i].Resources, containers[i].Ports)
-		}
-	}
-	text, _ := json.Marshal([]any{ // it never fails for these types
-		requests, spec.Resources, spec.Overhead, spec.NodeSelector, spec.Affinity, spec.Tolerations,
-		spec.TopologySpreadConstraints,
-		spec.SchedulerName, spec.Priority, spec.ResourceClaims, spec.SchedulingGates,
-	})
-	return string(text)
 }

@@ -27,19 +27,6 @@ import (
 )
 
 var _ = Describe("Queues on the secure port", func() {
-	// runs runs livesched for the rest of a spec, and returns the URL of its queues.
-	runs := func(change func(*app.Options)) string {
-		GinkgoHelper()
-		o := testcluster.Options()
-		o.Secure.Port, o.Secure.BindAddress = freePort(), "127.0.0.1"
-		change(o)
-		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
-		return "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) +
-			"/apis/livesched.io/v1alpha1/queues"
-	}
-
 	It("are counted by the leader, for those with livesched-viewer in the whole cluster", func(ctx context.Context) {
 		for _, object := range manifests(filepath.Join(testcluster.Root(), "config", "rbac")) {
 			if object.GetName() == "livesched-viewer" {
@@ -64,7 +51,7 @@ var _ = Describe("Queues on the secure port", func() {
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		create(ctx, named, objects.Node("n", "8", "16Gi", nil),
 			objects.Pod("default", "large", "my-scheduler", "64", "1Gi"), gated)
-		leader := runs(func(*app.Options) {})
+		leader := runAnswering(func(*app.Options) {}) + "queues"
 		Eventually(func(g Gomega) {
 			answer := getAs(ctx, viewer, leader)
 			g.Expect(answer.Code).To(Equal(http.StatusOK), answer.Body)
@@ -89,9 +76,9 @@ var _ = Describe("Queues on the secure port", func() {
 				LeaseDurationSeconds: ptr.To[int32](3600),
 			},
 		})
-		follower := runs(func(o *app.Options) {
+		follower := runAnswering(func(o *app.Options) {
 			o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, namespace, "queues"
-		})
+		}) + "queues"
 		Eventually(func(g Gomega) {
 			answer := getAs(ctx, viewer, follower)
 			g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable), answer.Body)
@@ -99,3 +86,16 @@ var _ = Describe("Queues on the secure port", func() {
 		}).WithContext(ctx).Should(Succeed())
 	})
 })
+
+// runAnswering runs livesched for the rest of a spec, and returns the URL of what it answers.
+func runAnswering(change func(*app.Options)) string {
+	GinkgoHelper()
+	o := testcluster.Options()
+	o.Secure.Port, o.Secure.BindAddress = freePort(), "127.0.0.1"
+	change(o)
+	run, err := cluster.Run(context.Background(), GinkgoLogr, o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
+	return "https://" + net.JoinHostPort(o.Secure.BindAddress, strconv.Itoa(o.Secure.Port)) +
+		"/apis/livesched.io/v1alpha1/"
+}

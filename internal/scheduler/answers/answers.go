@@ -8,6 +8,9 @@
 //	Simulate, Count   many decisions on a fork                             simulate.go
 //	Decisions         the decision log                                     decisions.go
 //	Queues            the counters of the queue                            queues.go
+//	PendingKinds      the pods in the queue, by kind                       pendingkinds.go
+//	NodeAllocations   the room of nodes, and why they refuse a pod         nodeallocations.go
+//	LoadSamples       the load of the last hours (package load)            loadsamples.go
 //	Snapshot          all that decisions depend on, as a file              snapshot.go
 package answers
 
@@ -16,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,14 +37,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/load"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
-// Answers implements apiserving.Answers for a scheduler that has listed the cluster. All fields but
-// Log are required, and none changes. Any goroutine may call it.
+// Answers implements apiserving.Answers for a scheduler that has listed the cluster. All exported
+// fields but Log are required, and none changes. Any goroutine may call it.
 //
 // It works on every replica. A replica that does not lead has made no decisions, and does not know
 // how often the leader has tried a pod.
@@ -68,6 +73,14 @@ type Answers struct {
 	// policies may name.
 	Registered   sets.Set[string]
 	AllowedHosts resolve.AllowedHosts
+
+	// Load has the load of this replica, Replica its name, and Started when it was started.
+	Load    *load.Recorder
+	Replica string
+	Started time.Time
+
+	kinds       kinds
+	allocations allocations
 }
 
 var _ apiserving.Answers = (*Answers)(nil)

@@ -27,7 +27,6 @@ import (
 	"strings"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -50,6 +49,9 @@ type Livesched struct {
 	CAFile string
 	// Timeout limits the time for an answer. 0 means no limit.
 	Timeout time.Duration
+	// Kept keeps replicas and connections between requests. nil: each request looks and connects
+	// anew.
+	Kept *Kept
 }
 
 // question is a request for an object, or with a body to create one, which is not stored.
@@ -128,9 +130,13 @@ func (l *Livesched) answer(ctx context.Context, q question, order order) ([]byte
 	if l.URL != "" {
 		return l.askDirectly(ctx, q)
 	}
-	replicas, err := l.replicas(ctx)
-	if err != nil {
-		return nil, err
+	replicas := slices.Clone(l.Kept.known())
+	if replicas == nil {
+		var err error
+		if replicas, err = l.replicas(ctx); err != nil {
+			return nil, err
+		}
+		l.Kept.keep(slices.Clone(replicas))
 	}
 	slices.SortStableFunc(replicas, func(a, b replica) int { return cmp.Compare(order(a), order(b)) })
 	var failures []error
@@ -175,20 +181,35 @@ func (l *Livesched) askReplica(ctx context.Context, r replica, q question) ([]by
 
 // send sends a request. The text from names the other side in errors.
 func (l *Livesched) send(ctx context.Context, url string, trust trust, from string, q question) ([]byte, error) {
-	transport, err := trust.transport(l.Config)
+	http, done, err := l.Kept.client(from, &trust, func() (*http.Client, error) { return newClient(&trust, l.Config) })
 	if err != nil {
 		return nil, fmt.Errorf("using your credentials for %s: %w", from, err)
 	}
-	defer utilnet.CloseIdleConnectionsFor(transport)
+	text, err := sendWith(ctx, http, url, from, q)
+	done(err)
+	return text, err
+}
+
+// newClient returns a client with the credentials for the API server.
+func newClient(trust *trust, config *rest.Config) (*http.Client, error) {
+	transport, err := trust.transport(config)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Transport: transport,
+		// The transport would send the credentials to wherever livesched redirects.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// sendWith is send with a client.
+func sendWith(ctx context.Context, http *http.Client, url, from string, q question) ([]byte, error) {
 	client, err := rest.RESTClientForConfigAndClient(&rest.Config{
 		Host: url, APIPath: "/apis",
 		ContentConfig: rest.ContentConfig{GroupVersion: &v1alpha1.GroupVersion,
 			NegotiatedSerializer: scheme.Codecs.WithoutConversion()},
-	}, &http.Client{
-		Transport: transport,
-		// The transport would send the credentials to wherever livesched redirects.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	})
+	}, http)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", from, err)
 	}

@@ -1,0 +1,59 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserving
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// PendingKinds is the resource of the pending pods by kind. They are listed, for a namespace or for
+// all.
+const PendingKinds = "pendingkinds"
+
+// pendingKinds answers with the kinds of pending pods. It takes the place of no explanation: pods
+// are counted once for all requests of a second.
+func (h *Handler) pendingKinds(r *http.Request, answers Answers, namespace string) (*v1alpha1.PendingKindList, error) {
+	limit, err := limitOf(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	seesNodes, err := h.sees(r.Context(), "nodes")
+	if err != nil {
+		return nil, err
+	}
+	list, err := answers.PendingKinds(namespace, limit)
+	if err != nil {
+		return nil, err
+	}
+	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PendingKindList"}
+	for i := range list.Items {
+		// The messages of other results may name the chosen node.
+		if kind := &list.Items[i]; !seesNodes && kind.Result != v1alpha1.DecisionUnschedulable {
+			kind.Message = ""
+		}
+	}
+	return list, nil
+}
+
+// limitOf reads the largest number of items of a list. The error is a BadRequest.
+func limitOf(parameters url.Values) (int, error) {
+	text := parameters.Get(LimitParameter)
+	if text == "" {
+		return defaultListed, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > maxListed {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("the parameter %s must be a number from 1 to %d, not %q",
+			LimitParameter, maxListed, text))
+	}
+	return limit, nil
+}

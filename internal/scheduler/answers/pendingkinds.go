@@ -1,0 +1,141 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package answers
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/podkind"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// kindsFor is how long counted kinds are kept: all requests in that time get the same.
+const kindsFor = time.Second
+
+// kinds counts the kinds of pending pods. Any goroutine may use it. Its zero value is ready.
+type kinds struct {
+	mu      sync.Mutex // guards the fields below, and is held while pods are counted
+	counted *v1alpha1.PendingKindList
+	// keys are the podkind.Keys of the pods that were counted. They take longest to compute.
+	keys map[types.UID]podKey
+}
+
+// podKey is the key of a pod at a generation of its spec.
+type podKey struct {
+	generation int64
+	key        string
+}
+
+// PendingKinds implements apiserving.Answers.
+func (a *Answers) PendingKinds(namespace string, limit int) (*v1alpha1.PendingKindList, error) {
+	if !a.Leading.Load() {
+		return nil, apierrors.NewServiceUnavailable("this replica does not schedule pods: another one leads")
+	}
+	all := a.countKinds()
+	list := &v1alpha1.PendingKindList{Items: []v1alpha1.PendingKind{}, Time: all.Time}
+	for i := range all.Items {
+		kind := &all.Items[i]
+		if namespace != "" && kind.Namespace != namespace {
+			continue
+		}
+		list.Kinds++
+		list.Pods += kind.Pods
+		if len(list.Items) < limit {
+			list.Items = append(list.Items, *kind)
+		}
+	}
+	return list, nil
+}
+
+// countKinds returns all kinds. The list must not be changed.
+func (a *Answers) countKinds() *v1alpha1.PendingKindList {
+	k := &a.kinds
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := a.Clock.Now()
+	if k.counted != nil && now.Sub(k.counted.Time.Time) < kindsFor {
+		return k.counted
+	}
+	keys, byKey := map[types.UID]podKey{}, map[string]*v1alpha1.PendingKind{}
+	uids := map[string]types.UID{} // of the pods that stand for their kinds
+	for _, state := range a.Queue.Dump() {
+		pod := state.Pod
+		key := k.keys[pod.UID]
+		if key.key == "" || key.generation != pod.Generation {
+			key = podKey{pod.Generation, podkind.Key(pod)}
+		}
+		keys[pod.UID] = key
+		id := key.key + "\x00" + podgroup.KeyOf(pod).Name
+		kind := byKey[id]
+		if kind == nil {
+			kind = a.newKind(pod)
+			byKey[id], uids[id] = kind, pod.UID
+		}
+		if podkind.CompareNames(pod.Name, kind.Pod) < 0 {
+			kind.Pod, uids[id] = pod.Name, pod.UID
+		}
+		count(kind, &state)
+	}
+	list := &v1alpha1.PendingKindList{Time: metav1.NewTime(now)}
+	for id, kind := range byKey {
+		if d, ok := a.Log.OfPod(uids[id]); ok {
+			kind.Result, kind.Message = v1alpha1.DecisionResult(d.Result.String()), d.Message
+		}
+		list.Items = append(list.Items, *kind)
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha1.PendingKind) int {
+		return cmp.Or(cmp.Compare(b.Pods, a.Pods), a.Since.Compare(b.Since.Time),
+			cmp.Compare(a.Namespace, b.Namespace), podkind.CompareNames(a.Pod, b.Pod))
+	})
+	k.counted, k.keys = list, keys
+	return list
+}
+
+// newKind returns the kind of a pod, without pods.
+func (a *Answers) newKind(pod *corev1.Pod) *v1alpha1.PendingKind {
+	kind := &v1alpha1.PendingKind{
+		Namespace: pod.Namespace, Pod: pod.Name, PodGroup: podgroup.KeyOf(pod).Name,
+		SchedulerName: pod.Spec.SchedulerName, Since: pod.CreationTimestamp,
+		Requests: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+		Priority: ptr.Deref(pod.Spec.Priority, 0),
+	}
+	if metav1.GetControllerOf(pod) != nil {
+		kind.Owner = podkind.Owner(pod)
+	}
+	if p := a.Profiles.Current().Get(pod.Spec.SchedulerName); p != nil {
+		kind.Profile = p.Config.Name
+	}
+	return kind
+}
+
+// count adds a pod to its kind.
+func count(kind *v1alpha1.PendingKind, state *queue.PodState) {
+	kind.Pods++
+	kind.Attempts = max(kind.Attempts, int32(state.Attempts))
+	if state.Pod.CreationTimestamp.Before(&kind.Since) {
+		kind.Since = state.Pod.CreationTimestamp
+	}
+	switch state.Place {
+	case queue.Active:
+		kind.Active++
+	case queue.Backoff, queue.ErrorBackoff:
+		kind.Backoff++
+	case queue.Unschedulable:
+		kind.Unschedulable++
+	case queue.Gated:
+		kind.Gated++
+	}
+}
