@@ -9,9 +9,8 @@ import (
 )
 
 // NodeAllocationList has the room of all nodes, as livesched counts it: with pods
-// that are being bound. livesched computes a NodeAllocationList for each request,
-// at most once a second. You need the permission to list nodes as well. The API
-// server does not have this kind.
+// that are being bound. An answer may be 5 seconds old. You need the permission to
+// list nodes as well. The API server does not have this kind.
 //
 // +kubebuilder:object:root=true
 type NodeAllocationList struct {

@@ -9,8 +9,8 @@ import (
 )
 
 // PendingKindList has the pending pods of the leader, with those that are alike
-// as one item. livesched computes a PendingKindList for each request, at most once
-// a second. The API server does not have this kind.
+// as one item. An answer may be 3 seconds old. The API server does not have this
+// kind.
 //
 // +kubebuilder:object:root=true
 type PendingKindList struct {

@@ -81,7 +81,7 @@ type Answers interface {
 	// schedules pods. It is cheap, however many pods there are.
 	Queues() ([]v1alpha1.Queue, error)
 	// PendingKinds returns at most a number of kinds of pending pods, of a namespace or, if it is
-	// "", of all, on the replica that schedules pods. It counts them at most once a second.
+	// "", of all, on the replica that schedules pods. The answer may be some seconds old.
 	PendingKinds(namespace string, limit int) (*v1alpha1.PendingKindList, error)
 	// NodeAllocations returns the room of all nodes and, if a pod is named, why each of them
 	// refuses it. The list must not be changed.

@@ -20,7 +20,7 @@ import (
 const PendingKinds = "pendingkinds"
 
 // pendingKinds answers with the kinds of pending pods. It takes the place of no explanation: pods
-// are counted once for all requests of a second.
+// are counted once for the requests of some seconds.
 func (h *Handler) pendingKinds(r *http.Request, answers Answers, namespace string) (*v1alpha1.PendingKindList, error) {
 	limit, err := limitOf(r.URL.Query())
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // kindsFor is how long counted kinds are kept: all requests in that time get the same.
-const kindsFor = time.Second
+const kindsFor = 3 * time.Second
 
 // kinds counts the kinds of pending pods. Any goroutine may use it. Its zero value is ready.
 type kinds struct {
