@@ -18,7 +18,7 @@ import (
 func (o *options) groups() templates.CommandGroups {
 	return templates.CommandGroups{
 		{Message: "Pods and Capacity:",
-			Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newSimulate(o), newCapacity(o)}},
+			Commands: []*cobra.Command{newExplain(o), newDecisions(o), newTop(o), newDashboard(o), newSimulate(o), newCapacity(o)}},
 		{Message: "Profiles and Policies:", Commands: []*cobra.Command{
 			newStatus(o), newDiff(o), newHistory(o), newRollback(o), newRollout(o), newValidate(o), newConvert(o),
 			newSchema(o),

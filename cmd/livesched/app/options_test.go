@@ -63,6 +63,7 @@ func TestFlags(t *testing.T) {
 		"fast-path":                        "on",
 		"fast-path-memory-limit":           "0",
 		"trim-bound-pods":                  "true",
+		"ui":                               "false",
 		"version":                          "false",
 		"v":                                "0",
 		"logging-format":                   "json",

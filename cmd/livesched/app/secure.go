@@ -61,6 +61,8 @@ type SecureOptions struct {
 	CertFile, KeyFile string
 	// AlwaysAllowPaths are served without authentication and authorization. They may end in *.
 	AlwaysAllowPaths []string
+	// UI serves the dashboard.
+	UI bool
 }
 
 func newSecureOptions() SecureOptions {
@@ -79,6 +81,9 @@ func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
 	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths,
 		"Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
+	fs.BoolVar(&o.UI, "ui", o.UI, "Serve the dashboard at /ui/ on --secure-port, for browsers whose requests carry the "+
+		"credentials of their user: a proxy that signs users in adds a bearer token. Everyone sees what they may see. "+
+		"`kubectl livesched dashboard` needs neither this flag nor a proxy.")
 }
 
 func (o *SecureOptions) validate() (errs []error) {
@@ -87,6 +92,9 @@ func (o *SecureOptions) validate() (errs []error) {
 	}
 	if net.ParseIP(o.BindAddress) == nil {
 		errs = append(errs, fmt.Errorf("--bind-address=%s: must be an IP address", o.BindAddress))
+	}
+	if o.UI && o.Port == 0 {
+		errs = append(errs, errors.New("--ui: needs --secure-port, which is 0"))
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file: must be set together"))
@@ -174,7 +182,11 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	if err != nil {
 		return err
 	}
-	handlers.Handle(apiserving.Path, apiserving.NewHandler(sched, guard))
+	answers := apiserving.NewHandler(sched, guard)
+	handlers.Handle(apiserving.Path, answers)
+	if o.Secure.UI {
+		handlers.Handle(uiPrefix+"/", newUI(answers, guard, mgr.GetClient()))
+	}
 	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
 		return err

@@ -1,0 +1,155 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/apiserving"
+	"github.com/livesched/livesched/internal/dashboard"
+	"github.com/livesched/livesched/internal/secureserving"
+)
+
+// uiPrefix is the path of the dashboard on the secure port.
+const uiPrefix = "/ui"
+
+// newUI returns the dashboard, which asks as the user of each request.
+func newUI(answers http.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
+	return dashboard.NewHandler(uiPrefix, func(r *http.Request) (dashboard.Source, error) {
+		return &uiSource{answers: answers, guard: guard, objects: objects, request: r.Context()}, nil
+	})
+}
+
+// uiSource answers the questions of one request with what the secure port answers its user.
+type uiSource struct {
+	answers http.Handler
+	guard   *secureserving.Guard
+	objects client.Reader
+	// request is the context of the request, with the user.
+	request context.Context
+}
+
+// get answers a question as the secure port does.
+func (s *uiSource) get(path string, query url.Values, into any) error {
+	target := url.URL{Path: apiserving.Path + path, RawQuery: query.Encode()}
+	r, err := s.guard.Again(s.request, target.String())
+	if err != nil {
+		return err
+	}
+	answer := &recorded{header: http.Header{}, code: http.StatusOK}
+	s.answers.ServeHTTP(answer, r)
+	if answer.code == http.StatusOK {
+		return json.Unmarshal(answer.body.Bytes(), into)
+	}
+	status := &apierrors.StatusError{}
+	if err := json.Unmarshal(answer.body.Bytes(), &status.ErrStatus); err != nil {
+		return fmt.Errorf("status %d: %w", answer.code, err)
+	}
+	return status
+}
+
+// recorded is the answer to a request of this process.
+type recorded struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *recorded) Header() http.Header { return r.header }
+
+// Write implements http.ResponseWriter.
+func (r *recorded) Write(b []byte) (int, error) { return r.body.Write(b) }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorded) WriteHeader(code int) { r.code = code }
+
+// PendingKinds implements dashboard.Source.
+func (s *uiSource) PendingKinds(_ context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error) {
+	var list v1alpha1.PendingKindList
+	err := s.get(inNamespace(namespace)+apiserving.PendingKinds,
+		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}}, &list)
+	return &list, err
+}
+
+// NodeAllocations implements dashboard.Source.
+func (s *uiSource) NodeAllocations(_ context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
+	query := url.Values{}
+	if pod.Name != "" {
+		query = url.Values{apiserving.NamespaceParameter: {pod.Namespace}, apiserving.PodParameter: {pod.Name}}
+	}
+	var list v1alpha1.NodeAllocationList
+	err := s.get(apiserving.NodeAllocations, query, &list)
+	return &list, err
+}
+
+// LoadSamples implements dashboard.Source.
+func (s *uiSource) LoadSamples(_ context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error) {
+	var list v1alpha1.LoadSampleList
+	err := s.get(apiserving.LoadSamples, url.Values{apiserving.LastParameter: {last.String()}}, &list)
+	return &list, err
+}
+
+// Explain implements dashboard.Source.
+func (s *uiSource) Explain(_ context.Context, pod types.NamespacedName, node string) (*v1alpha1.PodExplanation, error) {
+	query := url.Values{}
+	if node != "" {
+		query.Set(apiserving.NodeParameter, node)
+	}
+	var explanation v1alpha1.PodExplanation
+	err := s.get(inNamespace(pod.Namespace)+apiserving.PodExplanations+"/"+pod.Name, query, &explanation)
+	return &explanation, err
+}
+
+// Decisions implements dashboard.Source.
+func (s *uiSource) Decisions(_ context.Context, query url.Values) (*v1alpha1.DecisionList, error) {
+	parameters := url.Values{}
+	for name, values := range query {
+		if name != apiserving.NamespaceParameter {
+			parameters[name] = values
+		}
+	}
+	var list v1alpha1.DecisionList
+	err := s.get(inNamespace(query.Get(apiserving.NamespaceParameter))+apiserving.Decisions, parameters, &list)
+	return &list, err
+}
+
+// Profiles implements dashboard.Source. livesched may list profiles; its user may not.
+func (s *uiSource) Profiles(ctx context.Context) ([]v1alpha1.SchedulerProfile, error) {
+	resource := v1alpha1.GroupVersion.WithResource("schedulerprofiles")
+	allowed, err := s.guard.Allows(s.request, authorizer.AttributesRecord{ResourceRequest: true, Verb: "list",
+		APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource})
+	if err != nil {
+		return nil, err
+	}
+	if !allowed {
+		return nil, apierrors.NewForbidden(resource.GroupResource(), "",
+			errors.New("you need the permission to list them"))
+	}
+	var list v1alpha1.SchedulerProfileList
+	err = s.objects.List(ctx, &list)
+	return list.Items, err
+}
+
+// inNamespace returns the part of a path that names a namespace, "" for all.
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return "namespaces/" + namespace + "/"
+}

@@ -1,0 +1,70 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
+)
+
+var _ = Describe("The dashboard on the secure port", func() {
+	// ui runs livesched for the rest of a spec, and returns the URL of its dashboard.
+	ui := func(on bool) string {
+		GinkgoHelper()
+		return strings.TrimSuffix(runAnswering(func(o *app.Options) { o.Secure.UI = on }), "apis/livesched.io/v1alpha1/") +
+			"ui/"
+	}
+
+	It("shows each user what that user may see", func(ctx context.Context) {
+		for _, object := range manifests(filepath.Join(testcluster.Root(), "config", "rbac")) {
+			if object.GetName() == "livesched-viewer" {
+				createUntilEnd(ctx, object)
+			}
+		}
+		viewer := serviceAccount(ctx, "looks-at-pages", "livesched-viewer", "/ui/")
+		nobody := serviceAccount(ctx, "looks-at-nothing", "", "")
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil),
+			objects.Pod("default", "large", "mine", "64", "1Gi"))
+		url := ui(true)
+
+		By("refusing those without credentials, or without the permission")
+		Expect(getAs(ctx, "", url).Code).To(Equal(http.StatusUnauthorized))
+		Expect(getAs(ctx, nobody, url)).To(And(HaveField("Code", http.StatusForbidden),
+			HaveField("Body", ContainSubstring(`cannot get path "/ui/"`))))
+
+		By("answering a viewer")
+		Expect(getAs(ctx, viewer, url)).To(And(HaveField("Code", http.StatusOK),
+			HaveField("Body", ContainSubstring(`hx-get="/ui/parts/kinds"`))))
+		Eventually(func(g Gomega) {
+			g.Expect(getAs(ctx, viewer, url+"parts/kinds").Body).To(ContainSubstring(`href="/ui/pods/default/large"`))
+			g.Expect(getAs(ctx, viewer, url+"parts/profiles").Body).To(ContainSubstring("mine"))
+			g.Expect(getAs(ctx, viewer, url+"parts/health").Body).To(ContainSubstring("leader"))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(getAs(ctx, viewer, url+"pods/default/large").Body).To(ContainSubstring("cpu"))
+		Expect(getAs(ctx, viewer, url+"decisions").Code).To(Equal(http.StatusOK))
+
+		By("naming what the viewer may not see")
+		Expect(getAs(ctx, viewer, url+"parts/room").Body).To(ContainSubstring("the permission to list nodes"))
+		admin := getAs(ctx, cluster.Config.BearerToken, url+"parts/room")
+		Expect(admin.Body).To(And(ContainSubstring("/ui/nodes"), Not(ContainSubstring("permission"))))
+
+		By("answering 404 for a pod that does not exist")
+		Expect(getAs(ctx, viewer, url+"pods/default/gone").Code).To(Equal(http.StatusNotFound))
+	})
+
+	It("is off by default", func(ctx context.Context) {
+		url := ui(false)
+		Eventually(func() int { return getAs(ctx, cluster.Config.BearerToken, url).Code }).
+			Should(Equal(http.StatusNotFound))
+	})
+})
