@@ -5,7 +5,7 @@
 // are objects of livesched.io that are not stored: the API server does not know their resources,
 // but it authorizes requests for them.
 //
-//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE]
+//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE][?maxAge=30s]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]pendingkinds
 //	GET  /apis/livesched.io/v1alpha1/queues, nodeallocations, loadsamples
@@ -111,13 +111,14 @@ type Handler struct {
 	authorizer Authorizer
 	// explaining holds one item for each explanation that is being made.
 	explaining chan struct{}
+	recent     *recent
 	simulating *turnstile
 }
 
 // NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
 func NewHandler(s Scheduler, a Authorizer) *Handler {
 	return &Handler{scheduler: s, authorizer: a, explaining: make(chan struct{}, maxExplanations),
-		simulating: newTurnstile()}
+		recent: newRecent(), simulating: newTurnstile()}
 }
 
 // ServeHTTP implements http.Handler. What it answers is what was authorized: it does not read the
@@ -205,7 +206,18 @@ func (h *Handler) sees(ctx context.Context, resource string) (bool, error) {
 
 // explain returns an explanation that the user of the request may read.
 func (h *Handler) explain(r *http.Request, answers Answers, namespace, name string) (*v1alpha1.PodExplanation, error) {
-	node := r.URL.Query().Get(NodeParameter)
+	pod, node := types.NamespacedName{Namespace: namespace, Name: name}, r.URL.Query().Get(NodeParameter)
+	maxAge, err := maxAgeOf(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	if kept := h.recent.get(pod, maxAge); kept != nil && node == "" {
+		seesNodes, err := h.sees(r.Context(), "nodes")
+		if err != nil {
+			return nil, err
+		}
+		return h.visible(r.Context(), kept, seesNodes)
+	}
 	ctx, leave, seesNodes, err := h.beginExplaining(r.Context(), node)
 	if err != nil {
 		return nil, err
@@ -215,6 +227,7 @@ func (h *Handler) explain(r *http.Request, answers Answers, namespace, name stri
 	if err != nil {
 		return nil, err
 	}
+	h.recent.keep(pod, explanation)
 	return h.visible(ctx, explanation, seesNodes)
 }
 
