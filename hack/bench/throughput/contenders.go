@@ -59,8 +59,9 @@ var contenders = map[string]contender{
 	// Every node is scored, as livesched does by default.
 	"kube-scheduler-100": prepareKubeScheduler("percentageOfNodesToScore: 100"),
 	livesched:            prepareLivesched(func(int) int32 { return 0 }),
-	asked:                prepareAsked(true),
-	explained:            prepareAsked(false),
+	asked:                prepareAsked(explainAndSimulate),
+	explained:            prepareAsked(explain),
+	viewed:               prepareAsked(view),
 	"livesched-scalar":   prepareLivesched(func(int) int32 { return 0 }, "--fast-path=off"),
 	// Nodes are sampled, as kube-scheduler does by default.
 	"livesched-sampled": prepareLivesched(defaultSampling, "--fast-path=off"),

@@ -51,8 +51,8 @@ func (o *options) validGangs() error {
 		return nil
 	case !gangKinds.HasAll(o.kinds...):
 		return fmt.Errorf("--kinds: %s and %s run on a cluster of their own, without other kinds", gangs, gangsInRacks)
-	case sets.New(o.contenders...).HasAny(bindOnly, asked, explained):
-		return fmt.Errorf("--contenders: %s, %s and %s do not know gangs", bindOnly, asked, explained)
+	case sets.New(o.contenders...).HasAny(bindOnly, asked, explained, viewed):
+		return fmt.Errorf("--contenders: %s, %s, %s and %s do not know gangs", bindOnly, asked, explained, viewed)
 	case o.gang < 1:
 		return fmt.Errorf("--gang %d: it must be at least 1", o.gang)
 	case slices.Contains(o.kinds, gangsInRacks) && o.gang > cluster.NodesPerRack*podsPerGangNode:

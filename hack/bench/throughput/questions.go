@@ -24,33 +24,35 @@ import (
 )
 
 // asked is livesched, which is asked two questions at a time, in every other window. explained is
-// asked to explain only, as a leader is where there is a second replica.
+// asked to explain only, as a leader is where there is a second replica. viewed has ten viewers of
+// its dashboard.
 const (
 	asked     = livesched + "-asked"
 	explained = livesched + "-explained"
+	viewed    = livesched + "-viewed"
 )
 
 // askedPods is the number of pods that each simulation decides.
 const askedPods = 300
 
-// prepareAsked runs livesched, and asks it over HTTPS to explain a pod and, if simulates is set, to
-// simulate another profile: see windows. It is the only replica, so it leads.
-func prepareAsked(simulates bool) contender {
-	return func(ctx context.Context, b *bench) (launch, error) { return launchAsked(ctx, b, simulates) }
+// prepareAsked runs livesched, and asks it questions over HTTPS: see windows. It is the only
+// replica, so it leads.
+func prepareAsked(ask asks) contender {
+	return func(ctx context.Context, b *bench) (launch, error) { return launchAsked(ctx, b, ask) }
 }
 
-func launchAsked(ctx context.Context, b *bench, simulates bool) (launch, error) {
+func launchAsked(ctx context.Context, b *bench, ask asks) (launch, error) {
 	port, err := process.FreePort()
 	if err != nil {
 		return nil, err
 	}
 	// The last of two flags of one name counts.
 	start, err := prepareLivesched(func(int) int32 { return 0 }, "--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", port))(ctx, b)
+		fmt.Sprintf("--secure-port=%d", port), "--ui")(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	q, err := newQuestions(b, fmt.Sprintf("https://127.0.0.1:%d/apis/%s/", port, v1alpha1.GroupVersion), simulates)
+	q, err := newQuestions(b, fmt.Sprintf("https://127.0.0.1:%d", port), ask)
 	if err != nil {
 		return nil, err
 	}
@@ -66,25 +68,34 @@ func launchAsked(ctx context.Context, b *bench, simulates bool) (launch, error) 
 	}, nil
 }
 
+// apis is the prefix of the paths of what livesched answers.
+var apis = "/apis/" + v1alpha1.GroupVersion.String() + "/"
+
+// asks asks questions once.
+type asks func(context.Context, *questions)
+
 // questions asks livesched questions.
 type questions struct {
 	url        string
 	client     *http.Client
 	pods       *cluster.Pods
 	simulation []byte
-	simulates  bool
+	ask        asks
 	perSecond  int
 
 	cancel context.CancelFunc
 	done   chan struct{}
-	// The fields below belong to the goroutine that asks, until done is closed. explained and
-	// simulated count the answers, and err is the latest error.
-	explained, simulated int
-	windows              windows
-	err                  error
+	// The fields below belong to the goroutine that asks, until done is closed. answers counts the
+	// answers by question, and err is the latest error. rows are the links to rows of the
+	// dashboard, and next is the one to follow next.
+	answers map[string]int
+	windows windows
+	err     error
+	rows    []string
+	next    int
 }
 
-func newQuestions(b *bench, url string, simulates bool) (*questions, error) {
+func newQuestions(b *bench, url string, ask asks) (*questions, error) {
 	cfg := rest.CopyConfig(b.ControlPlane.Config())
 	// it signs its own
 	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.CAFile, cfg.TLSClientConfig.Insecure = nil, "", true
@@ -103,8 +114,8 @@ func newQuestions(b *bench, url string, simulates bool) (*questions, error) {
 			Pods:     v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: askedPods},
 		},
 	})
-	return &questions{url: url, client: client, pods: b.Pods, simulation: text, simulates: simulates,
-		perSecond: b.options.questions}, err
+	return &questions{url: url, client: client, pods: b.Pods, simulation: text, ask: ask,
+		perSecond: b.options.questions, answers: map[string]int{}}, err
 }
 
 const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 1}]}},
@@ -134,7 +145,7 @@ func (q *questions) window(ctx context.Context, r running, asks bool) error {
 	defer ticker.Stop()
 	for range windowSeconds * q.perSecond {
 		if asks {
-			q.ask(ctx)
+			q.ask(ctx, q)
 		}
 		select {
 		case <-ctx.Done():
@@ -149,15 +160,17 @@ func (q *questions) window(ctx context.Context, r running, asks bool) error {
 	return err
 }
 
-// ask asks the questions.
-func (q *questions) ask(ctx context.Context) {
+// explain asks livesched to explain a pod that waits.
+func explain(ctx context.Context, q *questions) {
 	if name := q.pods.OneWaiting(); name != "" {
-		q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+
-			name, nil))
+		q.send(ctx, "explanations", http.MethodGet, apis+"namespaces/"+workload.Namespace+"/podexplanations/"+name, nil)
 	}
-	if q.simulates {
-		q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
-	}
+}
+
+// explainAndSimulate asks livesched to simulate another profile, too.
+func explainAndSimulate(ctx context.Context, q *questions) {
+	explain(ctx, q)
+	q.send(ctx, "simulations", http.MethodPost, apis+"simulations", q.simulation)
 }
 
 func (q *questions) sample(r running) (sample, error) {
@@ -165,34 +178,37 @@ func (q *questions) sample(r running) (sample, error) {
 	return sample{time: time.Now(), pods: q.pods.BoundNow(), usage: used}, err
 }
 
-func (q *questions) count(answers *int, err error) {
+// send sends a question, counts the answer, and returns it, nil if there is none.
+func (q *questions) send(ctx context.Context, question, method, path string, body []byte) []byte {
+	text, err := q.get(ctx, method, path, body)
+	q.answers[question] += 0 // it was asked
 	if err != nil {
 		q.err = err
-		return
+		return nil
 	}
-	*answers++
+	q.answers[question]++
+	return text
 }
 
-// send sends a question, and reads the answer.
-func (q *questions) send(ctx context.Context, method, path string, body []byte) error {
+func (q *questions) get(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, q.url+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := q.client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
 	}
-	return nil
+	return text, nil
 }
 
 // questioned is a contender that is asked questions.
@@ -210,8 +226,13 @@ func (r questioned) stop() error {
 	q.cancel()
 	<-q.done
 	err := r.running.stop()
-	if q.explained == 0 || q.simulates && q.simulated == 0 {
-		err = errors.Join(err, fmt.Errorf("%d explanations and %d simulations: %w", q.explained, q.simulated, q.err))
+	for question, answers := range q.answers {
+		if answers == 0 {
+			err = errors.Join(err, fmt.Errorf("no %s: %w", question, q.err))
+		}
+	}
+	if len(q.answers) == 0 {
+		err = errors.Join(err, errors.New("nothing was asked"), q.err)
 	}
 	return err
 }

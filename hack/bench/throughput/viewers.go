@@ -1,0 +1,46 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"regexp"
+)
+
+const (
+	// viewsPerSecond is how often parts of the first page are loaded each second by ten viewers,
+	// whose pages load them every five seconds.
+	viewsPerSecond = 2
+	// rowsPerSecond is how many rows about kinds they load: each viewer loads ten, and those of
+	// the three kinds for which help is looked for, every half minute.
+	rowsPerSecond = 4
+)
+
+// views are the parts of the first page of the dashboard.
+var views = []string{"parts/verdict", "parts/kinds", "parts/health", "parts/profiles", "parts/room", "data/room"}
+
+// rowLink is a link to what a row about a kind of pods loads.
+var rowLink = regexp.MustCompile(`hx-get="(/ui/parts/why[^"]*)"`)
+
+// view does what ten viewers of the first page of the dashboard do in a second.
+func view(ctx context.Context, q *questions) {
+	for range viewsPerSecond {
+		for _, part := range views {
+			text := q.send(ctx, part, http.MethodGet, "/ui/"+part, nil)
+			if part != "parts/kinds" {
+				continue
+			}
+			q.rows = nil
+			for _, link := range rowLink.FindAllSubmatch(text, -1) {
+				q.rows = append(q.rows, html.UnescapeString(string(link[1])))
+			}
+		}
+	}
+	for range min(rowsPerSecond, len(q.rows)) {
+		q.next++
+		q.send(ctx, "rows", http.MethodGet, q.rows[q.next%len(q.rows)], nil)
+	}
+}
