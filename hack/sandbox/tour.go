@@ -324,6 +324,7 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
     kubectl get pods -o wide
     kubectl livesched explain pod/%s
     kubectl livesched status                         # the pods that wait, by profile
+    kubectl livesched dashboard                      # pages for a browser: open the address that it prints
     kubectl livesched doctor
     token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
     curl -s --cacert $LIVESCHED_CA -H "Authorization: Bearer $token" $LIVESCHED_URL/metrics | grep livesched_
