@@ -102,7 +102,7 @@ func (v *nodesView) fill(h *handler, nodes []v1alpha1.NodeAllocation) {
 	for i := range nodes {
 		n := &nodes[i]
 		pools[n.Pool], zones[n.Zone] = true, true
-		row := nodeRow{nodeRoom: roomOf(n, corev1.ResourceName(v.Query.Resource)), State: stateWords(n)}
+		row := nodeRow{nodeRoom: roomOf(n, corev1.ResourceName(cmp.Or(v.Query.Resource, scarcest))), State: stateWords(n)}
 		if v.Query.selects(&row) {
 			found = append(found, row)
 		}

@@ -200,7 +200,7 @@ func shortages(p *v1alpha1.PendingExplanation) (texts []string) {
 		g := &p.Groups[i]
 		for j := range g.Refusals {
 			for k := range g.Refusals[j].ShortBy {
-				text := many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": " +
+				text := many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": each " +
 					shortageWords(&g.Refusals[j].ShortBy[k])
 				if len(texts) < 5 && !slices.Contains(texts, text) {
 					texts = append(texts, text)

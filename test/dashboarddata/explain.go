@@ -44,6 +44,15 @@ func (s *Source) Explain(_ context.Context, pod types.NamespacedName, node strin
 		e.Pending = &v1alpha1.PendingExplanation{Since: ago(40 * time.Second), Place: "Unschedulable", Attempts: 1,
 			NominatedNode: chosenNode, Victims: []v1alpha1.PodReference{{Namespace: "batch", Name: "low-0",
 				Controller: "Job/low", TerminatingSince: ago(25 * time.Second), Finalizers: []string{"example.com/hold"}}}}
+	case pod.Namespace == "ci":
+		e.Verdict, e.Profile, e.Feasible = v1alpha1.VerdictWaitingForTurn, "default", 31
+		e.Pending = &v1alpha1.PendingExplanation{Since: ago(9 * time.Second), Place: "Active"}
+	case pod.Namespace == "shop":
+		e.Profile = "default"
+		s.explainSpread(e)
+	case pod.Namespace == "batch":
+		e.Profile = "binpack"
+		s.explainRequests(e)
 	default:
 		s.explainPending(e)
 	}
@@ -71,7 +80,7 @@ func (s *Source) explainPending(e *v1alpha1.PodExplanation) {
 			{Nodes: 56, Pools: []string{"a100"}, Example: chosenNode, Refusals: short("2", &most)},
 			{Nodes: 32, Pools: []string{"l4"}, Example: otherNode, Refusals: append(short("4", nil), v1alpha1.Refusal{
 				Plugin: "NodeAffinity", Reason: v1alpha1.ReasonNodeAffinityMismatch, Detail: "does not have gpu-model=a100"})},
-			{Nodes: 312, Pools: []string{"general", "highmem"}, Partial: true, Refusals: []v1alpha1.Refusal{{
+			{Nodes: 312, Pools: []string{"general", "highmem"}, Partial: true, Example: otherNode, Refusals: []v1alpha1.Refusal{{
 				Plugin: "NodeAffinity", Reason: v1alpha1.ReasonNodeAffinityMismatch, Detail: "does not have gpu-model=a100"}}},
 		},
 		Suggestions: []v1alpha1.Suggestion{
@@ -87,6 +96,28 @@ func (s *Source) explainPending(e *v1alpha1.PodExplanation) {
 		PodGroup: &v1alpha1.PodGroupFit{Name: "llama-train", Needed: 16, Ready: 16, Fit: 11, Domain: "example.com/rack=r7",
 			Tried: []v1alpha1.DomainFit{{Domain: "example.com/rack=r7", Fit: 11}, {Domain: "example.com/rack=r2", Fit: 9}}},
 	}
+}
+
+func (s *Source) explainSpread(e *v1alpha1.PodExplanation) {
+	e.Verdict = v1alpha1.VerdictFitsWhenFreed
+	e.Pending = &v1alpha1.PendingExplanation{Since: ago(10 * time.Minute), Place: "Backoff", Attempts: 2,
+		Groups: []v1alpha1.NodeGroup{{Nodes: 133, Pools: []string{"general"}, Example: otherNode,
+			Refusals: []v1alpha1.Refusal{{Plugin: "PodTopologySpread", Reason: v1alpha1.ReasonTopologySpread,
+				Detail: "would exceed the maximum skew 1 of topology.kubernetes.io/zone"}}}},
+		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionUncordon, Verified: true, Node: otherNode,
+			Description: "Make one of 3 nodes of the pool general schedulable."}}}
+}
+
+func (s *Source) explainRequests(e *v1alpha1.PodExplanation) {
+	e.Verdict = v1alpha1.VerdictNeverFits
+	e.Message = "It requests 1600Gi memory, and the largest node that it may be on has 1152Gi."
+	e.Pending = &v1alpha1.PendingExplanation{Since: ago(12 * time.Minute), Place: "Unschedulable", Attempts: 3,
+		Groups: []v1alpha1.NodeGroup{{Nodes: int32(s.Nodes), Pools: []string{"general", "highmem", "a100", "l4"},
+			Example: otherNode, Refusals: []v1alpha1.Refusal{{Plugin: "NodeResourcesFit",
+				Reason:  v1alpha1.ReasonInsufficientResource,
+				ShortBy: []v1alpha1.Shortage{{Resource: "memory", Quantity: resource.MustParse("448Gi")}}}}}},
+		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionReduceRequests,
+			Description: "Request at most 611Gi memory: so much is free on a node."}}}
 }
 
 func (s *Source) explainBound(e *v1alpha1.PodExplanation) {

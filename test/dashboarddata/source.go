@@ -220,7 +220,10 @@ func (s *Source) Decisions(_ context.Context, query url.Values) (*v1alpha1.Decis
 			if pod := query.Get("pod"); pod != "" {
 				d.Pod = pod
 			}
-			if node := query.Get("node"); node != "" && d.Node != "" {
+			if node := query.Get("node"); node != "" {
+				if d.Node == "" {
+					continue
+				}
 				d.Node = node
 			}
 			list.Items = append(list.Items, *d)

@@ -86,6 +86,16 @@ document.addEventListener("htmx:afterRequest", (event) => {
 
 // --- Parts that were loaded again
 
+// While htmx swaps a part, it moves the elements that are preserved to the end of the document, and
+// the browser may scroll along.
+let kept = null;
+document.addEventListener("htmx:beforeSwap", (event) => {
+	kept = event.detail.elt.matches(polled) ? scrollY : null;
+});
+document.addEventListener("htmx:afterSwap", () => {
+	if (kept !== null && scrollY !== kept) scrollTo(0, kept);
+});
+
 document.addEventListener("htmx:afterSettle", () => {
 	drawCharts();
 	loadMap();
@@ -110,7 +120,9 @@ function trimDecisions() {
 // --- Charts
 
 const charts = new Map();
+const chartHeight = 150;
 let shownChart = "";
+let marks = [];
 
 function drawCharts() {
 	const part = byId("health");
@@ -129,9 +141,9 @@ function drawCharts() {
 
 function drawChart(id, data, lines) {
 	const columns = [data.t, ...lines.map(([name]) => data[name] ?? [])];
+	marks = data.marks;
 	let chart = charts.get(id);
 	if (chart) {
-		chart.marks = data.marks;
 		chart.setData(columns);
 		return;
 	}
@@ -139,7 +151,7 @@ function drawChart(id, data, lines) {
 	const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
 	chart = new uPlot({
 		width: parent.clientWidth,
-		height: 130,
+		height: chartHeight,
 		legend: { show: false },
 		cursor: { show: false },
 		scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
@@ -147,9 +159,7 @@ function drawChart(id, data, lines) {
 		series: [{}, ...lines.map(([label, line, dash]) => ({ label, stroke: colour(line), width: 1.5, dash, points: { show: false } }))],
 		hooks: { draw: [drawMarks] },
 	}, columns, parent);
-	chart.marks = data.marks;
 	charts.set(id, chart);
-	chart.redraw();
 }
 
 const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
@@ -163,7 +173,9 @@ function drawMarks(chart) {
 	ctx.strokeStyle = ctx.fillStyle = colour("mark");
 	ctx.font = `${11 * ratio}px system-ui`;
 	ctx.lineWidth = ratio;
-	for (const { t, n } of chart.marks ?? []) {
+	ctx.setLineDash([]);
+	ctx.textAlign = "left";
+	for (const { t, n } of marks) {
 		const x = Math.round(chart.valToPos(t, "x", true));
 		if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
 		ctx.beginPath();
@@ -202,6 +214,11 @@ async function loadMap() {
 		const shade = percents[i] < 0 ? 7 : Math.min(Math.ceil((percents[i] * (shades - 1)) / 100), shades - 1);
 		map.cells[i] = shade | (flags[i] << 4);
 	}
+	let first = 0;
+	for (const pool of map.data.pools) { // no node of a bare pool has the resource
+		pool.bare = percents.slice(first, first + pool.nodes).every((percent) => percent < 0);
+		first += pool.nodes;
+	}
 	if (map.at >= percents.length) map.at = -1;
 	drawMap();
 }
@@ -211,15 +228,15 @@ function layOut(width) {
 	for (map.size = 22; map.size > 6; map.size--) {
 		map.columns = Math.max(Math.floor(width / map.size), 1);
 		let height = 0;
-		for (const { nodes } of map.data.pools) height += titleHeight + Math.ceil(nodes / map.columns) * map.size;
+		for (const { nodes, bare } of map.data.pools) height += titleHeight + (bare ? 0 : Math.ceil(nodes / map.columns) * map.size);
 		if (height <= 420) break;
 	}
 	map.columns = Math.max(Math.floor(width / map.size), 1);
 	map.pools = [];
 	let top = 0, first = 0;
-	for (const { name, nodes } of map.data.pools) {
-		const rows = Math.ceil(nodes / map.columns);
-		map.pools.push({ name, nodes, first, top: top + titleHeight, bottom: top + titleHeight + rows * map.size });
+	for (const { name, nodes, bare } of map.data.pools) {
+		const rows = bare ? 0 : Math.ceil(nodes / map.columns);
+		map.pools.push({ name, nodes, bare, first, top: top + titleHeight, bottom: top + titleHeight + rows * map.size });
 		top += titleHeight + rows * map.size + 4;
 		first += nodes;
 	}
@@ -245,7 +262,9 @@ function drawMap() {
 	ctx.font = "12px system-ui, sans-serif";
 	for (const pool of map.pools) {
 		ctx.fillStyle = text;
-		ctx.fillText(`${pool.name} (${pool.nodes})`, 0, pool.top - 5);
+		const resource = map.data.resources[map.data.which[pool.first]];
+		ctx.fillText(`${pool.name} (${pool.nodes})` + (pool.bare ? `: no ${resource}` : ""), 0, pool.top - 5);
+		if (pool.bare) continue;
 		for (let i = 0, x = 0, y = pool.top; i < pool.nodes; i++) {
 			const cell = map.cells[pool.first + i];
 			const flags = cell >> 4;
@@ -284,6 +303,7 @@ function drawMap() {
 // outline draws the frame of the cell that the keys have reached.
 function outline(ctx, inner, style) {
 	const pool = poolOf(map.at);
+	if (pool.bare) return;
 	const i = map.at - pool.first;
 	ctx.strokeStyle = style;
 	ctx.lineWidth = 2;
@@ -341,7 +361,7 @@ function wireMap() {
 		if (canvas.parentElement.clientWidth === width) return;
 		width = canvas.parentElement.clientWidth;
 		drawMap();
-		for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: 130 });
+		for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: chartHeight });
 	}).observe(canvas.closest(".cards"));
 }
 

@@ -1,0 +1,60 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestScreenshots opens all pages in all sizes and themes. The page itself must not scroll sideways.
+func TestScreenshots(t *testing.T) {
+	for _, size := range []struct {
+		name          string
+		width, height int64
+		theme         string
+	}{
+		{"light", 1440, 900, "light"}, {"dark", 1440, 900, "dark"}, {"phone", 390, 844, "light"},
+		{"narrow", 360, 640, "dark"}, {"wide", 1600, 900, "light"},
+	} {
+		for name, path := range pages {
+			t.Run(name+"-"+size.name, func(t *testing.T) {
+				b := newTab(t, cluster(400), size.width, size.height, size.theme)
+				b.open(path)
+				if size.name == "light" || size.name == "dark" || size.name == "phone" {
+					b.screenshot(name + "-" + size.name)
+				}
+				if b.value("document.documentElement.scrollWidth <= innerWidth") != "true" {
+					t.Errorf("%s scrolls sideways at %d", path, size.width)
+				}
+				b.quiet()
+			})
+		}
+	}
+}
+
+// TestAccessibility lets axe-core look for violations of WCAG 2.2 AA and of best practices.
+func TestAccessibility(t *testing.T) {
+	source := axe(t)
+	for _, theme := range []string{"light", "dark"} {
+		for name, path := range pages {
+			t.Run(name+"-"+theme, func(t *testing.T) {
+				b := newTab(t, cluster(400), 1440, 900, theme)
+				b.open(path)
+				b.do(source)
+				found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`axe.run().then((r) =>
+					r.passes.length < 10 ? ["axe-core has checked nothing"] : r.violations.flatMap((v) => v.nodes.map((n) =>
+						v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(found) > 0 {
+					t.Errorf("axe-core finds %d violations:\n%s", len(found), strings.Join(found[:min(len(found), 12)], "\n"))
+				}
+			})
+		}
+	}
+}
