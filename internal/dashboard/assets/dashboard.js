@@ -257,7 +257,8 @@ function drawMap() {
 	ctx.scale(ratio, ratio);
 	const palette = [0, 1, 2, 3, 4, 5].map((i) => colour("s" + i));
 	const text = colour("text"), line = colour("dim");
-	const hatch = new Path2D(), hollow = new Path2D();
+	const onDark = new Path2D(), onLight = new Path2D(), hollow = new Path2D();
+	const hatches = palette.map((shade) => (isLight(shade) ? onLight : onDark));
 	const inner = map.size - (map.size > 8 ? 2 : 1);
 	ctx.font = "12px system-ui, sans-serif";
 	for (const pool of map.pools) {
@@ -273,7 +274,8 @@ function drawMap() {
 				ctx.fillStyle = palette[cell & 7];
 				ctx.fillRect(x, y, inner, inner);
 			} else hollow.rect(x + inner / 2 - 1, y + inner / 2 - 1, 1, 1);
-			if (flags & stranded) {
+			if (flags & stranded && (cell & 7) < shades) {
+				const hatch = hatches[cell & 7];
 				hatch.moveTo(x, y + inner);
 				hatch.lineTo(x + inner, y);
 				if (inner > 9) {
@@ -292,12 +294,20 @@ function drawMap() {
 	}
 	ctx.strokeStyle = line;
 	ctx.stroke(hollow);
-	ctx.strokeStyle = colour("hatch");
 	ctx.lineWidth = inner > 9 ? 1.5 : 1;
-	ctx.stroke(hatch);
+	ctx.strokeStyle = colour("on-light");
+	ctx.stroke(onLight);
+	ctx.strokeStyle = colour("on-dark");
+	ctx.stroke(onDark);
 	if (map.at >= 0) outline(ctx, inner, text);
 	canvas.dataset.milliseconds = (performance.now() - began).toFixed(1);
 	canvas.dataset.cells = String(map.cells.length);
+}
+
+// isLight reports whether dark lines are easier to see on a colour than light ones.
+function isLight(value) {
+	const [red, green, blue] = value.match(/[\d.]+/g).map((part) => (part / 255) ** 2.2);
+	return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2;
 }
 
 // outline draws the frame of the cell that the keys have reached.
