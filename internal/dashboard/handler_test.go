@@ -78,6 +78,17 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 	}
 }
 
+// TestUsersOfOneNamespace may not see the pending pods of all.
+func TestUsersOfOneNamespace(t *testing.T) {
+	s := cluster()
+	s.Errors = map[string]error{"PendingKinds": dashboarddata.Forbidden()}
+	hint := "If you may list the pods of one namespace, name it above."
+	contains(t, text(t, pagesOf("", s), "/", http.StatusOK), hint, "It is not known how many pods wait.")
+	if page := text(t, pagesOf("", s), "/?namespace=ml", http.StatusOK); strings.Contains(page, hint) {
+		t.Error("the page asks for a namespace when one is named")
+	}
+}
+
 func TestUsersThatAreUnknown(t *testing.T) {
 	h := NewHandler("", func(*http.Request) (Source, error) { return nil, apierrors.NewUnauthorized("no token") })
 	contains(t, text(t, h, "/", http.StatusUnauthorized), "You are not signed in.", "no token")

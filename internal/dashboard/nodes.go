@@ -22,7 +22,7 @@ const nodesOfPage = 200
 
 // nodeStates are the states by which nodes are selected. A stranded node has room, and refuses the
 // pod of the query.
-var nodeStates = []string{"open", "cordoned", "not-ready", "tainted", "stranded"}
+var nodeStates = []string{"open", "not-open", "cordoned", "not-ready", "tainted", "stranded"}
 
 // nodesView is the page of nodes.
 type nodesView struct {
@@ -138,6 +138,8 @@ func (q *nodesQuery) selects(row *nodeRow) bool {
 	switch q.State {
 	case "open":
 		return !n.Cordoned && !n.NotReady
+	case "not-open":
+		return n.Cordoned || n.NotReady
 	case "cordoned":
 		return n.Cordoned
 	case "not-ready":

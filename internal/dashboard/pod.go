@@ -145,7 +145,8 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 		v.add("Its node will be", p.NominatedNode, h.nodeLink(p.NominatedNode))
 	}
 	if p.Alike > 0 {
-		v.add("Alike", many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason", "")
+		v.add("Alike", many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason",
+			h.link("/", "namespace", v.Namespace)+"#kinds")
 	}
 	v.add("Scheduling gates", strings.Join(p.Gates, ", "), "")
 	if p.GatingPlugin != "" {

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dashboarddata is a source of the dashboard's data for tests: a cluster that is made up, of
-// any size.
+// Package dashboarddata is a source of the dashboard's data for tests: a cluster of any size
+// that is made up.
 //
 //	dashboard.NewHandler -> Source -> nodes, kinds, load, decisions, profiles
 //	                               -> an error instead, by method

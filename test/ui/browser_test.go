@@ -49,7 +49,8 @@ var running context.Context
 func TestMain(m *testing.M) {
 	path := chromium()
 	if path == "" {
-		fmt.Println("The tests of the dashboard's pages are skipped: install Chromium, or set CHROMIUM to its path.")
+		fmt.Fprintln(os.Stderr, "The tests of the dashboard's pages are skipped: there is no Chromium. "+
+			"Install it, or set CHROMIUM to its path.")
 		os.Exit(m.Run())
 	}
 	profile, err := os.MkdirTemp("", "livesched-ui-")
@@ -91,7 +92,8 @@ func newTab(t *testing.T, s *dashboarddata.Source, width, height int64, theme st
 	if running == nil {
 		t.Skip("there is no Chromium")
 	}
-	server := httptest.NewServer(dashboard.NewHandler("/ui", func(*http.Request) (dashboard.Source, error) { return s, nil }))
+	source := func(*http.Request) (dashboard.Source, error) { return s, nil }
+	server := httptest.NewServer(dashboard.NewHandler("/ui", source))
 	t.Cleanup(server.Close)
 	ctx, closed := chromedp.NewContext(running)
 	t.Cleanup(closed)

@@ -90,6 +90,28 @@ func TestUpdatesKeepFocusAndScroll(t *testing.T) {
 	b.quiet()
 }
 
+// TestUpdatesKeepWhatIsUnfoldedAndScrolled polls parts whose links have no ids.
+func TestUpdatesKeepWhatIsUnfoldedAndScrolled(t *testing.T) {
+	b := newTab(t, cluster(400), 390, 844, "light")
+	b.open("/pods/ml/llama-train-0")
+	b.do(`document.querySelector("#waits").open = true;
+		document.querySelectorAll("#explanation tbody a")[1].focus({ preventScroll: true });
+		globalThis.href = document.activeElement.href; globalThis.before = document.getElementById("explanation");
+		htmx.trigger(before, "refresh")`)
+	b.until(`document.getElementById("explanation") !== before && document.querySelector("#waits").open`)
+	if b.value(`document.activeElement.href === href && document.activeElement.isConnected`) != "true" {
+		t.Errorf("the focus is at %s", b.value("document.activeElement.outerHTML"))
+	}
+	b.open("/")
+	b.do(`document.querySelector("#profiles .scroll").scrollLeft = 20;
+		globalThis.before = document.getElementById("profiles"); htmx.trigger(before, "refresh")`)
+	b.until(`document.getElementById("profiles") !== before`)
+	if left := b.value(`document.querySelector("#profiles .scroll").scrollLeft`); left != "20" {
+		t.Errorf("a table has scrolled from 20 to %s", left)
+	}
+	b.quiet()
+}
+
 func TestDecisionsAppearUntilPaused(t *testing.T) {
 	s := cluster(400)
 	s.New = 3

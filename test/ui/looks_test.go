@@ -4,13 +4,15 @@
 package ui
 
 import (
-	"strings"
+	"maps"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/livesched/livesched/test/dashboarddata"
 )
 
-// TestScreenshots opens all pages in all sizes and themes. The page itself must not scroll sideways.
+// TestScreenshots opens all pages in all sizes and themes. No page may scroll sideways.
 func TestScreenshots(t *testing.T) {
 	for _, size := range []struct {
 		name          string
@@ -36,23 +38,28 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
+// violations runs axe-core, and returns what it finds.
+const violations = `axe.run().then((result) => result.passes.length < 10 ? ["nothing was checked"] :
+	result.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`
+
 // TestAccessibility lets axe-core look for violations of WCAG 2.2 AA and of best practices.
 func TestAccessibility(t *testing.T) {
 	source := axe(t)
+	pages := maps.Clone(pages)
+	pages["missing"] = "/pods/ml/" + dashboarddata.Missing
+	pages["stranded"] = "/nodes?state=stranded&resource=nvidia.com%2Fgpu&pod=ml%2Fllama-train-0"
 	for _, theme := range []string{"light", "dark"} {
 		for name, path := range pages {
 			t.Run(name+"-"+theme, func(t *testing.T) {
 				b := newTab(t, cluster(400), 1440, 900, theme)
 				b.open(path)
 				b.do(source)
-				found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`axe.run().then((r) =>
-					r.passes.length < 10 ? ["axe-core has checked nothing"] : r.violations.flatMap((v) => v.nodes.map((n) =>
-						v.id + ": " + n.html.slice(0, 200) + " " + n.failureSummary)))`, chromedp.EvalAwaitPromise))
+				found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](violations, chromedp.EvalAwaitPromise))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(found) > 0 {
-					t.Errorf("axe-core finds %d violations:\n%s", len(found), strings.Join(found[:min(len(found), 12)], "\n"))
+				for _, violation := range found[:min(len(found), 12)] {
+					t.Errorf("axe-core finds %d: %s", len(found), violation)
 				}
 			})
 		}

@@ -86,14 +86,39 @@ document.addEventListener("htmx:afterRequest", (event) => {
 
 // --- Parts that were loaded again
 
-// While htmx swaps a part, it moves the elements that are preserved to the end of the document, and
-// the browser may scroll along.
+// A poll keeps where the user is: the focus, also of elements without an id, how far the page and
+// tables are scrolled, and what is unfolded. (While htmx swaps a part, it moves the elements that are
+// preserved to the end of the document, and the browser may scroll along.)
+const focusable = "a[href], summary, [tabindex='0']";
 let kept = null;
+
 document.addEventListener("htmx:beforeSwap", (event) => {
-	kept = event.detail.elt.matches(polled) ? scrollY : null;
+	const { elt, target: part } = event.detail;
+	kept = null;
+	if (!elt.matches(polled)) return;
+	const focused = part.contains(document.activeElement) ? document.activeElement : null;
+	kept = {
+		id: part.id,
+		scrolled: scrollY,
+		tables: [...part.querySelectorAll(".scroll")].map((table) => table.scrollLeft),
+		unfolded: [...part.querySelectorAll("details")].map((details) => details.open),
+		focus: focused && [...part.querySelectorAll(focusable)].indexOf(focused),
+		href: focused?.getAttribute("href"),
+	};
 });
-document.addEventListener("htmx:afterSwap", () => {
-	if (kept !== null && scrollY !== kept) scrollTo(0, kept);
+
+document.addEventListener("htmx:afterSwap", (event) => {
+	if (kept === null) return;
+	const part = (kept.id && byId(kept.id)) || event.target;
+	part.querySelectorAll(".scroll").forEach((table, i) => (table.scrollLeft = kept.tables[i] ?? 0));
+	part.querySelectorAll("details").forEach((details, i) => (details.open = kept.unfolded[i] ?? false));
+	if (kept.focus !== null && document.activeElement === document.body) {
+		const all = [...part.querySelectorAll(focusable)];
+		const same = (element) => element.getAttribute("href") === kept.href;
+		const found = all[kept.focus] && same(all[kept.focus]) ? all[kept.focus] : kept.href && all.find(same);
+		found?.focus({ preventScroll: true });
+	}
+	if (scrollY !== kept.scrolled) scrollTo(0, kept.scrolled);
 });
 
 document.addEventListener("htmx:afterSettle", () => {
