@@ -133,7 +133,7 @@ func TestDecisionsAppearUntilPaused(t *testing.T) {
 
 func TestHeatMapOfManyNodes(t *testing.T) {
 	b := newTab(t, cluster(5000), 1440, 900, "light")
-	b.open("/")
+	b.open("/?resource=cpu")
 	// The first drawing also starts the canvas.
 	first, err := strconv.ParseFloat(b.value(`document.getElementById("heatmap").dataset.milliseconds`), 64)
 	if err != nil {
@@ -152,6 +152,22 @@ func TestHeatMapOfManyNodes(t *testing.T) {
 		t.Errorf("the keys reach %q", cell)
 	}
 	b.screenshot("overview-5000-light")
+	b.open("/?resource=nvidia.com%2Fgpu")
+	b.run(chromedp.Focus(chromedp.CSS("#heatmap")), chromedp.KeyEvent(kb.End))
+	if cell := b.text("#cell"); !strings.Contains(cell, "pool l4") {
+		t.Errorf("the key End leads to %q", cell)
+	}
+	b.run(chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.ArrowUp))
+	if cell := b.text("#cell"); !strings.Contains(cell, "ip-10-20-0-0.") {
+		t.Errorf("the key Home leads to %q", cell)
+	}
+	for range 17 { // across the pools that have none
+		b.run(chromedp.KeyEvent(kb.ArrowDown))
+	}
+	if cell := b.text("#cell"); !strings.Contains(cell, "pool l4") {
+		t.Errorf("the arrow keys lead to %q", cell)
+	}
+	b.run(chromedp.KeyEvent(kb.Home))
 	b.run(chromedp.KeyEvent(kb.Enter))
 	b.until(`location.pathname.startsWith("/ui/nodes/ip-10-20-")`)
 	b.quiet()

@@ -300,7 +300,7 @@ function drawMap() {
 				ctx.fillRect(x, y, inner, inner);
 			} else hollow.rect(x + inner / 2 - 1, y + inner / 2 - 1, 1, 1);
 			if (flags & stranded && (cell & 7) < shades) {
-				const hatch = hatches[cell & 7];
+				const hatch = hatches[flags & closed ? 0 : cell & 7]; // a hollow cell is like the first shade
 				hatch.moveTo(x, y + inner);
 				hatch.lineTo(x + inner, y);
 				if (inner > 9) {
@@ -356,6 +356,17 @@ function cellAt(x, y) {
 	return i < pool.nodes ? pool.first + i : -1;
 }
 
+// reached returns the cell that a key leads to: the next one that is drawn, or else the last one before.
+function reached(cell, step) {
+	const drawn = map.pools.filter((pool) => !pool.bare);
+	if (drawn.length === 0) return -1;
+	const next = Math.min(Math.max(cell, 0), map.cells.length - 1);
+	if (!poolOf(next).bare) return next;
+	const before = drawn.findLast((pool) => pool.first < next), after = drawn.find((pool) => pool.first > next);
+	const pool = step > 0 ? after ?? before : before ?? after;
+	return pool === after ? pool.first : pool.first + pool.nodes - 1;
+}
+
 function describe(cell) {
 	const { names, percents, flags, which, resources } = map.data;
 	const words = [`${names[cell]}, pool ${poolOf(cell).name}:`];
@@ -387,7 +398,10 @@ function wireMap() {
 		const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: map.columns, ArrowUp: -map.columns, Home: -Infinity, End: Infinity };
 		if (!(event.key in steps)) return;
 		event.preventDefault();
-		map.at = Math.min(Math.max(map.at < 0 ? 0 : map.at + steps[event.key], 0), map.cells.length - 1);
+		const step = steps[event.key];
+		const began = map.at < 0 && Number.isFinite(step); // the first key leads to the first cell
+		map.at = reached(began ? 0 : Math.max(map.at, 0) + step, step);
+		if (map.at < 0) return;
 		describe(map.at);
 		drawMap();
 	});
