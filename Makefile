@@ -274,6 +274,12 @@ test-site: $(HUGO) ## Build the documentation site, and check its links and its 
 	@SITE=$(CURDIR)/bin/site-test SITE_BASE=/livesched/ go test -count=1 ./test/site
 	@go mod tidy -C hack/tools/hugo -diff
 
+.PHONY: test-ui
+test-ui: ## Test the dashboard's pages in a browser, and write screenshots to bin/ui; needs Chromium (CHROMIUM names it), and npm once (TEST_FLAGS).
+	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "test-ui: there is no Chromium: install it, or set CHROMIUM to its path"; exit 1; }
+	@test -e bin/ui/axe.min.js || hack/ui/assets.sh axe || echo "test-ui: there is no axe-core, because npm could not fetch it: accessibility is not tested"
+	go test -C test/ui -count=1 ./... $(TEST_FLAGS)
+
 .PHONY: verify-image
 verify-image: ## Build the image twice, in different directories, and compare the digests (PLATFORMS).
 	@PLATFORMS='$(PLATFORMS)' hack/verify-image.sh

@@ -23,7 +23,9 @@ func TestLibrariesAreThoseThatWereFetched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{"CHECKSUMS": true, "dashboard.js": true, "dashboard.css": true, "theme.js": true, "icon.svg": true}
+	own := map[string]bool{
+		"CHECKSUMS": true, "dashboard.js": true, "dashboard.css": true, "theme.js": true, "icon.svg": true,
+	}
 	for line := range strings.Lines(string(list)) {
 		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		content, err := assetFiles.ReadFile(path.Join("assets", name))
@@ -51,7 +53,8 @@ func TestAssetsAreCachedByContent(t *testing.T) {
 	total := 0
 	for name, a := range loadAssets() {
 		for at, cache := range map[string]string{
-			"/ui/assets/" + a.hash + "/" + name: "public, max-age=31536000, immutable", "/ui/assets/0/" + name: "no-store",
+			"/ui/assets/" + a.hash + "/" + name: "public, max-age=31536000, immutable",
+			"/ui/assets/0/" + name:              "no-store",
 		} {
 			r := httptest.NewRequest(http.MethodGet, at, nil)
 			r.Header.Set("Accept-Encoding", "gzip")

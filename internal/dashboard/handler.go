@@ -29,10 +29,10 @@ import (
 // Source answers the questions of one user. Errors with a status are apierrors.APIStatus: 401, 403,
 // 404, 429, 503.
 type Source interface {
-	// PendingKinds returns the largest kinds of pending pods: of a namespace, or of all if it is "".
+	// PendingKinds returns the largest kinds of pending pods of a namespace, or of all if it is "".
 	PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error)
-	// NodeAllocations returns the room of nodes. If pod is not zero, each node has the reason why it
-	// refuses this pod.
+	// NodeAllocations returns the room of nodes. If pod is not zero, each node has the reason why
+	// it refuses this pod.
 	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)
 	// LoadSamples returns the load in the given time until now.
 	LoadSamples(ctx context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error)
@@ -101,9 +101,11 @@ func (h *handler) views() map[string]view {
 		"/decisions":                       h.decisionsPage,
 		"/parts/decisions":                 h.newDecisions,
 		"/parts/decisions-of/{by}/{of...}": h.decisionsOf,
-		"/":                                func(*http.Request, Source) answer { return notFound("There is no such page.") },
+		"/":                                noPage,
 	}
 }
+
+func noPage(*http.Request, Source) answer { return notFound("There is no such page.") }
 
 // headers are those of every response. Scripts and styles come from this server only, and none is
 // inline.

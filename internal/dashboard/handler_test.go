@@ -28,7 +28,7 @@ var methods = map[string][2]string{
 
 func TestAPartThatFailsSaysWhy(t *testing.T) {
 	for method, page := range methods {
-		for text0, err := range map[string]error{
+		for words, err := range map[string]error{
 			"You may not see this.":             dashboarddata.Forbidden(),
 			"you need the permission":           dashboarddata.Forbidden(),
 			"livesched cannot answer now.":      dashboarddata.Busy(),
@@ -40,8 +40,8 @@ func TestAPartThatFailsSaysWhy(t *testing.T) {
 			s := cluster()
 			s.Errors = map[string]error{method: err}
 			got := text(t, pagesOf("", s), page[0], http.StatusOK)
-			if !strings.Contains(got, text0) || !strings.Contains(got, page[1]) {
-				t.Errorf("%s with %v: the page lacks %q or %q", method, err, text0, page[1])
+			if !strings.Contains(got, words) || !strings.Contains(got, page[1]) {
+				t.Errorf("%s with %v: the page lacks %q or %q", method, err, words, page[1])
 			}
 		}
 	}
@@ -75,6 +75,17 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 		if test.path == "/parts/decisions?after=7" {
 			contains(t, page, "after=7", "failed=1", "no replica leads now")
 		}
+	}
+}
+
+// TestUsersOfOneNamespace may not see the pending pods of all.
+func TestUsersOfOneNamespace(t *testing.T) {
+	s := cluster()
+	s.Errors = map[string]error{"PendingKinds": dashboarddata.Forbidden()}
+	hint := "If you may list the pods of one namespace, name it above."
+	contains(t, text(t, pagesOf("", s), "/", http.StatusOK), hint, "It is not known how many pods wait.")
+	if page := text(t, pagesOf("", s), "/?namespace=ml", http.StatusOK); strings.Contains(page, hint) {
+		t.Error("the page asks for a namespace when one is named")
 	}
 }
 
@@ -133,7 +144,7 @@ func TestHeaders(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	h := pagesOf("", cluster())
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, "/decisions", nil))
 		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" ||

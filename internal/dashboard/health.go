@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// chartPoints is the largest number of points of a chart, about as many as it has pixels to show.
+	// chartPoints is the largest number of points of a chart, about as many as it can show.
 	chartPoints = 360
 	// listedReloads is how many changes of profiles are marked: the latest.
 	listedReloads = 20

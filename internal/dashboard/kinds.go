@@ -91,7 +91,8 @@ func loadVerdict(ctx context.Context, s Source, namespace string) part[verdictVi
 		v.Text = "No pod waits" + where + "."
 		return part[verdictView]{Data: v}
 	}
-	v.Text = many(list.Pods, "pod") + verb(list.Pods, " waits", " wait") + where + " in " + many(list.Kinds, "kind") + "."
+	v.Text = many(list.Pods, "pod") + verb(list.Pods, " waits", " wait") + where + " in " +
+		many(list.Kinds, "kind") + "."
 	var oldest metav1.Time
 	for i := range list.Items {
 		if since := list.Items[i].Since; !since.IsZero() && (oldest.IsZero() || since.Before(&oldest)) {
@@ -103,7 +104,8 @@ func loadVerdict(ctx context.Context, s Source, namespace string) part[verdictVi
 	case list.Pods == 1:
 		v.Oldest = "It has waited " + age(oldest.Time) + "."
 	case int(list.Kinds) > len(list.Items):
-		v.Oldest = grouped.Sprintf("The oldest of the %d largest kinds has waited %s.", len(list.Items), age(oldest.Time))
+		v.Oldest = grouped.Sprintf("The oldest of the %d largest kinds has waited ", len(list.Items)) +
+			age(oldest.Time) + "."
 	default:
 		v.Oldest = "The oldest has waited " + age(oldest.Time) + "."
 	}

@@ -20,8 +20,9 @@ import (
 // nodesOfPage is how many nodes a page lists.
 const nodesOfPage = 200
 
-// The states by which nodes are selected. A stranded node has room and refuses the pod of the query.
-var nodeStates = []string{"open", "cordoned", "not-ready", "tainted", "stranded"}
+// nodeStates are the states by which nodes are selected. A stranded node has room, and refuses the
+// pod of the query.
+var nodeStates = []string{"open", "not-open", "cordoned", "not-ready", "tainted", "stranded"}
 
 // nodesView is the page of nodes.
 type nodesView struct {
@@ -97,12 +98,13 @@ func (h *handler) nodesPage(r *http.Request, s Source) answer {
 // fill selects, sorts and cuts the nodes.
 func (v *nodesView) fill(h *handler, nodes []v1alpha1.NodeAllocation) {
 	v.All, v.Resources = len(nodes), resourcesOf(nodes)
+	resource := corev1.ResourceName(cmp.Or(v.Query.Resource, scarcest))
 	pools, zones := map[string]bool{}, map[string]bool{}
 	var found []nodeRow
 	for i := range nodes {
 		n := &nodes[i]
 		pools[n.Pool], zones[n.Zone] = true, true
-		row := nodeRow{nodeRoom: roomOf(n, corev1.ResourceName(v.Query.Resource)), State: stateWords(n)}
+		row := nodeRow{nodeRoom: roomOf(n, resource), State: stateWords(n)}
 		if v.Query.selects(&row) {
 			found = append(found, row)
 		}
@@ -136,6 +138,8 @@ func (q *nodesQuery) selects(row *nodeRow) bool {
 	switch q.State {
 	case "open":
 		return !n.Cordoned && !n.NotReady
+	case "not-open":
+		return n.Cordoned || n.NotReady
 	case "cordoned":
 		return n.Cordoned
 	case "not-ready":

@@ -15,30 +15,39 @@ import (
 // paths are all pages and parts, and what each has to say.
 var paths = map[string][]string{
 	"/": {"312 pods wait in 4 kinds.", "The oldest has waited 14 min.", "Job/llama-train", "8 nvidia.com/gpu",
-		"leader", "livesched-6c9d7b5f4-2xkzq", "b47874bsgc", "stage Canary, 5 % of owners", "Agrees with default in 98.1 %",
-		"NodeResourcesFit?", "a100", "Stranded:", `<option value="nvidia.com/gpu">`},
+		"leader", "livesched-6c9d7b5f4-2xkzq", "b47874bsgc", "stage Canary, 5 % of owners",
+		"Agrees with default in 98.1 %", "NodeResourcesFit?", "a100", "Stranded:", `<option value="nvidia.com/gpu">`},
 	"/?namespace=ml&last=1h&resource=nvidia.com/gpu": {"156 pods wait in the namespace ml in 1 kind.",
 		`<option value="1h" selected>`, "has no nvidia.com/gpu"},
 	"/parts/verdict": {"312 pods wait in 4 kinds."},
 	"/parts/help":    {"Would help", "Free 2 nvidia.com/gpu on one of 9 nodes"},
 	"/parts/kinds":   {"Job/llama-train", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
-	"/parts/why?namespace=ml&pod=llama-train-0": {"No node can take it now (of 400).", "lacks at least 2 nvidia.com/gpu", "Free 2"},
-	"/parts/health?last=8h":                     {"Decisions a second", "p99", "gpu", "b47874bsgc"},
-	"/parts/profiles":                           {"default-next", "Invalid: spec.plugins"},
-	"/parts/room?resource=cpu":                  {"general", "cpu"},
-	"/pods/ml/llama-train-0":                    {"No node can take it now (of 400).", "in 2 min at the latest", "155 other pods wait", "Free 2 nvidia.com/gpu", "lacks at least 2 nvidia.com/gpu (9 nodes), at most 7", "16 pods must be placed together, and 11 fit now", "example.com/rack=r2", "AssignedPod/Delete"},
-	"/pods/ml/llama-train-0?node=ip-10-20-0-1.eu-west-1.compute.internal": {"The pod does not fit on the node ip-10-20-0-1.eu-west-1.compute.internal now."},
-	"/pods/ml/llama-train-0?node=ip-10-22-0-3.eu-west-1.compute.internal": {"Its total is 347, rank 3; the highest is 367."},
-	"/pods/shop/" + dashboarddata.BoundPod:                                {"It is on the node ip-10-21-0-7", "PodTopologySpread", "367", "42 changes", "Equal on these nodes"},
-	"/pods/shop/" + dashboarddata.Preemptor:                               {"batch/low-0", "example.com/hold", "terminating for"},
-	"/parts/pods/ml/llama-train-0":                                        {"No node can take it now"},
-	"/parts/decisions-of/pod/ml/llama-train-0":                            {"Unschedulable"},
+	"/parts/why?namespace=ml&pod=llama-train-0": {"No node can take it now (of 400).",
+		"lacks at least 2 nvidia.com/gpu", "Free 2"},
+	"/parts/health?last=8h":    {"Decisions a second", "p99", "gpu", "b47874bsgc"},
+	"/parts/profiles":          {"default-next", "Invalid: spec.plugins"},
+	"/parts/room":              {"Shown: nvidia.com/gpu, which the largest kind requests"},
+	"/parts/room?resource=cpu": {"general", "cpu"},
+	"/pods/ml/llama-train-0": {"No node can take it now (of 400).", "in 2 min at the latest", "155 other pods wait",
+		"Free 2 nvidia.com/gpu", "each lacks at least 2 nvidia.com/gpu (9 nodes), at most 7",
+		"16 pods must be placed together, and 11 fit now", "example.com/rack=r2", "AssignedPod/Delete"},
+	"/pods/ml/llama-train-0?node=ip-10-20-0-1.eu-west-1.compute.internal": {
+		"The pod does not fit on the node ip-10-20-0-1.eu-west-1.compute.internal now."},
+	"/pods/ml/llama-train-0?node=ip-10-22-0-3.eu-west-1.compute.internal": {
+		"Its total is 347, rank 3; the highest is 367."},
+	"/pods/shop/" + dashboarddata.BoundPod: {"It is on the node ip-10-21-0-7", "PodTopologySpread", "367",
+		"42 changes", "Equal on these nodes"},
+	"/pods/ml/" + dashboarddata.Preemptor:      {"batch/low-0", "example.com/hold", "terminating for"},
+	"/parts/pods/ml/llama-train-0":             {"No node can take it now"},
+	"/parts/decisions-of/pod/ml/llama-train-0": {"Unschedulable"},
 	"/nodes":        {"1 to 200 of 400 nodes", "Next 200", "Free nvidia.com/gpu"},
 	"/nodes?page=2": {"201 to 400 of 400 nodes", "Previous 200"},
-	"/nodes?pool=a100&state=tainted&name=IP-10-":     {"56 nodes, of 400 in all"},
-	"/nodes?sort=cpu&order=desc":                     {`aria-sort="descending"`},
-	"/nodes?state=stranded&pod=ml/llama-train-0":     {"Refusals are those of the pod ml/llama-train-0", "InsufficientResource"},
-	"/nodes/ip-10-20-0-1.eu-west-1.compute.internal": {"a100", "nvidia.com/gpu=present:NoSchedule", "Requested", "eu-west-1b"},
+	"/nodes?pool=a100&state=tainted&name=IP-10-": {"56 nodes, of 400 in all"},
+	"/nodes?sort=cpu&order=desc":                 {`aria-sort="descending"`},
+	"/nodes?state=stranded&resource=nvidia.com/gpu&pod=ml/llama-train-0": {
+		"Refusals are those of the pod ml/llama-train-0", "InsufficientResource"},
+	"/nodes/ip-10-20-0-1.eu-west-1.compute.internal": {"a100", "nvidia.com/gpu=present:NoSchedule", "Requested",
+		"eu-west-1b"},
 	"/decisions":                          {"llama-train-0", "New decisions appear by themselves.", "after=41200"},
 	"/decisions?profile=gpu&result=Bound": {"<option selected>Bound</option>"},
 	"/parts/decisions?after=41190":        {"after=41200", "llama-train-0"},
@@ -137,7 +146,8 @@ func TestNewDecisionsOnly(t *testing.T) {
 	s.New = 1000
 	contains(t, text(t, h, "/parts/decisions?after=41202", http.StatusOK), "more decisions than are shown")
 	s.New = 0
-	contains(t, text(t, h, "/parts/decisions?after=99999999", http.StatusOK), "after=42202") // a new leader counts from 1
+	// Another leader counts from 1.
+	contains(t, text(t, h, "/parts/decisions?after=99999999", http.StatusOK), "after=42202")
 }
 
 func TestLargeClustersMakeSmallPages(t *testing.T) {

@@ -133,7 +133,8 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 	}
 	v.add("In the queue", place(p.Place), "")
 	if p.Attempts > 0 {
-		v.add("Attempts", grouped.Sprintf("%d", p.Attempts), h.link("/decisions", "namespace", v.Namespace, "pod", v.Name))
+		decisions := h.link("/decisions", "namespace", v.Namespace, "pod", v.Name)
+		v.add("Attempts", grouped.Sprintf("%d", p.Attempts), decisions)
 	}
 	v.Next = nextTry(e.Verdict, p)
 	v.add("Next try", v.Next, "")
@@ -144,7 +145,8 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 		v.add("Its node will be", p.NominatedNode, h.nodeLink(p.NominatedNode))
 	}
 	if p.Alike > 0 {
-		v.add("Alike", many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason", "")
+		v.add("Alike", many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason",
+			h.link("/", "namespace", v.Namespace)+"#kinds")
 	}
 	v.add("Scheduling gates", strings.Join(p.Gates, ", "), "")
 	if p.GatingPlugin != "" {
@@ -183,7 +185,7 @@ var places = map[string]string{
 
 func place(name string) string { return cmp.Or(places[name], name) }
 
-// nextTry tells when the pod is tried again at the latest. It is "" if that is not a matter of time.
+// nextTry tells when the pod is tried again at the latest. It is "" if it waits for an event only.
 func nextTry(verdict v1alpha1.Verdict, p *v1alpha1.PendingExplanation) string {
 	if p.NextTry.IsZero() || verdict == v1alpha1.VerdictGated || verdict == v1alpha1.VerdictBinding {
 		return ""
@@ -200,7 +202,7 @@ func shortages(p *v1alpha1.PendingExplanation) (texts []string) {
 		g := &p.Groups[i]
 		for j := range g.Refusals {
 			for k := range g.Refusals[j].ShortBy {
-				text := many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": " +
+				text := many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": each " +
 					shortageWords(&g.Refusals[j].ShortBy[k])
 				if len(texts) < 5 && !slices.Contains(texts, text) {
 					texts = append(texts, text)

@@ -27,7 +27,8 @@ type profileRow struct {
 }
 
 func profileRowOf(p *v1alpha1.SchedulerProfile) profileRow {
-	row := profileRow{Name: p.Name, SchedulerName: cmp.Or(p.Status.SchedulerName, p.Spec.SchedulerName), Ready: "Unknown"}
+	row := profileRow{Name: p.Name, Ready: "Unknown"}
+	row.SchedulerName = cmp.Or(p.Status.SchedulerName, p.Spec.SchedulerName)
 	if row.SchedulerName == "" && p.Spec.Mode != v1alpha1.ProfileShadow {
 		row.SchedulerName = p.Name
 	}

@@ -19,7 +19,7 @@ import (
 
 const (
 	// scarcest stands for the resource of which the smallest share is free, node by node.
-	scarcest = ""
+	scarcest = "scarcest"
 	// strandedPercent is how much of a resource must be free on a stranded node. Less is no room.
 	strandedPercent = 5
 )
@@ -35,7 +35,8 @@ type nodeRoom struct {
 // roomView is the summary by pool.
 type roomView struct {
 	Namespace string
-	Resource  string
+	Asked     string // the resource that the user has chosen, or ""
+	Resource  string // the one that is shown
 	Resources []string
 	Pod       types.NamespacedName // that must be refused on stranded nodes
 	Nodes     int
@@ -76,41 +77,57 @@ func (h *handler) roomPart(r *http.Request, s Source) answer {
 
 // roomData answers the heat map. The part beside it shows the errors.
 func (h *handler) roomData(r *http.Request, s Source) answer {
-	list, _, err := allocations(r.Context(), s, namespaceOf(r))
+	list, kind, err := allocations(r.Context(), s, namespaceOf(r))
 	if err != nil {
 		p := problemOf(err)
 		return answer{status: p.Status, json: p}
 	}
-	return answer{json: mapOf(roomsOf(list.Items, corev1.ResourceName(r.URL.Query().Get("resource"))))}
+	return answer{json: mapOf(roomsOf(list.Items, shownResource(r.URL.Query().Get("resource"), kind, list.Items)))}
 }
 
-// allocations returns the room of nodes, and the first pod of the largest kind, which they refuse
-// or not. Without a pod that is pending, or that the user may see, no node refuses it.
-func allocations(ctx context.Context, s Source, namespace string) (*v1alpha1.NodeAllocationList, types.NamespacedName,
-	error) {
-	var pod types.NamespacedName
+// allocations returns the room of nodes, and the largest kind of pending pods, whose first pod they
+// refuse or not. Without a kind, or one that the user may see, it is zero, and no node refuses it.
+func allocations(ctx context.Context, s Source, namespace string) (*v1alpha1.NodeAllocationList,
+	*v1alpha1.PendingKind, error) {
+	kind := &v1alpha1.PendingKind{}
 	if kinds, err := s.PendingKinds(ctx, namespace, 1); err == nil && len(kinds.Items) > 0 {
-		pod = types.NamespacedName{Namespace: kinds.Items[0].Namespace, Name: kinds.Items[0].Pod}
+		kind = &kinds.Items[0]
 	}
-	list, err := s.NodeAllocations(ctx, pod)
-	if apierrors.IsNotFound(err) && pod.Name != "" { // it has ended in the meantime
-		pod = types.NamespacedName{}
-		list, err = s.NodeAllocations(ctx, pod)
+	list, err := s.NodeAllocations(ctx, types.NamespacedName{Namespace: kind.Namespace, Name: kind.Pod})
+	if apierrors.IsNotFound(err) && kind.Pod != "" { // it has ended in the meantime
+		kind = &v1alpha1.PendingKind{}
+		list, err = s.NodeAllocations(ctx, types.NamespacedName{})
 	}
-	return list, pod, err
+	return list, kind, err
+}
+
+// shownResource returns the resource that is shown: the one that was asked for, or else an extended
+// resource that the largest kind requests and nodes have, or else the scarcest.
+func shownResource(asked string, kind *v1alpha1.PendingKind, nodes []v1alpha1.NodeAllocation) corev1.ResourceName {
+	if asked != "" {
+		return corev1.ResourceName(asked)
+	}
+	for _, name := range resourcesOf(nodes) {
+		if name := corev1.ResourceName(name); order(name) == 0 && valueOf(kind.Requests, name) > 0 {
+			return name
+		}
+	}
+	return scarcest
 }
 
 // loadRoom returns the summary by pool.
 func loadRoom(ctx context.Context, s Source, namespace, resource string) part[roomView] {
-	v := roomView{Namespace: namespace, Resource: resource, Resources: []string{"cpu", "memory", "pods"}}
-	list, pod, err := allocations(ctx, s, namespace)
+	v := roomView{Namespace: namespace, Asked: resource, Resources: []string{"cpu", "memory", "pods"}}
+	list, kind, err := allocations(ctx, s, namespace)
 	if err != nil {
 		return partOf(v, err)
 	}
-	v.Pod, v.Nodes, v.Resources = pod, len(list.Items), resourcesOf(list.Items)
-	rooms := roomsOf(list.Items, corev1.ResourceName(resource))
-	for _, pool := range byPool(rooms) {
-		row := poolOf(pool, corev1.ResourceName(resource))
+	v.Pod = types.NamespacedName{Namespace: kind.Namespace, Name: kind.Pod}
+	v.Nodes, v.Resources = len(list.Items), resourcesOf(list.Items)
+	shown := shownResource(resource, kind, list.Items)
+	v.Resource = string(shown)
+	for _, pool := range byPool(roomsOf(list.Items, shown)) {
+		row := poolOf(pool, shown)
 		v.Stranded += row.Stranded
 		v.Pools = append(v.Pools, row)
 	}

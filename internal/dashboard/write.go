@@ -32,7 +32,8 @@ func parseTemplates(functions template.FuncMap) (*template.Template, map[string]
 		panic(err) // they are embedded
 	}
 	for _, file := range files {
-		page := template.Must(template.Must(parts.Clone()).ParseFS(templateFiles, path.Join("templates/pages", file.Name())))
+		page := template.Must(parts.Clone())
+		page = template.Must(page.ParseFS(templateFiles, path.Join("templates/pages", file.Name())))
 		pages[strings.TrimSuffix(file.Name(), ".html")] = page
 	}
 	return parts, pages

@@ -41,9 +41,22 @@ func (s *Source) Explain(_ context.Context, pod types.NamespacedName, node strin
 		s.explainBound(e)
 	case pod.Name == Preemptor:
 		e.Verdict = v1alpha1.VerdictWaitingForVictims
-		e.Pending = &v1alpha1.PendingExplanation{Since: ago(40 * time.Second), Place: "Unschedulable", Attempts: 1,
-			NominatedNode: chosenNode, Victims: []v1alpha1.PodReference{{Namespace: "batch", Name: "low-0",
-				Controller: "Job/low", TerminatingSince: ago(25 * time.Second), Finalizers: []string{"example.com/hold"}}}}
+		e.Pending = &v1alpha1.PendingExplanation{
+			Since: ago(40 * time.Second), Place: "Unschedulable", Attempts: 1, NominatedNode: chosenNode,
+			Victims: []v1alpha1.PodReference{{
+				Namespace: "batch", Name: "low-0", Controller: "Job/low", TerminatingSince: ago(25 * time.Second),
+				Finalizers: []string{"example.com/hold"},
+			}},
+		}
+	case pod.Namespace == "ci":
+		e.Verdict, e.Profile, e.Feasible = v1alpha1.VerdictWaitingForTurn, "default", 31
+		e.Pending = &v1alpha1.PendingExplanation{Since: ago(9 * time.Second), Place: "Active"}
+	case pod.Namespace == "shop":
+		e.Profile = "default"
+		s.explainSpread(e)
+	case pod.Namespace == "batch":
+		e.Profile = "binpack"
+		s.explainRequests(e)
 	default:
 		s.explainPending(e)
 	}
@@ -59,41 +72,69 @@ func (s *Source) explainPending(e *v1alpha1.PodExplanation) {
 	e.Verdict = v1alpha1.VerdictFitsWhenFreed
 	e.Message = "It requests 8 nvidia.com/gpu. The node with the most has 6 free." + s.Hostile
 	most := resource.MustParse("7")
-	short := func(least string, most *resource.Quantity) []v1alpha1.Refusal {
-		return []v1alpha1.Refusal{{Plugin: "NodeResourcesFit", Reason: v1alpha1.ReasonInsufficientResource,
-			Resolvable: true, ShortBy: []v1alpha1.Shortage{{Resource: "nvidia.com/gpu", Quantity: resource.MustParse(least),
-				Nodes: 9, Most: most, Node: chosenNode}}}}
+	short := func(least string, most *resource.Quantity) v1alpha1.Refusal {
+		return v1alpha1.Refusal{
+			Plugin: "NodeResourcesFit", Reason: v1alpha1.ReasonInsufficientResource, Resolvable: true,
+			ShortBy: []v1alpha1.Shortage{{Resource: "nvidia.com/gpu", Quantity: resource.MustParse(least), Nodes: 9,
+				Most: most, Node: chosenNode}},
+		}
 	}
+	affinity := v1alpha1.Refusal{Plugin: "NodeAffinity", Reason: v1alpha1.ReasonNodeAffinityMismatch,
+		Detail: "does not have gpu-model=a100"}
 	e.Pending = &v1alpha1.PendingExplanation{
-		Reason: "Unschedulable", Message: "0/400 nodes are available", Since: ago(14 * time.Minute), Place: "Unschedulable",
-		Attempts: 14, NextTry: metav1.NewTime(time.Now().Add(170 * time.Second)), Alike: 155,
+		Reason: "Unschedulable", Message: "0/400 nodes are available", Since: ago(14 * time.Minute),
+		Place: "Unschedulable", Attempts: 14, NextTry: metav1.NewTime(time.Now().Add(170 * time.Second)), Alike: 155,
 		Groups: []v1alpha1.NodeGroup{
-			{Nodes: 56, Pools: []string{"a100"}, Example: chosenNode, Refusals: short("2", &most)},
-			{Nodes: 32, Pools: []string{"l4"}, Example: otherNode, Refusals: append(short("4", nil), v1alpha1.Refusal{
-				Plugin: "NodeAffinity", Reason: v1alpha1.ReasonNodeAffinityMismatch, Detail: "does not have gpu-model=a100"})},
-			{Nodes: 312, Pools: []string{"general", "highmem"}, Partial: true, Refusals: []v1alpha1.Refusal{{
-				Plugin: "NodeAffinity", Reason: v1alpha1.ReasonNodeAffinityMismatch, Detail: "does not have gpu-model=a100"}}},
+			{Nodes: 56, Pools: []string{"a100"}, Example: chosenNode, Refusals: []v1alpha1.Refusal{short("2", &most)}},
+			{Nodes: 32, Pools: []string{"l4"}, Example: otherNode,
+				Refusals: []v1alpha1.Refusal{short("4", nil), affinity}},
+			{Nodes: 312, Pools: []string{"general", "highmem"}, Partial: true, Example: otherNode,
+				Refusals: []v1alpha1.Refusal{affinity}},
 		},
 		Suggestions: []v1alpha1.Suggestion{
 			{Type: v1alpha1.SuggestionFree, Verified: true, Nodes: 9, Pool: "a100",
-				Description: "Free 2 nvidia.com/gpu on one of 9 nodes of the pool a100. Scale down Jobs there: pods that they " +
-					"create again may take the room." + s.Hostile},
+				Description: "Free 2 nvidia.com/gpu on one of 9 nodes of the pool a100. Scale down Jobs there: pods " +
+					"that they create again may take the room." + s.Hostile},
 			{Type: v1alpha1.SuggestionAddNode, Verified: true, Count: 1, Pool: "a100",
 				Description: "Add 1 node like those of the pool a100."},
 			{Type: v1alpha1.SuggestionReduceRequests, Description: "Request at most 6 nvidia.com/gpu: so much is free on a node."},
 		},
 		WaitsFor: []v1alpha1.EventAwaited{{Event: "AssignedPod/Delete", Plugins: []string{"NodeResourcesFit"}},
 			{Event: "Node/Add", Plugins: []string{"NodeResourcesFit", "NodeAffinity"}}},
-		PodGroup: &v1alpha1.PodGroupFit{Name: "llama-train", Needed: 16, Ready: 16, Fit: 11, Domain: "example.com/rack=r7",
-			Tried: []v1alpha1.DomainFit{{Domain: "example.com/rack=r7", Fit: 11}, {Domain: "example.com/rack=r2", Fit: 9}}},
+		PodGroup: &v1alpha1.PodGroupFit{Name: "llama-train", Needed: 16, Ready: 16, Fit: 11,
+			Domain: "example.com/rack=r7", Tried: []v1alpha1.DomainFit{
+				{Domain: "example.com/rack=r7", Fit: 11}, {Domain: "example.com/rack=r2", Fit: 9}}},
 	}
+}
+
+func (s *Source) explainSpread(e *v1alpha1.PodExplanation) {
+	e.Verdict = v1alpha1.VerdictFitsWhenFreed
+	e.Pending = &v1alpha1.PendingExplanation{Since: ago(10 * time.Minute), Place: "Backoff", Attempts: 2,
+		Groups: []v1alpha1.NodeGroup{{Nodes: 133, Pools: []string{"general"}, Example: otherNode,
+			Refusals: []v1alpha1.Refusal{{Plugin: "PodTopologySpread", Reason: v1alpha1.ReasonTopologySpread,
+				Detail: "would exceed the maximum skew 1 of topology.kubernetes.io/zone"}}}},
+		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionUncordon, Verified: true, Node: otherNode,
+			Description: "Make one of 3 nodes of the pool general schedulable."}}}
+}
+
+func (s *Source) explainRequests(e *v1alpha1.PodExplanation) {
+	e.Verdict = v1alpha1.VerdictNeverFits
+	e.Message = "It requests 1600Gi memory, and the largest node that it may be on has 1152Gi."
+	e.Pending = &v1alpha1.PendingExplanation{Since: ago(12 * time.Minute), Place: "Unschedulable", Attempts: 3,
+		Groups: []v1alpha1.NodeGroup{{Nodes: int32(s.Nodes), Pools: []string{"general", "highmem", "a100", "l4"},
+			Example: otherNode, Refusals: []v1alpha1.Refusal{{Plugin: "NodeResourcesFit",
+				Reason:  v1alpha1.ReasonInsufficientResource,
+				ShortBy: []v1alpha1.Shortage{{Resource: "memory", Quantity: resource.MustParse("448Gi")}}}}}},
+		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionReduceRequests,
+			Description: "Request at most 611Gi memory: so much is free on a node."}}}
 }
 
 func (s *Source) explainBound(e *v1alpha1.PodExplanation) {
 	e.Verdict, e.Feasible = v1alpha1.VerdictBound, 112
 	e.Bound = &v1alpha1.BoundExplanation{Node: chosenNode, Basis: v1alpha1.BasisRecorded, Changes: 42,
 		Decided: ago(7 * time.Minute), Tied: 2, Top: []v1alpha1.NodeScore{
-			score(chosenNode, 91, 88), score(otherNode, 90, 88), score("ip-10-22-0-3.eu-west-1.compute.internal", 71, 88)}}
+			score(chosenNode, 91, 88), score(otherNode, 90, 88),
+			score("ip-10-22-0-3.eu-west-1.compute.internal", 71, 88)}}
 }
 
 func score(node string, fit, spread int64) v1alpha1.NodeScore {
@@ -121,7 +162,8 @@ func (s *Source) Profiles(context.Context) ([]v1alpha1.SchedulerProfile, error) 
 	ready := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 		return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}}
 	}
-	profile := func(name, revision string, since time.Duration, conditions []metav1.Condition) v1alpha1.SchedulerProfile {
+	profile := func(name, revision string, since time.Duration,
+		conditions []metav1.Condition) v1alpha1.SchedulerProfile {
 		p := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		p.Status.SchedulerName, p.Status.Conditions = name, conditions
 		p.Status.Active = &v1alpha1.ActiveProfile{Revision: revision, Since: ago(since)}

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dashboarddata is a source of the dashboard's data for tests: a cluster that is made up and
-// always the same, of any size.
+// Package dashboarddata is a source of the dashboard's data for tests: a cluster of any size
+// that is made up.
 //
 //	dashboard.NewHandler -> Source -> nodes, kinds, load, decisions, profiles
 //	                               -> an error instead, by method
@@ -80,8 +80,8 @@ func (s *Source) NodeAllocations(_ context.Context, pod types.NamespacedName) (*
 				Name: fmt.Sprintf("ip-10-%d-%d-%d.eu-west-1.compute.internal", p+20, i/250, i%250), Pool: pool.name,
 				Zone: zones[i%len(zones)], Cordoned: draw%97 == 5, NotReady: draw%131 == 7,
 				Allocatable: amounts(pool.cpu*1000, pool.memory<<30, pool.gpus, 110),
-				Requested: amounts(pool.cpu*(380+draw*6/10), (pool.memory<<30)*(250+draw*5/10)/1000, pool.gpus*(draw+300)/1200,
-					20+draw*80/1000),
+				Requested: amounts(pool.cpu*(380+draw*6/10), (pool.memory<<30)*(250+draw*5/10)/1000,
+					pool.gpus*(draw+300)/1200, 20+draw*80/1000),
 			}
 			if pool.taint != "" {
 				n.Taints = []string{pool.taint}
@@ -191,7 +191,8 @@ func (s *Source) LoadSamples(_ context.Context, last time.Duration) (*v1alpha1.L
 		p99 := metav1.Duration{Duration: time.Duration(9000+wave*311) * time.Microsecond}
 		list.Items = append(list.Items, v1alpha1.LoadSample{
 			Time: metav1.NewTime(at), Seconds: 10, Bound: 40 + wave*6, Unschedulable: 20 + wave, Failed: wave / 60,
-			P50: &p99, P99: &p99, Active: wave / 4, Backoff: s.Pods/8 + wave/6, UnschedulablePods: s.Pods - s.Pods/8, Gated: 3,
+			P50: &p99, P99: &p99, Active: wave / 4, Backoff: s.Pods/8 + wave/6,
+			UnschedulablePods: s.Pods - s.Pods/8, Gated: 3,
 		})
 	}
 	for _, reload := range []struct {
@@ -213,14 +214,18 @@ func (s *Source) Decisions(_ context.Context, query url.Values) (*v1alpha1.Decis
 	after, _ := strconv.ParseInt(query.Get("after"), 10, 64)
 	s.latest.CompareAndSwap(0, 41200)
 	list := &v1alpha1.DecisionList{Latest: s.latest.Add(s.New)}
-	for number := list.Latest; number > max(after, 0) && number > list.Latest-1000 && len(list.Items) < limit; number-- {
+	oldest := max(after, list.Latest-1000, 0)
+	for number := list.Latest; number > oldest && len(list.Items) < limit; number-- {
 		d := s.decision(number, list.Latest)
 		if matches(query.Get("namespace"), d.Namespace) && matches(query.Get("result"), string(d.Result)) &&
 			matches(query.Get("profile"), d.Profile) {
 			if pod := query.Get("pod"); pod != "" {
 				d.Pod = pod
 			}
-			if node := query.Get("node"); node != "" && d.Node != "" {
+			if node := query.Get("node"); node != "" {
+				if d.Node == "" {
+					continue
+				}
 				d.Node = node
 			}
 			list.Items = append(list.Items, *d)
@@ -233,9 +238,13 @@ func matches(filter, value string) bool { return filter == "" || filter == value
 
 func (s *Source) decision(number, latest int64) *v1alpha1.Decision {
 	k := &kinds[number%int64(len(kinds))]
-	d := &v1alpha1.Decision{Number: number, Time: metav1.NewMicroTime(time.Now().Add(-time.Duration(latest-number) * 70 *
-		time.Millisecond)), Namespace: k.Namespace, Pod: fmt.Sprintf("%s-%d", k.Pod, number%10), Attempt: 1 + int32(number%5),
-		Profile: k.Profile, Revision: "b47874bsgc", Result: k.Result, Message: k.Message + s.Hostile, Nodes: int32(s.Nodes)}
+	at := time.Now().Add(-time.Duration(latest-number) * 70 * time.Millisecond)
+	d := &v1alpha1.Decision{
+		Number: number, Time: metav1.NewMicroTime(at), Namespace: k.Namespace,
+		Pod:     fmt.Sprintf("%s-%d", k.Pod, number%10),
+		Attempt: 1 + int32(number%5), Profile: k.Profile, Revision: "b47874bsgc", Result: k.Result,
+		Message: k.Message + s.Hostile, Nodes: int32(s.Nodes),
+	}
 	if k.Result == "" || number%3 == 0 {
 		d.Result, d.Message, d.Feasible, d.Total, d.Tied = v1alpha1.DecisionBound, "", 112, 873, 3
 		d.Node = fmt.Sprintf("ip-10-21-0-%d.eu-west-1.compute.internal", number%200)

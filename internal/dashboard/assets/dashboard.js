@@ -86,6 +86,41 @@ document.addEventListener("htmx:afterRequest", (event) => {
 
 // --- Parts that were loaded again
 
+// A poll keeps where the user is: the focus, also of elements without an id, how far the page and
+// tables are scrolled, and what is unfolded. (While htmx swaps a part, it moves the elements that are
+// preserved to the end of the document, and the browser may scroll along.)
+const focusable = "a[href], summary, [tabindex='0']";
+let kept = null;
+
+document.addEventListener("htmx:beforeSwap", (event) => {
+	const { elt, target: part } = event.detail;
+	kept = null;
+	if (!elt.matches(polled)) return;
+	const focused = part.contains(document.activeElement) ? document.activeElement : null;
+	kept = {
+		id: part.id,
+		scrolled: scrollY,
+		tables: [...part.querySelectorAll(".scroll")].map((table) => table.scrollLeft),
+		unfolded: [...part.querySelectorAll("details")].map((details) => details.open),
+		focus: focused && [...part.querySelectorAll(focusable)].indexOf(focused),
+		href: focused?.getAttribute("href"),
+	};
+});
+
+document.addEventListener("htmx:afterSwap", (event) => {
+	if (kept === null) return;
+	const part = (kept.id && byId(kept.id)) || event.target;
+	part.querySelectorAll(".scroll").forEach((table, i) => (table.scrollLeft = kept.tables[i] ?? 0));
+	part.querySelectorAll("details").forEach((details, i) => (details.open = kept.unfolded[i] ?? false));
+	if (kept.focus !== null && document.activeElement === document.body) {
+		const all = [...part.querySelectorAll(focusable)];
+		const same = (element) => element.getAttribute("href") === kept.href;
+		const found = all[kept.focus] && same(all[kept.focus]) ? all[kept.focus] : kept.href && all.find(same);
+		found?.focus({ preventScroll: true });
+	}
+	if (scrollY !== kept.scrolled) scrollTo(0, kept.scrolled);
+});
+
 document.addEventListener("htmx:afterSettle", () => {
 	drawCharts();
 	loadMap();
@@ -110,7 +145,9 @@ function trimDecisions() {
 // --- Charts
 
 const charts = new Map();
+const chartHeight = 150;
 let shownChart = "";
+let marks = [];
 
 function drawCharts() {
 	const part = byId("health");
@@ -129,9 +166,9 @@ function drawCharts() {
 
 function drawChart(id, data, lines) {
 	const columns = [data.t, ...lines.map(([name]) => data[name] ?? [])];
+	marks = data.marks;
 	let chart = charts.get(id);
 	if (chart) {
-		chart.marks = data.marks;
 		chart.setData(columns);
 		return;
 	}
@@ -139,7 +176,7 @@ function drawChart(id, data, lines) {
 	const axis = { stroke: colour("dim"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
 	chart = new uPlot({
 		width: parent.clientWidth,
-		height: 130,
+		height: chartHeight,
 		legend: { show: false },
 		cursor: { show: false },
 		scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
@@ -147,9 +184,7 @@ function drawChart(id, data, lines) {
 		series: [{}, ...lines.map(([label, line, dash]) => ({ label, stroke: colour(line), width: 1.5, dash, points: { show: false } }))],
 		hooks: { draw: [drawMarks] },
 	}, columns, parent);
-	chart.marks = data.marks;
 	charts.set(id, chart);
-	chart.redraw();
 }
 
 const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
@@ -163,7 +198,9 @@ function drawMarks(chart) {
 	ctx.strokeStyle = ctx.fillStyle = colour("mark");
 	ctx.font = `${11 * ratio}px system-ui`;
 	ctx.lineWidth = ratio;
-	for (const { t, n } of chart.marks ?? []) {
+	ctx.setLineDash([]);
+	ctx.textAlign = "left";
+	for (const { t, n } of marks) {
 		const x = Math.round(chart.valToPos(t, "x", true));
 		if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
 		ctx.beginPath();
@@ -202,6 +239,11 @@ async function loadMap() {
 		const shade = percents[i] < 0 ? 7 : Math.min(Math.ceil((percents[i] * (shades - 1)) / 100), shades - 1);
 		map.cells[i] = shade | (flags[i] << 4);
 	}
+	let first = 0;
+	for (const pool of map.data.pools) { // no node of a bare pool has the resource
+		pool.bare = percents.slice(first, first + pool.nodes).every((percent) => percent < 0);
+		first += pool.nodes;
+	}
 	if (map.at >= percents.length) map.at = -1;
 	drawMap();
 }
@@ -211,15 +253,15 @@ function layOut(width) {
 	for (map.size = 22; map.size > 6; map.size--) {
 		map.columns = Math.max(Math.floor(width / map.size), 1);
 		let height = 0;
-		for (const { nodes } of map.data.pools) height += titleHeight + Math.ceil(nodes / map.columns) * map.size;
+		for (const { nodes, bare } of map.data.pools) height += titleHeight + (bare ? 0 : Math.ceil(nodes / map.columns) * map.size);
 		if (height <= 420) break;
 	}
 	map.columns = Math.max(Math.floor(width / map.size), 1);
 	map.pools = [];
 	let top = 0, first = 0;
-	for (const { name, nodes } of map.data.pools) {
-		const rows = Math.ceil(nodes / map.columns);
-		map.pools.push({ name, nodes, first, top: top + titleHeight, bottom: top + titleHeight + rows * map.size });
+	for (const { name, nodes, bare } of map.data.pools) {
+		const rows = bare ? 0 : Math.ceil(nodes / map.columns);
+		map.pools.push({ name, nodes, bare, first, top: top + titleHeight, bottom: top + titleHeight + rows * map.size });
 		top += titleHeight + rows * map.size + 4;
 		first += nodes;
 	}
@@ -240,12 +282,15 @@ function drawMap() {
 	ctx.scale(ratio, ratio);
 	const palette = [0, 1, 2, 3, 4, 5].map((i) => colour("s" + i));
 	const text = colour("text"), line = colour("dim");
-	const hatch = new Path2D(), hollow = new Path2D();
+	const onDark = new Path2D(), onLight = new Path2D(), hollow = new Path2D();
+	const hatches = palette.map((shade) => (isLight(shade) ? onLight : onDark));
 	const inner = map.size - (map.size > 8 ? 2 : 1);
 	ctx.font = "12px system-ui, sans-serif";
 	for (const pool of map.pools) {
 		ctx.fillStyle = text;
-		ctx.fillText(`${pool.name} (${pool.nodes})`, 0, pool.top - 5);
+		const resource = map.data.resources[map.data.which[pool.first]];
+		ctx.fillText(`${pool.name} (${pool.nodes})` + (pool.bare ? `: no ${resource}` : ""), 0, pool.top - 5);
+		if (pool.bare) continue;
 		for (let i = 0, x = 0, y = pool.top; i < pool.nodes; i++) {
 			const cell = map.cells[pool.first + i];
 			const flags = cell >> 4;
@@ -254,7 +299,8 @@ function drawMap() {
 				ctx.fillStyle = palette[cell & 7];
 				ctx.fillRect(x, y, inner, inner);
 			} else hollow.rect(x + inner / 2 - 1, y + inner / 2 - 1, 1, 1);
-			if (flags & stranded) {
+			if (flags & stranded && (cell & 7) < shades) {
+				const hatch = hatches[flags & closed ? 0 : cell & 7]; // a hollow cell is like the first shade
 				hatch.moveTo(x, y + inner);
 				hatch.lineTo(x + inner, y);
 				if (inner > 9) {
@@ -273,17 +319,26 @@ function drawMap() {
 	}
 	ctx.strokeStyle = line;
 	ctx.stroke(hollow);
-	ctx.strokeStyle = colour("hatch");
 	ctx.lineWidth = inner > 9 ? 1.5 : 1;
-	ctx.stroke(hatch);
+	ctx.strokeStyle = colour("on-light");
+	ctx.stroke(onLight);
+	ctx.strokeStyle = colour("on-dark");
+	ctx.stroke(onDark);
 	if (map.at >= 0) outline(ctx, inner, text);
 	canvas.dataset.milliseconds = (performance.now() - began).toFixed(1);
 	canvas.dataset.cells = String(map.cells.length);
 }
 
+// isLight reports whether dark lines are easier to see on a colour than light ones.
+function isLight(value) {
+	const [red, green, blue] = value.match(/[\d.]+/g).map((part) => (part / 255) ** 2.2);
+	return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2;
+}
+
 // outline draws the frame of the cell that the keys have reached.
 function outline(ctx, inner, style) {
 	const pool = poolOf(map.at);
+	if (pool.bare) return;
 	const i = map.at - pool.first;
 	ctx.strokeStyle = style;
 	ctx.lineWidth = 2;
@@ -299,6 +354,17 @@ function cellAt(x, y) {
 	if (!pool || column < 0 || column >= map.columns) return -1;
 	const i = Math.floor((y - pool.top) / map.size) * map.columns + column;
 	return i < pool.nodes ? pool.first + i : -1;
+}
+
+// reached returns the cell that a key leads to: the next one that is drawn, or else the last one before.
+function reached(cell, step) {
+	const drawn = map.pools.filter((pool) => !pool.bare);
+	if (drawn.length === 0) return -1;
+	const next = Math.min(Math.max(cell, 0), map.cells.length - 1);
+	if (!poolOf(next).bare) return next;
+	const before = drawn.findLast((pool) => pool.first < next), after = drawn.find((pool) => pool.first > next);
+	const pool = step > 0 ? after ?? before : before ?? after;
+	return pool === after ? pool.first : pool.first + pool.nodes - 1;
 }
 
 function describe(cell) {
@@ -332,7 +398,10 @@ function wireMap() {
 		const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: map.columns, ArrowUp: -map.columns, Home: -Infinity, End: Infinity };
 		if (!(event.key in steps)) return;
 		event.preventDefault();
-		map.at = Math.min(Math.max(map.at < 0 ? 0 : map.at + steps[event.key], 0), map.cells.length - 1);
+		const step = steps[event.key];
+		const began = map.at < 0 && Number.isFinite(step); // the first key leads to the first cell
+		map.at = reached(began ? 0 : Math.max(map.at, 0) + step, step);
+		if (map.at < 0) return;
 		describe(map.at);
 		drawMap();
 	});
@@ -341,7 +410,7 @@ function wireMap() {
 		if (canvas.parentElement.clientWidth === width) return;
 		width = canvas.parentElement.clientWidth;
 		drawMap();
-		for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: 130 });
+		for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: chartHeight });
 	}).observe(canvas.closest(".cards"));
 }
 
