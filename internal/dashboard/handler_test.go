@@ -11,9 +11,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/test/dashboarddata"
 )
 
@@ -45,6 +48,25 @@ func TestAPartThatFailsSaysWhy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slow is a source that does not answer about the load.
+type slow struct{ *dashboarddata.Source }
+
+func (s slow) LoadSamples(ctx context.Context, _ time.Duration) (*v1alpha1.LoadSampleList, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAPartThatIsSlowDoesNotHoldUpTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		page := text(t, pagesOf("", slow{cluster()}), "/", http.StatusOK)
+		contains(t, page, "livesched did not answer in time.", "312 pods wait", "a100", "default-next")
+		if took := time.Since(began); took != partTime {
+			t.Errorf("the page took %s", took)
+		}
+	})
 }
 
 func TestAPageThatFailsHasTheStatus(t *testing.T) {

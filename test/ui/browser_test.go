@@ -8,6 +8,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -33,10 +34,7 @@ const output = "../../bin/ui"
 
 // chromium returns the path of the browser, or "".
 func chromium() string {
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path
-	}
-	path, err := exec.LookPath("/usr/bin/chromium")
+	path, err := exec.LookPath(cmp.Or(os.Getenv("CHROMIUM"), "/usr/bin/chromium"))
 	if err != nil {
 		return ""
 	}
