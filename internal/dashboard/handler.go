@@ -36,8 +36,10 @@ type Source interface {
 	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)
 	// LoadSamples returns the load in the given time until now.
 	LoadSamples(ctx context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error)
-	// Explain returns why a pod is pending, or on its node. If node is not "", it is compared.
-	Explain(ctx context.Context, pod types.NamespacedName, node string) (*v1alpha1.PodExplanation, error)
+	// Explain returns why a pod is pending, or on its node. If node is not "", it is compared. The
+	// explanation may have been made for somebody else, and be as old as maxAge.
+	Explain(ctx context.Context, pod types.NamespacedName, node string,
+		maxAge time.Duration) (*v1alpha1.PodExplanation, error)
 	// Decisions returns the latest decisions. The query has the parameters of the resource
 	// decisions, and "namespace".
 	Decisions(ctx context.Context, query url.Values) (*v1alpha1.DecisionList, error)

@@ -23,6 +23,9 @@ const (
 	explainedKinds = 10
 	// helpedKinds is how many kinds are explained to find what helps.
 	helpedKinds = 3
+	// explainedFor is how old these explanations may be. Rows ask every 30 s: however many people
+	// look, a kind is explained once in that time.
+	explainedFor = 25 * time.Second
 )
 
 // verdictView is the first line of the overview.
@@ -169,7 +172,8 @@ func placeWords(k *v1alpha1.PendingKind) string {
 // whyPart explains one pod of a kind in a few words.
 func (h *handler) whyPart(r *http.Request, s Source) answer {
 	q := r.URL.Query()
-	e, err := s.Explain(r.Context(), types.NamespacedName{Namespace: q.Get("namespace"), Name: q.Get("pod")}, "")
+	e, err := s.Explain(r.Context(), types.NamespacedName{Namespace: q.Get("namespace"), Name: q.Get("pod")}, "",
+		explainedFor)
 	if err != nil {
 		return answer{part: "why", data: partOf(whyView{}, err)}
 	}
@@ -221,7 +225,7 @@ func (h *handler) helpPart(r *http.Request, s Source) answer {
 	}
 	for i := range list.Items {
 		k := &list.Items[i]
-		e, err := s.Explain(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Pod}, "")
+		e, err := s.Explain(ctx, types.NamespacedName{Namespace: k.Namespace, Name: k.Pod}, "", explainedFor)
 		if err != nil || e.Pending == nil {
 			continue
 		}

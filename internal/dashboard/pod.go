@@ -86,7 +86,7 @@ func nodeOfQuery(r *http.Request) string { return strings.TrimSpace(r.URL.Query(
 
 func (h *handler) loadExplanation(ctx context.Context, s Source, namespace, name, node string) part[explanationView] {
 	v := explanationView{Namespace: namespace, Name: name, Node: node}
-	e, err := s.Explain(ctx, types.NamespacedName{Namespace: namespace, Name: name}, node)
+	e, err := s.Explain(ctx, types.NamespacedName{Namespace: namespace, Name: name}, node, 0)
 	if err != nil {
 		return partOf(v, err)
 	}

@@ -38,7 +38,7 @@ type roomView struct {
 	Asked     string // the resource that the user has chosen, or ""
 	Resource  string // the one that is shown
 	Resources []string
-	Pod       types.NamespacedName // that must be refused on stranded nodes
+	Pod       types.NamespacedName // for which stranded nodes lack some resource
 	Nodes     int
 	Stranded  int
 	Pools     []poolRow
@@ -179,7 +179,7 @@ func roomOf(n *v1alpha1.NodeAllocation, resource corev1.ResourceName) nodeRoom {
 			}
 		}
 	}
-	room.Stranded = n.Refusal != "" && room.Percent >= strandedPercent
+	room.Stranded = n.Refusal == v1alpha1.ReasonInsufficientResource && room.Percent >= strandedPercent
 	return room
 }
 

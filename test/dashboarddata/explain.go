@@ -27,7 +27,8 @@ const (
 )
 
 // Explain explains a pod.
-func (s *Source) Explain(_ context.Context, pod types.NamespacedName, node string) (*v1alpha1.PodExplanation, error) {
+func (s *Source) Explain(_ context.Context, pod types.NamespacedName, node string,
+	_ time.Duration) (*v1alpha1.PodExplanation, error) {
 	if err := s.Errors["Explain"]; err != nil {
 		return nil, err
 	}

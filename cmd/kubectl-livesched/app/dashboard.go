@@ -148,10 +148,10 @@ func (s *dashboardSource) LoadSamples(ctx context.Context, last time.Duration) (
 }
 
 // Explain implements dashboard.Source.
-func (s *dashboardSource) Explain(ctx context.Context, pod types.NamespacedName,
-	node string) (*v1alpha1.PodExplanation, error) {
+func (s *dashboardSource) Explain(ctx context.Context, pod types.NamespacedName, node string,
+	maxAge time.Duration) (*v1alpha1.PodExplanation, error) {
 	var explanation v1alpha1.PodExplanation
-	parameters := map[string]string{}
+	parameters := map[string]string{"maxAge": maxAge.String()}
 	if node != "" {
 		parameters["node"] = node
 	}

@@ -106,8 +106,9 @@ func (s *uiSource) LoadSamples(_ context.Context, last time.Duration) (*v1alpha1
 }
 
 // Explain implements dashboard.Source.
-func (s *uiSource) Explain(_ context.Context, pod types.NamespacedName, node string) (*v1alpha1.PodExplanation, error) {
-	query := url.Values{}
+func (s *uiSource) Explain(_ context.Context, pod types.NamespacedName, node string,
+	maxAge time.Duration) (*v1alpha1.PodExplanation, error) {
+	query := url.Values{apiserving.MaxAgeParameter: {maxAge.String()}}
 	if node != "" {
 		query.Set(apiserving.NodeParameter, node)
 	}
