@@ -105,13 +105,14 @@ type Authorizer interface {
 	Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error)
 }
 
-// Handler serves the resources. Any goroutine may call it, and its fields do not change.
+// Handler serves the resources. Any goroutine may call it.
 type Handler struct {
 	scheduler  Scheduler
 	authorizer Authorizer
 	// explaining holds one item for each explanation that is being made.
 	explaining chan struct{}
 	recent     *recent
+	compressed compressed
 	simulating *turnstile
 }
 
@@ -129,8 +130,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		secureserving.WriteError(w, statusOf(r, err))
 	case object != nil:
-		secureserving.WriteObject(w, object)
+		h.write(w, r, object)
 	}
+}
+
+// Object returns the object that a request to get or list answers, for the pages that this process
+// serves. It must not be changed. The error is an apierrors.APIStatus. Snapshots are files, and no
+// objects: they must not be asked for.
+func (h *Handler) Object(r *http.Request) (any, error) {
+	object, err := h.answer(nil, r)
+	if err != nil {
+		return nil, statusOf(r, err)
+	}
+	return object, nil
 }
 
 // answer returns the object to send, or nil if it has sent a file.

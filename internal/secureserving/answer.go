@@ -40,11 +40,21 @@ func write(w http.ResponseWriter, code int, object any) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	writeJSON(w, code, text.Bytes())
+}
+
+// WriteGzip answers with an object that is JSON, compressed by gzip. The client must accept that.
+func WriteGzip(w http.ResponseWriter, compressed []byte) {
+	w.Header().Set("Content-Encoding", "gzip")
+	writeJSON(w, http.StatusOK, compressed)
+}
+
+func writeJSON(w http.ResponseWriter, code int, text []byte) {
 	// A client that reads slowly must not keep the connection. Some writers know no deadline.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
-	_, _ = w.Write(text.Bytes())
+	_, _ = w.Write(text)
 }

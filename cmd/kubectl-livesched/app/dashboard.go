@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,10 +102,19 @@ func onlyLocal(address string, next http.Handler) http.Handler {
 	})
 }
 
-// dashboardSource answers the questions of the user of the command.
+// allocationsFor is how long the room of nodes is kept: two parts of a page need it at a time.
+const allocationsFor = 3 * time.Second
+
+// dashboardSource answers the questions of the user of the command. Any goroutine may use it.
 type dashboardSource struct {
 	livesched *remote.Livesched
 	cluster   client.Client
+
+	mu sync.Mutex // guards the fields below, and is held while the room of nodes is read
+	// allocations is the room of nodes for a pod, which was read at a time.
+	allocations *v1alpha1.NodeAllocationList
+	pod         types.NamespacedName
+	read        time.Time
 }
 
 func (o *dashboardOptions) source() (*dashboardSource, error) {
@@ -131,13 +141,21 @@ func (s *dashboardSource) PendingKinds(ctx context.Context, namespace string,
 // NodeAllocations implements dashboard.Source.
 func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.allocations != nil && s.pod == pod && time.Since(s.read) < allocationsFor {
+		return s.allocations, nil
+	}
 	parameters := map[string]string{}
 	if pod.Name != "" {
 		parameters = map[string]string{"namespace": pod.Namespace, "pod": pod.Name}
 	}
-	var list v1alpha1.NodeAllocationList
-	_, err := s.livesched.List(ctx, "nodeallocations", "", parameters, &list)
-	return &list, err
+	list := &v1alpha1.NodeAllocationList{}
+	if _, err := s.livesched.List(ctx, "nodeallocations", "", parameters, list); err != nil {
+		return nil, err
+	}
+	s.allocations, s.pod, s.read = list, pod, time.Now()
+	return list, nil
 }
 
 // LoadSamples implements dashboard.Source.

@@ -4,9 +4,7 @@
 package app
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,62 +27,43 @@ import (
 const uiPrefix = "/ui"
 
 // newUI returns the dashboard, which asks as the user of each request.
-func newUI(answers http.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
+func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
 	return dashboard.NewHandler(uiPrefix, func(r *http.Request) (dashboard.Source, error) {
 		return &uiSource{answers: answers, guard: guard, objects: objects, request: r.Context()}, nil
 	})
 }
 
-// uiSource answers the questions of one request with what the secure port answers its user.
+// uiSource answers the questions of one request as the secure port answers its user.
 type uiSource struct {
-	answers http.Handler
+	answers *apiserving.Handler
 	guard   *secureserving.Guard
 	objects client.Reader
 	// request is the context of the request, with the user.
 	request context.Context
 }
 
-// get answers a question as the secure port does.
-func (s *uiSource) get(path string, query url.Values, into any) error {
+// get gets an object of the secure port.
+func get[T any](s *uiSource, path string, query url.Values) (object T, _ error) {
 	target := url.URL{Path: apiserving.Path + path, RawQuery: query.Encode()}
 	r, err := s.guard.Again(s.request, target.String())
 	if err != nil {
-		return err
+		return object, err
 	}
-	answer := &recorded{header: http.Header{}, code: http.StatusOK}
-	s.answers.ServeHTTP(answer, r)
-	if answer.code == http.StatusOK {
-		return json.Unmarshal(answer.body.Bytes(), into)
+	answer, err := s.answers.Object(r)
+	if err != nil {
+		return object, err
 	}
-	status := &apierrors.StatusError{}
-	if err := json.Unmarshal(answer.body.Bytes(), &status.ErrStatus); err != nil {
-		return fmt.Errorf("status %d: %w", answer.code, err)
+	object, is := answer.(T)
+	if !is {
+		return object, fmt.Errorf("%s is answered by %T", path, answer)
 	}
-	return status
+	return object, nil
 }
-
-// recorded is the answer to a request of this process.
-type recorded struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (r *recorded) Header() http.Header { return r.header }
-
-// Write implements http.ResponseWriter.
-func (r *recorded) Write(b []byte) (int, error) { return r.body.Write(b) }
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorded) WriteHeader(code int) { r.code = code }
 
 // PendingKinds implements dashboard.Source.
 func (s *uiSource) PendingKinds(_ context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error) {
-	var list v1alpha1.PendingKindList
-	err := s.get(inNamespace(namespace)+apiserving.PendingKinds,
-		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}}, &list)
-	return &list, err
+	return get[*v1alpha1.PendingKindList](s, inNamespace(namespace)+apiserving.PendingKinds,
+		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}})
 }
 
 // NodeAllocations implements dashboard.Source.
@@ -93,16 +72,13 @@ func (s *uiSource) NodeAllocations(_ context.Context, pod types.NamespacedName) 
 	if pod.Name != "" {
 		query = url.Values{apiserving.NamespaceParameter: {pod.Namespace}, apiserving.PodParameter: {pod.Name}}
 	}
-	var list v1alpha1.NodeAllocationList
-	err := s.get(apiserving.NodeAllocations, query, &list)
-	return &list, err
+	return get[*v1alpha1.NodeAllocationList](s, apiserving.NodeAllocations, query)
 }
 
 // LoadSamples implements dashboard.Source.
 func (s *uiSource) LoadSamples(_ context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error) {
-	var list v1alpha1.LoadSampleList
-	err := s.get(apiserving.LoadSamples, url.Values{apiserving.LastParameter: {last.String()}}, &list)
-	return &list, err
+	return get[*v1alpha1.LoadSampleList](s, apiserving.LoadSamples,
+		url.Values{apiserving.LastParameter: {last.String()}})
 }
 
 // Explain implements dashboard.Source.
@@ -112,9 +88,7 @@ func (s *uiSource) Explain(_ context.Context, pod types.NamespacedName, node str
 	if node != "" {
 		query.Set(apiserving.NodeParameter, node)
 	}
-	var explanation v1alpha1.PodExplanation
-	err := s.get(inNamespace(pod.Namespace)+apiserving.PodExplanations+"/"+pod.Name, query, &explanation)
-	return &explanation, err
+	return get[*v1alpha1.PodExplanation](s, inNamespace(pod.Namespace)+apiserving.PodExplanations+"/"+pod.Name, query)
 }
 
 // Decisions implements dashboard.Source.
@@ -125,9 +99,8 @@ func (s *uiSource) Decisions(_ context.Context, query url.Values) (*v1alpha1.Dec
 			parameters[name] = values
 		}
 	}
-	var list v1alpha1.DecisionList
-	err := s.get(inNamespace(query.Get(apiserving.NamespaceParameter))+apiserving.Decisions, parameters, &list)
-	return &list, err
+	return get[*v1alpha1.DecisionList](s, inNamespace(query.Get(apiserving.NamespaceParameter))+apiserving.Decisions,
+		parameters)
 }
 
 // Profiles implements dashboard.Source. livesched may list profiles; its user may not.

@@ -8,6 +8,7 @@ import (
 	"html"
 	"net/http"
 	"regexp"
+	"slices"
 )
 
 const (
@@ -17,10 +18,12 @@ const (
 	// rowsPerSecond is how many rows about kinds they load: each viewer loads ten, and those of
 	// the three kinds for which help is looked for, every half minute.
 	rowsPerSecond = 4
+	// roomEvery is after how many views the room on nodes is loaded: every 15 seconds.
+	roomEvery = 3
 )
 
-// views are the parts of the first page of the dashboard.
-var views = []string{"parts/verdict", "parts/kinds", "parts/health", "parts/profiles", "parts/room", "data/room"}
+// views are the parts of the first page of the dashboard but for the room.
+var views = []string{"parts/verdict", "parts/kinds", "parts/health", "parts/profiles"}
 
 // rowLink is a link to what a row about a kind of pods loads.
 var rowLink = regexp.MustCompile(`hx-get="(/ui/parts/why[^"]*)"`)
@@ -28,7 +31,11 @@ var rowLink = regexp.MustCompile(`hx-get="(/ui/parts/why[^"]*)"`)
 // view does what ten viewers of the first page of the dashboard do in a second.
 func view(ctx context.Context, q *questions) {
 	for range viewsPerSecond {
-		for _, part := range views {
+		parts := views
+		if q.views++; q.views%roomEvery == 0 {
+			parts = append(slices.Clone(views), "parts/room", "data/room")
+		}
+		for _, part := range parts {
 			text := q.send(ctx, part, http.MethodGet, "/ui/"+part, nil)
 			if part != "parts/kinds" {
 				continue

@@ -49,6 +49,7 @@ func (a *Answers) NodeAllocations(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeAllocationList"}
 	list.Time = metav1.NewTime(now)
 	kept.pod, kept.list = pod, list
 	return list, nil
