@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -133,8 +134,8 @@ func TestWhatIsChartedMayBeRefused(t *testing.T) {
 		{"nodeallocations?namespace=ml&pod=train-0", may{"list nodes": true}, nil, metav1.StatusReasonForbidden,
 			"explanation of the pod"},
 		{"nodeallocations?pod=train-0", everything, nil, metav1.StatusReasonBadRequest, "set both, or neither"},
-		{"nodeallocations?namespace=ml&pod=train-0", everything, apierrors.NewNotFound(
-			v1alpha1.GroupVersion.WithResource("pods").GroupResource(), "train-0"), metav1.StatusReasonNotFound, "train-0"},
+		{"nodeallocations?namespace=ml&pod=train-0", everything,
+			apierrors.NewNotFound(corev1.Resource("pods"), "train-0"), metav1.StatusReasonNotFound, "train-0"},
 		{"namespaces/ml/nodeallocations", everything, nil, metav1.StatusReasonNotFound, ""},
 		{"namespaces/ml/loadsamples", everything, nil, metav1.StatusReasonNotFound, ""},
 		{"loadsamples?last=tomorrow", everything, nil, metav1.StatusReasonBadRequest, "such as 15m"},

@@ -44,7 +44,7 @@ func TestAnExplanationMayHaveAnAge(t *testing.T) {
 			{"a node", "?maxAge=30s&node=n", 0, 5},
 			{"the one before that", "?maxAge=30s", 0, 5},
 		} {
-			time.Sleep(step.wait)
+			time.Sleep(step.wait) //nolint:forbidigo // of the bubble
 			if answer := get(h, path+step.query); answer.Code != http.StatusOK || made != step.made {
 				t.Errorf("%s: %d explanations were made, want %d: %s", step.name, made, step.made, answer.Body)
 			}

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podkind finds pods that are alike to a scheduler, so that one of them can be explained for
-// all.
+// Package podkind finds pods that are alike to a scheduler, so that one of them can be explained
+// for all.
 package podkind
 
 import (

@@ -34,8 +34,8 @@ func newDashboard(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Serve a page about a running livesched on this machine",
-		Long: "Serve a page that shows what waits and why, what runs, where room is, and what was decided. The command " +
-			"listens on 127.0.0.1 and prints the address to open in a browser. Press Ctrl-C to end it.\n\n" +
+		Long: "Serve a page that shows what waits and why, what runs, where room is, and what was decided. The " +
+			"command listens on 127.0.0.1 and prints the address to open in a browser. Press Ctrl-C to end it.\n\n" +
 			"The page shows what you may see: the command sends your credentials with each question, and the browser " +
 			"never gets them. It changes nothing. As with `kubectl proxy`, other users of this machine can open the " +
 			"page while the command runs.\n\n" +
@@ -87,8 +87,8 @@ func (o *dashboardOptions) run(ctx context.Context) error {
 	return nil
 }
 
-// onlyLocal refuses requests that a page of another site makes, and those under another name: a name
-// of a foreign site may resolve to this machine.
+// onlyLocal refuses requests that a page of another site makes, and those under another name: a
+// name of a foreign site may resolve to this machine.
 func onlyLocal(address string, next http.Handler) http.Handler {
 	_, port, _ := net.SplitHostPort(address) // a listener's address
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

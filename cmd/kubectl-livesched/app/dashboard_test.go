@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
@@ -29,7 +28,7 @@ var _ = Describe("dashboard", func() {
 		out, ended := io.Pipe()
 		result := make(chan int, 1)
 		go func() {
-			defer ended.Close()
+			defer func() { _ = ended.Close() }()
 			args := append([]string{"--kubeconfig", cluster.Kubeconfig(), "dashboard"}, livesched...)
 			result <- app.Run(running, args,
 				genericiooptions.IOStreams{In: strings.NewReader(""), Out: ended, ErrOut: GinkgoWriter}, openReplay)

@@ -25,7 +25,8 @@ var _ = Describe("What charts need, on the secure port", func() {
 	It("has pending kinds, the room of nodes, and the load", func(ctx context.Context) {
 		gpu := objects.Node("gpu-0", "8", "16Gi", map[string]string{
 			"karpenter.sh/nodepool": "gpu", corev1.LabelTopologyZone: "a"})
-		gpu.Status.Allocatable["nvidia.com/gpu"], gpu.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("4"), resource.MustParse("4")
+		gpu.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
+		gpu.Status.Capacity["nvidia.com/gpu"] = resource.MustParse("4")
 		gpu.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		cordoned := objects.Node("web-0", "2", "4Gi", nil)
 		cordoned.Spec.Unschedulable = true
@@ -38,8 +39,8 @@ var _ = Describe("What charts need, on the secure port", func() {
 		expectBound(ctx, bound)
 		for i := range 3 {
 			train := objects.Pod("default", fmt.Sprint("train-", i), "mine", "64", "1Gi")
-			train.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "1",
-				Controller: ptr.To(true)}}
+			train.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train",
+				UID: "1", Controller: ptr.To(true)}}
 			create(ctx, train)
 		}
 		gated := objects.Pod("default", "gated", "mine", "1", "1Gi")

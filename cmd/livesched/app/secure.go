@@ -81,9 +81,9 @@ func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
 	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths,
 		"Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
-	fs.BoolVar(&o.UI, "ui", o.UI, "Serve the dashboard at /ui/ on --secure-port, for browsers whose requests carry the "+
-		"credentials of their user: a proxy that signs users in adds a bearer token. Everyone sees what they may see. "+
-		"`kubectl livesched dashboard` needs neither this flag nor a proxy.")
+	fs.BoolVar(&o.UI, "ui", o.UI, "Serve the dashboard at /ui/ on --secure-port, for browsers whose requests carry "+
+		"the credentials of their user: a proxy that signs users in adds a bearer token. Everyone sees what they may "+
+		"see. `kubectl livesched dashboard` needs neither this flag nor a proxy.")
 }
 
 func (o *SecureOptions) validate() (errs []error) {

@@ -83,7 +83,8 @@ func writesAbout(user string, since time.Time) (writes []string) {
 	for _, e := range audited(user, since) {
 		ref := e.ObjectRef
 		if ref == nil || slices.Contains([]string{"get", "list", "watch"}, e.Verb) ||
-			ref.Resource == "schedulerprofiles" && ref.Subresource == "status" || ref.Resource == "controllerrevisions" {
+			ref.Resource == "schedulerprofiles" && ref.Subresource == "status" ||
+			ref.Resource == "controllerrevisions" {
 			continue
 		}
 		resource, name := ref.Resource, ref.Name

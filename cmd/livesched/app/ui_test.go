@@ -21,8 +21,8 @@ var _ = Describe("The dashboard on the secure port", func() {
 	// ui runs livesched for the rest of a spec, and returns the URL of its dashboard.
 	ui := func(on bool) string {
 		GinkgoHelper()
-		return strings.TrimSuffix(runAnswering(func(o *app.Options) { o.Secure.UI = on }), "apis/livesched.io/v1alpha1/") +
-			"ui/"
+		apis := runAnswering(func(o *app.Options) { o.Secure.UI = on })
+		return strings.TrimSuffix(apis, "apis/livesched.io/v1alpha1/") + "ui/"
 	}
 
 	It("shows each user what that user may see", func(ctx context.Context) {

@@ -86,8 +86,8 @@ type questions struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	// The fields below belong to the goroutine that asks, until done is closed. answers counts the
-	// answers by question, and err is the latest error. views counts the views of the dashboard, rows
-	// are the links to its rows, and next is the one to follow next.
+	// answers by question, and err is the latest error. views counts the views of the dashboard,
+	// rows are the links to its rows, and next is the one to follow next.
 	answers map[string]int
 	windows windows
 	err     error

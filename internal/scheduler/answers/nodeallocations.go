@@ -55,7 +55,8 @@ func (a *Answers) NodeAllocations(ctx context.Context,
 	return list, nil
 }
 
-func (a *Answers) readAllocations(ctx context.Context, name types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
+func (a *Answers) readAllocations(ctx context.Context,
+	name types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
 	k, err := a.Forker.Fork(ctx)
 	if err != nil {
 		return nil, err

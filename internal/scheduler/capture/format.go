@@ -97,7 +97,8 @@ type Profile struct {
 	SchedulerName string `json:"schedulerName"`
 	Revision      string `json:"revision"`
 	// Reproducible reports whether the objects in the file resolve to this revision. They do not if
-	// this is the last good revision, or the stable one of a roll-out, or if the revision depends on a Secret.
+	// this is the last good revision, or the stable one of a roll-out, or if it depends on a
+	// Secret.
 	Reproducible bool `json:"reproducible"`
 }
 

@@ -89,7 +89,8 @@ func TestASampleHasWhatHappenedSinceTheLast(t *testing.T) {
 	first := metav1.NewTime(start.Add(Interval))
 	want := []v1alpha1.LoadSample{
 		{Time: first, Seconds: 10, Bound: 2, Unschedulable: 1, Failed: 1,
-			P50: &metav1.Duration{Duration: 1500 * time.Microsecond}, P99: &metav1.Duration{Duration: 1990 * time.Microsecond},
+			P50:    &metav1.Duration{Duration: 1500 * time.Microsecond},
+			P99:    &metav1.Duration{Duration: 1990 * time.Microsecond},
 			Active: 1, Backoff: 5, UnschedulablePods: 4, Gated: 5},
 		{Time: metav1.NewTime(start.Add(2 * Interval)), Seconds: 10},
 	}
@@ -166,7 +167,8 @@ func TestQuantilesAreInTheRightBucket(t *testing.T) {
 			got := after.quantile(before, q).Seconds()
 			exact := durations[min(len(durations)-1, int(q*float64(len(durations))))]
 			// Buckets double, and the exact quantile may be the next larger duration.
-			if lower := durations[max(0, int(q*float64(len(durations)))-1)]; got < lower/2-0.001 || got > exact*2+0.001 {
+			lower := durations[max(0, int(q*float64(len(durations)))-1)]
+			if got < lower/2-0.001 || got > exact*2+0.001 {
 				t.Errorf("quantile %v of %d durations is %v, want from %v to %v", q, len(durations), got, lower, exact)
 			}
 		}
@@ -179,7 +181,7 @@ func TestRunSamplesUntilItsContextEnds(t *testing.T) {
 		r.cfg.Clock = clock.RealClock{}
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.Run(ctx)
-		time.Sleep(2*Interval + 1)
+		time.Sleep(2*Interval + 1) //nolint:forbidigo // of the bubble
 		synctest.Wait()
 		if samples, _ := r.Since(time.Time{}); len(samples) != 2 {
 			t.Errorf("%d samples after two intervals", len(samples))

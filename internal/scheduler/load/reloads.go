@@ -25,14 +25,15 @@ func revisionsOf(m *profile.Map) map[string]string {
 
 // reloadsBetween returns what differs between active revisions, by name.
 func reloadsBetween(before, after map[string]string, now time.Time) (reloads []v1alpha1.ProfileReload) {
+	at := metav1.NewTime(now)
 	for name, revision := range after {
 		if before[name] != revision {
-			reloads = append(reloads, v1alpha1.ProfileReload{Time: metav1.NewTime(now), Profile: name, Revision: revision})
+			reloads = append(reloads, v1alpha1.ProfileReload{Time: at, Profile: name, Revision: revision})
 		}
 	}
 	for name := range before {
 		if after[name] == "" {
-			reloads = append(reloads, v1alpha1.ProfileReload{Time: metav1.NewTime(now), Profile: name})
+			reloads = append(reloads, v1alpha1.ProfileReload{Time: at, Profile: name})
 		}
 	}
 	slices.SortFunc(reloads, func(a, b v1alpha1.ProfileReload) int { return cmp.Compare(a.Profile, b.Profile) })

@@ -123,8 +123,8 @@ func (m *Map) everything() iter.Seq[*Instance] {
 	}
 }
 
-// All iterates over the instances that schedule pods, in the order of their scheduler names, without
-// canaries.
+// All iterates over the instances that schedule pods, in the order of their scheduler names. It
+// leaves out canaries.
 func (m *Map) All() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
 		for _, name := range m.Names() {

@@ -56,8 +56,8 @@ func warnSteps(steps []v1alpha1.CanaryStep, path *field.Path, found *problems) {
 func warnPause(weight int32, path *field.Path, found *problems) {
 	switch weight {
 	case 0:
-		found.warn(path, "lasts until the user promotes the roll-out, because no owner has the new revision yet: set a "+
-			"weight first")
+		found.warn(path, "lasts until the user promotes the roll-out, because no owner has the new revision yet: "+
+			"set a weight first")
 	case 100:
 		found.warn(path, "compares nothing, because all owners have the new revision: after the last step it decides "+
 			"all pods anyway")

@@ -57,15 +57,16 @@ func TestProfileWarnings(t *testing.T) {
 			[]warned{{"spec.rollout.canary", `no effect with the strategy "Immediate"`}}},
 		{"the default steps", profileText("p", `rollout: {strategy: Canary, canary: {}}`), nil},
 		{"steps with growing weights, pauses, and all pods at the end",
-			profileText("p", steps("{pause: {}}, {setWeight: 5}, {pause: {duration: 1m}}, {setWeight: 20}, {pause: {}}, "+
-				"{pause: {duration: 1m}}, {setWeight: 100}")), nil},
+			profileText("p", steps("{pause: {}}, {setWeight: 5}, {pause: {duration: 1m}}, {setWeight: 20}, "+
+				"{pause: {}}, {pause: {duration: 1m}}, {setWeight: 100}")), nil},
 		{"a pause before the first weight", profileText("p", steps("{pause: {duration: 1m}}, {setWeight: 100}")),
 			[]warned{{step(0, "pause"), "no owner has the new revision yet"}}},
 		{"a pause after all pods",
 			profileText("p", steps("{setWeight: 5}, {pause: {}}, {setWeight: 100}, {pause: {duration: 1m}}")),
 			[]warned{{step(3, "pause"), "compares nothing"}}},
 		{"a weight that falls, and one that stays",
-			profileText("p", steps("{setWeight: 50}, {pause: {}}, {setWeight: 20}, {pause: {}}, {setWeight: 20}, {pause: {}}")),
+			profileText("p", steps("{setWeight: 50}, {pause: {}}, {setWeight: 20}, {pause: {}}, {setWeight: 20}, "+
+				"{pause: {}}")),
 			[]warned{{step(2, "setWeight"), "less than the weight before it, 50"},
 				{step(4, "setWeight"), "the weight is 20 already"}}},
 		{"weights without pauses", profileText("p", steps("{setWeight: 5}, {setWeight: 50}")),

@@ -60,7 +60,8 @@ func TestAReplicaThatFailsIsLookedUpAgain(t *testing.T) {
 	}
 	l := &Livesched{Config: apiServer(), Kept: kept}
 	server.Close()
-	if _, err := l.send(t.Context(), "https://livesched", only, "livesched-0", question{resource: "queues"}); !tryNext(err) {
+	_, err := l.send(t.Context(), "https://livesched", only, "livesched-0", question{resource: "queues"})
+	if !tryNext(err) {
 		t.Fatalf("error %v", err)
 	}
 	if len(kept.known()) > 0 || len(kept.clients) > 0 {
