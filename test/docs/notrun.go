@@ -23,6 +23,7 @@ var exceptions = []exception{
 	except(anyPage, `^(\w+=\S+ )?make |^\.ci/run`,
 		"a target for developers: a test looks whether it exists, .ci/run runs the main ones"),
 	except(`compare/|tuning|shadow|operate/rollout`, `^go (test|run)`, "a benchmark: takes minutes, and is run when its figures change"),
+	except(anyPage, `^kubectl livesched dashboard`, "serves pages until it is interrupted: the suite of the command tests it"),
 	except(`operate/rollout`, `^kubectl `,
 		"needs a roll-out under way: the suite of controllers makes such states"),
 	except(`tuning|testing`, `go test|^cd `, "a test that .ci/run runs, made longer"),
