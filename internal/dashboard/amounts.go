@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/internal/words"
 )
 
 // order returns the place of a resource in lists: extended resources first, then CPU and memory.
@@ -54,7 +56,7 @@ func amount(name corev1.ResourceName, value float64) string {
 		return bytesWords(value)
 	}
 	if value == float64(int64(value)) || value >= 1000 {
-		return grouped.Sprintf("%.0f", value)
+		return words.Grouped.Sprintf("%.0f", value)
 	}
 	return fmt.Sprintf("%.1f", value)
 }

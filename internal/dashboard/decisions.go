@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/apiserving"
+	"github.com/livesched/livesched/internal/words"
 )
 
 const (
@@ -138,7 +139,7 @@ func (d *decisionRow) Fits() string {
 	if d.Pod == "" && d.PodGroup != "" {
 		return "–"
 	}
-	return grouped.Sprintf("%d of %d", d.Feasible, d.Nodes)
+	return words.Grouped.Sprintf("%d of %d", d.Feasible, d.Nodes)
 }
 
 // loadDecisionsOf returns the latest decisions about a pod, "namespace/name", or on a node.

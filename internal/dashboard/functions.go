@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // functions are those that templates call.
@@ -25,7 +26,7 @@ func (h *handler) functions() template.FuncMap {
 		"node":         h.nodeLink,
 		"podPart":      h.podPartLink,
 		"id":           id,
-		"count":        func(n any) string { return grouped.Sprintf("%d", n) },
+		"count":        func(n any) string { return words.Grouped.Sprintf("%d", n) },
 		"rate":         rate,
 		"join":         strings.Join,
 		"age":          func(of metav1.Time) string { return age(of.Time) },
@@ -34,9 +35,9 @@ func (h *handler) functions() template.FuncMap {
 		"stamp":        func(at metav1.Time) string { return at.UTC().Format(time.RFC3339) },
 		"stampOf":      func(at metav1.MicroTime) string { return at.UTC().Format(time.RFC3339Nano) },
 		"requests":     requestsWords,
-		"refusal":      refusalWords,
-		"whyNot":       whyNot,
-		"reason":       shortReason,
+		"refusal":      words.Refusal,
+		"whyNot":       words.WhyNot,
+		"reason":       words.ShortReason,
 		"result":       resultClass,
 		"milliseconds": milliseconds,
 		"results":      func() []string { return v1alpha1.DecisionResultNames },

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 const (
@@ -94,8 +95,8 @@ func loadVerdict(ctx context.Context, s Source, namespace string) part[verdictVi
 		v.Text = "No pod waits" + where + "."
 		return part[verdictView]{Data: v}
 	}
-	v.Text = many(list.Pods, "pod") + verb(list.Pods, " waits", " wait") + where + " in " +
-		many(list.Kinds, "kind") + "."
+	v.Text = words.Many(list.Pods, "pod") + verb(list.Pods, " waits", " wait") + where + " in " +
+		words.Many(list.Kinds, "kind") + "."
 	var oldest metav1.Time
 	for i := range list.Items {
 		if since := list.Items[i].Since; !since.IsZero() && (oldest.IsZero() || since.Before(&oldest)) {
@@ -107,7 +108,7 @@ func loadVerdict(ctx context.Context, s Source, namespace string) part[verdictVi
 	case list.Pods == 1:
 		v.Oldest = "It has waited " + age(oldest.Time) + "."
 	case int(list.Kinds) > len(list.Items):
-		v.Oldest = grouped.Sprintf("The oldest of the %d largest kinds has waited ", len(list.Items)) +
+		v.Oldest = words.Grouped.Sprintf("The oldest of the %d largest kinds has waited ", len(list.Items)) +
 			age(oldest.Time) + "."
 	default:
 		v.Oldest = "The oldest has waited " + age(oldest.Time) + "."
@@ -163,7 +164,7 @@ func placeWords(k *v1alpha1.PendingKind) string {
 		case place.pods == k.Pods:
 			return place.name
 		case place.pods > 0:
-			texts = append(texts, grouped.Sprintf("%d ", place.pods)+place.name)
+			texts = append(texts, words.Grouped.Sprintf("%d ", place.pods)+place.name)
 		}
 	}
 	return strings.Join(texts, ", ")
@@ -187,11 +188,11 @@ func whyOf(e *v1alpha1.PodExplanation) whyView {
 	}
 	switch p := e.Pending; {
 	case len(p.PodRefusals) > 0:
-		v.Why = refusalWords(&p.PodRefusals[0])
+		v.Why = words.Refusal(&p.PodRefusals[0])
 	case e.Verdict == v1alpha1.VerdictGroupDoesNotFit && p.PodGroup != nil:
 		v.Why = podGroupWords(p.PodGroup)
 	case len(p.Groups) > 0:
-		v.Why, v.Nodes = whyNot(&p.Groups[0]), many(p.Groups[0].Nodes, "node")
+		v.Why, v.Nodes = words.WhyNot(&p.Groups[0]), words.Many(p.Groups[0].Nodes, "node")
 	default:
 		v.Why = e.Message
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // podView is the page of a pod.
@@ -134,18 +135,18 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 	v.add("In the queue", place(p.Place), "")
 	if p.Attempts > 0 {
 		decisions := h.link("/decisions", "namespace", v.Namespace, "pod", v.Name)
-		v.add("Attempts", grouped.Sprintf("%d", p.Attempts), decisions)
+		v.add("Attempts", words.Grouped.Sprintf("%d", p.Attempts), decisions)
 	}
 	v.Next = nextTry(e.Verdict, p)
 	v.add("Next try", v.Next, "")
 	if e.Feasible > 0 {
-		v.add("Fits", grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes), "")
+		v.add("Fits", words.Grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes), "")
 	}
 	if p.NominatedNode != "" {
 		v.add("Its node will be", p.NominatedNode, h.nodeLink(p.NominatedNode))
 	}
 	if p.Alike > 0 {
-		v.add("Alike", many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason",
+		v.add("Alike", words.Many(p.Alike, "other pod")+verb(p.Alike, " waits", " wait")+" for the same reason",
 			h.link("/", "namespace", v.Namespace)+"#kinds")
 	}
 	v.add("Scheduling gates", strings.Join(p.Gates, ", "), "")
@@ -202,8 +203,8 @@ func shortages(p *v1alpha1.PendingExplanation) (texts []string) {
 		g := &p.Groups[i]
 		for j := range g.Refusals {
 			for k := range g.Refusals[j].ShortBy {
-				text := many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": each " +
-					shortageWords(&g.Refusals[j].ShortBy[k])
+				text := words.Many(g.Nodes, "node") + " of " + strings.Join(g.Pools, ", ") + ": each " +
+					words.Shortage(&g.Refusals[j].ShortBy[k])
 				if len(texts) < 5 && !slices.Contains(texts, text) {
 					texts = append(texts, text)
 				}
@@ -219,12 +220,12 @@ func podGroupWords(g *v1alpha1.PodGroupFit) string {
 	if g.Composite {
 		kind, member = "Composite pod group ", "group"
 	}
-	text := kind + g.Name + ": " + many(g.Needed, member) + " must be placed together, and " +
-		grouped.Sprintf("%d ", g.Fit) + verb(g.Fit, "fits", "fit") + " now"
+	text := kind + g.Name + ": " + words.Many(g.Needed, member) + " must be placed together, and " +
+		words.Grouped.Sprintf("%d ", g.Fit) + verb(g.Fit, "fits", "fit") + " now"
 	if g.Domain != "" {
 		text += " in " + g.Domain
 	}
-	text += grouped.Sprintf("; %d ", g.Ready) + verb(g.Ready, "is", "are") + " ready."
+	text += words.Grouped.Sprintf("; %d ", g.Ready) + verb(g.Ready, "is", "are") + " ready."
 	if g.Incomplete {
 		text += " The time was up: more may fit."
 	}
@@ -243,7 +244,7 @@ func (v *explanationView) bound(h *handler, e *v1alpha1.PodExplanation) {
 	}
 	for i := range b.Top {
 		if b.Top[i].Node == b.Node && b.Node != "" {
-			v.add("Total", grouped.Sprintf("%d", b.Top[i].Total), "")
+			v.add("Total", words.Grouped.Sprintf("%d", b.Top[i].Total), "")
 		}
 	}
 	switch b.Basis {
@@ -253,13 +254,13 @@ func (v *explanationView) bound(h *handler, e *v1alpha1.PodExplanation) {
 		v.add("Decided", "not recorded: decided again as if it were pending, in the present state of the cluster", "")
 	}
 	if b.Changes > 0 {
-		v.add("Since then", many(b.Changes, "change")+" of nodes and pods", "")
+		v.add("Since then", words.Many(b.Changes, "change")+" of nodes and pods", "")
 	}
 	if e.Feasible > 0 {
-		v.add("It fitted", grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes), "")
+		v.add("It fitted", words.Grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes), "")
 	}
 	if b.Tied > 1 {
-		v.add("With the highest total", many(b.Tied, "node"), "")
+		v.add("With the highest total", words.Many(b.Tied, "node"), "")
 	}
 	v.Scores = scoresOf(b.Top, b.Node)
 }

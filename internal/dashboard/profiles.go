@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // profileRow is one profile.
@@ -65,7 +66,7 @@ func rolloutWords(r *v1alpha1.RolloutStatus) (text string, bad bool) {
 		return text, false
 	}
 	if r.Stage != "" {
-		text += grouped.Sprintf(": stage %s, %d %% of owners", r.Stage, r.Weight)
+		text += words.Grouped.Sprintf(": stage %s, %d %% of owners", r.Stage, r.Weight)
 	}
 	if r.CanaryRevision != "" {
 		text += " get " + r.CanaryRevision
@@ -92,5 +93,5 @@ func shadowWords(p *v1alpha1.SchedulerProfile) string {
 	if tenths%10 == 0 {
 		share = fmt.Sprintf("%d %%", tenths/10)
 	}
-	return "Agrees with " + s.Profile + " in " + share + " of " + many(s.Decisions, "decision")
+	return "Agrees with " + s.Profile + " in " + share + " of " + words.Many(s.Decisions, "decision")
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/internal/words"
 )
 
 type convertOptions struct {
@@ -92,9 +92,9 @@ func (o *convertOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", print.Many(len(result.Profiles), "profile"),
-		print.Many(len(result.Policies), "policy"),
-		print.Many(result.Losses(), "loss"), print.Many(len(result.Remarks)-result.Losses(), "note"))
+	_, _ = fmt.Fprintf(o.ErrOut, "%s, %s: %s, %s\n", words.Many(len(result.Profiles), "profile"),
+		words.Many(len(result.Policies), "policy"),
+		words.Many(result.Losses(), "loss"), words.Many(len(result.Remarks)-result.Losses(), "note"))
 	if refused || o.strict && result.Losses() > 0 {
 		return errFound
 	}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // The names of snapshots.
@@ -148,7 +148,7 @@ func (o *snapshotOptions) run(ctx context.Context) error {
 	if _, err := writeFile(o.pseudonyms, func(w io.Writer) error { return writeNames(w, names) }); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(report, "Wrote %s (%s, for you alone)\n", o.pseudonyms, print.Many(len(names), "pseudonym"))
+	_, err := fmt.Fprintf(report, "Wrote %s (%s, for you alone)\n", o.pseudonyms, words.Many(len(names), "pseudonym"))
 	return err
 }
 

@@ -28,24 +28,22 @@ const uiPrefix = "/ui"
 
 // newUI returns the dashboard, which asks as the user of each request.
 func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
-	return dashboard.NewHandler(uiPrefix, func(r *http.Request) (dashboard.Source, error) {
-		return &uiSource{answers: answers, guard: guard, objects: objects, request: r.Context()}, nil
-	})
+	source := &uiSource{answers: answers, guard: guard, objects: objects}
+	return dashboard.NewHandler(uiPrefix, func(*http.Request) (dashboard.Source, error) { return source, nil })
 }
 
-// uiSource answers the questions of one request as the secure port answers its user.
+// uiSource answers as the secure port answers the user of a request, whom the contexts have. Any
+// goroutine may use it.
 type uiSource struct {
 	answers *apiserving.Handler
 	guard   *secureserving.Guard
 	objects client.Reader
-	// request is the context of the request, with the user.
-	request context.Context
 }
 
 // get gets an object of the secure port.
-func get[T any](s *uiSource, path string, query url.Values) (object T, _ error) {
+func get[T any](ctx context.Context, s *uiSource, path string, query url.Values) (object T, _ error) {
 	target := url.URL{Path: apiserving.Path + path, RawQuery: query.Encode()}
-	r, err := s.guard.Again(s.request, target.String())
+	r, err := s.guard.Again(ctx, target.String())
 	if err != nil {
 		return object, err
 	}
@@ -61,52 +59,53 @@ func get[T any](s *uiSource, path string, query url.Values) (object T, _ error) 
 }
 
 // PendingKinds implements dashboard.Source.
-func (s *uiSource) PendingKinds(_ context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error) {
-	return get[*v1alpha1.PendingKindList](s, inNamespace(namespace)+apiserving.PendingKinds,
+func (s *uiSource) PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error) {
+	return get[*v1alpha1.PendingKindList](ctx, s, inNamespace(namespace)+apiserving.PendingKinds,
 		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}})
 }
 
 // NodeAllocations implements dashboard.Source.
-func (s *uiSource) NodeAllocations(_ context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
+func (s *uiSource) NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
 	query := url.Values{}
 	if pod.Name != "" {
 		query = url.Values{apiserving.NamespaceParameter: {pod.Namespace}, apiserving.PodParameter: {pod.Name}}
 	}
-	return get[*v1alpha1.NodeAllocationList](s, apiserving.NodeAllocations, query)
+	return get[*v1alpha1.NodeAllocationList](ctx, s, apiserving.NodeAllocations, query)
 }
 
 // LoadSamples implements dashboard.Source.
-func (s *uiSource) LoadSamples(_ context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error) {
-	return get[*v1alpha1.LoadSampleList](s, apiserving.LoadSamples,
+func (s *uiSource) LoadSamples(ctx context.Context, last time.Duration) (*v1alpha1.LoadSampleList, error) {
+	return get[*v1alpha1.LoadSampleList](ctx, s, apiserving.LoadSamples,
 		url.Values{apiserving.LastParameter: {last.String()}})
 }
 
 // Explain implements dashboard.Source.
-func (s *uiSource) Explain(_ context.Context, pod types.NamespacedName, node string,
+func (s *uiSource) Explain(ctx context.Context, pod types.NamespacedName, node string,
 	maxAge time.Duration) (*v1alpha1.PodExplanation, error) {
 	query := url.Values{apiserving.MaxAgeParameter: {maxAge.String()}}
 	if node != "" {
 		query.Set(apiserving.NodeParameter, node)
 	}
-	return get[*v1alpha1.PodExplanation](s, inNamespace(pod.Namespace)+apiserving.PodExplanations+"/"+pod.Name, query)
+	path := inNamespace(pod.Namespace) + apiserving.PodExplanations + "/" + pod.Name
+	return get[*v1alpha1.PodExplanation](ctx, s, path, query)
 }
 
 // Decisions implements dashboard.Source.
-func (s *uiSource) Decisions(_ context.Context, query url.Values) (*v1alpha1.DecisionList, error) {
+func (s *uiSource) Decisions(ctx context.Context, query url.Values) (*v1alpha1.DecisionList, error) {
 	parameters := url.Values{}
 	for name, values := range query {
 		if name != apiserving.NamespaceParameter {
 			parameters[name] = values
 		}
 	}
-	return get[*v1alpha1.DecisionList](s, inNamespace(query.Get(apiserving.NamespaceParameter))+apiserving.Decisions,
-		parameters)
+	path := inNamespace(query.Get(apiserving.NamespaceParameter)) + apiserving.Decisions
+	return get[*v1alpha1.DecisionList](ctx, s, path, parameters)
 }
 
 // Profiles implements dashboard.Source. livesched may list profiles; its user may not.
 func (s *uiSource) Profiles(ctx context.Context) ([]v1alpha1.SchedulerProfile, error) {
 	resource := v1alpha1.GroupVersion.WithResource("schedulerprofiles")
-	allowed, err := s.guard.Allows(s.request, authorizer.AttributesRecord{ResourceRequest: true, Verb: "list",
+	allowed, err := s.guard.Allows(ctx, authorizer.AttributesRecord{ResourceRequest: true, Verb: "list",
 		APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // shortNames are the columns of plugins with long names.
@@ -56,7 +57,7 @@ func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 		texts = append(texts, "Decided "+duration.HumanDuration(now.Sub(b.Decided.Time))+" ago.")
 	}
 	if b.Changes > 0 {
-		texts = append(texts, Many(b.Changes, "change")+" of nodes and pods since the decision.")
+		texts = append(texts, words.Many(b.Changes, "change")+" of nodes and pods since the decision.")
 	}
 	return strings.Join(texts, " ")
 }
@@ -65,10 +66,10 @@ func boundBasis(b *v1alpha1.BoundExplanation, now time.Time) string {
 func boundDetails(e *v1alpha1.PodExplanation) string {
 	text := "Verdict " + string(e.Verdict) + "; " + profileOf(e)
 	if e.Feasible > 0 {
-		text += "; nodes that it fitted: " + Grouped.Sprintf("%d", e.Feasible)
+		text += "; nodes that it fitted: " + words.Grouped.Sprintf("%d", e.Feasible)
 	}
 	if e.Bound.Tied > 1 {
-		text += "; nodes with the highest total: " + Grouped.Sprintf("%d", e.Bound.Tied)
+		text += "; nodes with the highest total: " + words.Grouped.Sprintf("%d", e.Bound.Tied)
 	}
 	if e.Bound.Basis != "" {
 		text += "; decision: " + string(e.Bound.Basis)
@@ -106,7 +107,7 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 		writeItem(w, "Equal on these nodes: "+strings.Join(equal, ", ")+".")
 	}
 	if len(left) > 0 {
-		writeItem(w, Many(len(left), "more plugin")+" with smaller differences: -o wide")
+		writeItem(w, words.Many(len(left), "more plugin")+" with smaller differences: -o wide")
 	}
 	if hidden {
 		writeItem(w, NodesHidden)

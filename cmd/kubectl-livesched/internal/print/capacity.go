@@ -10,6 +10,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // CapacityLimits describes what answers to capacity leave out.
@@ -24,11 +25,11 @@ func Capacity(w io.Writer, c *v1alpha1.Capacity, wide bool) error {
 		room = "Room for at least "
 	}
 	if size := groupSize(c); size > 0 {
-		room += Many(s.PodGroups, "more group") + " of " + Many(size, "pod")
+		room += words.Many(s.PodGroups, "more group") + " of " + words.Many(size, "pod")
 	} else {
-		room += Many(s.Pods, "more pod")
+		room += words.Many(s.Pods, "more pod")
 	}
-	Line(w, room+Grouped.Sprintf(", on %d of ", s.Nodes)+Many(s.ClusterNodes, "node")+
+	Line(w, room+words.Grouped.Sprintf(", on %d of ", s.Nodes)+words.Many(s.ClusterNodes, "node")+
 		fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
 	if line := namedGroupLine(c); line != "" {
 		Line(w, line)
@@ -108,7 +109,7 @@ func printPools(w io.Writer, pools []v1alpha1.PoolCapacity, wide bool) error {
 	}
 	var rows [][]string
 	for _, p := range shown {
-		rows = append(rows, []string{p.Pool, Grouped.Sprintf("%d", p.Pods), Grouped.Sprintf("%d", p.Nodes)})
+		rows = append(rows, []string{p.Pool, words.Grouped.Sprintf("%d", p.Pods), words.Grouped.Sprintf("%d", p.Nodes)})
 	}
 	if err := Table(w, []string{"POOL", "PODS", "NODES"}, rows); err != nil {
 		return err
@@ -118,7 +119,7 @@ func printPools(w io.Writer, pools []v1alpha1.PoolCapacity, wide bool) error {
 		pods += p.Pods
 	}
 	if more := len(pools) - len(shown); more > 0 {
-		Line(w, "... and "+Many(pods, "pod")+" in "+Many(more, "more pool")+": -o wide")
+		Line(w, "... and "+words.Many(pods, "pod")+" in "+words.Many(more, "more pool")+": -o wide")
 	}
 	return nil
 }

@@ -7,16 +7,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // DecisionTable prints decisions for people, at once or in parts.
@@ -179,7 +178,7 @@ func (t *DecisionTable) node(d *v1alpha1.Decision) string {
 
 // nodeOrReason returns the node of a pod that got one, or why it got none.
 func (t *DecisionTable) nodeOrReason(d *v1alpha1.Decision) string {
-	reason := shortReason(d.Message)
+	reason := words.ShortReason(d.Message)
 	switch {
 	case d.Result == v1alpha1.DecisionBound || d.Result == v1alpha1.DecisionBinding || reason == "":
 		return t.node(d)
@@ -187,20 +186,4 @@ func (t *DecisionTable) nodeOrReason(d *v1alpha1.Decision) string {
 		return t.node(d) + ": " + reason
 	}
 	return reason
-}
-
-var (
-	// inOtherColumns is the beginning of a message.
-	inOtherColumns = regexp.MustCompile(`^(\d+/\d+ nodes are available: |pod group \S+: )`)
-	// inVain is the end of a message about preemption that does not help. A livesched with the
-	// plugins of an older version also says that there are no claims to deallocate.
-	inVain = regexp.MustCompile(`;?( no new claims to deallocate,)? preemption: \d+/\d+ nodes .*$`)
-)
-
-// shortReason returns a message without what other columns say, and without why preemption does not
-// help.
-func shortReason(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	message = inVain.ReplaceAllString(inOtherColumns.ReplaceAllString(message, ""), "")
-	return strings.TrimSuffix(message, ".")
 }

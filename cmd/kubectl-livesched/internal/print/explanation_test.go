@@ -19,6 +19,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/suggest"
+	"github.com/livesched/livesched/internal/words"
 )
 
 var explained = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -239,7 +240,7 @@ func TestTheWordsOfARefusal(t *testing.T) {
 			Messages: []string{"Insufficient cpu"}},
 		"refused by the plugin Ours": {Plugin: "Ours"},
 	} {
-		if got := RefusalWords(&r); got != want {
+		if got := words.Refusal(&r); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

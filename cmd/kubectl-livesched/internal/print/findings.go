@@ -13,6 +13,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/doctor"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // Report prints the result of a check as text or as commands of GitHub Actions, and to errOut what
@@ -34,8 +35,8 @@ func Report(out, errOut io.Writer, report *validate.Report, format string) error
 	for _, skipped := range report.Skipped {
 		_, _ = fmt.Fprintln(errOut, skipped)
 	}
-	_, err := fmt.Fprintf(out, "%s: %s, %s\n", Many(len(report.Objects), "object"),
-		Many(report.Count(validate.Error), "error"), Many(report.Count(validate.Warning), "warning"))
+	_, err := fmt.Fprintf(out, "%s: %s, %s\n", words.Many(len(report.Objects), "object"),
+		words.Many(report.Count(validate.Error), "error"), words.Many(report.Count(validate.Warning), "warning"))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // Kind are pending pods that are alike. The explanation is about the first one.
@@ -39,7 +40,7 @@ func Explanations(w io.Writer, x *Kinds, now time.Time, wide bool) error {
 			_, _ = fmt.Fprintln(w)
 		}
 		if kind.Pods > 1 {
-			Line(w, Many(kind.Pods, "pending pod")+" of "+kind.Owner+", for example:")
+			Line(w, words.Many(kind.Pods, "pending pod")+" of "+kind.Owner+", for example:")
 		}
 		if err := Explanation(w, kind.Explanation, now, wide); err != nil {
 			return err
@@ -58,9 +59,9 @@ func Summary(w io.Writer, x *Kinds, where string, now time.Time, namespaces, wid
 			pods += kind.Pods
 			profiles[kind.Explanation.Profile] = true
 		}
-		title := Many(pods, "pending pod") + " " + where
+		title := words.Many(pods, "pending pod") + " " + where
 		if len(x.Explained) > 1 {
-			title += ", of " + Many(len(x.Explained), "kind")
+			title += ", of " + words.Many(len(x.Explained), "kind")
 		}
 		withProfile := wide || len(profiles) > 1
 		if only := x.Explained[0].Explanation.Profile; !withProfile && only != "" {
@@ -80,10 +81,10 @@ func Summary(w io.Writer, x *Kinds, where string, now time.Time, namespaces, wid
 
 func printOthers(w io.Writer, x *Kinds) {
 	if x.Others > 0 {
-		Line(w, Many(x.Others, "pending pod")+" of other schedulers: "+strings.Join(x.Schedulers, ", ")+".")
+		Line(w, words.Many(x.Others, "pending pod")+" of other schedulers: "+strings.Join(x.Schedulers, ", ")+".")
 	}
 	if x.Left > 0 {
-		Line(w, "Not explained: "+Many(x.Left, "pending pod")+" of "+Many(x.LeftKinds, "more kind")+".")
+		Line(w, "Not explained: "+words.Many(x.Left, "pending pod")+" of "+words.Many(x.LeftKinds, "more kind")+".")
 	}
 }
 
@@ -99,7 +100,7 @@ func summaryTable(x *Kinds, now time.Time, namespaces, profile bool) (header []s
 		return cells
 	}
 	for _, kind := range x.Explained {
-		rows = append(rows, row(Grouped.Sprintf("%d", kind.Pods), kind.Namespace, kind.Owner,
+		rows = append(rows, row(words.Grouped.Sprintf("%d", kind.Pods), kind.Namespace, kind.Owner,
 			duration.HumanDuration(now.Sub(kind.Since)),
 			cmp.Or(kind.Explanation.Profile, None), whyPhrase(kind.Explanation)))
 	}
@@ -108,20 +109,20 @@ func summaryTable(x *Kinds, now time.Time, namespaces, profile bool) (header []s
 
 // whyPhrase describes in a phrase why a pod is pending, and what would help.
 func whyPhrase(e *v1alpha1.PodExplanation) string {
-	text := Headline(e)
+	text := words.Headline(e)
 	if p := e.Pending; p != nil {
 		switch {
 		case len(p.PodRefusals) > 0:
-			text += ": " + RefusalWords(&p.PodRefusals[0])
+			text += ": " + words.Refusal(&p.PodRefusals[0])
 		case p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit:
-			text += Grouped.Sprintf(": %d of the %d %ss that must be placed together fit", p.PodGroup.Fit,
+			text += words.Grouped.Sprintf(": %d of the %d %ss that must be placed together fit", p.PodGroup.Fit,
 				p.PodGroup.Needed, memberOf(p.PodGroup))
 		case len(p.Gates) > 0:
 			text += ": " + strings.Join(p.Gates, ", ")
 		case p.GatingMessage != "":
 			text += ": " + strings.TrimSuffix(p.GatingMessage, ".")
 		case len(p.Groups) > 0:
-			text += ": " + WhyNot(&p.Groups[0])
+			text += ": " + words.WhyNot(&p.Groups[0])
 		}
 		for i := range p.Suggestions {
 			if p.Suggestions[i].Verified {
@@ -141,11 +142,11 @@ func Group(w io.Writer, name string, pods GroupPods, x *Kinds, now time.Time, wi
 	if pods.Ended > 0 {
 		states = append(states, fmt.Sprintf("%d ended", pods.Ended))
 	}
-	Line(w, fmt.Sprintf("Pod group %s has %s: %s.", name, Many(pods.Total, "pod"), strings.Join(states, ", ")))
+	Line(w, fmt.Sprintf("Pod group %s has %s: %s.", name, words.Many(pods.Total, "pod"), strings.Join(states, ", ")))
 	for _, kind := range x.Explained {
 		_, _ = fmt.Fprintln(w)
 		if more := kind.Pods - 1; more > 0 {
-			Line(w, fmt.Sprintf("%s, and %s like it:", kind.Name, Many(more, "pod")))
+			Line(w, fmt.Sprintf("%s, and %s like it:", kind.Name, words.Many(more, "pod")))
 		}
 		if err := Explanation(w, kind.Explanation, now, wide); err != nil {
 			return err
@@ -153,7 +154,7 @@ func Group(w io.Writer, name string, pods GroupPods, x *Kinds, now time.Time, wi
 	}
 	if x.Left > 0 {
 		_, _ = fmt.Fprintln(w)
-		Line(w, fmt.Sprintf("Not explained: %s of other kinds.", Many(x.Left, "pod")))
+		Line(w, fmt.Sprintf("Not explained: %s of other kinds.", words.Many(x.Left, "pod")))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // printNode prints why a pod is not on a certain node.
@@ -26,7 +27,7 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 	}
 	for i := range n.Refusals {
 		r := &n.Refusals[i]
-		text := RefusalWords(r)
+		text := words.Refusal(r)
 		if wide {
 			text += fmt.Sprintf(" (%s, %s)", r.Plugin, r.Reason)
 		}
@@ -39,7 +40,7 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 		writeItem(w, fmt.Sprintf("No node has a higher total than its %d.", n.Score.Total))
 	case n.Score != nil && n.Best != nil:
 		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total,
-			Grouped.Sprintf("%d", n.Rank), n.Best.Total))
+			words.Grouped.Sprintf("%d", n.Rank), n.Best.Total))
 	}
 	return printScores(w, nodeScores(n), wide)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 const (
@@ -34,7 +35,7 @@ func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 	shown := merged[:min(len(merged), maxGroups)]
 	var rows [][]string
 	for _, g := range shown {
-		rows = append(rows, []string{Grouped.Sprintf("%d", g.nodes),
+		rows = append(rows, []string{words.Grouped.Sprintf("%d", g.nodes),
 			poolsWords(g.pools, max(minPools, terminal.Of(w).Width()*3/8)), g.why})
 	}
 	if err := Table(w, []string{"NODES", "POOL", "WHY NOT"}, rows); err != nil {
@@ -45,7 +46,7 @@ func NodeGroups(w io.Writer, groups []v1alpha1.NodeGroup, wide bool) error {
 		for _, g := range rest {
 			nodes += g.nodes
 		}
-		writeItem(w, Many(len(rest), "more group")+" of nodes ("+Many(nodes, "node")+"): -o wide")
+		writeItem(w, words.Many(len(rest), "more group")+" of nodes ("+words.Many(nodes, "node")+"): -o wide")
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func mergeGroups(groups []v1alpha1.NodeGroup) []*mergedGroup {
 	at := map[string]*mergedGroup{}
 	for i := range groups {
 		g := &groups[i]
-		why := WhyNot(g)
+		why := words.WhyNot(g)
 		m := at[why]
 		if m == nil {
 			m = &mergedGroup{why: why}
@@ -89,14 +90,14 @@ func poolsWords(pools []string, width int) string {
 		return all
 	}
 	for shown := len(pools) - 1; shown > 0; shown-- {
-		text := strings.Join(pools[:shown], ", ") + Grouped.Sprintf(" and %d more", len(pools)-shown)
+		text := strings.Join(pools[:shown], ", ") + words.Grouped.Sprintf(" and %d more", len(pools)-shown)
 		if ansi.StringWidth(text) <= width {
 			return text
 		}
 	}
 	more := ""
 	if len(pools) > 1 {
-		more = Grouped.Sprintf(" and %d more", len(pools)-1)
+		more = words.Grouped.Sprintf(" and %d more", len(pools)-1)
 	}
 	return ansi.Truncate(pools[0], width-len(more), "…") + more
 }
@@ -107,11 +108,11 @@ func printWideGroups(w io.Writer, groups []v1alpha1.NodeGroup) error {
 	hidden := true
 	for i := range groups {
 		g := &groups[i]
-		row := []string{Grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", "), cmp.Or(g.Example, None)}
+		row := []string{words.Grouped.Sprintf("%d", g.Nodes), strings.Join(g.Pools, ", "), cmp.Or(g.Example, None)}
 		hidden = hidden && g.Example == ""
 		for j := range g.Refusals {
 			r := &g.Refusals[j]
-			rows = append(rows, append(slices.Clone(row), r.Plugin, string(r.Reason), RefusalWords(r)))
+			rows = append(rows, append(slices.Clone(row), r.Plugin, string(r.Reason), words.Refusal(r)))
 			row = []string{"", "", ""} // said once
 		}
 		if g.Partial {

@@ -111,21 +111,6 @@ func Line(w io.Writer, text string) { terminal.Of(w).Line(text) }
 // writeItem writes a text below a headline.
 func writeItem(w io.Writer, text string) { terminal.Of(w).Paragraph("  ", "  ", text) }
 
-// Many returns a number, with a comma after each three digits, and its noun in the singular or
-// plural, such as "1 error" or "1,200 policies".
-func Many[N int | int32 | int64](n N, noun string) string {
-	switch stem, endsInY := strings.CutSuffix(noun, "y"); {
-	case n == 1:
-	case endsInY:
-		noun = stem + "ies"
-	case strings.HasSuffix(noun, "s"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return Grouped.Sprintf("%d ", n) + noun
-}
-
 // Objects prints objects as kubectl does: with -o name their names, and otherwise one object or a
 // list. It leaves out managed fields.
 func Objects(w io.Writer, format string, objects []client.Object) error {

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/livesched/livesched/internal/words"
 )
 
 func TestFormatsForPrograms(t *testing.T) {
@@ -39,8 +41,8 @@ func TestFormatsForPrograms(t *testing.T) {
 
 func TestMany(t *testing.T) {
 	for want, got := range map[string]string{
-		"1 error": Many(1, "error"), "0 errors": Many(0, "error"), "1,200 policies": Many(1200, "policy"),
-		"2 losses": Many(int32(2), "loss"),
+		"1 error": words.Many(1, "error"), "0 errors": words.Many(0, "error"), "1,200 policies": words.Many(1200, "policy"),
+		"2 losses": words.Many(int32(2), "loss"),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

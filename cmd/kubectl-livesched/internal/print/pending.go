@@ -11,16 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
-
-// Grouped formats numbers with a comma after each three digits.
-var Grouped = message.NewPrinter(language.English)
 
 // NodesHidden is printed where the names of nodes would be.
 const NodesHidden = "Node names are hidden: you may not list nodes."
@@ -77,7 +73,7 @@ func pendingHeadline(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.Pendin
 	} else {
 		line += " has been pending for " + duration.HumanDuration(now.Sub(p.Since.Time))
 	}
-	line += ": " + Headline(e)
+	line += ": " + words.Headline(e)
 	if by := attemptWords(e, p); by != "" {
 		line += ". " + sentence(by)
 	} else {
@@ -93,7 +89,7 @@ func attemptWords(e *v1alpha1.PodExplanation, p *v1alpha1.PendingExplanation) st
 		by = "Profile " + e.Profile
 	}
 	if p.Attempts > 0 {
-		by += Grouped.Sprintf(", attempt %d", p.Attempts)
+		by += words.Grouped.Sprintf(", attempt %d", p.Attempts)
 	}
 	return strings.TrimPrefix(by, ", ")
 }
@@ -145,7 +141,7 @@ func printPodRefusals(w io.Writer, message string, refusals []v1alpha1.Refusal, 
 	printed := []string{}
 	for i := range refusals {
 		r := &refusals[i]
-		text := RefusalWords(r)
+		text := words.Refusal(r)
 		switch {
 		case wide:
 			writeItem(w, fmt.Sprintf("The pod itself: %s (%s, %s).", text, r.Plugin, r.Reason))
@@ -171,7 +167,7 @@ func printHeld(w io.Writer, e *v1alpha1.PodExplanation, p *v1alpha1.PendingExpla
 	}
 	for i := range p.Victims {
 		if i == maxVictims {
-			writeItem(w, "- "+Many(len(p.Victims)-i, "more pod"))
+			writeItem(w, "- "+words.Many(len(p.Victims)-i, "more pod"))
 			break
 		}
 		v := &p.Victims[i]
@@ -190,7 +186,7 @@ func alikeLine(alike int32) string {
 	if alike == 1 {
 		return "1 other pod waits for the same reason."
 	}
-	return Many(alike, "other pod") + " wait for the same reason."
+	return words.Many(alike, "other pod") + " wait for the same reason."
 }
 
 // PodGroupLine describes how many pods of a group, or groups of a composite group, fit, in all and
@@ -204,20 +200,20 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	if g.Composite {
 		kind = "Composite pod group"
 	}
-	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, Many(g.Needed, memberOf(g)),
-		Grouped.Sprintf("%d", g.Fit), verb)
+	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, words.Many(g.Needed, memberOf(g)),
+		words.Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
 	}
 	if g.Ready == 1 {
 		line += "; 1 is ready."
 	} else {
-		line += Grouped.Sprintf("; %d are ready.", g.Ready)
+		line += words.Grouped.Sprintf("; %d are ready.", g.Ready)
 	}
 	if len(g.Tried) > 1 {
 		var tried []string
 		for _, d := range g.Tried {
-			tried = append(tried, Grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
+			tried = append(tried, words.Grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
 		}
 		line += " Tried: " + strings.Join(tried, ", ") + "."
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/capture"
 	"github.com/livesched/livesched/internal/scheduler/replay/report"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // fewDifferences is the number of differences that are listed if the output is not wide.
@@ -27,8 +28,8 @@ func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, 
 	}
 	Line(w, fmt.Sprintf("%s of %s by livesched %s (Kubernetes %s): %s, %s, %d of them pending.", what,
 		header.Time.UTC().Format("2006-01-02 15:04:05 MST"),
-		header.Livesched, header.Kubernetes, Many(len(snapshot.Nodes), "node"),
-		Many(len(snapshot.Pods)+len(snapshot.Pending), "pod"), len(snapshot.Pending)))
+		header.Livesched, header.Kubernetes, words.Many(len(snapshot.Nodes), "node"),
+		words.Many(len(snapshot.Pods)+len(snapshot.Pending), "pod"), len(snapshot.Pending)))
 	var profiles []string
 	for _, p := range header.Profiles {
 		profiles = append(profiles, p.Name+"@"+p.Revision)
@@ -41,12 +42,12 @@ func Replay(w io.Writer, snapshot *capture.Snapshot, unusable map[string]error, 
 		Line(w, fmt.Sprintf("The profile %s cannot be used: %v", name, unusable[name]))
 	}
 	rows := [][]string{
-		{"same", Grouped.Sprintf("%d", result.Same), None},
-		{"different", Grouped.Sprintf("%d", len(result.Different)), None},
+		{"same", words.Grouped.Sprintf("%d", result.Same), None},
+		{"different", words.Grouped.Sprintf("%d", len(result.Different)), None},
 	}
 	for _, reason := range report.Reasons {
 		if count := result.Left[reason]; count > 0 {
-			rows = append(rows, []string{"not made again", Grouped.Sprintf("%d", count), reason.Describe()})
+			rows = append(rows, []string{"not made again", words.Grouped.Sprintf("%d", count), reason.Describe()})
 		}
 	}
 	if err := Table(w, []string{"DECISIONS", "COUNT", "REASON"}, rows); err != nil {

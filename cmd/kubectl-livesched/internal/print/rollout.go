@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
 	"github.com/livesched/livesched/internal/rollout"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // ProfileRollout is the output of the command rollout status.
@@ -163,7 +164,7 @@ func (r *Rollout) phase(t *terminal.Terminal) string {
 func (r *Rollout) revisions() [][]string {
 	stableOwners, canaryOwners := None, None
 	if r.counted() {
-		stableOwners, canaryOwners = Grouped.Sprintf("%d", r.StableOwners), Grouped.Sprintf("%d", r.CanaryOwners)
+		stableOwners, canaryOwners = words.Grouped.Sprintf("%d", r.StableOwners), words.Grouped.Sprintf("%d", r.CanaryOwners)
 	}
 	row := func(revision, role string, weight int32, owners string, time *metav1.Duration) []string {
 		return []string{cmp.Or(revision, None), role, fmt.Sprintf("%d %%", weight), owners, decisionTime(time)}
@@ -215,7 +216,7 @@ func (r *Rollout) stepLine(step RolloutStep) string {
 // evidence describes what was observed. It leaves out what the message has.
 func (r *Rollout) evidence() (lines []string) {
 	if r.Compared > 0 {
-		lines = append(lines, "in the stage Shadow, both revisions decided pods of "+Many(r.Compared, "owner"))
+		lines = append(lines, "in the stage Shadow, both revisions decided pods of "+words.Many(r.Compared, "owner"))
 	}
 	for i := range r.Evidence {
 		if e := &r.Evidence[i]; !strings.Contains(r.Message, e.Text) {
@@ -275,7 +276,7 @@ func (r *Rollout) lines() (lines []string) {
 
 // revisionLine describes the owners with one revision.
 func revisionLine(revision string, owners int64, decision *metav1.Duration) string {
-	text := "revision " + revision + ": " + Many(owners, "owner")
+	text := "revision " + revision + ": " + words.Many(owners, "owner")
 	if decision != nil {
 		text += ", " + decisionTime(decision) + " for a decision in the median"
 	}

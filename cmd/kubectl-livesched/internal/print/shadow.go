@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // printShadow prints how the decisions of a shadow compare, nothing for other profiles.
@@ -29,7 +30,7 @@ func (p *ProfileStatus) printShadow(w io.Writer) {
 	s := p.Shadow
 	since := duration.HumanDuration(time.Since(s.Since.Time))
 	t.Entry("", "  ", fmt.Sprintf("%s is a shadow of %s: it agrees with %s of %s, in the last %s",
-		t.Bold("schedulerprofile/"+p.Name), p.Follows, agreement(s), Many(s.Decisions, "decision"), since))
+		t.Bold("schedulerprofile/"+p.Name), p.Follows, agreement(s), words.Many(s.Decisions, "decision"), since))
 	for _, line := range shadowLines(s, p.Follows) {
 		t.Entry("  ", "    ", line)
 	}
@@ -52,12 +53,12 @@ func agreement(s *v1alpha1.ShadowStatus) string {
 func shadowLines(s *v1alpha1.ShadowStatus, follows string) (lines []string) {
 	add := func(n int64, what string) {
 		if n > 0 {
-			lines = append(lines, Grouped.Sprintf("%d", n)+" "+what)
+			lines = append(lines, words.Grouped.Sprintf("%d", n)+" "+what)
 		}
 	}
 	scored := "where it scores another node higher than the chosen one"
 	if loss := s.ScoreLoss; loss != nil {
-		scored += Grouped.Sprintf(" (by %d points in the median, 99 %% by at most %d)", loss.P50, loss.P99)
+		scored += words.Grouped.Sprintf(" (by %d points in the median, 99 %% by at most %d)", loss.P50, loss.P99)
 	}
 	add(s.NodeScoredLower, scored)
 	add(s.NodeRefused, "where it refuses the chosen node, and finds another one")
@@ -67,7 +68,7 @@ func shadowLines(s *v1alpha1.ShadowStatus, follows string) (lines []string) {
 	if len(s.Causes) > 0 {
 		causes := make([]string, 0, len(s.Causes))
 		for _, cause := range s.Causes {
-			text := Grouped.Sprintf("%s at %s (%d)", cause.Plugin, cause.ExtensionPoint, cause.Decisions)
+			text := words.Grouped.Sprintf("%s at %s (%d)", cause.Plugin, cause.ExtensionPoint, cause.Decisions)
 			causes = append(causes, text)
 		}
 		lines = append(lines, "causes, of a sample: "+strings.Join(causes, ", "))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/words"
 )
 
 // The numbers of owners and pods that are named if the output is not wide.
@@ -59,13 +60,13 @@ func Simulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 
 // decided describes the pods that were decided.
 func decided(s *v1alpha1.SimulationStatus) string {
-	line := "Pods decided again: " + Grouped.Sprintf("%d", s.Pods)
+	line := "Pods decided again: " + words.Grouped.Sprintf("%d", s.Pods)
 	if s.Matching > s.Pods {
-		line += Grouped.Sprintf(" of %d", s.Matching)
+		line += words.Grouped.Sprintf(" of %d", s.Matching)
 	}
-	line += ", on " + Many(s.Nodes, "node") + "."
+	line += ", on " + words.Many(s.Nodes, "node") + "."
 	if s.Displaced > 0 {
-		line += " Not counted: " + Many(s.Displaced, "other pod") +
+		line += " Not counted: " + words.Many(s.Displaced, "other pod") +
 			" on removed nodes, of other schedulers or namespaces."
 	}
 	return line
@@ -91,7 +92,7 @@ func nothingDecided(s *v1alpha1.Simulation) string {
 	case len(names) > 0 && len(names) <= fewPods:
 		line += " named " + strings.Join(names, ", ")
 	case len(names) > 0:
-		line += Grouped.Sprintf(" among the %d that were named", len(names))
+		line += words.Grouped.Sprintf(" among the %d that were named", len(names))
 	}
 	if s.Spec.Pods.LabelSelector != "" {
 		line += " with " + s.Spec.Pods.LabelSelector
@@ -114,7 +115,7 @@ func printOutcomes(w io.Writer, s *v1alpha1.Simulation) error {
 		return cells
 	}
 	count := func(of func(*v1alpha1.SimulationOutcome) int32) func(*v1alpha1.SimulationOutcome) string {
-		return func(o *v1alpha1.SimulationOutcome) string { return Grouped.Sprintf("%d", of(o)) }
+		return func(o *v1alpha1.SimulationOutcome) string { return words.Grouped.Sprintf("%d", of(o)) }
 	}
 	rows := [][]string{row("unplaced", count(Counts["unplaced"])), row("nodes used", count(Counts["nodesUsed"]))}
 	for _, resource := range ResourcesOf(outcomes) {
@@ -159,12 +160,12 @@ func printMoved(w io.Writer, s *v1alpha1.SimulationStatus, wide bool) {
 	}
 	var owners []string
 	for _, o := range last.MovedByOwner[:named] {
-		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), Grouped.Sprintf("%d", o.Pods)))
+		owners = append(owners, fmt.Sprintf("%s %s", ownerName(&o), words.Grouped.Sprintf("%d", o.Pods)))
 		others -= o.Pods
 	}
-	line := Grouped.Sprintf("Moved: %d (", last.Moved) + strings.Join(owners, ", ")
+	line := words.Grouped.Sprintf("Moved: %d (", last.Moved) + strings.Join(owners, ", ")
 	if others > 0 {
-		line += " and " + Many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
+		line += " and " + words.Many(others, "pod") + " of others" + hint(": -o wide", named < len(last.MovedByOwner))
 	}
 	Line(w, line+").")
 }
@@ -181,7 +182,7 @@ func hint(text string, helps bool) string {
 // known are in the answer.
 func printMore(w io.Writer, one string, count int32, named, known int) {
 	if more := count - int32(named); more > 0 {
-		Line(w, "... and "+Many(more, "more "+one)+hint(": -o wide", named < known))
+		Line(w, "... and "+words.Many(more, "more "+one)+hint(": -o wide", named < known))
 	}
 }
 
@@ -227,7 +228,7 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {
 	var rows [][]string
 	for _, p := range profiles {
-		rows = append(rows, []string{p.SchedulerName, Grouped.Sprintf("%d", p.Pods), p.Current, cmp.Or(p.New, None)})
+		rows = append(rows, []string{p.SchedulerName, words.Grouped.Sprintf("%d", p.Pods), p.Current, cmp.Or(p.New, None)})
 	}
 	return Table(w, []string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
 }

@@ -4,7 +4,6 @@
 package print
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,32 +19,6 @@ import (
 // None is the output for a missing value.
 const None = "-"
 
-// headlines are what the verdicts mean for a pending pod.
-var headlines = map[v1alpha1.Verdict]string{
-	v1alpha1.VerdictNeverFits:         "no node fits",
-	v1alpha1.VerdictFitsWhenFreed:     "no node can take it now",
-	v1alpha1.VerdictGroupDoesNotFit:   "its pod group does not fit",
-	v1alpha1.VerdictWaitingForTurn:    "it fits, and waits for its turn",
-	v1alpha1.VerdictWaitingForVictims: "it waits until preempted pods have ended",
-	v1alpha1.VerdictBinding:           "it is being bound to its node",
-	v1alpha1.VerdictGated:             "it is held back, and not tried",
-	v1alpha1.VerdictNoProfile:         "no profile schedules it",
-	v1alpha1.VerdictOtherScheduler:    "another scheduler is responsible",
-	v1alpha1.VerdictUnknown:           "livesched could not find out why",
-}
-
-// Headline returns what a verdict means. A verdict of a newer livesched stands for itself.
-func Headline(e *v1alpha1.PodExplanation) string {
-	text, known := headlines[e.Verdict]
-	switch {
-	case !known:
-		return string(e.Verdict)
-	case e.Nodes > 0 && (e.Verdict == v1alpha1.VerdictNeverFits || e.Verdict == v1alpha1.VerdictFitsWhenFreed):
-		return text + " (of " + Grouped.Sprintf("%d", e.Nodes) + ")"
-	}
-	return text
-}
-
 // sentence returns a text with a capital at its beginning, unless the first word is a name, and a
 // full stop at its end.
 func sentence(text string) string {
@@ -57,62 +30,6 @@ func sentence(text string) string {
 		return text
 	}
 	return text + "."
-}
-
-// RefusalWords returns why a plugin refuses a pod: the detail and what is short, or else the words
-// of the plugin.
-func RefusalWords(r *v1alpha1.Refusal) string {
-	var texts []string
-	if r.Detail != "" {
-		texts = append(texts, r.Detail)
-	}
-	for i := range r.ShortBy {
-		s := &r.ShortBy[i]
-		if !strings.Contains(r.Detail, "no "+s.Resource+" (") {
-			texts = append(texts, shortageWords(s))
-		}
-	}
-	switch {
-	case len(texts) > 0:
-		return strings.Join(texts, ", ")
-	case len(r.Messages) > 0:
-		return strings.TrimSuffix(r.Messages[0], ".")
-	default:
-		return "refused by the plugin " + r.Plugin
-	}
-}
-
-// shortageWords returns what nodes lack.
-func shortageWords(s *v1alpha1.Shortage) string {
-	if s.Most == nil {
-		return "lacks " + amount(s.Resource, s.Quantity.String())
-	}
-	return fmt.Sprintf("lacks at least %s (%s), at most %s", amount(s.Resource, s.Quantity.String()),
-		Many(s.Nodes, "node"), s.Most.String())
-}
-
-func amount(resource, quantity string) string {
-	if resource == "pods" {
-		return "room for " + quantity + " more pods"
-	}
-	return quantity + " " + resource
-}
-
-// WhyNot returns why the nodes of a group refuse the pod.
-func WhyNot(g *v1alpha1.NodeGroup) string {
-	var texts []string
-	for i := range g.Refusals {
-		if text := RefusalWords(&g.Refusals[i]); !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	if g.Partial {
-		if len(texts) == 0 {
-			return "various reasons"
-		}
-		texts = append(texts, "and other reasons on some of them")
-	}
-	return strings.Join(texts, "; ")
 }
 
 // change is a kind of change in the cluster. It has words for an addition or removal, for

@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/print"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/terminal"
+	"github.com/livesched/livesched/internal/words"
 )
 
 const (
@@ -95,7 +96,7 @@ func (m model) head() []string {
 	if m.paused {
 		line += "  " + t.Warn("paused")
 	}
-	line += print.Grouped.Sprintf("  %d profiles", len(m.data.Profiles)) +
+	line += words.Grouped.Sprintf("  %d profiles", len(m.data.Profiles)) +
 		fmt.Sprintf("  %s pending  %s decisions/s  %s placed/s", pending, rate(decided), rate(placed))
 	lines := []string{line}
 	for _, problem := range m.data.Errors {
@@ -174,9 +175,9 @@ func queues(p *print.PodCounts) []string {
 	return []string{count(p.Active), count(p.Backoff), count(p.Unschedulable), count(p.Gated)}
 }
 
-func count[N int | int32](n N) string { return print.Grouped.Sprintf("%d", n) }
+func count[N int | int32](n N) string { return words.Grouped.Sprintf("%d", n) }
 
-func rate(perSecond float64) string { return print.Grouped.Sprintf("%.1f", perSecond) }
+func rate(perSecond float64) string { return words.Grouped.Sprintf("%.1f", perSecond) }
 
 func age(now, then time.Time) string {
 	if then.IsZero() {
