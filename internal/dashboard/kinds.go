@@ -24,9 +24,10 @@ const (
 	explainedKinds = 10
 	// helpedKinds is how many kinds are explained to find what helps.
 	helpedKinds = 3
-	// explainedFor is how old these explanations may be. Rows ask every 30 s: however many people
-	// look, a kind is explained once in that time.
-	explainedFor = 25 * time.Second
+	// explainedFor is how old these explanations may be: with thousands of nodes, one takes as long
+	// as thousands of decisions. Rows ask every minute, so however many people look, a kind is
+	// explained once in that time.
+	explainedFor = 55 * time.Second
 )
 
 // verdictView is the first line of the overview.

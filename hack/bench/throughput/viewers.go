@@ -16,8 +16,8 @@ const (
 	// whose pages load them every five seconds.
 	viewsPerSecond = 2
 	// rowsPerSecond is how many rows about kinds they load: each viewer loads ten, and those of
-	// the three kinds for which help is looked for, every half minute.
-	rowsPerSecond = 4
+	// the three kinds for which help is looked for, every minute.
+	rowsPerSecond = 2
 	// roomEvery is after how many views the room on nodes is loaded: every 15 seconds.
 	roomEvery = 3
 )
