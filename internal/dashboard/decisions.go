@@ -34,13 +34,13 @@ type decisionsView struct {
 	Rows   []decisionRow
 	Latest int64
 	Hidden bool
-	// Short leaves out the columns that are the same in all rows: of a pod, or of a node.
+	// Short is what all rows are about, byPod and so on: columns that are the same are left out.
 	Short string
 	// Poll is the address of the decisions after the latest.
 	Poll string
 	// Gap means that there were more new decisions than the rows.
 	Gap bool
-	// Link is the path of the decisions about a pod or a node.
+	// Link is the path of the decisions about that.
 	Link string
 }
 
@@ -142,18 +142,29 @@ func (d *decisionRow) Fits() string {
 	return words.Grouped.Sprintf("%d of %d", d.Feasible, d.Nodes)
 }
 
-// loadDecisionsOf returns the latest decisions about a pod, "namespace/name", or on a node.
+// What decisions are about: a pod, a pod group with its pods, each as "namespace/name", or a node.
+const (
+	byPod   = "pod"
+	byGroup = "group"
+	byNode  = "node"
+)
+
+// loadDecisionsOf returns the latest decisions about one of these.
 func loadDecisionsOf(ctx context.Context, s Source, by, of string) part[decisionsView] {
 	v := decisionsView{Short: by, Link: "/parts/decisions-of/" + by}
 	for name := range strings.SplitSeq(of, "/") {
 		v.Link += "/" + url.PathEscape(name)
 	}
 	query := url.Values{apiserving.LimitParameter: {strconv.Itoa(decisionsOfOne)}}
-	if by == "pod" {
-		namespace, name, _ := strings.Cut(of, "/")
+	namespace, name, _ := strings.Cut(of, "/")
+	switch by {
+	case byPod:
 		query.Set("namespace", namespace)
 		query.Set(apiserving.PodParameter, name)
-	} else {
+	case byGroup:
+		query.Set("namespace", namespace)
+		query.Set(apiserving.PodGroupParameter, name)
+	default:
 		query.Set(apiserving.NodeParameter, of)
 	}
 	list, err := s.Decisions(ctx, query)
@@ -164,11 +175,11 @@ func loadDecisionsOf(ctx context.Context, s Source, by, of string) part[decision
 	return partOf(v, nil)
 }
 
-// decisionsOf answers with the latest decisions about a pod or on a node.
+// decisionsOf answers with the latest decisions about a pod, a group or a node.
 func (h *handler) decisionsOf(r *http.Request, s Source) answer {
 	by, of := r.PathValue("by"), r.PathValue("of")
-	if by != "pod" && by != "node" {
-		return notFound("There are decisions of a pod or of a node.")
+	if by != byPod && by != byGroup && by != byNode {
+		return notFound("There are decisions of a pod, of a group or of a node.")
 	}
 	return answer{part: "decisions-of", data: loadDecisionsOf(r.Context(), s, by, of)}
 }

@@ -24,6 +24,7 @@ func (h *handler) functions() template.FuncMap {
 		"link":         h.link,
 		"pod":          h.podLink,
 		"node":         h.nodeLink,
+		"group":        h.groupLink,
 		"podPart":      h.podPartLink,
 		"id":           id,
 		"count":        func(n any) string { return words.Grouped.Sprintf("%d", n) },
@@ -64,6 +65,11 @@ func (h *handler) link(path string, query ...any) string {
 // podLink returns the address of the page of a pod.
 func (h *handler) podLink(namespace, name string) string {
 	return h.prefix + "/pods/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// groupLink returns the address of the page of a pod group.
+func (h *handler) groupLink(namespace, name string) string {
+	return h.prefix + "/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }
 
 // podPartLink returns the address of the explanation of a pod, with a node that is compared.

@@ -98,6 +98,7 @@ func (h *handler) views() map[string]view {
 		"/pods/{namespace}/{name}":         h.podPage,
 		"/parts/pods/{namespace}/{name}":   h.podPart,
 		"/pods":                            h.findPod,
+		"/groups/{namespace}/{name}":       h.groupPage,
 		"/nodes":                           h.nodesPage,
 		"/nodes/{name}":                    h.nodePage,
 		"/decisions":                       h.decisionsPage,

@@ -82,6 +82,7 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 		{"NodeAllocations", "/nodes/a", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"NodeAllocations", "/data/room", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"", "/nodes/missing", nil, http.StatusNotFound},
+		{"", "/groups/ml/missing", nil, http.StatusNotFound},
 		{"Decisions", "/decisions", apierrors.NewBadRequest("the parameter result"), http.StatusBadRequest},
 		{"Decisions", "/parts/decisions?after=7", dashboarddata.Busy(), http.StatusOK},
 		{"", "/parts/pods/ml/" + dashboarddata.Missing, nil, http.StatusOK},

@@ -278,6 +278,6 @@ func (h *handler) nodePage(r *http.Request, s Source) answer {
 	v := nodeView{Row: nodeRow{nodeRoom: roomOf(n, scarcest), State: stateWords(n)}}
 	names := resourcesOf(list.Items[i : i+1])
 	v.Row.Cells = cellsOf(n, names)
-	v.Decisions = loadDecisionsOf(r.Context(), s, "node", name)
+	v.Decisions = loadDecisionsOf(r.Context(), s, byNode, name)
 	return answer{page: "node", title: "Node " + name, data: v}
 }

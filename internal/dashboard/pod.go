@@ -59,7 +59,7 @@ func (h *handler) podPage(r *http.Request, s Source) answer {
 			return failed(p)
 		}
 	}
-	v.Decisions = loadDecisionsOf(r.Context(), s, "pod", v.Namespace+"/"+v.Name)
+	v.Decisions = loadDecisionsOf(r.Context(), s, byPod, v.Namespace+"/"+v.Name)
 	a.data = v
 	return a
 }

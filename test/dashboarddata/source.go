@@ -218,7 +218,7 @@ func (s *Source) Decisions(_ context.Context, query url.Values) (*v1alpha1.Decis
 	for number := list.Latest; number > oldest && len(list.Items) < limit; number-- {
 		d := s.decision(number, list.Latest)
 		if matches(query.Get("namespace"), d.Namespace) && matches(query.Get("result"), string(d.Result)) &&
-			matches(query.Get("profile"), d.Profile) {
+			matches(query.Get("profile"), d.Profile) && matches(query.Get("podGroup"), d.PodGroup) {
 			if pod := query.Get("pod"); pod != "" {
 				d.Pod = pod
 			}
@@ -243,7 +243,7 @@ func (s *Source) decision(number, latest int64) *v1alpha1.Decision {
 		Number: number, Time: metav1.NewMicroTime(at), Namespace: k.Namespace,
 		Pod:     fmt.Sprintf("%s-%d", k.Pod, number%10),
 		Attempt: 1 + int32(number%5), Profile: k.Profile, Revision: "b47874bsgc", Result: k.Result,
-		Message: k.Message + s.Hostile, Nodes: int32(s.Nodes),
+		Message: k.Message + s.Hostile, Nodes: int32(s.Nodes), PodGroup: k.PodGroup,
 	}
 	if k.Result == "" || number%3 == 0 {
 		d.Result, d.Message, d.Feasible, d.Total, d.Tied = v1alpha1.DecisionBound, "", 112, 873, 3

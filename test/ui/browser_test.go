@@ -227,6 +227,7 @@ func cluster(nodes int) *dashboarddata.Source {
 var pages = map[string]string{
 	"overview":  "/",
 	"pod":       "/pods/ml/llama-train-0?node=ip-10-20-0-3.eu-west-1.compute.internal",
+	"group":     "/groups/ml/llama-train",
 	"pod-bound": "/pods/shop/" + dashboarddata.BoundPod,
 	"victims":   "/pods/ml/" + dashboarddata.Preemptor,
 	"nodes":     "/nodes",
