@@ -40,9 +40,6 @@ func problemOf(err error) *problem {
 		if code := int(status.Status().Code); code >= 400 && code < 600 {
 			p.Status = code
 		}
-		if message := status.Status().Message; message != "" {
-			p.Text = message
-		}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		p.Status, p.Text = http.StatusGatewayTimeout, ""
 	}

@@ -24,12 +24,15 @@ var grants = map[string]string{
 	"simulations":     "the ClusterRole livesched-viewer permits it",
 	"capacities":      "the ClusterRole livesched-viewer permits it",
 	"queues":          "the ClusterRole livesched-viewer permits it",
+	"pendingkinds":    "the ClusterRole livesched-viewer permits it",
+	"nodeallocations": "the ClusterRole livesched-viewer permits it",
+	"loadsamples":     "the ClusterRole livesched-viewer permits it",
 	"snapshots":       "the ClusterRole livesched-debugger permits it",
 }
 
 // clusterScoped are the resources for which a RoleBinding is not enough.
 var clusterScoped = map[string]bool{"schedulerprofiles": true, "schedulingpolicies": true, "queues": true,
-	"snapshots": true}
+	"snapshots": true, "nodeallocations": true, "loadsamples": true}
 
 // refusal is the error of a forbidden request with the role that permits it.
 type refusal struct {
