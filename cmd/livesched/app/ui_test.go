@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/test/objects"
@@ -32,6 +34,9 @@ var _ = Describe("The dashboard on the secure port", func() {
 			}
 		}
 		viewer := serviceAccount(ctx, "looks-at-pages", "livesched-viewer", "/ui/")
+		createUntilEnd(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-pages-only"},
+			Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/ui/*"}, Verbs: []string{"get"}}}})
+		framed := serviceAccount(ctx, "opens-pages", "test-pages-only", "/ui/")
 		nobody := serviceAccount(ctx, "looks-at-nothing", "", "")
 		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil),
 			objects.Pod("default", "large", "mine", "64", "1Gi"))
@@ -55,6 +60,10 @@ var _ = Describe("The dashboard on the secure port", func() {
 
 		By("naming what the viewer may not see")
 		Expect(getAs(ctx, viewer, url+"parts/room").Body).To(ContainSubstring("the permission to list nodes"))
+		Expect(getAs(ctx, framed, url+"parts/kinds").Body).To(And(ContainSubstring("You may not see this."),
+			ContainSubstring("cannot list resource &#34;pendingkinds&#34;")))
+		Expect(getAs(ctx, framed, url+"parts/profiles").Body).To(ContainSubstring("You may not see this."))
+		Expect(getAs(ctx, framed, url+"pods/default/large").Code).To(Equal(http.StatusForbidden))
 		admin := getAs(ctx, cluster.Config.BearerToken, url+"parts/room")
 		Expect(admin.Body).To(And(ContainSubstring("/ui/nodes"), Not(ContainSubstring("permission"))))
 
