@@ -63,8 +63,8 @@ func Headline(e *v1alpha1.PodExplanation) string {
 	return text
 }
 
-// Refusal returns why a plugin refuses a pod: the detail and what is short, or else the words of the
-// plugin.
+// Refusal returns why a plugin refuses a pod: the detail and what is short, or else the words of
+// the plugin.
 func Refusal(r *v1alpha1.Refusal) string {
 	var texts []string
 	if r.Detail != "" {

@@ -65,7 +65,8 @@ func (s *uiSource) PendingKinds(ctx context.Context, namespace string, limit int
 }
 
 // NodeAllocations implements dashboard.Source.
-func (s *uiSource) NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
+func (s *uiSource) NodeAllocations(ctx context.Context,
+	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
 	query := url.Values{}
 	if pod.Name != "" {
 		query = url.Values{apiserving.NamespaceParameter: {pod.Namespace}, apiserving.PodParameter: {pod.Name}}

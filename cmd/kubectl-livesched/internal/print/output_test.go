@@ -41,8 +41,9 @@ func TestFormatsForPrograms(t *testing.T) {
 
 func TestMany(t *testing.T) {
 	for want, got := range map[string]string{
-		"1 error": words.Many(1, "error"), "0 errors": words.Many(0, "error"), "1,200 policies": words.Many(1200, "policy"),
-		"2 losses": words.Many(int32(2), "loss"),
+		"1 error": words.Many(1, "error"), "0 errors": words.Many(0, "error"),
+		"1,200 policies": words.Many(1200, "policy"),
+		"2 losses":       words.Many(int32(2), "loss"),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

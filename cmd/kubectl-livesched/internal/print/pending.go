@@ -200,8 +200,8 @@ func PodGroupLine(g *v1alpha1.PodGroupFit) string {
 	if g.Composite {
 		kind = "Composite pod group"
 	}
-	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, words.Many(g.Needed, memberOf(g)),
-		words.Grouped.Sprintf("%d", g.Fit), verb)
+	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name,
+		words.Many(g.Needed, memberOf(g)), words.Grouped.Sprintf("%d", g.Fit), verb)
 	if g.Domain != "" {
 		line += " in " + g.Domain
 	}

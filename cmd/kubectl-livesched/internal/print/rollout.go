@@ -164,7 +164,8 @@ func (r *Rollout) phase(t *terminal.Terminal) string {
 func (r *Rollout) revisions() [][]string {
 	stableOwners, canaryOwners := None, None
 	if r.counted() {
-		stableOwners, canaryOwners = words.Grouped.Sprintf("%d", r.StableOwners), words.Grouped.Sprintf("%d", r.CanaryOwners)
+		stableOwners = words.Grouped.Sprintf("%d", r.StableOwners)
+		canaryOwners = words.Grouped.Sprintf("%d", r.CanaryOwners)
 	}
 	row := func(revision, role string, weight int32, owners string, time *metav1.Duration) []string {
 		return []string{cmp.Or(revision, None), role, fmt.Sprintf("%d %%", weight), owners, decisionTime(time)}

@@ -228,7 +228,8 @@ func printUnplaced(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
 func printSimulatedProfiles(w io.Writer, profiles []v1alpha1.SimulatedProfile) error {
 	var rows [][]string
 	for _, p := range profiles {
-		rows = append(rows, []string{p.SchedulerName, words.Grouped.Sprintf("%d", p.Pods), p.Current, cmp.Or(p.New, None)})
+		pods := words.Grouped.Sprintf("%d", p.Pods)
+		rows = append(rows, []string{p.SchedulerName, pods, p.Current, cmp.Or(p.New, None)})
 	}
 	return Table(w, []string{"SCHEDULER NAME", "PODS", "CURRENT", "NEW"}, rows)
 }
