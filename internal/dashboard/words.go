@@ -69,8 +69,8 @@ func rate(perSecond float64) string {
 	return fmt.Sprintf("%.1f", perSecond)
 }
 
-// headline returns what the verdict means, as a sentence without its full stop. A verdict of a newer
-// livesched stands for itself.
+// headline returns what the verdict means, as a sentence without its full stop. A verdict of a
+// newer livesched stands for itself.
 func headline(e *v1alpha1.PodExplanation) string {
 	text := words.Headline(e)
 	if text == "" || strings.HasPrefix(text, "livesched ") {
