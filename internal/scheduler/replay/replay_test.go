@@ -244,6 +244,26 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 	}
 }
 
+// While a profile is rolled out, its object has the spec of the canary: the decisions of that
+// revision are made again, and those of the stable one are left out.
+func TestTheDecisionsOfACanaryAreMadeAgain(t *testing.T) {
+	w, _ := placed(t)
+	snapshot := w.snapshot(false)
+	stable := snapshot.Header.Profiles[0]
+	stable.Revision, stable.Reproducible = "stable", false
+	for _, profiles := range [][]capture.Profile{
+		{stable, snapshot.Header.Profiles[0]}, {snapshot.Header.Profiles[0], stable},
+	} {
+		snapshot := w.snapshot(false)
+		snapshot.Header.Profiles = profiles
+		snapshot.Decisions[1].Revision = "stable"
+		result := w.replay(snapshot)
+		if result.Same != 2 || result.Left[report.OtherProfile] != 1 || len(result.Different) > 0 {
+			t.Errorf("%+v", result)
+		}
+	}
+}
+
 func TestFeatureGatesThatKubernetesHasRemovedAreIgnored(t *testing.T) {
 	w := newWorld(t, 1, sidebyside.FastPath, nil)
 	w.addNode()
