@@ -10,11 +10,13 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -149,6 +151,21 @@ pluginConfig:
 			HaveField("StableRevision", promoted.Status.Active.Revision))
 		Expect(expectNodes(ctx, createPods(ctx, "late", 4))).To(Equal(map[string]int{busy: 4}))
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+	})
+
+	It("changes its weight without a reload", func(ctx context.Context) {
+		steps := rolledOut("shadowDuration: 0s, steps: [{setWeight: 20}, {pause: {}}, {setWeight: 60}, {pause: {}}]")
+		begin(ctx, steps, steps+packs)
+		waiting := expectRollout(ctx, HaveField("Weight", BeEquivalentTo(20)))
+		reloads := func() float64 {
+			return testutil.ToFloat64(metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded))
+		}
+		before := reloads()
+		direct(ctx, "promote", waiting.Status.Rollout.CanaryRevision)
+		expectRollout(ctx, HaveField("Weight", BeEquivalentTo(60)))
+		_, share := run.Scheduler.Store().Current().Canary("mine")
+		Expect(share.Percent()).To(Equal(60))
+		Expect(reloads()).To(Equal(before))
 	})
 
 	It("does not count pods that have waited before", func(ctx context.Context) {
