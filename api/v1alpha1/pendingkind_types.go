@@ -38,7 +38,7 @@ type PendingKind struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 
-	// owner is the controller of the pods, such as Job/train, or Deployment/web for
+	// owner is the controller of the pods, such as job/train, or deployment/web for
 	// the pods of its ReplicaSets. It is unset if they have none.
 	// +optional
 	Owner string `json:"owner,omitempty"`

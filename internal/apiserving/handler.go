@@ -5,7 +5,7 @@
 // are objects of livesched.io that are not stored: the API server does not know their resources,
 // but it authorizes requests for them.
 //
-//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE][?maxAge=30s]
+//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE&maxAge=30s]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]pendingkinds
 //	GET  /apis/livesched.io/v1alpha1/queues, nodeallocations, loadsamples
@@ -223,7 +223,7 @@ func (h *Handler) explain(r *http.Request, answers Answers, namespace, name stri
 	if err != nil {
 		return nil, err
 	}
-	if kept := h.recent.get(pod, maxAge); kept != nil && node == "" {
+	if kept := h.recent.get(pod, maxAge); node == "" && kept != nil {
 		seesNodes, err := h.sees(r.Context(), "nodes")
 		if err != nil {
 			return nil, err

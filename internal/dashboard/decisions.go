@@ -125,10 +125,10 @@ func (v *decisionsView) take(list *v1alpha1.DecisionList) {
 		v.Latest = max(v.Latest, d.Number)
 		row := decisionRow{Decision: *d, Name: cmp.Or(d.Pod, string(d.PodUID)), NodeOrHidden: d.Node}
 		if d.Pod == "" && d.PodGroup != "" {
-			row.Name = "PodGroup/" + d.PodGroup
+			row.Name = "podgroup/" + d.PodGroup
 		}
 		if d.Node == "" && list.NodesHidden && d.Feasible > 0 {
-			row.NodeOrHidden = hiddenNode
+			row.NodeOrHidden = words.HiddenNode
 		}
 		v.Rows = append(v.Rows, row)
 	}

@@ -145,9 +145,9 @@ func rowOf(k *v1alpha1.PendingKind) kindRow {
 // kindName names what the pods of a kind belong to.
 func kindName(k *v1alpha1.PendingKind) string {
 	if k.PodGroup != "" && k.Owner == "" {
-		return "PodGroup/" + k.PodGroup
+		return "podgroup/" + k.PodGroup
 	}
-	return cmp.Or(k.Owner, "Pod/"+k.Pod)
+	return cmp.Or(k.Owner, "pod/"+k.Pod)
 }
 
 // placeWords tells where the pods of a kind are in the queue.
@@ -191,7 +191,7 @@ func whyOf(e *v1alpha1.PodExplanation) whyView {
 	case len(p.PodRefusals) > 0:
 		v.Why = words.Refusal(&p.PodRefusals[0])
 	case e.Verdict == v1alpha1.VerdictGroupDoesNotFit && p.PodGroup != nil:
-		v.Why = podGroupWords(p.PodGroup)
+		v.Why = words.PodGroup(p.PodGroup, false)
 	case len(p.Groups) > 0:
 		v.Why, v.Nodes = words.WhyNot(&p.Groups[0]), words.Many(p.Groups[0].Nodes, "node")
 	default:

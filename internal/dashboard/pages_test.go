@@ -14,14 +14,14 @@ import (
 
 // paths are all pages and parts, and what each has to say.
 var paths = map[string][]string{
-	"/": {"312 pods wait in 4 kinds.", "The oldest has waited 14 min.", "Job/llama-train", "8 nvidia.com/gpu",
+	"/": {"312 pods wait in 4 kinds.", "The oldest has waited 14 min.", "job/llama-train", "8 nvidia.com/gpu",
 		"leader", "livesched-6c9d7b5f4-2xkzq", "b47874bsgc", "stage Canary, 5 % of owners",
 		"Agrees with default in 98.1 %", "NodeResourcesFit?", "a100", "Stranded:", `<option value="nvidia.com/gpu">`},
 	"/?namespace=ml&last=1h&resource=nvidia.com/gpu": {"156 pods wait in the namespace ml in 1 kind.",
 		`<option value="1h" selected>`, "has no nvidia.com/gpu"},
 	"/parts/verdict": {"312 pods wait in 4 kinds."},
 	"/parts/help":    {"Would help", "Free 2 nvidia.com/gpu on one of 9 nodes"},
-	"/parts/kinds":   {"Job/llama-train", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
+	"/parts/kinds":   {"job/llama-train", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
 	"/parts/why?namespace=ml&pod=llama-train-0": {"No node can take it now (of 400).",
 		"lacks at least 2 nvidia.com/gpu", "Free 2"},
 	"/parts/health?last=8h":    {"Decisions a second", "p99", "gpu", "b47874bsgc"},
@@ -40,7 +40,7 @@ var paths = map[string][]string{
 	"/pods/ml/" + dashboarddata.Preemptor:      {"batch/low-0", "example.com/hold", "terminating for"},
 	"/parts/pods/ml/llama-train-0":             {"No node can take it now"},
 	"/parts/decisions-of/pod/ml/llama-train-0": {"Unschedulable"},
-	"/groups/ml/llama-train": {"Job/llama-train", "16 pods must be placed together, and 11 fit now",
+	"/groups/ml/llama-train": {"job/llama-train", "16 pods must be placed together, and 11 fit now",
 		"example.com/rack=r2", "Latest decisions about the group"},
 	"/parts/decisions-of/group/ml/llama-train": {"llama-train-0"},
 	"/nodes":        {"1 to 200 of 400 nodes", "Next 200", "Free nvidia.com/gpu"},

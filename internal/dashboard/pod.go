@@ -155,7 +155,7 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 	}
 	v.add("Condition PodScheduled", p.Reason, "")
 	if p.PodGroup != nil {
-		v.Group = podGroupWords(p.PodGroup)
+		v.Group = words.PodGroup(p.PodGroup, false)
 	}
 	v.Shortage = shortages(p)
 	for i := range p.Suggestions {
@@ -212,24 +212,6 @@ func shortages(p *v1alpha1.PendingExplanation) (texts []string) {
 		}
 	}
 	return texts
-}
-
-// podGroupWords tells how many pods of a group, or groups of a composite group, fit.
-func podGroupWords(g *v1alpha1.PodGroupFit) string {
-	kind, member := "Pod group ", "pod"
-	if g.Composite {
-		kind, member = "Composite pod group ", "group"
-	}
-	text := kind + g.Name + ": " + words.Many(g.Needed, member) + " must be placed together, and " +
-		words.Grouped.Sprintf("%d ", g.Fit) + verb(g.Fit, "fits", "fit") + " now"
-	if g.Domain != "" {
-		text += " in " + g.Domain
-	}
-	text += words.Grouped.Sprintf("; %d ", g.Ready) + verb(g.Ready, "is", "are") + " ready."
-	if g.Incomplete {
-		text += " The time was up: more may fit."
-	}
-	return text
 }
 
 // bound fills in why a pod is on its node.

@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"cmp"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,10 +87,5 @@ func shadowWords(p *v1alpha1.SchedulerProfile) string {
 	case s.Decisions == 0:
 		return "Shadow of " + s.Profile + ": no decisions yet"
 	}
-	tenths := s.Agreed * 1000 / s.Decisions
-	share := fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
-	if tenths%10 == 0 {
-		share = fmt.Sprintf("%d %%", tenths/10)
-	}
-	return "Agrees with " + s.Profile + " in " + share + " of " + words.Many(s.Decisions, "decision")
+	return "Agrees with " + s.Profile + " in " + words.Agreement(s) + " of " + words.Many(s.Decisions, "decision")
 }

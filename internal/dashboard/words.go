@@ -14,9 +14,6 @@ import (
 	"github.com/livesched/livesched/internal/words"
 )
 
-// hiddenNode stands for the name of a node that the user may not see.
-const hiddenNode = "(hidden)"
-
 // verb returns the verb for a number of things.
 func verb[N int | int32 | int64](n N, singular, plural string) string {
 	if n == 1 {

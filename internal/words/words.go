@@ -6,6 +6,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -117,6 +118,48 @@ func WhyNot(g *v1alpha1.NodeGroup) string {
 		texts = append(texts, "and other reasons on some of them")
 	}
 	return strings.Join(texts, "; ")
+}
+
+// PodGroup describes how many pods of a group, or groups of a composite group, fit and, if domains
+// is set, how many in each domain that was tried.
+func PodGroup(g *v1alpha1.PodGroupFit, domains bool) string {
+	verb := "fit"
+	if g.Fit == 1 {
+		verb = "fits"
+	}
+	kind := "Pod group"
+	if g.Composite {
+		kind = "Composite pod group"
+	}
+	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name, Many(g.Needed, MemberOf(g)),
+		Grouped.Sprintf("%d", g.Fit), verb)
+	if g.Domain != "" {
+		line += " in " + g.Domain
+	}
+	if g.Ready == 1 {
+		line += "; 1 is ready."
+	} else {
+		line += Grouped.Sprintf("; %d are ready.", g.Ready)
+	}
+	if domains && len(g.Tried) > 1 {
+		var tried []string
+		for _, d := range g.Tried {
+			tried = append(tried, Grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
+		}
+		line += " Tried: " + strings.Join(tried, ", ") + "."
+	}
+	if g.Incomplete {
+		line += " The time was up: more may fit."
+	}
+	return line
+}
+
+// MemberOf returns what the numbers of a group count.
+func MemberOf(g *v1alpha1.PodGroupFit) string {
+	if g.Composite {
+		return "group"
+	}
+	return "pod"
 }
 
 var (

@@ -45,7 +45,7 @@ func (s *Source) Explain(_ context.Context, pod types.NamespacedName, node strin
 		e.Pending = &v1alpha1.PendingExplanation{
 			Since: ago(40 * time.Second), Place: "Unschedulable", Attempts: 1, NominatedNode: chosenNode,
 			Victims: []v1alpha1.PodReference{{
-				Namespace: "batch", Name: "low-0", Controller: "Job/low", TerminatingSince: ago(25 * time.Second),
+				Namespace: "batch", Name: "low-0", Controller: "job/low", TerminatingSince: ago(25 * time.Second),
 				Finalizers: []string{"example.com/hold"},
 			}},
 		}

@@ -126,14 +126,14 @@ func amounts(cpu, memory, gpus, pods int64) corev1.ResourceList {
 }
 
 var kinds = []v1alpha1.PendingKind{
-	{Namespace: "ml", Pod: "llama-train-0", Owner: "Job/llama-train", PodGroup: "llama-train", Profile: "gpu",
+	{Namespace: "ml", Pod: "llama-train-0", Owner: "job/llama-train", PodGroup: "llama-train", Profile: "gpu",
 		SchedulerName: "gpu", Result: v1alpha1.DecisionUnschedulable, Priority: 100, Attempts: 14,
 		Message: "0/400 nodes are available: 344 node(s) didn't match Pod's node affinity/selector, 56 Insufficient " +
 			"nvidia.com/gpu. preemption: 0/400 nodes are available: 56 No preemption victims found for incoming pod."},
-	{Namespace: "batch", Pod: "nightly-report-28401-x7k2p", Owner: "Job/nightly-report", Profile: "binpack",
+	{Namespace: "batch", Pod: "nightly-report-28401-x7k2p", Owner: "job/nightly-report", Profile: "binpack",
 		SchedulerName: "binpack", Result: v1alpha1.DecisionUnschedulable, Attempts: 3,
 		Message: "0/400 nodes are available: 400 Insufficient memory."},
-	{Namespace: "shop", Pod: "checkout-7d4f9c6b5d-x2x4z", Owner: "Deployment/checkout", Profile: "default",
+	{Namespace: "shop", Pod: "checkout-7d4f9c6b5d-x2x4z", Owner: "deployment/checkout", Profile: "default",
 		SchedulerName: "default-scheduler", Result: v1alpha1.DecisionUnschedulable, Attempts: 2,
 		Message: "0/400 nodes are available: 400 node(s) didn't match pod topology spread constraints."},
 	{Namespace: "ci", Pod: "build-4471", Profile: "default", SchedulerName: "default-scheduler"},
@@ -162,7 +162,7 @@ func (s *Source) PendingKinds(_ context.Context, namespace string, limit int) (*
 		k.Requests = amounts(8000, 64<<30, int64(8*(1-min(i%len(kinds), 1))), 1)
 		if i >= len(kinds) {
 			k.Pod += "-" + strconv.Itoa(i)
-			k.Owner = fmt.Sprintf("Job/sweep-%d", i)
+			k.Owner = fmt.Sprintf("job/sweep-%d", i)
 		}
 		k.Message += s.Hostile
 		if namespace != "" && k.Namespace != namespace {

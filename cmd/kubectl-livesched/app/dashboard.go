@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +109,8 @@ type dashboardSource struct {
 	livesched *remote.Livesched
 	cluster   client.Client
 
-	mu sync.Mutex // guards the fields below, and is held while the room of nodes is read
+	// reading holds one item while the room of nodes is read, and guards the fields below.
+	reading chan struct{}
 	// allocations is the room of nodes for a pod, which was read at a time.
 	allocations *v1alpha1.NodeAllocationList
 	pod         types.NamespacedName
@@ -127,7 +127,7 @@ func (o *dashboardOptions) source() (*dashboardSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dashboardSource{livesched: livesched, cluster: cluster}, nil
+	return &dashboardSource{livesched: livesched, cluster: cluster, reading: make(chan struct{}, 1)}, nil
 }
 
 // PendingKinds implements dashboard.Source.
@@ -141,8 +141,12 @@ func (s *dashboardSource) PendingKinds(ctx context.Context, namespace string,
 // NodeAllocations implements dashboard.Source.
 func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	select { // a page waits no longer for another one's request than for its own
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if s.allocations != nil && s.pod == pod && time.Since(s.read) < allocationsFor {
 		return s.allocations, nil
 	}

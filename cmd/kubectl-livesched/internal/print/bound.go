@@ -77,9 +77,6 @@ func boundDetails(e *v1alpha1.PodExplanation) string {
 	return text + "."
 }
 
-// HiddenNode stands for the name of a node that the user may not see.
-const HiddenNode = "(hidden)"
-
 // printScores prints the nodes with the highest totals.
 func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	if len(top) == 0 {
@@ -89,10 +86,10 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 	hidden := false
 	for i := range top {
 		if top[i].Node == "" {
-			top[i].Node, hidden = HiddenNode, true
+			top[i].Node, hidden = words.HiddenNode, true
 		}
 	}
-	plugins, equal := pluginColumns(top)
+	plugins, equal := words.ScoreColumns(top, column)
 	var left []string
 	header, rows := scoreTable(top, plugins)
 	for !wide && len(plugins) > 1 && !terminal.Of(w).Fits(header, rows) {
@@ -113,32 +110,6 @@ func printScores(w io.Writer, top []v1alpha1.NodeScore, wide bool) error {
 		writeItem(w, NodesHidden)
 	}
 	return nil
-}
-
-// pluginColumns returns the plugins whose scores differ between nodes, with the greatest difference
-// first, and the others with their score.
-func pluginColumns(top []v1alpha1.NodeScore) (differ, equal []string) {
-	least, most := map[string]int64{}, map[string]int64{}
-	for _, n := range top {
-		for plugin := range n.Scores {
-			least[plugin], most[plugin] = n.Scores[plugin], n.Scores[plugin]
-		}
-	}
-	for plugin := range least {
-		for _, n := range top {
-			least[plugin], most[plugin] = min(least[plugin], n.Scores[plugin]), max(most[plugin], n.Scores[plugin])
-		}
-		if least[plugin] != most[plugin] || len(top) == 1 {
-			differ = append(differ, plugin)
-		} else {
-			equal = append(equal, fmt.Sprintf("%s %d", column(plugin), least[plugin]))
-		}
-	}
-	slices.SortFunc(differ, func(a, b string) int {
-		return cmp.Or(cmp.Compare(most[b]-least[b], most[a]-least[a]), cmp.Compare(most[b], most[a]), cmp.Compare(a, b))
-	})
-	slices.Sort(equal)
-	return differ, equal
 }
 
 // column returns the name of a plugin's column.

@@ -132,7 +132,7 @@ func printNext(w io.Writer, next *v1alpha1.NextPod, wide bool) error {
 			line = "The next group does not fit: " + strings.TrimSuffix(next.Message, ".") + "."
 		}
 		Line(w, line)
-		Line(w, PodGroupLine(next.PodGroup))
+		Line(w, words.PodGroup(next.PodGroup, true))
 	} else {
 		Line(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
 	}

@@ -54,7 +54,7 @@ func (t *DecisionTable) Print(w io.Writer, decisions []v1alpha1.Decision, now ti
 	if err := term.Table(header, rows); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == HiddenNode }) {
+	if slices.ContainsFunc(decisions, func(d v1alpha1.Decision) bool { return t.node(&d) == words.HiddenNode }) {
 		Line(w, NodesHidden)
 	}
 	return nil
@@ -171,7 +171,7 @@ func fitsCell(d *v1alpha1.Decision) string {
 // node returns the name of the node. A pod that fitted nodes got one.
 func (t *DecisionTable) node(d *v1alpha1.Decision) string {
 	if d.Node == "" && t.Hidden && d.Feasible > 0 {
-		return HiddenNode
+		return words.HiddenNode
 	}
 	return cmp.Or(d.Node, None)
 }

@@ -411,7 +411,7 @@ func TestThePrintedPodGroup(t *testing.T) {
 			Tried: []v1alpha1.DomainFit{{Domain: "rack=a", Fit: 12}, {Domain: "rack=b", Fit: 8}, {Fit: 2}},
 		},
 	} {
-		if got := PodGroupLine(&g); got != want {
+		if got := words.PodGroup(&g, true); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -116,7 +116,7 @@ func whyPhrase(e *v1alpha1.PodExplanation) string {
 			text += ": " + words.Refusal(&p.PodRefusals[0])
 		case p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit:
 			text += words.Grouped.Sprintf(": %d of the %d %ss that must be placed together fit", p.PodGroup.Fit,
-				p.PodGroup.Needed, memberOf(p.PodGroup))
+				p.PodGroup.Needed, words.MemberOf(p.PodGroup))
 		case len(p.Gates) > 0:
 			text += ": " + strings.Join(p.Gates, ", ")
 		case p.GatingMessage != "":

@@ -33,25 +33,8 @@ func printNode(w io.Writer, e *v1alpha1.PodExplanation, wide bool) error {
 		}
 		terminal.Of(w).Paragraph("  - ", "    ", text)
 	}
-	switch {
-	case !n.Fits && n.Best == nil:
-		writeItem(w, "It fits on no other node either.")
-	case n.Score != nil && n.Best != nil && n.Score.Total == n.Best.Total:
-		writeItem(w, fmt.Sprintf("No node has a higher total than its %d.", n.Score.Total))
-	case n.Score != nil && n.Best != nil:
-		writeItem(w, fmt.Sprintf("Its total is %d, rank %s; the highest is %d.", n.Score.Total,
-			words.Grouped.Sprintf("%d", n.Rank), n.Best.Total))
+	if text := words.Rank(n); text != "" {
+		writeItem(w, text)
 	}
-	return printScores(w, nodeScores(n), wide)
-}
-
-// nodeScores returns the scores of the best node and of the node, if these are two nodes.
-func nodeScores(n *v1alpha1.NodeExplanation) (scores []v1alpha1.NodeScore) {
-	if n.Best != nil {
-		scores = append(scores, *n.Best)
-	}
-	if n.Score != nil && (n.Best == nil || n.Best.Node != n.Score.Node) {
-		scores = append(scores, *n.Score)
-	}
-	return scores
+	return printScores(w, words.ComparedScores(n), wide)
 }

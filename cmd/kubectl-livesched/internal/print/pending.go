@@ -4,7 +4,6 @@
 package print
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -39,7 +38,7 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 		writeItem(w, "Verdict "+string(e.Verdict)+"; "+profileOf(e)+conditionWords(p)+".")
 	}
 	if p.PodGroup != nil && e.Verdict == v1alpha1.VerdictGroupDoesNotFit {
-		writeItem(w, PodGroupLine(p.PodGroup))
+		writeItem(w, words.PodGroup(p.PodGroup, true))
 	}
 	if e.Message != "" {
 		writeItem(w, e.Message)
@@ -47,7 +46,7 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	printHeld(w, e, p, now)
 	printPodRefusals(w, e.Message, p.PodRefusals, wide)
 	if p.PodGroup != nil && e.Verdict != v1alpha1.VerdictGroupDoesNotFit {
-		writeItem(w, PodGroupLine(p.PodGroup))
+		writeItem(w, words.PodGroup(p.PodGroup, true))
 	}
 	Suggestions(w, p.Suggestions)
 	if err := NodeGroups(w, p.Groups, wide); err != nil {
@@ -187,48 +186,6 @@ func alikeLine(alike int32) string {
 		return "1 other pod waits for the same reason."
 	}
 	return words.Many(alike, "other pod") + " wait for the same reason."
-}
-
-// PodGroupLine describes how many pods of a group, or groups of a composite group, fit, in all and
-// in each domain.
-func PodGroupLine(g *v1alpha1.PodGroupFit) string {
-	verb := "fit"
-	if g.Fit == 1 {
-		verb = "fits"
-	}
-	kind := "Pod group"
-	if g.Composite {
-		kind = "Composite pod group"
-	}
-	line := fmt.Sprintf("%s %s: %s must be placed together, and %s %s now", kind, g.Name,
-		words.Many(g.Needed, memberOf(g)), words.Grouped.Sprintf("%d", g.Fit), verb)
-	if g.Domain != "" {
-		line += " in " + g.Domain
-	}
-	if g.Ready == 1 {
-		line += "; 1 is ready."
-	} else {
-		line += words.Grouped.Sprintf("; %d are ready.", g.Ready)
-	}
-	if len(g.Tried) > 1 {
-		var tried []string
-		for _, d := range g.Tried {
-			tried = append(tried, words.Grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
-		}
-		line += " Tried: " + strings.Join(tried, ", ") + "."
-	}
-	if g.Incomplete {
-		line += " The time was up: more may fit."
-	}
-	return line
-}
-
-// memberOf returns what the numbers of a group count.
-func memberOf(g *v1alpha1.PodGroupFit) string {
-	if g.Composite {
-		return "group"
-	}
-	return "pod"
 }
 
 // Suggestions prints what helps. What livesched has tried comes first.

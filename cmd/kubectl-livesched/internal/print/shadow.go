@@ -30,23 +30,10 @@ func (p *ProfileStatus) printShadow(w io.Writer) {
 	s := p.Shadow
 	since := duration.HumanDuration(time.Since(s.Since.Time))
 	t.Entry("", "  ", fmt.Sprintf("%s is a shadow of %s: it agrees with %s of %s, in the last %s",
-		t.Bold("schedulerprofile/"+p.Name), p.Follows, agreement(s), words.Many(s.Decisions, "decision"), since))
+		t.Bold("schedulerprofile/"+p.Name), p.Follows, words.Agreement(s), words.Many(s.Decisions, "decision"), since))
 	for _, line := range shadowLines(s, p.Follows) {
 		t.Entry("  ", "    ", line)
 	}
-}
-
-// agreement returns the share of decisions on which both agree, rounded down, so that 100 % means
-// all.
-func agreement(s *v1alpha1.ShadowStatus) string {
-	if s.Decisions == 0 {
-		return "0 %"
-	}
-	tenths := s.Agreed * 1000 / s.Decisions
-	if tenths%10 == 0 {
-		return fmt.Sprintf("%d %%", tenths/10)
-	}
-	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
 }
 
 // shadowLines describes the disagreements.

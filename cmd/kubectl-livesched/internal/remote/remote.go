@@ -130,17 +130,17 @@ func (l *Livesched) answer(ctx context.Context, q question, order order) ([]byte
 	if l.URL != "" {
 		return l.askDirectly(ctx, q)
 	}
-	replicas := slices.Clone(l.Kept.known())
-	if replicas == nil {
+	found := l.Kept.known()
+	if found == nil {
 		var err error
-		if replicas, err = l.replicas(ctx); err != nil {
+		if found, err = l.replicas(ctx); err != nil {
 			return nil, err
 		}
-		l.Kept.keep(slices.Clone(replicas))
+		l.Kept.keep(found)
 	}
-	slices.SortStableFunc(replicas, func(a, b replica) int { return cmp.Compare(order(a), order(b)) })
+	byRank := func(a, b replica) int { return cmp.Compare(order(a), order(b)) }
 	var failures []error
-	for _, r := range replicas {
+	for _, r := range slices.SortedStableFunc(slices.Values(found), byRank) {
 		text, err := l.askReplica(ctx, r, q)
 		if err == nil || ctx.Err() != nil || !tryNext(err) {
 			return text, err
