@@ -65,6 +65,11 @@ type SimulationSpec struct {
 	// +optional
 	Nodes NodeChanges `json:"nodes,omitzero"`
 
+	// nodeAllocations adds the room of each node to the outcomes. You need the
+	// permission to list nodes as well.
+	// +optional
+	NodeAllocations bool `json:"nodeAllocations,omitempty"`
+
 	// seed chooses among nodes of equal score. The same seed in the same state
 	// gives the same answer.
 	// +optional
@@ -189,6 +194,11 @@ type SimulationOutcome struct {
 	// utilization is how much of each resource all pods request.
 	// +optional
 	Utilization []ResourceUtilization `json:"utilization,omitempty"`
+
+	// nodeAllocations is the room of each node, by name, if the simulation asks for
+	// it.
+	// +optional
+	NodeAllocations []NodeAllocation `json:"nodeAllocations,omitempty"`
 
 	// zoneSkewMax is the largest difference between the numbers of pods of one
 	// owner in two zones, among the owners of the selected pods.

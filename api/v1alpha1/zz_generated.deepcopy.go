@@ -2164,6 +2164,13 @@ func (in *SimulationOutcome) DeepCopyInto(out *SimulationOutcome) {
 		*out = make([]ResourceUtilization, len(*in))
 		copy(*out, *in)
 	}
+	if in.NodeAllocations != nil {
+		in, out := &in.NodeAllocations, &out.NodeAllocations
+		*out = make([]NodeAllocation, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.VictimPods != nil {
 		in, out := &in.VictimPods, &out.VictimPods
 		*out = make([]VictimPod, len(*in))

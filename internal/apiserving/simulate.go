@@ -47,6 +47,9 @@ func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, answers Answe
 		return nil, err
 	}
 	defer leave()
+	if in.Spec.NodeAllocations && !seesNodes {
+		return nil, forbiddenNodes("only users who may list nodes may ask for the room of nodes in a simulation")
+	}
 	status, err := answers.Simulate(ctx, in, !seesNodes)
 	if err != nil {
 		return nil, err
@@ -109,14 +112,18 @@ func (h *Handler) begin(ctx context.Context,
 		return nil, nil, false, err
 	}
 	if !seesNodes && !reflect.ValueOf(*nodes).IsZero() {
-		return nil, nil, false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "",
-			errors.New("only users who may list nodes may add and remove nodes in a simulation"))
+		return nil, nil, false,
+			forbiddenNodes("only users who may list nodes may add and remove nodes in a simulation")
 	}
 	left, err := h.simulating.enter(ctx)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	return ctx, func() { left(); cancel() }, seesNodes, nil
+}
+
+func forbiddenNodes(reason string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New(reason))
 }
 
 // read reads an object from the body of a request. Its namespace is the namespace in the path,

@@ -220,11 +220,13 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 			}
 		}
 	}
-	adds := object("Simulation", `, "spec": {"nodes": {"remove": ["guess"]}}`)
-	if got := statusIn(t, post(serving(false), simulations, adds)); got.Reason != metav1.StatusReasonForbidden {
-		t.Errorf("got %+v", got)
-	}
-	if code := post(serving(true), simulations, adds).Code; code != http.StatusOK {
-		t.Errorf("got %d", code)
+	for _, spec := range []string{`{"nodes": {"remove": ["guess"]}}`, `{"nodeAllocations": true}`} {
+		about := object("Simulation", `, "spec": `+spec)
+		if got := statusIn(t, post(serving(false), simulations, about)); got.Reason != metav1.StatusReasonForbidden {
+			t.Errorf("%s: got %+v", spec, got)
+		}
+		if code := post(serving(true), simulations, about).Code; code != http.StatusOK {
+			t.Errorf("%s: got %d", spec, code)
+		}
 	}
 }

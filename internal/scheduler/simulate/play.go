@@ -60,6 +60,9 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*resolve.
 	p.nodes = snapshot.NumNodes()
 	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization,
 		measured.ZoneSkewMax
+	if err := s.addAllocations(&p.outcome); err != nil {
+		return nil, err
+	}
 	return p, sequence.TakeBack(ctx)
 }
 

@@ -32,6 +32,8 @@ type Request struct {
 	Seed    uint64
 	// HideNodes erases the names of nodes in messages.
 	HideNodes bool
+	// NodeAllocations adds the room of each node to the outcomes.
+	NodeAllocations bool
 }
 
 // Run simulates. The fork is changed, and must not be used afterwards. The error is a
@@ -95,6 +97,9 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching),
 		Displaced: int32(chosen.displaced)}
 	status.Actual = s.actual(measure(snapshot, c, s.owners))
+	if err := s.addAllocations(&status.Actual); err != nil {
+		return nil, nil, err
+	}
 	if err := s.lift(); err != nil {
 		return nil, nil, err
 	}
@@ -152,6 +157,8 @@ type simulation struct {
 	hidden nodeNames
 	// namespace is the only one whose pods may be named, or "" for all.
 	namespace string
+	// allocations adds the room of each node to the outcomes.
+	allocations bool
 }
 
 func newSimulation(k *fork.Fork, c *census, subjects []subject, r *Request) *simulation {
@@ -159,12 +166,22 @@ func newSimulation(k *fork.Fork, c *census, subjects []subject, r *Request) *sim
 		fork: k, subjects: subjects, census: c, owners: map[owner]bool{},
 		numbers: make(map[types.UID]int, len(subjects)),
 		groups:  groupsOf(subjects, k.Groups()), seed: r.Seed, hidden: nodeNames{}, namespace: r.Pods.Namespace,
+		allocations: r.NodeAllocations,
 	}
 	for i := range subjects {
 		s.owners[subjects[i].controller.owner] = true
 		s.numbers[subjects[i].pod.UID] = i
 	}
 	return s
+}
+
+// addAllocations adds the room of each node, as the fork is now, to an outcome if that is asked
+// for.
+func (s *simulation) addAllocations(out *v1alpha1.SimulationOutcome) (err error) {
+	if s.allocations {
+		out.NodeAllocations, err = s.fork.NodeAllocations()
+	}
+	return err
 }
 
 // lift takes the bound pods off their nodes.

@@ -163,6 +163,43 @@ func TestBinPackingUsesFewerNodes(t *testing.T) {
 	}
 }
 
+func TestOutcomesHaveTheRoomOfEachNode(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	for i := range 3 {
+		c.node(fmt.Sprintf("n%d", i), fmt.Sprintf("z%d", i), "pool")
+		c.run(pod("web", i, "1", "1Gi"), fmt.Sprintf("n%d", i))
+	}
+	request := simulate.Request{Pods: all(), Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)},
+		Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "n2", Count: 1}}}}
+	if status := c.simulate(request); status.New.NodeAllocations != nil {
+		t.Errorf("the room of nodes without a question: %+v", status.New.NodeAllocations)
+	}
+	request.NodeAllocations = true
+	status := c.simulate(request)
+	// used returns the sum, the largest number and the number of the requested CPUs of nodes.
+	used := func(nodes []v1alpha1.NodeAllocation) (sum, most int64, count int) {
+		for i := range nodes {
+			cpus := nodes[i].Requested[corev1.ResourceCPU]
+			sum, most = sum+cpus.Value(), max(most, cpus.Value())
+		}
+		return sum, most, len(nodes)
+	}
+	for name, test := range map[string]struct {
+		outcome *v1alpha1.SimulationOutcome
+		most    int64
+		nodes   int
+	}{"actual": {&status.Actual, 1, 3}, "current": {&status.Current, 1, 4}, "new": {status.New, 3, 4}} {
+		sum, most, nodes := used(test.outcome.NodeAllocations)
+		if sum != 3 || most != test.most || nodes != test.nodes {
+			t.Errorf("%s: %d CPUs, at most %d on one of %d nodes", name, sum, most, nodes)
+		}
+	}
+	first := status.New.NodeAllocations[0]
+	if first.Pool != "pool" || !strings.HasPrefix(first.Name, "added-") || first.Allocatable.Cpu().IsZero() {
+		t.Errorf("the first node by name: %+v", first)
+	}
+}
+
 func TestSelections(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	c.node("a", "z", "p")
