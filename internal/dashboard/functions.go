@@ -32,6 +32,7 @@ func (h *handler) functions() template.FuncMap {
 		"join":         strings.Join,
 		"age":          func(of metav1.Time) string { return age(of.Time) },
 		"clock":        func(at metav1.Time) string { return at.UTC().Format(time.TimeOnly) },
+		"dateClock":    func(at metav1.Time) string { return at.UTC().Format("2 Jan 15:04") },
 		"clockOf":      func(at metav1.MicroTime) string { return at.UTC().Format("15:04:05.000") },
 		"stamp":        func(at metav1.Time) string { return at.UTC().Format(time.RFC3339) },
 		"stampOf":      func(at metav1.MicroTime) string { return at.UTC().Format(time.RFC3339Nano) },

@@ -49,11 +49,12 @@ type Source interface {
 
 // handler serves the pages.
 type handler struct {
-	prefix string
-	source func(*http.Request) (Source, error)
-	assets map[string]*asset
-	pages  map[string]*template.Template
-	parts  *template.Template
+	prefix  string
+	source  func(*http.Request) (Source, error)
+	history History
+	assets  map[string]*asset
+	pages   map[string]*template.Template
+	parts   *template.Template
 }
 
 // view makes the answer to a request.
@@ -71,9 +72,9 @@ type answer struct {
 }
 
 // NewHandler serves the pages below a prefix, which is "" or a path such as "/ui". The function
-// source returns the Source of the user of a request.
-func NewHandler(prefix string, source func(*http.Request) (Source, error)) http.Handler {
-	h := &handler{prefix: prefix, source: source, assets: loadAssets()}
+// source returns the Source of the user of a request. Without a History, charts show hours only.
+func NewHandler(prefix string, source func(*http.Request) (Source, error), history History) http.Handler {
+	h := &handler{prefix: prefix, source: source, history: history, assets: loadAssets()}
 	h.parts, h.pages = parseTemplates(h.functions())
 	mux := http.NewServeMux()
 	for path, v := range h.views() {

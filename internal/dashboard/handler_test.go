@@ -113,7 +113,7 @@ func TestUsersOfOneNamespace(t *testing.T) {
 }
 
 func TestUsersThatAreUnknown(t *testing.T) {
-	h := NewHandler("", func(*http.Request) (Source, error) { return nil, apierrors.NewUnauthorized("no token") })
+	h := NewHandler("", func(*http.Request) (Source, error) { return nil, apierrors.NewUnauthorized("no token") }, nil)
 	contains(t, text(t, h, "/", http.StatusUnauthorized), "You are not signed in.", "no token")
 	contains(t, text(t, h, "/parts/kinds", http.StatusUnauthorized), "You are not signed in.")
 }

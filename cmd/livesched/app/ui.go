@@ -27,9 +27,10 @@ import (
 const uiPrefix = "/ui"
 
 // newUI returns the dashboard, which asks as the user of each request.
-func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
+func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader,
+	history dashboard.History) http.Handler {
 	source := &uiSource{answers: answers, guard: guard, objects: objects}
-	return dashboard.NewHandler(uiPrefix, func(*http.Request) (dashboard.Source, error) { return source, nil })
+	return dashboard.NewHandler(uiPrefix, func(*http.Request) (dashboard.Source, error) { return source, nil }, history)
 }
 
 // uiSource answers as the secure port answers the user of a request, whom the contexts have. Any
