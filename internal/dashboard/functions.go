@@ -25,6 +25,9 @@ func (h *handler) functions() template.FuncMap {
 		"pod":          h.podLink,
 		"node":         h.nodeLink,
 		"group":        h.groupLink,
+		"kind":         h.kindLink,
+		"path":         url.PathEscape,
+		"place":        placeName,
 		"podPart":      h.podPartLink,
 		"id":           id,
 		"count":        func(n any) string { return words.Grouped.Sprintf("%d", n) },
@@ -71,6 +74,11 @@ func (h *handler) podLink(namespace, name string) string {
 // groupLink returns the address of the page of a pod group.
 func (h *handler) groupLink(namespace, name string) string {
 	return h.prefix + "/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// kindLink returns the address of the page of a kind.
+func (h *handler) kindLink(namespace, id string) string {
+	return h.prefix + "/kinds/" + url.PathEscape(namespace) + "/" + url.PathEscape(id)
 }
 
 // podPartLink returns the address of the explanation of a pod, with a node that is compared.

@@ -31,6 +31,9 @@ import (
 type Source interface {
 	// PendingKinds returns the largest kinds of pending pods of a namespace, or of all if it is "".
 	PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error)
+	// PendingPods returns one kind of pending pods of a namespace by its ID, with at most a number of
+	// its pods, or an empty list if no such pod is pending.
+	PendingPods(ctx context.Context, namespace, id string, limit int) (*v1alpha1.PendingKindList, error)
 	// NodeAllocations returns the room of nodes. If pod is not zero, each node has the reason why
 	// it refuses this pod.
 	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)
@@ -91,6 +94,8 @@ func (h *handler) views() map[string]view {
 		"/parts/verdict":                   h.verdictPart,
 		"/parts/help":                      h.helpPart,
 		"/parts/kinds":                     h.kindsPart,
+		"/kinds/{namespace}/{id}":          h.kindPage,
+		"/parts/kinds/{namespace}/{id}":    h.kindPart,
 		"/parts/why":                       h.whyPart,
 		"/parts/health":                    h.healthPart,
 		"/parts/profiles":                  h.profilesPart,

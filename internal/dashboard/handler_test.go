@@ -78,6 +78,8 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 		{"Explain", "/pods/ml/a", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"Explain", "/pods/ml/a", dashboarddata.Busy(), http.StatusServiceUnavailable},
 		{"", "/pods/ml/" + dashboarddata.Missing, nil, http.StatusNotFound},
+		{"PendingPods", "/kinds/ml/kind-0", dashboarddata.Forbidden(), http.StatusForbidden},
+		{"PendingPods", "/parts/kinds/ml/kind-0", dashboarddata.Busy(), http.StatusOK},
 		{"NodeAllocations", "/nodes", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"NodeAllocations", "/nodes/a", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"NodeAllocations", "/data/room", dashboarddata.Forbidden(), http.StatusForbidden},

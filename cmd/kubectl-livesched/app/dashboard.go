@@ -172,6 +172,15 @@ func (s *dashboardSource) PendingKinds(ctx context.Context, namespace string,
 	return &list, err
 }
 
+// PendingPods implements dashboard.Source.
+func (s *dashboardSource) PendingPods(ctx context.Context, namespace, id string,
+	limit int) (*v1alpha1.PendingKindList, error) {
+	var list v1alpha1.PendingKindList
+	parameters := map[string]string{"id": id, "limit": strconv.Itoa(limit)}
+	_, err := s.livesched.List(ctx, "pendingkinds", namespace, parameters, &list)
+	return &list, err
+}
+
 // NodeAllocations implements dashboard.Source.
 func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {

@@ -65,6 +65,13 @@ func (s *uiSource) PendingKinds(ctx context.Context, namespace string, limit int
 		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}})
 }
 
+// PendingPods implements dashboard.Source.
+func (s *uiSource) PendingPods(ctx context.Context, namespace, id string,
+	limit int) (*v1alpha1.PendingKindList, error) {
+	return get[*v1alpha1.PendingKindList](ctx, s, inNamespace(namespace)+apiserving.PendingKinds,
+		url.Values{apiserving.IDParameter: {id}, apiserving.LimitParameter: {strconv.Itoa(limit)}})
+}
+
 // NodeAllocations implements dashboard.Source.
 func (s *uiSource) NodeAllocations(ctx context.Context,
 	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
