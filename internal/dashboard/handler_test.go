@@ -103,6 +103,20 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 	}
 }
 
+// TestAProblemOnAPageThatIsPolled is an answer like any other: htmx shows it in place of the nodes.
+func TestAProblemOnAPageThatIsPolled(t *testing.T) {
+	s := cluster()
+	s.Errors = map[string]error{"NodeAllocations": dashboarddata.Busy()}
+	r := httptest.NewRequest(http.MethodGet, "/nodes?pool=a100", nil)
+	r.Header.Set("HX-Request", "true")
+	w := httptest.NewRecorder()
+	pagesOf("", s).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+	contains(t, w.Body.String(), "no replica leads now", `hx-get="/nodes?pool=a100"`)
+}
+
 // TestUsersOfOneNamespace may not see the pending pods of all.
 func TestUsersOfOneNamespace(t *testing.T) {
 	s := cluster()

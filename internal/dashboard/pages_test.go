@@ -50,8 +50,9 @@ var paths = map[string][]string{
 	"/parts/decisions-of/group/ml/llama-train": {"llama-train-0"},
 	"/nodes":        {"1 to 200 of 400 nodes", "Next 200", "Free nvidia.com/gpu"},
 	"/nodes?page=2": {"201 to 400 of 400 nodes", "Previous 200"},
-	"/nodes?pool=a100&state=tainted&name=IP-10-": {"56 nodes, of 400 in all"},
-	"/nodes?sort=cpu&order=desc":                 {`aria-sort="descending"`},
+	"/nodes?pool=a100&state=tainted&name=IP-10-": {"56 nodes, of 400 in all",
+		`id="nodes" hx-get="/ui/nodes?name=IP-10-&amp;pool=a100&amp;state=tainted"`},
+	"/nodes?sort=cpu&order=desc": {`aria-sort="descending"`},
 	"/nodes?state=stranded&resource=nvidia.com/gpu&pod=ml/llama-train-0": {
 		"Refusals are those of the pod ml/llama-train-0", "InsufficientResource"},
 	"/nodes/ip-10-20-0-1.eu-west-1.compute.internal": {"a100", "nvidia.com/gpu=present:NoSchedule", "Requested",

@@ -48,8 +48,8 @@ func newDashboard(shared *options) *cobra.Command {
 			"  # Charts of up to 30 days\n" +
 			"  kubectl port-forward -n monitoring svc/prometheus 9090 &\n" +
 			"  kubectl livesched dashboard --prometheus http://127.0.0.1:9090",
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	command.Flags().Uint16Var(&o.port, "port", 0, "Port on 127.0.0.1. Default: a free one.")
 	command.Flags().StringVar(&o.prometheus.URL, "prometheus", "", "URL of a Prometheus that scrapes livesched with the "+
@@ -135,20 +135,14 @@ func onlyLocal(address string, next http.Handler) http.Handler {
 	})
 }
 
-// allocationsFor is how long the room of nodes is kept: two parts of a page need it at a time.
-const allocationsFor = 3 * time.Second
-
 // dashboardSource answers the questions of the user of the command. Any goroutine may use it.
 type dashboardSource struct {
 	livesched *remote.Livesched
 	cluster   client.Client
 
-	// reading holds one item while the room of nodes is read, and guards the fields below.
+	// reading holds one item while the room of nodes is read, and guards what was read.
 	reading chan struct{}
-	// allocations is the room of nodes for a pod, which was read at a time.
-	allocations *v1alpha1.NodeAllocationList
-	pod         types.NamespacedName
-	read        time.Time
+	rooms   keptRooms
 }
 
 func (o *dashboardOptions) source() (*dashboardSource, error) {
@@ -190,8 +184,8 @@ func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.allocations != nil && s.pod == pod && time.Since(s.read) < allocationsFor {
-		return s.allocations, nil
+	if kept := s.rooms.get(pod, time.Now()); kept != nil {
+		return kept, nil
 	}
 	parameters := map[string]string{}
 	if pod.Name != "" {
@@ -201,7 +195,7 @@ func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	if _, err := s.livesched.List(ctx, "nodeallocations", "", parameters, list); err != nil {
 		return nil, err
 	}
-	s.allocations, s.pod, s.read = list, pod, time.Now()
+	s.rooms.keep(pod, list, time.Now())
 	return list, nil
 }
 
