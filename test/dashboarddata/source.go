@@ -38,6 +38,8 @@ type Source struct {
 	Errors map[string]error
 	// New is the number of decisions that are made between two lists.
 	New int64
+	// Rollout is the state of the roll-out of the profile default; nil: the first step.
+	Rollout atomic.Pointer[v1alpha1.RolloutStatus]
 
 	latest atomic.Int64
 }
