@@ -150,7 +150,7 @@ func wordsOf(err error) error {
 	case errors.As(err, &sent):
 		return fmt.Errorf("it cannot be reached: %w", sent.Err)
 	case errors.As(err, &answered):
-		return fmt.Errorf("it answered with an error, %s: %s", answered.Type, answered.Msg)
+		return fmt.Errorf("it answered with an error: %s", answered.Msg)
 	}
 	return err
 }
