@@ -19,12 +19,12 @@ import (
 // all.
 const PendingKinds = "pendingkinds"
 
-// IDParameter is the parameter of PendingKinds with the ID of one kind of a namespace: the answer has
-// this kind alone, with its pods. The limit then is that of the pods.
+// IDParameter is the parameter of PendingKinds with the ID of one kind of a namespace: the answer
+// has this kind alone, with its pods. The limit then is that of the pods.
 const IDParameter = "id"
 
-// pendingKinds answers with the kinds of pending pods, or with the pods of one kind. It takes the place of no explanation: pods
-// are counted once for the requests of some seconds.
+// pendingKinds answers with the kinds of pending pods, or with the pods of one kind. It takes the
+// place of no explanation: kinds are counted once for the requests of some seconds.
 func (h *Handler) pendingKinds(r *http.Request, answers Answers, namespace string) (*v1alpha1.PendingKindList, error) {
 	limit, err := limitOf(r.URL.Query())
 	if err != nil {

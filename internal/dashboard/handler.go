@@ -31,8 +31,8 @@ import (
 type Source interface {
 	// PendingKinds returns the largest kinds of pending pods of a namespace, or of all if it is "".
 	PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error)
-	// PendingPods returns one kind of pending pods of a namespace by its ID, with at most a number of
-	// its pods, or an empty list if no such pod is pending.
+	// PendingPods returns one kind of pending pods of a namespace by its ID, with at most a number
+	// of its pods, or an empty list if no such pod is pending.
 	PendingPods(ctx context.Context, namespace, id string, limit int) (*v1alpha1.PendingKindList, error)
 	// NodeAllocations returns the room of nodes. If pod is not zero, each node has the reason why
 	// it refuses this pod.

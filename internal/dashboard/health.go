@@ -69,8 +69,8 @@ type healthView struct {
 	Chart     string // JSON of a chart
 }
 
-// reloadRow is a change of a profile, with the number of its mark. From a History, it is a number of
-// changes in the time before, of any profiles.
+// reloadRow is a change of a profile, with the number of its mark. From a History, it is a number
+// of changes in the time before, of any profiles.
 type reloadRow struct {
 	v1alpha1.ProfileReload
 	Mark    int

@@ -26,7 +26,7 @@ var paths = map[string][]string{
 		"/groups/ml/llama-train", "Insufficient nvidia.com/gpu"},
 	"/parts/kinds/batch/kind-1": {"78 pods, the oldest first", "nightly-report"},
 	"/kinds/ml/gone":            {"No pod of this kind waits now"},
-	"/parts/kinds":              {"/kinds/ml/kind-0", "job/llama-train", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
+	"/parts/kinds":              {"/kinds/ml/kind-0", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
 	"/parts/why?namespace=ml&pod=llama-train-0": {"No node can take it now (of 400).",
 		"lacks at least 2 nvidia.com/gpu", "Free 2"},
 	"/parts/health?last=8h":    {"Decisions a second", "p99", "gpu", "b47874bsgc"},
@@ -99,7 +99,8 @@ func TestLinksLeadToPages(t *testing.T) {
 }
 
 func TestAKindListsItsOldestPods(t *testing.T) {
-	page := text(t, pagesOf("", &dashboarddata.Source{Nodes: 5, Kinds: 4, Pods: 9000}), "/kinds/ml/kind-0", http.StatusOK)
+	s := &dashboarddata.Source{Nodes: 5, Kinds: 4, Pods: 9000}
+	page := text(t, pagesOf("", s), "/kinds/ml/kind-0", http.StatusOK)
 	contains(t, page, "The 300 oldest of 4,500 pods")
 	if rows := strings.Count(page, "<tr>"); rows != 301 {
 		t.Errorf("%d rows", rows)
@@ -169,7 +170,8 @@ func TestNewDecisionsOnly(t *testing.T) {
 
 func TestLargeClustersMakeSmallPages(t *testing.T) {
 	h := pagesOf("", &dashboarddata.Source{Nodes: 5000, Kinds: 2000, Pods: 10000})
-	for _, path := range []string{"/", "/?all=1", "/kinds/ml/kind-0", "/nodes", "/data/room", "/decisions", "/parts/health?last=8h"} {
+	for _, path := range []string{"/", "/?all=1", "/kinds/ml/kind-0", "/nodes", "/data/room", "/decisions",
+		"/parts/health?last=8h"} {
 		size := len(text(t, h, path, http.StatusOK))
 		t.Logf("%s: %d bytes", path, size)
 		if size > 1<<20 {

@@ -38,8 +38,10 @@ var seriesOf = []struct {
 		"unschedulable": func(at int64) float64 { return 8 * wave(at+day/4) },
 	}},
 	{"livesched_pending_pods", "queue", map[string]func(int64) float64{
-		"active": func(at int64) float64 { return 12 * wave(at) }, "backoff": func(at int64) float64 { return 30 * wave(at) },
-		"unschedulable": func(at int64) float64 { return 280 - 100*wave(at) }, "gated": func(int64) float64 { return 3 },
+		"active":        func(at int64) float64 { return 12 * wave(at) },
+		"backoff":       func(at int64) float64 { return 30 * wave(at) },
+		"unschedulable": func(at int64) float64 { return 280 - 100*wave(at) },
+		"gated":         func(int64) float64 { return 3 },
 	}},
 	{"scheduler_scheduling_attempt_duration_seconds_bucket", "",
 		map[string]func(int64) float64{"": func(at int64) float64 { return 0.009 + 0.02*wave(at) }}},
@@ -93,8 +95,8 @@ func (p *Prometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"data": map[string]any{"resultType": "matrix", "result": result}})
 }
 
-// samples returns the values at each step. Without a function, they count the reloads since the step
-// before.
+// samples returns the values at each step. Without a function, they count the reloads since the
+// step before.
 func samples(start, end, step float64, value func(at int64) float64) [][]any {
 	list := [][]any{}
 	for at := start; step > 0 && at <= end; at += step {

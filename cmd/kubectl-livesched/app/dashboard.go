@@ -41,9 +41,9 @@ func newDashboard(shared *options) *cobra.Command {
 			"never gets them. It changes nothing. As with `kubectl proxy`, other users of this machine can open the " +
 			"page while the command runs.\n\n" +
 			"The command requires the permissions of the Roles livesched-viewer, and livesched-client in livesched's " +
-			"namespace, and the permission to list nodes for the pages about room. The page says what you may not see.\n\n" +
-			"livesched has the load of its last 8 hours. With --prometheus, charts show up to 30 days. The command asks " +
-			"Prometheus, not the browser: everybody who may see the load may see these.",
+			"namespace, and the permission to list nodes for the pages about room. The page says what you may not " +
+			"see.\n\nlivesched has the load of its last 8 hours. With --prometheus, charts show up to 30 days. The " +
+			"command asks Prometheus, not the browser.",
 		Example: "  kubectl livesched dashboard\n\n  # Another port\n  kubectl livesched dashboard --port 8001\n\n" +
 			"  # Charts of up to 30 days\n" +
 			"  kubectl port-forward -n monitoring svc/prometheus 9090 &\n" +
@@ -52,8 +52,8 @@ func newDashboard(shared *options) *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	command.Flags().Uint16Var(&o.port, "port", 0, "Port on 127.0.0.1. Default: a free one.")
-	command.Flags().StringVar(&o.prometheus.URL, "prometheus", "", "URL of a Prometheus that scrapes livesched with the "+
-		"job label livesched, such as http://127.0.0.1:9090: charts then show up to 30 days. It may have a user and a "+
+	command.Flags().StringVar(&o.prometheus.URL, "prometheus", "", "URL of a Prometheus that scrapes livesched with "+
+		"the job label livesched, such as http://127.0.0.1:9090: charts then show up to 30 days. It may have a user and a "+
 		"password.")
 	command.Flags().StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "",
 		"File with a bearer token for --prometheus.")

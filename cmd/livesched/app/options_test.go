@@ -175,7 +175,7 @@ func TestValidate(t *testing.T) {
 		{"a certificate without a key", func(o *app.Options) { o.Secure.CertFile = "tls.crt" },
 			[]string{"--tls-cert-file and --tls-private-key-file: must be set together"}},
 		{"the dashboard with Prometheus", func(o *app.Options) {
-			o.Secure.UI, o.Secure.UIPrometheus.URL, o.Secure.UIPrometheus.TokenFile = true, "https://prometheus", "token"
+			o.Secure.UI, o.Secure.UIPrometheus.URL, o.Secure.UIPrometheus.TokenFile = true, "https://p", "token"
 		}, nil},
 		{"Prometheus without the dashboard", func(o *app.Options) { o.Secure.UIPrometheus.URL = "http://prometheus" },
 			[]string{"--ui-prometheus-url: needs --ui"}},

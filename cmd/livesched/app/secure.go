@@ -88,8 +88,8 @@ func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 		"the credentials of their user: a proxy that signs users in adds a bearer token. Everyone sees what they may "+
 		"see. `kubectl livesched dashboard` needs neither this flag nor a proxy.")
 	fs.StringVar(&o.UIPrometheus.URL, "ui-prometheus-url", o.UIPrometheus.URL, "URL of a Prometheus that scrapes "+
-		"livesched with the job label livesched: the charts of --ui then show up to 30 days. livesched asks it for all "+
-		"who may see the charts; browsers do not get to know the URL.")
+		"livesched with the job label livesched: the charts of --ui then show up to 30 days. livesched asks it for "+
+		"all who may see the charts; browsers do not get to know the URL.")
 	fs.StringVar(&o.UIPrometheus.TokenFile, "ui-prometheus-token-file", o.UIPrometheus.TokenFile,
 		"File with a bearer token for --ui-prometheus-url. livesched reads it again when it changes.")
 	fs.StringVar(&o.UIPrometheus.CAFile, "ui-prometheus-ca-file", o.UIPrometheus.CAFile, "File with the certificate "+
@@ -120,7 +120,8 @@ func (o *SecureOptions) validatePrometheus() (errs []error) {
 	p := &o.UIPrometheus
 	if p.URL == "" {
 		if p.TokenFile != "" || p.CAFile != "" {
-			errs = append(errs, errors.New("--ui-prometheus-token-file, --ui-prometheus-ca-file: need --ui-prometheus-url"))
+			errs = append(errs,
+				errors.New("--ui-prometheus-token-file, --ui-prometheus-ca-file: need --ui-prometheus-url"))
 		}
 		return errs
 	}

@@ -183,17 +183,17 @@ function drawChart(id, data, lines) {
 		cursor: { show: false },
 		tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
 		scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-		axes: [{ ...axis, size: 24, space: 70, values: (_, times) => times.map(clock) }, { ...axis, size: 44, values: (_, numbers) => numbers.map(short) }],
+		axes: [{ ...axis, size: 24, space: 70, values: (_, times, __, ___, every) => times.map((t) => clock(t, every)) }, { ...axis, size: 44, values: (_, numbers) => numbers.map(short) }],
 		series: [{}, ...lines.map(([label, line, dash]) => ({ label, stroke: colour(line), width: 1.5, dash, points: { show: false } }))],
 		hooks: { draw: [drawMarks] },
 	}, columns, parent);
 	charts.set(id, chart);
 }
 
-// clock returns the time of day in UTC, or the date at its beginning.
-function clock(seconds) {
+// clock returns the time of day in UTC, or the date at its beginning, for labels every so many seconds.
+function clock(seconds, every) {
 	const date = new Date(seconds * 1000);
-	if (seconds % 86400 !== 0) return date.toISOString().slice(11, 16);
+	if (seconds % 86400 !== 0) return date.toISOString().slice(11, every < 60 ? 19 : 16);
 	return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 }
 
