@@ -38,6 +38,10 @@ type PendingKind struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 
+	// id names the kind in requests for its pods, which have the parameter id. It is
+	// the same in all answers of a version of livesched.
+	ID string `json:"id"`
+
 	// owner is the controller of the pods, such as job/train, or deployment/web for
 	// the pods of its ReplicaSets. It is unset if they have none.
 	// +optional
@@ -85,4 +89,31 @@ type PendingKind struct {
 	Result DecisionResult `json:"result,omitempty"`
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// pending are the pods, with the one that waits longest first, up to the limit of
+	// the request. It is set if the request names the kind.
+	// +optional
+	Pending []PendingPod `json:"pending,omitempty"`
+}
+
+// PendingPod is one pod of a PendingKind.
+type PendingPod struct {
+	// name is the name of the pod.
+	Name string `json:"name"`
+
+	// since is when the pod was created.
+	Since metav1.Time `json:"since,omitzero"`
+
+	// place is where the pod is in the scheduling queue: Active, Backoff,
+	// ErrorBackoff, Unschedulable, Gated or InFlight.
+	Place string `json:"place"`
+
+	// attempts is how often this replica has tried to schedule the pod. It is unset
+	// while the pod is in flight.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+
+	// nominatedNode is the node on which pods are preempted for this pod.
+	// +optional
+	NominatedNode string `json:"nominatedNode,omitempty"`
 }

@@ -106,18 +106,21 @@ func (c *sandboxConfig) complete() (err error) {
 	if c.dir, err = filepath.Abs(c.dir); err != nil {
 		return err
 	}
+	programs := []string{"livesched", "kubectl-livesched"}
 	if c.rootfs != "" {
+		programs = programs[1:]
 		if c.rootfs, err = filepath.Abs(c.rootfs); err != nil {
 			return err
 		}
 		if _, err := exec.LookPath("bwrap"); err != nil {
 			return fmt.Errorf("%w: install bubblewrap (Debian: apt install bubblewrap)", err)
 		}
-		return os.MkdirAll(c.dir, 0o755)
 	}
 	c.livesched = filepath.Join(c.root, "bin", "livesched")
-	if _, err := os.Stat(c.livesched); err != nil {
-		return fmt.Errorf("there is no bin/livesched (%w): run `make quickstart`, which builds it", err)
+	for _, program := range programs {
+		if _, err := os.Stat(filepath.Join(c.root, "bin", program)); err != nil {
+			return fmt.Errorf("there is no bin/%s (%w): run `make quickstart`, which builds it", program, err)
+		}
 	}
 	return os.MkdirAll(c.dir, 0o755)
 }

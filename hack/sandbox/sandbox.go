@@ -53,6 +53,8 @@ type sandbox struct {
 	secure       string           // host:port of its secure port
 	serving      servingFiles     // of its secure port
 	client       client.WithWatch
+	dashboard    *process.Process // kubectl livesched dashboard
+	dashboardURL string
 
 	// cancel ends the tour with the error of a dead component as the cause. over is closed when the
 	// tour has ended.
@@ -201,7 +203,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		}
 		s.out.printf("it runs as user 65532, with a read-only root and without capabilities\n")
 	}
-	return nil
+	return s.startDashboard(ctx)
 }
 
 func freeAddress() (string, error) {
@@ -219,12 +221,17 @@ func (s *sandbox) wait(ctx context.Context) error {
 		return s.controlPlane.Err()
 	case <-s.scheduler.Done():
 		return s.scheduler.Err()
+	case <-s.dashboard.Done():
+		return s.dashboard.Err()
 	}
 }
 
 // stop stops everything that was started.
 func (s *sandbox) stop() error {
 	var errs []error
+	if s.dashboard != nil {
+		errs = append(errs, s.dashboard.Stop(dashboardGrace))
+	}
 	if s.scheduler != nil {
 		errs = append(errs, s.scheduler.Stop(liveschedGrace))
 	}

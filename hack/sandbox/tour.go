@@ -307,14 +307,18 @@ func (t *tour) explainPending(ctx context.Context) error {
 
 // sayWhereItIs ends the transcript of a sandbox without a tour that keeps running.
 func (s *sandbox) sayWhereItIs() {
-	fmt.Fprintf(s.out.out, "\nThe cluster stays up until Ctrl-C. Use it in another terminal:\n\n    source %s\n",
-		relative(s.environmentFile()))
+	fmt.Fprintf(s.out.out, "\nThe cluster stays up until Ctrl-C. See it in a browser:\n\n    %s\n\n"+
+		"Use it in another terminal:\n\n    source %s\n", s.dashboardURL, relative(s.environmentFile()))
 }
 
 // sayWhatToTry ends the transcript of a sandbox that keeps running.
 func (s *sandbox) sayWhatToTry() {
 	fmt.Fprintf(s.out.out, `
-The cluster stays up until Ctrl-C. Try, in another terminal:
+The cluster stays up until Ctrl-C. See it in a browser:
+
+    %s
+
+Try, in another terminal:
 
     source %s
     kubectl get sprof                                # the profiles and the revisions that decide
@@ -324,12 +328,11 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
     kubectl get pods -o wide
     kubectl livesched explain pod/%s
     kubectl livesched status                         # the pods that wait, by profile
-    kubectl livesched dashboard                      # pages for a browser: open the address that it prints
     kubectl livesched doctor
     token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
     curl -s --cacert $LIVESCHED_CA -H "Authorization: Bearer $token" $LIVESCHED_URL/metrics | grep livesched_
     less %s
-`, relative(s.environmentFile()), 2*replicasFor(s.nodes), greedyPodName, relative(s.scheduler.LogFile()))
+`, s.dashboardURL, relative(s.environmentFile()), 2*replicasFor(s.nodes), greedyPodName, relative(s.scheduler.LogFile()))
 }
 
 // relative returns a path relative to the working directory.

@@ -32,6 +32,13 @@ func (c charted) PendingKinds(namespace string, limit int) (*v1alpha1.PendingKin
 	}}, c.err
 }
 
+func (c charted) PendingPods(namespace, id string, limit int) (*v1alpha1.PendingKindList, error) {
+	return &v1alpha1.PendingKindList{Pods: int32(limit), Items: []v1alpha1.PendingKind{{
+		Namespace: namespace, ID: id, Result: v1alpha1.DecisionBindFailed, Message: "node-7 refuses it",
+		Pending: []v1alpha1.PendingPod{{Name: "train-0", NominatedNode: "node-7"}},
+	}}}, c.err
+}
+
 var shared = &v1alpha1.NodeAllocationList{TypeMeta: metav1.TypeMeta{Kind: "NodeAllocationList"}}
 
 func (c charted) NodeAllocations(_ context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
@@ -75,6 +82,14 @@ func TestPendingKindsAreListed(t *testing.T) {
 	if of := answered[v1alpha1.PendingKindList](t, h, "namespaces/ml/pendingkinds?limit=7"); of.Pods != 7 ||
 		of.Items[0].Namespace != "ml" {
 		t.Errorf("%+v", of)
+	}
+	one := answered[v1alpha1.PendingKindList](t, h, "namespaces/ml/pendingkinds?id=a&limit=7")
+	if one.Pods != 7 || one.Items[0].ID != "a" || one.Items[0].Pending[0].NominatedNode != "node-7" {
+		t.Errorf("%+v", one)
+	}
+	one = answered[v1alpha1.PendingKindList](t, handler(fakes{}, may{}), "namespaces/ml/pendingkinds?id=a")
+	if one.Items[0].Message != "" || one.Items[0].Pending[0].NominatedNode != "" {
+		t.Errorf("names of nodes are shown: %+v", one)
 	}
 	hidden := answered[v1alpha1.PendingKindList](t, handler(fakes{}, may{}), "pendingkinds")
 	if hidden.Items[0].Message == "" || hidden.Items[1].Message != "" {
@@ -129,6 +144,7 @@ func TestWhatIsChartedMayBeRefused(t *testing.T) {
 		{"pendingkinds?limit=0", everything, nil, metav1.StatusReasonBadRequest, "from 1 to 10000"},
 		{"pendingkinds", everything, apierrors.NewServiceUnavailable("another one leads"),
 			metav1.StatusReasonServiceUnavailable, "another one leads"},
+		{"pendingkinds?id=a", everything, nil, metav1.StatusReasonBadRequest, "needs a namespace"},
 		{"pendingkinds/one", everything, nil, metav1.StatusReasonMethodNotAllowed, ""},
 		{"nodeallocations", may{}, nil, metav1.StatusReasonForbidden, "permission to list nodes"},
 		{"nodeallocations?namespace=ml&pod=train-0", may{"list nodes": true}, nil, metav1.StatusReasonForbidden,

@@ -8,6 +8,7 @@
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME[?node=NODE&maxAge=30s]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]decisions[?pod=POD&...]
 //	GET  /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]pendingkinds
+//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/pendingkinds?id=ID
 //	GET  /apis/livesched.io/v1alpha1/queues, nodeallocations, loadsamples
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
@@ -83,6 +84,9 @@ type Answers interface {
 	// PendingKinds returns at most a number of kinds of pending pods, of a namespace or, if it is
 	// "", of all, on the replica that schedules pods. The answer may be some seconds old.
 	PendingKinds(namespace string, limit int) (*v1alpha1.PendingKindList, error)
+	// PendingPods returns one kind by its namespace and its ID, with at most a number of its pods,
+	// or an empty list if no such pod is pending.
+	PendingPods(namespace, id string, limit int) (*v1alpha1.PendingKindList, error)
 	// NodeAllocations returns the room of all nodes and, if a pod is named, why each of them
 	// refuses it. The list must not be changed.
 	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)

@@ -25,6 +25,9 @@ func (h *handler) functions() template.FuncMap {
 		"pod":          h.podLink,
 		"node":         h.nodeLink,
 		"group":        h.groupLink,
+		"kind":         h.kindLink,
+		"path":         url.PathEscape,
+		"place":        placeName,
 		"podPart":      h.podPartLink,
 		"id":           id,
 		"count":        func(n any) string { return words.Grouped.Sprintf("%d", n) },
@@ -32,6 +35,7 @@ func (h *handler) functions() template.FuncMap {
 		"join":         strings.Join,
 		"age":          func(of metav1.Time) string { return age(of.Time) },
 		"clock":        func(at metav1.Time) string { return at.UTC().Format(time.TimeOnly) },
+		"dateClock":    func(at metav1.Time) string { return at.UTC().Format("2 Jan 15:04") },
 		"clockOf":      func(at metav1.MicroTime) string { return at.UTC().Format("15:04:05.000") },
 		"stamp":        func(at metav1.Time) string { return at.UTC().Format(time.RFC3339) },
 		"stampOf":      func(at metav1.MicroTime) string { return at.UTC().Format(time.RFC3339Nano) },
@@ -70,6 +74,11 @@ func (h *handler) podLink(namespace, name string) string {
 // groupLink returns the address of the page of a pod group.
 func (h *handler) groupLink(namespace, name string) string {
 	return h.prefix + "/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+}
+
+// kindLink returns the address of the page of a kind.
+func (h *handler) kindLink(namespace, id string) string {
+	return h.prefix + "/kinds/" + url.PathEscape(namespace) + "/" + url.PathEscape(id)
 }
 
 // podPartLink returns the address of the explanation of a pod, with a node that is compared.

@@ -31,6 +31,9 @@ import (
 type Source interface {
 	// PendingKinds returns the largest kinds of pending pods of a namespace, or of all if it is "".
 	PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error)
+	// PendingPods returns one kind of pending pods of a namespace by its ID, with at most a number
+	// of its pods, or an empty list if no such pod is pending.
+	PendingPods(ctx context.Context, namespace, id string, limit int) (*v1alpha1.PendingKindList, error)
 	// NodeAllocations returns the room of nodes. If pod is not zero, each node has the reason why
 	// it refuses this pod.
 	NodeAllocations(ctx context.Context, pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error)
@@ -49,11 +52,12 @@ type Source interface {
 
 // handler serves the pages.
 type handler struct {
-	prefix string
-	source func(*http.Request) (Source, error)
-	assets map[string]*asset
-	pages  map[string]*template.Template
-	parts  *template.Template
+	prefix  string
+	source  func(*http.Request) (Source, error)
+	history History
+	assets  map[string]*asset
+	pages   map[string]*template.Template
+	parts   *template.Template
 }
 
 // view makes the answer to a request.
@@ -71,9 +75,9 @@ type answer struct {
 }
 
 // NewHandler serves the pages below a prefix, which is "" or a path such as "/ui". The function
-// source returns the Source of the user of a request.
-func NewHandler(prefix string, source func(*http.Request) (Source, error)) http.Handler {
-	h := &handler{prefix: prefix, source: source, assets: loadAssets()}
+// source returns the Source of the user of a request. Without a History, charts show hours only.
+func NewHandler(prefix string, source func(*http.Request) (Source, error), history History) http.Handler {
+	h := &handler{prefix: prefix, source: source, history: history, assets: loadAssets()}
 	h.parts, h.pages = parseTemplates(h.functions())
 	mux := http.NewServeMux()
 	for path, v := range h.views() {
@@ -90,6 +94,8 @@ func (h *handler) views() map[string]view {
 		"/parts/verdict":                   h.verdictPart,
 		"/parts/help":                      h.helpPart,
 		"/parts/kinds":                     h.kindsPart,
+		"/kinds/{namespace}/{id}":          h.kindPage,
+		"/parts/kinds/{namespace}/{id}":    h.kindPart,
 		"/parts/why":                       h.whyPart,
 		"/parts/health":                    h.healthPart,
 		"/parts/profiles":                  h.profilesPart,

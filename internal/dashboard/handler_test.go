@@ -78,6 +78,8 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 		{"Explain", "/pods/ml/a", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"Explain", "/pods/ml/a", dashboarddata.Busy(), http.StatusServiceUnavailable},
 		{"", "/pods/ml/" + dashboarddata.Missing, nil, http.StatusNotFound},
+		{"PendingPods", "/kinds/ml/kind-0", dashboarddata.Forbidden(), http.StatusForbidden},
+		{"PendingPods", "/parts/kinds/ml/kind-0", dashboarddata.Busy(), http.StatusOK},
 		{"NodeAllocations", "/nodes", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"NodeAllocations", "/nodes/a", dashboarddata.Forbidden(), http.StatusForbidden},
 		{"NodeAllocations", "/data/room", dashboarddata.Forbidden(), http.StatusForbidden},
@@ -101,6 +103,20 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 	}
 }
 
+// TestAProblemOnAPageThatIsPolled is an answer like any other: htmx shows it in place of the nodes.
+func TestAProblemOnAPageThatIsPolled(t *testing.T) {
+	s := cluster()
+	s.Errors = map[string]error{"NodeAllocations": dashboarddata.Busy()}
+	r := httptest.NewRequest(http.MethodGet, "/nodes?pool=a100", nil)
+	r.Header.Set("HX-Request", "true")
+	w := httptest.NewRecorder()
+	pagesOf("", s).ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d", w.Code)
+	}
+	contains(t, w.Body.String(), "no replica leads now", `hx-get="/nodes?pool=a100"`)
+}
+
 // TestUsersOfOneNamespace may not see the pending pods of all.
 func TestUsersOfOneNamespace(t *testing.T) {
 	s := cluster()
@@ -113,7 +129,7 @@ func TestUsersOfOneNamespace(t *testing.T) {
 }
 
 func TestUsersThatAreUnknown(t *testing.T) {
-	h := NewHandler("", func(*http.Request) (Source, error) { return nil, apierrors.NewUnauthorized("no token") })
+	h := NewHandler("", func(*http.Request) (Source, error) { return nil, apierrors.NewUnauthorized("no token") }, nil)
 	contains(t, text(t, h, "/", http.StatusUnauthorized), "You are not signed in.", "no token")
 	contains(t, text(t, h, "/parts/kinds", http.StatusUnauthorized), "You are not signed in.")
 }

@@ -13,23 +13,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/loadhistory"
 )
 
 const (
-	// chartPoints is the largest number of points of a chart, about as many as it can show.
-	chartPoints = 360
+	// kept is how long a replica keeps its own load.
+	kept = 8 * time.Hour
 	// listedReloads is how many changes of profiles are marked: the latest.
 	listedReloads = 20
 )
 
-// ranges are the times that charts show, and their names.
+// ranges are the times that charts show, and their names. Those that are longer than kept need a
+// History.
 var ranges = []timeRange{
-	{"15m", "15 min", 15 * time.Minute}, {"1h", "1 h", time.Hour}, {"8h", "8 h", 8 * time.Hour},
+	{"15m", "15 min", 15 * time.Minute}, {"1h", "1 h", time.Hour}, {"8h", "8 h", kept},
+	{"1d", "1 day", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour},
 }
+
+// ownRanges is the number of ranges that need no History.
+const ownRanges = 3
 
 type timeRange struct {
 	Value, Name string
 	last        time.Duration
+}
+
+// History has the load of all replicas over days; loadhistory.Client is one. Any goroutine may call
+// it.
+type History interface {
+	// Load returns the load in a time until now. The error says why there is none.
+	Load(ctx context.Context, last time.Duration) (*loadhistory.Load, error)
 }
 
 // healthView is whether the scheduler is well.
@@ -47,61 +60,74 @@ type healthView struct {
 	Failed    float64
 	P99       *metav1.Duration // the highest of the last minute
 	Pending   *v1alpha1.LoadSample
+	// Days is true if charts and reloads are those of a History. NoHistory says why they are not,
+	// although the range needs it.
+	Days      bool
+	NoHistory string
+	Shown     string // name of the range that is shown
 	Reloads   []reloadRow
 	Chart     string // JSON of a chart
 }
 
-// reloadRow is a change of a profile, with the number of its mark.
+// reloadRow is a change of a profile, with the number of its mark. From a History, it is a number
+// of changes in the time before, of any profiles.
 type reloadRow struct {
 	v1alpha1.ProfileReload
-	Mark int
-}
-
-// chart has the columns of both charts.
-type chart struct {
-	Times         []int64     `json:"t"`
-	Bound         []float64   `json:"bound"`
-	Unschedulable []float64   `json:"unschedulable"`
-	Failed        []float64   `json:"failed"`
-	Active        []int32     `json:"active"`
-	Backoff       []int32     `json:"backoff"`
-	Waiting       []int32     `json:"waiting"`
-	Gated         []int32     `json:"gated"`
-	Marks         []chartMark `json:"marks"`
-}
-
-type chartMark struct {
-	Time int64 `json:"t"`
-	Mark int   `json:"n"`
+	Mark    int
+	Changes int
+	Within  string
 }
 
 func (h *handler) healthPart(r *http.Request, s Source) answer {
-	return answer{part: "health", data: loadHealth(r.Context(), s, r.URL.Query().Get("last"))}
+	return answer{part: "health", data: h.loadHealth(r.Context(), s, r.URL.Query().Get("last"))}
 }
 
-// rangeOf returns a range by its value, or else the first one.
-func rangeOf(value string) timeRange {
+// rangeOf returns the range of a value, or else the first one.
+func rangeOf(ranges []timeRange, value string) timeRange {
 	if i := slices.IndexFunc(ranges, func(r timeRange) bool { return r.Value == value }); i > 0 {
 		return ranges[i]
 	}
 	return ranges[0]
 }
 
-// loadHealth returns the state of the replica that answers, and its load.
-func loadHealth(ctx context.Context, s Source, last string) part[healthView] {
-	v := healthView{Range: rangeOf(last), Ranges: ranges}
-	list, err := s.LoadSamples(ctx, v.Range.last)
+// loadHealth returns the state of the replica that answers, and its load or, for longer times, that
+// of all replicas. Who may see the one may see the other.
+func (h *handler) loadHealth(ctx context.Context, s Source, last string) part[healthView] {
+	v := healthView{Ranges: ranges}
+	if h.history == nil {
+		v.Ranges = ranges[:ownRanges]
+	}
+	v.Range = rangeOf(v.Ranges, last)
+	v.Shown = v.Range.Name
+	list, err := s.LoadSamples(ctx, min(v.Range.last, kept))
 	if err != nil {
 		return partOf(v, err)
 	}
 	v.Leading, v.Replica, v.Version, v.Started = list.Leading, list.Replica, list.Version, list.Started
 	v.Nodes, v.Pods = list.Nodes, list.Pods
 	v.lastMinute(list.Items)
-	reloads := list.Reloads[max(len(list.Reloads)-listedReloads, 0):]
-	for i := range reloads {
-		v.Reloads = append(v.Reloads, reloadRow{reloads[i], i + 1})
+	var c *chart
+	if v.Range.last > kept {
+		load, err := h.history.Load(ctx, v.Range.last)
+		if err == nil {
+			v.Days, v.Reloads = true, reloadsOfDays(load)
+			c = chartOfDays(load)
+		} else {
+			v.NoHistory, v.Shown = err.Error(), ranges[ownRanges-1].Name
+		}
 	}
-	content, err := json.Marshal(chartOf(list.Items, v.Reloads))
+	if c == nil {
+		for i := range list.Reloads {
+			v.Reloads = append(v.Reloads, reloadRow{ProfileReload: list.Reloads[i]})
+		}
+		c = chartOf(list.Items)
+	}
+	v.Reloads = v.Reloads[max(len(v.Reloads)-listedReloads, 0):]
+	for i := range v.Reloads {
+		v.Reloads[i].Mark = i + 1
+		c.Marks = append(c.Marks, chartMark{v.Reloads[i].Time.Unix(), i + 1})
+	}
+	content, err := json.Marshal(c)
 	v.Chart = string(content)
 	return partOf(v, err)
 }
@@ -128,48 +154,4 @@ func (v *healthView) lastMinute(samples []v1alpha1.LoadSample) {
 	if seconds > 0 {
 		v.Decisions, v.Bound, v.Failed = float64(decided)/seconds, float64(bound)/seconds, float64(failed)/seconds
 	}
-}
-
-// chartOf returns the samples as columns. If there are more than chartPoints, each point stands for
-// several: the mean of rates, and the most pending pods.
-func chartOf(samples []v1alpha1.LoadSample, reloads []reloadRow) *chart {
-	c := &chart{Times: []int64{}, Marks: []chartMark{}}
-	each := max((len(samples)+chartPoints-1)/chartPoints, 1)
-	for some := range slices.Chunk(samples, each) {
-		c.add(some)
-	}
-	for i := range reloads {
-		c.Marks = append(c.Marks, chartMark{reloads[i].Time.Unix(), reloads[i].Mark})
-	}
-	return c
-}
-
-// add adds one point for some samples.
-func (c *chart) add(samples []v1alpha1.LoadSample) {
-	var sum, most v1alpha1.LoadSample
-	for i := range samples {
-		s := &samples[i]
-		sum.Seconds += s.Seconds
-		sum.Bound += s.Bound
-		sum.Unschedulable += s.Unschedulable
-		sum.Failed += s.Failed
-		most.Active = max(most.Active, s.Active)
-		most.Backoff = max(most.Backoff, s.Backoff)
-		most.UnschedulablePods = max(most.UnschedulablePods, s.UnschedulablePods)
-		most.Gated = max(most.Gated, s.Gated)
-	}
-	perSecond := func(n int32) float64 {
-		if sum.Seconds <= 0 {
-			return 0
-		}
-		return float64(int64(float64(n)/sum.Seconds*100+0.5)) / 100
-	}
-	c.Times = append(c.Times, samples[len(samples)-1].Time.Unix())
-	c.Bound = append(c.Bound, perSecond(sum.Bound))
-	c.Unschedulable = append(c.Unschedulable, perSecond(sum.Unschedulable))
-	c.Failed = append(c.Failed, perSecond(sum.Failed))
-	c.Active = append(c.Active, most.Active)
-	c.Backoff = append(c.Backoff, most.Backoff)
-	c.Waiting = append(c.Waiting, most.UnschedulablePods)
-	c.Gated = append(c.Gated, most.Gated)
 }

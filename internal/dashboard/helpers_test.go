@@ -21,7 +21,7 @@ func cluster() *dashboarddata.Source {
 
 // pagesOf returns the handler of a source, below a prefix.
 func pagesOf(prefix string, s Source) http.Handler {
-	return NewHandler(prefix, func(*http.Request) (Source, error) { return s, nil })
+	return NewHandler(prefix, func(*http.Request) (Source, error) { return s, nil }, nil)
 }
 
 // get returns the answer to a request.

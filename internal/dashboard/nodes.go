@@ -37,6 +37,7 @@ type nodesView struct {
 	All       int
 	First     int // number of the first row, from 1
 	Last      int
+	This      string // address of the same nodes
 	Previous  string
 	Next      string
 }
@@ -85,10 +86,13 @@ func (h *handler) nodesPage(r *http.Request, s Source) answer {
 	} else {
 		v.States = nodeStates
 	}
+	v.This = h.nodesLink(v.Query, v.Query.Sort, v.Query.Descending, v.Query.Page)
 	list, err := s.NodeAllocations(r.Context(), types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
 		a := answer{page: "nodes", title: "Nodes", data: partOf(v, err)}
-		a.status = problemOf(err).Status
+		if r.Header.Get("HX-Request") == "" { // a part of the page shows the error in its place
+			a.status = problemOf(err).Status
+		}
 		return a
 	}
 	v.fill(h, list.Items)

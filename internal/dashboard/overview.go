@@ -34,7 +34,7 @@ func (h *handler) overview(r *http.Request, s Source) answer {
 	var loads sync.WaitGroup
 	loads.Go(func() { v.Verdict = loadVerdict(ctx, s, v.Namespace) })
 	loads.Go(func() { v.Kinds = loadKinds(ctx, s, v.Namespace, q.Get("all") != "") })
-	loads.Go(func() { v.Health = loadHealth(ctx, s, q.Get("last")) })
+	loads.Go(func() { v.Health = h.loadHealth(ctx, s, q.Get("last")) })
 	loads.Go(func() { v.Profiles = loadProfiles(ctx, s) })
 	loads.Go(func() { v.Room = loadRoom(ctx, s, v.Namespace, q.Get("resource")) })
 	loads.Wait()

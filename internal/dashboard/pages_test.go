@@ -21,7 +21,12 @@ var paths = map[string][]string{
 		`<option value="1h" selected>`, "has no nvidia.com/gpu"},
 	"/parts/verdict": {"312 pods wait in 4 kinds."},
 	"/parts/help":    {"Would help", "Free 2 nvidia.com/gpu on one of 9 nodes"},
-	"/parts/kinds":   {"job/llama-train", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
+	"/kinds/ml/kind-0": {"Pending pods of job/llama-train", "156 pods, the oldest first", "llama-train-155",
+		"/pods/ml/llama-train-3", "unschedulable", "back-off", "/nodes/ip-10-21-0-7.eu-west-1.compute.internal",
+		"/groups/ml/llama-train", "Insufficient nvidia.com/gpu"},
+	"/parts/kinds/batch/kind-1": {"78 pods, the oldest first", "nightly-report"},
+	"/kinds/ml/gone":            {"No pod of this kind waits now"},
+	"/parts/kinds":              {"/kinds/ml/kind-0", "/pods/ml/llama-train-0", "140 unschedulable, 16 back-off"},
 	"/parts/why?namespace=ml&pod=llama-train-0": {"No node can take it now (of 400).",
 		"lacks at least 2 nvidia.com/gpu", "Free 2"},
 	"/parts/health?last=8h":    {"Decisions a second", "p99", "gpu", "b47874bsgc"},
@@ -45,8 +50,9 @@ var paths = map[string][]string{
 	"/parts/decisions-of/group/ml/llama-train": {"llama-train-0"},
 	"/nodes":        {"1 to 200 of 400 nodes", "Next 200", "Free nvidia.com/gpu"},
 	"/nodes?page=2": {"201 to 400 of 400 nodes", "Previous 200"},
-	"/nodes?pool=a100&state=tainted&name=IP-10-": {"56 nodes, of 400 in all"},
-	"/nodes?sort=cpu&order=desc":                 {`aria-sort="descending"`},
+	"/nodes?pool=a100&state=tainted&name=IP-10-": {"56 nodes, of 400 in all",
+		`id="nodes" hx-get="/ui/nodes?name=IP-10-&amp;pool=a100&amp;state=tainted"`},
+	"/nodes?sort=cpu&order=desc": {`aria-sort="descending"`},
 	"/nodes?state=stranded&resource=nvidia.com/gpu&pod=ml/llama-train-0": {
 		"Refusals are those of the pod ml/llama-train-0", "InsufficientResource"},
 	"/nodes/ip-10-20-0-1.eu-west-1.compute.internal": {"a100", "nvidia.com/gpu=present:NoSchedule", "Requested",
@@ -89,6 +95,15 @@ func TestLinksLeadToPages(t *testing.T) {
 	}
 	if len(seen) < 200 {
 		t.Errorf("%d links only", len(seen))
+	}
+}
+
+func TestAKindListsItsOldestPods(t *testing.T) {
+	s := &dashboarddata.Source{Nodes: 5, Kinds: 4, Pods: 9000}
+	page := text(t, pagesOf("", s), "/kinds/ml/kind-0", http.StatusOK)
+	contains(t, page, "The 300 oldest of 4,500 pods")
+	if rows := strings.Count(page, "<tr>"); rows != 301 {
+		t.Errorf("%d rows", rows)
 	}
 }
 
@@ -155,7 +170,8 @@ func TestNewDecisionsOnly(t *testing.T) {
 
 func TestLargeClustersMakeSmallPages(t *testing.T) {
 	h := pagesOf("", &dashboarddata.Source{Nodes: 5000, Kinds: 2000, Pods: 10000})
-	for _, path := range []string{"/", "/?all=1", "/nodes", "/data/room", "/decisions", "/parts/health?last=8h"} {
+	for _, path := range []string{"/", "/?all=1", "/kinds/ml/kind-0", "/nodes", "/data/room", "/decisions",
+		"/parts/health?last=8h"} {
 		size := len(text(t, h, path, http.StatusOK))
 		t.Logf("%s: %d bytes", path, size)
 		if size > 1<<20 {

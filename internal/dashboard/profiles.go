@@ -67,8 +67,12 @@ func rolloutWords(r *v1alpha1.RolloutStatus) (text string, bad bool) {
 	if r.Stage != "" {
 		text += words.Grouped.Sprintf(": stage %s, %d %% of owners", r.Stage, r.Weight)
 	}
-	if r.CanaryRevision != "" {
+	switch {
+	case r.CanaryRevision == "":
+	case r.Stage != "":
 		text += " get " + r.CanaryRevision
+	default: // no owner gets it any more
+		text += ": revision " + r.CanaryRevision
 	}
 	if r.Message != "" {
 		text += ". " + r.Message

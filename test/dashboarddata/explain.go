@@ -174,6 +174,9 @@ func (s *Source) Profiles(context.Context) ([]v1alpha1.SchedulerProfile, error) 
 	canary.Status.SchedulerName = "default-scheduler"
 	canary.Status.Rollout = &v1alpha1.RolloutStatus{Phase: v1alpha1.RolloutProgressing, Stage: "Canary", Weight: 5,
 		CanaryRevision: "c8d2f6h4kl", Message: "2 of 3 owners decided"}
+	if rollout := s.Rollout.Load(); rollout != nil {
+		canary.Status.Rollout = rollout
+	}
 	shadow := profile("default-next", "t5r7w2nbvc", 3*time.Hour, ready(metav1.ConditionTrue, "Ready", ""))
 	shadow.Status.SchedulerName = ""
 	shadow.Spec.Mode = v1alpha1.ProfileShadow

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,8 @@ type Source struct {
 	Errors map[string]error
 	// New is the number of decisions that are made between two lists.
 	New int64
+	// Rollout is the state of the roll-out of the profile default; nil: the first step.
+	Rollout atomic.Pointer[v1alpha1.RolloutStatus]
 
 	latest atomic.Int64
 }
@@ -148,6 +151,7 @@ func (s *Source) PendingKinds(_ context.Context, namespace string, limit int) (*
 	left := s.Pods
 	for i := range s.Kinds {
 		k := kinds[i%len(kinds)]
+		k.ID = "kind-" + strconv.Itoa(i)
 		k.Pods = left / 2
 		if i == s.Kinds-1 || k.Pods == 0 {
 			k.Pods = left
@@ -175,6 +179,47 @@ func (s *Source) PendingKinds(_ context.Context, namespace string, limit int) (*
 		}
 	}
 	return list, nil
+}
+
+// PendingPods returns a kind with its pods.
+func (s *Source) PendingPods(ctx context.Context, namespace, id string,
+	limit int) (*v1alpha1.PendingKindList, error) {
+	if err := s.Errors["PendingPods"]; err != nil {
+		return nil, err
+	}
+	all, err := s.PendingKinds(ctx, namespace, s.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	list := &v1alpha1.PendingKindList{Time: all.Time}
+	for i := range all.Items {
+		k := &all.Items[i]
+		if k.ID != id {
+			continue
+		}
+		for n := range min(k.Pods, int32(limit)) {
+			k.Pending = append(k.Pending, pendingPod(k, n))
+		}
+		k.Pending[0].Name = k.Pod
+		list.Kinds, list.Pods, list.Items = 1, k.Pods, append(list.Items, *k)
+	}
+	return list, nil
+}
+
+func pendingPod(k *v1alpha1.PendingKind, n int32) v1alpha1.PendingPod {
+	p := v1alpha1.PendingPod{
+		Name:  strings.TrimSuffix(k.Pod, "-0") + "-" + strconv.Itoa(int(n)),
+		Since: metav1.NewTime(k.Since.Add(time.Duration(n) * time.Second)), Place: "Active",
+	}
+	switch {
+	case n == 3 && k.Unschedulable > 3:
+		p.Place, p.Attempts, p.NominatedNode = "Unschedulable", k.Attempts, chosenNode
+	case n < k.Unschedulable:
+		p.Place, p.Attempts = "Unschedulable", max(k.Attempts-n, 1)
+	case n < k.Unschedulable+k.Backoff:
+		p.Place, p.Attempts = "Backoff", 1
+	}
+	return p
 }
 
 // LoadSamples returns a sample for every 10 seconds.

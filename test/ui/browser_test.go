@@ -26,6 +26,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/livesched/livesched/internal/dashboard"
+	"github.com/livesched/livesched/internal/loadhistory"
 	"github.com/livesched/livesched/test/dashboarddata"
 )
 
@@ -87,11 +88,28 @@ type tab struct {
 // newTab serves a source below /ui, and opens a tab of a size in a theme.
 func newTab(t *testing.T, s *dashboarddata.Source, width, height int64, theme string) *tab {
 	t.Helper()
+	return newTabOf(t, s, nil, width, height, theme)
+}
+
+// newTabOf does the same, with charts of days from a Prometheus.
+func newTabOf(t *testing.T, s *dashboarddata.Source, p *dashboarddata.Prometheus, width, height int64,
+	theme string) *tab {
+	t.Helper()
 	if running == nil {
 		t.Skip("there is no Chromium")
 	}
+	var history dashboard.History
+	if p != nil {
+		prometheus := httptest.NewServer(p)
+		t.Cleanup(prometheus.Close)
+		client, err := loadhistory.New(&loadhistory.Config{URL: prometheus.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = client
+	}
 	source := func(*http.Request) (dashboard.Source, error) { return s, nil }
-	server := httptest.NewServer(dashboard.NewHandler("/ui", source))
+	server := httptest.NewServer(dashboard.NewHandler("/ui", source, history))
 	t.Cleanup(server.Close)
 	ctx, closed := chromedp.NewContext(running)
 	t.Cleanup(closed)
@@ -226,6 +244,8 @@ func cluster(nodes int) *dashboarddata.Source {
 // pages are all pages, by the name of their screenshots.
 var pages = map[string]string{
 	"overview":  "/",
+	"days":      "/?last=7d",
+	"kind":      "/kinds/ml/kind-0",
 	"pod":       "/pods/ml/llama-train-0?node=ip-10-20-0-3.eu-west-1.compute.internal",
 	"group":     "/groups/ml/llama-train",
 	"pod-bound": "/pods/shop/" + dashboarddata.BoundPod,

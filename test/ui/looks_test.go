@@ -24,7 +24,7 @@ func TestScreenshots(t *testing.T) {
 	} {
 		for name, path := range pages {
 			t.Run(name+"-"+size.name, func(t *testing.T) {
-				b := newTab(t, cluster(400), size.width, size.height, size.theme)
+				b := newTabOf(t, cluster(400), &dashboarddata.Prometheus{}, size.width, size.height, size.theme)
 				b.open(path)
 				if size.name == "light" || size.name == "dark" || size.name == "phone" {
 					b.screenshot(name + "-" + size.name)
@@ -46,12 +46,13 @@ const violations = `axe.run().then((result) => result.passes.length < 10 ? ["not
 func TestAccessibility(t *testing.T) {
 	source := axe(t)
 	pages := maps.Clone(pages)
+	pages["kind-gone"] = "/kinds/ml/gone"
 	pages["missing"] = "/pods/ml/" + dashboarddata.Missing
 	pages["stranded"] = "/nodes?state=stranded&resource=nvidia.com%2Fgpu&pod=ml%2Fllama-train-0"
 	for _, theme := range []string{"light", "dark"} {
 		for name, path := range pages {
 			t.Run(name+"-"+theme, func(t *testing.T) {
-				b := newTab(t, cluster(400), 1440, 900, theme)
+				b := newTabOf(t, cluster(400), &dashboarddata.Prometheus{}, 1440, 900, theme)
 				b.open(path)
 				b.do(source)
 				found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](violations, chromedp.EvalAwaitPromise))

@@ -20,12 +20,14 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
 	"github.com/livesched/livesched/internal/dashboard"
+	"github.com/livesched/livesched/internal/loadhistory"
 )
 
 type dashboardOptions struct {
 	*options
-	livesched remoteOptions
-	port      uint16
+	livesched  remoteOptions
+	port       uint16
+	prometheus loadhistory.Config
 }
 
 func newDashboard(shared *options) *cobra.Command {
@@ -39,12 +41,24 @@ func newDashboard(shared *options) *cobra.Command {
 			"never gets them. It changes nothing. As with `kubectl proxy`, other users of this machine can open the " +
 			"page while the command runs.\n\n" +
 			"The command requires the permissions of the Roles livesched-viewer, and livesched-client in livesched's " +
-			"namespace, and the permission to list nodes for the pages about room. The page says what you may not see.",
-		Example: "  kubectl livesched dashboard\n\n  # Another port\n  kubectl livesched dashboard --port 8001",
-		Args:    cobra.NoArgs,
-		RunE:    func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+			"namespace, and the permission to list nodes for the pages about room. The page says what you may not " +
+			"see.\n\nlivesched has the load of its last 8 hours. With --prometheus, charts show up to 30 days. The " +
+			"command asks Prometheus, not the browser.",
+		Example: "  kubectl livesched dashboard\n\n  # Another port\n  kubectl livesched dashboard --port 8001\n\n" +
+			"  # Charts of up to 30 days\n" +
+			"  kubectl port-forward -n monitoring svc/prometheus 9090 &\n" +
+			"  kubectl livesched dashboard --prometheus http://127.0.0.1:9090",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	command.Flags().Uint16Var(&o.port, "port", 0, "Port on 127.0.0.1. Default: a free one.")
+	command.Flags().StringVar(&o.prometheus.URL, "prometheus", "", "URL of a Prometheus that scrapes livesched with "+
+		"the job label livesched, such as http://127.0.0.1:9090: charts then show up to 30 days. It may have a user and a "+
+		"password.")
+	command.Flags().StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "",
+		"File with a bearer token for --prometheus.")
+	command.Flags().StringVar(&o.prometheus.CAFile, "prometheus-ca", "",
+		"File with the certificate authorities that verify --prometheus. Default: the authorities of the system.")
 	o.livesched.addFlags(command)
 	return command
 }
@@ -57,6 +71,10 @@ const (
 )
 
 func (o *dashboardOptions) run(ctx context.Context) error {
+	history, err := o.history()
+	if err != nil {
+		return err
+	}
 	source, err := o.source()
 	if err != nil {
 		return err
@@ -67,7 +85,7 @@ func (o *dashboardOptions) run(ctx context.Context) error {
 		return err
 	}
 	address := listener.Addr().String()
-	pages := dashboard.NewHandler("", func(*http.Request) (dashboard.Source, error) { return source, nil })
+	pages := dashboard.NewHandler("", func(*http.Request) (dashboard.Source, error) { return source, nil }, history)
 	server := &http.Server{Handler: onlyLocal(address, pages), ReadHeaderTimeout: headerTimeout}
 	ended := context.AfterFunc(ctx, func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -86,6 +104,22 @@ func (o *dashboardOptions) run(ctx context.Context) error {
 	return nil
 }
 
+// history returns what asks Prometheus, nil if none is named.
+func (o *dashboardOptions) history() (dashboard.History, error) {
+	if o.prometheus.URL == "" {
+		if o.prometheus.TokenFile != "" || o.prometheus.CAFile != "" {
+			return nil, errors.New("--prometheus-token-file, --prometheus-ca: have no effect without --prometheus")
+		}
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	o.prometheus.Namespace = o.liveschedNamespace
+	client, err := loadhistory.New(&o.prometheus)
+	if err != nil {
+		return nil, fmt.Errorf("--prometheus: %w", err)
+	}
+	return client, nil
+}
+
 // onlyLocal refuses requests that a page of another site makes, and those under another name: a
 // name of a foreign site may resolve to this machine.
 func onlyLocal(address string, next http.Handler) http.Handler {
@@ -101,20 +135,14 @@ func onlyLocal(address string, next http.Handler) http.Handler {
 	})
 }
 
-// allocationsFor is how long the room of nodes is kept: two parts of a page need it at a time.
-const allocationsFor = 3 * time.Second
-
 // dashboardSource answers the questions of the user of the command. Any goroutine may use it.
 type dashboardSource struct {
 	livesched *remote.Livesched
 	cluster   client.Client
 
-	// reading holds one item while the room of nodes is read, and guards the fields below.
+	// reading holds one item while the room of nodes is read, and guards what was read.
 	reading chan struct{}
-	// allocations is the room of nodes for a pod, which was read at a time.
-	allocations *v1alpha1.NodeAllocationList
-	pod         types.NamespacedName
-	read        time.Time
+	rooms   keptRooms
 }
 
 func (o *dashboardOptions) source() (*dashboardSource, error) {
@@ -138,6 +166,15 @@ func (s *dashboardSource) PendingKinds(ctx context.Context, namespace string,
 	return &list, err
 }
 
+// PendingPods implements dashboard.Source.
+func (s *dashboardSource) PendingPods(ctx context.Context, namespace, id string,
+	limit int) (*v1alpha1.PendingKindList, error) {
+	var list v1alpha1.PendingKindList
+	parameters := map[string]string{"id": id, "limit": strconv.Itoa(limit)}
+	_, err := s.livesched.List(ctx, "pendingkinds", namespace, parameters, &list)
+	return &list, err
+}
+
 // NodeAllocations implements dashboard.Source.
 func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	pod types.NamespacedName) (*v1alpha1.NodeAllocationList, error) {
@@ -147,8 +184,8 @@ func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s.allocations != nil && s.pod == pod && time.Since(s.read) < allocationsFor {
-		return s.allocations, nil
+	if kept := s.rooms.get(pod, time.Now()); kept != nil {
+		return kept, nil
 	}
 	parameters := map[string]string{}
 	if pod.Name != "" {
@@ -158,7 +195,7 @@ func (s *dashboardSource) NodeAllocations(ctx context.Context,
 	if _, err := s.livesched.List(ctx, "nodeallocations", "", parameters, list); err != nil {
 		return nil, err
 	}
-	s.allocations, s.pod, s.read = list, pod, time.Now()
+	s.rooms.keep(pod, list, time.Now())
 	return list, nil
 }
 

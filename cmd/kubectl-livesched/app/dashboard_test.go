@@ -5,9 +5,12 @@ package app_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
+	"github.com/livesched/livesched/test/dashboarddata"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -24,12 +28,15 @@ var _ = Describe("dashboard", func() {
 		p := profile("good")
 		create(ctx, objects.Node("small", "500m", "16Gi", nil), p, objects.Pod("default", "stuck", "good", "1", "1Gi"))
 		expectProgrammed(ctx, p)
+		prometheus := httptest.NewServer(&dashboarddata.Prometheus{})
+		DeferCleanup(prometheus.Close)
 		running, interrupt := context.WithCancel(ctx)
 		out, ended := io.Pipe()
 		result := make(chan int, 1)
 		go func() {
 			defer func() { _ = ended.Close() }()
-			args := append([]string{"--kubeconfig", cluster.Kubeconfig(), "dashboard"}, livesched...)
+			args := append([]string{"--kubeconfig", cluster.Kubeconfig(), "dashboard", "--prometheus", prometheus.URL},
+				livesched...)
 			result <- app.Run(running, args,
 				genericiooptions.IOStreams{In: strings.NewReader(""), Out: ended, ErrOut: GinkgoWriter}, openReplay)
 		}()
@@ -60,6 +67,13 @@ var _ = Describe("dashboard", func() {
 			_, health := get("parts/health", unchanged)
 			g.Expect(health).To(ContainSubstring("leader"))
 		}).WithContext(ctx).Should(Succeed())
+		_, days := get("parts/health?last=30d", unchanged)
+		Expect(days).To(ContainSubstring("untilBound"))
+		_, kinds := get("parts/kinds", unchanged)
+		kind := regexp.MustCompile(`"/(kinds/default/[^"]+)"`).FindStringSubmatch(kinds)
+		Expect(kind).To(HaveLen(2), kinds)
+		_, pods := get(kind[1], unchanged)
+		Expect(pods).To(ContainSubstring(`href="/pods/default/stuck"`))
 		_, why := get("pods/default/stuck", unchanged)
 		Expect(why).To(ContainSubstring("cpu"))
 		code, _ := get("nodes/small", unchanged)
@@ -79,4 +93,18 @@ var _ = Describe("dashboard", func() {
 		_, err = http.DefaultClient.Get(address)
 		Expect(err).To(HaveOccurred())
 	})
+
+	DescribeTable("refuses a Prometheus that it cannot ask", func(ctx context.Context, want string, args ...string) {
+		var errOut bytes.Buffer
+		args = append([]string{"--kubeconfig", cluster.Kubeconfig(), "dashboard"}, args...)
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: GinkgoWriter, ErrOut: &errOut}
+		Expect(app.Run(ctx, args, streams, openReplay)).NotTo(BeZero())
+		Expect(errOut.String()).To(And(ContainSubstring(want), Not(ContainSubstring("secret"))))
+	},
+		Entry("without a scheme", "--prometheus: must be a URL of Prometheus", "--prometheus", "prometheus:9090"),
+		Entry("with a query", "--prometheus: must be a URL without a query", "--prometheus", "http://a/?token=secret"),
+		Entry("with a token that is none", "no such file", "--prometheus", "http://a", "--prometheus-token-file",
+			"/none"),
+		Entry("that is not named", "have no effect without --prometheus", "--prometheus-token-file", "/none"),
+	)
 })

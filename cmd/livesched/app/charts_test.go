@@ -56,7 +56,14 @@ var _ = Describe("What charts need, on the secure port", func() {
 			g.Expect(train.Message).To(ContainSubstring("0/2 nodes are available"))
 			g.Expect(train.Requests.Cpu().String()).To(Equal("64"))
 			g.Expect(train.Since.IsZero()).To(BeFalse())
-			train.Message, train.Requests, train.Since = "", nil, metav1.Time{}
+			g.Expect(train.ID).NotTo(BeEmpty())
+			of := readAs[v1alpha1.PendingKindList](ctx, g, url+"namespaces/default/pendingkinds?limit=2&id="+train.ID)
+			g.Expect(of).To(And(HaveField("Pods", BeEquivalentTo(3)), HaveField("Items", HaveLen(1))))
+			g.Expect(of.Items[0].Pending).To(HaveExactElements(
+				And(HaveField("Name", "train-0"), HaveField("Place", "Unschedulable"),
+					HaveField("Attempts", BeEquivalentTo(1))),
+				HaveField("Name", HavePrefix("train-"))))
+			train.Message, train.Requests, train.Since, train.ID = "", nil, metav1.Time{}, ""
 			g.Expect(train).To(Equal(v1alpha1.PendingKind{Namespace: "default", Pod: "train-0", Owner: "job/train",
 				Profile: "mine", SchedulerName: "mine", Pods: 3, Unschedulable: 3, Attempts: 1,
 				Result: v1alpha1.DecisionUnschedulable}))

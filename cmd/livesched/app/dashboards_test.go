@@ -29,6 +29,8 @@ const (
 	// scrapes has what a livesched served, with which hack/release/monitoring runs the queries of
 	// the dashboards. -update writes it anew.
 	scrapes = "../../../hack/release/monitoring/testdata"
+	// ownQueries has the queries of livesched's own dashboard.
+	ownQueries = "../../../internal/loadhistory/testdata/queries.txt"
 )
 
 var _ = Describe("The dashboards", func() {
@@ -106,12 +108,20 @@ func change(ctx context.Context, p *v1alpha1.SchedulerProfile, how func(*v1alpha
 	}).Should(Succeed())
 }
 
-// shownMetrics returns the names of the series that dashboards show.
+// shownMetrics returns the names of the series that dashboards show, Grafana's and livesched's own.
 func shownMetrics() sets.Set[string] {
 	GinkgoHelper()
 	files, err := filepath.Glob(filepath.Join(dashboards, "*.json"))
 	Expect(err).NotTo(HaveOccurred())
 	names := sets.New[string]()
+	insert := func(text string) {
+		for _, match := range regexp.MustCompile(`(\w+)\{`).FindAllStringSubmatch(text, -1) {
+			names.Insert(match[1])
+		}
+	}
+	own, err := os.ReadFile(ownQueries)
+	Expect(err).NotTo(HaveOccurred())
+	insert(string(own))
 	for _, file := range files {
 		var dashboard struct {
 			Panels []struct{ Targets []struct{ Expr string } }
@@ -121,9 +131,7 @@ func shownMetrics() sets.Set[string] {
 		Expect(json.Unmarshal(content, &dashboard)).To(Succeed())
 		for _, panel := range dashboard.Panels {
 			for _, target := range panel.Targets {
-				for _, match := range regexp.MustCompile(`(\w+)\{`).FindAllStringSubmatch(target.Expr, -1) {
-					names.Insert(match[1])
-				}
+				insert(target.Expr)
 			}
 		}
 	}

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/livesched/livesched/internal/apiserving"
+	"github.com/livesched/livesched/internal/dashboard"
+	"github.com/livesched/livesched/internal/loadhistory"
 	"github.com/livesched/livesched/internal/secureserving"
 	"github.com/livesched/livesched/internal/servingcert"
 )
@@ -61,8 +63,9 @@ type SecureOptions struct {
 	CertFile, KeyFile string
 	// AlwaysAllowPaths are served without authentication and authorization. They may end in *.
 	AlwaysAllowPaths []string
-	// UI serves the dashboard.
-	UI bool
+	// UI serves the dashboard. UIPrometheus is where it reads the load of days, if it has a URL.
+	UI           bool
+	UIPrometheus loadhistory.Config
 }
 
 func newSecureOptions() SecureOptions {
@@ -84,6 +87,13 @@ func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.UI, "ui", o.UI, "Serve the dashboard at /ui/ on --secure-port, for browsers whose requests carry "+
 		"the credentials of their user: a proxy that signs users in adds a bearer token. Everyone sees what they may "+
 		"see. `kubectl livesched dashboard` needs neither this flag nor a proxy.")
+	fs.StringVar(&o.UIPrometheus.URL, "ui-prometheus-url", o.UIPrometheus.URL, "URL of a Prometheus that scrapes "+
+		"livesched with the job label livesched: the charts of --ui then show up to 30 days. livesched asks it for "+
+		"all who may see the charts; browsers do not get to know the URL.")
+	fs.StringVar(&o.UIPrometheus.TokenFile, "ui-prometheus-token-file", o.UIPrometheus.TokenFile,
+		"File with a bearer token for --ui-prometheus-url. livesched reads it again when it changes.")
+	fs.StringVar(&o.UIPrometheus.CAFile, "ui-prometheus-ca-file", o.UIPrometheus.CAFile, "File with the certificate "+
+		"authorities that verify --ui-prometheus-url. Empty means the authorities of the system.")
 }
 
 func (o *SecureOptions) validate() (errs []error) {
@@ -96,11 +106,30 @@ func (o *SecureOptions) validate() (errs []error) {
 	if o.UI && o.Port == 0 {
 		errs = append(errs, errors.New("--ui: needs --secure-port, which is 0"))
 	}
+	errs = append(errs, o.validatePrometheus()...)
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file: must be set together"))
 	}
 	if _, err := path.NewAuthorizer(o.AlwaysAllowPaths); err != nil {
 		errs = append(errs, fmt.Errorf("--authorization-always-allow-paths: %w", err))
+	}
+	return errs
+}
+
+func (o *SecureOptions) validatePrometheus() (errs []error) {
+	p := &o.UIPrometheus
+	if p.URL == "" {
+		if p.TokenFile != "" || p.CAFile != "" {
+			errs = append(errs,
+				errors.New("--ui-prometheus-token-file, --ui-prometheus-ca-file: need --ui-prometheus-url"))
+		}
+		return errs
+	}
+	if !o.UI {
+		errs = append(errs, errors.New("--ui-prometheus-url: needs --ui"))
+	}
+	if err := p.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--ui-prometheus-url: %w", err))
 	}
 	return errs
 }
@@ -185,7 +214,11 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	answers := apiserving.NewHandler(sched, guard)
 	handlers.Handle(apiserving.Path, answers)
 	if o.Secure.UI {
-		handlers.Handle(uiPrefix+"/", newUI(answers, guard, mgr.GetClient()))
+		history, err := o.uiHistory()
+		if err != nil {
+			return err
+		}
+		handlers.Handle(uiPrefix+"/", newUI(answers, guard, mgr.GetClient(), history))
 	}
 	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
@@ -199,6 +232,20 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	return errors.Join(mgr.Add(guard), addPublisher(mgr, client, get, o), mgr.Add(&manager.Server{
 		Name: "secure", Server: server, Listener: tlsListener, ShutdownTimeout: ptr.To(secureShutdownTimeout),
 	}))
+}
+
+// uiHistory returns what asks Prometheus for the dashboard, nil if none is named.
+func (o *Options) uiHistory() (dashboard.History, error) {
+	prometheus := o.Secure.UIPrometheus
+	if prometheus.URL == "" {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	prometheus.Namespace = o.leaseNamespace()
+	client, err := loadhistory.New(&prometheus)
+	if err != nil {
+		return nil, fmt.Errorf("--ui-prometheus-url: %w", err)
+	}
+	return client, nil
 }
 
 // addPublisher publishes the certificate of the endpoint, so that clients can verify it. Without a

@@ -27,9 +27,10 @@ import (
 const uiPrefix = "/ui"
 
 // newUI returns the dashboard, which asks as the user of each request.
-func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader) http.Handler {
+func newUI(answers *apiserving.Handler, guard *secureserving.Guard, objects client.Reader,
+	history dashboard.History) http.Handler {
 	source := &uiSource{answers: answers, guard: guard, objects: objects}
-	return dashboard.NewHandler(uiPrefix, func(*http.Request) (dashboard.Source, error) { return source, nil })
+	return dashboard.NewHandler(uiPrefix, func(*http.Request) (dashboard.Source, error) { return source, nil }, history)
 }
 
 // uiSource answers as the secure port answers the user of a request, whom the contexts have. Any
@@ -62,6 +63,13 @@ func get[T any](ctx context.Context, s *uiSource, path string, query url.Values)
 func (s *uiSource) PendingKinds(ctx context.Context, namespace string, limit int) (*v1alpha1.PendingKindList, error) {
 	return get[*v1alpha1.PendingKindList](ctx, s, inNamespace(namespace)+apiserving.PendingKinds,
 		url.Values{apiserving.LimitParameter: {strconv.Itoa(limit)}})
+}
+
+// PendingPods implements dashboard.Source.
+func (s *uiSource) PendingPods(ctx context.Context, namespace, id string,
+	limit int) (*v1alpha1.PendingKindList, error) {
+	return get[*v1alpha1.PendingKindList](ctx, s, inNamespace(namespace)+apiserving.PendingKinds,
+		url.Values{apiserving.IDParameter: {id}, apiserving.LimitParameter: {strconv.Itoa(limit)}})
 }
 
 // NodeAllocations implements dashboard.Source.

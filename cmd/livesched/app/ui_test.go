@@ -6,6 +6,8 @@ package app_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/dashboarddata"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -69,6 +72,32 @@ var _ = Describe("The dashboard on the secure port", func() {
 
 		By("answering 404 for a pod that does not exist")
 		Expect(getAs(ctx, viewer, url+"pods/default/gone").Code).To(Equal(http.StatusNotFound))
+	})
+
+	It("shows the load of days from Prometheus to those who may see that of hours", func(ctx context.Context) {
+		for _, object := range manifests(filepath.Join(testcluster.Root(), "config", "rbac")) {
+			if object.GetName() == "livesched-viewer" {
+				createUntilEnd(ctx, object)
+			}
+		}
+		viewer := serviceAccount(ctx, "looks-at-days", "livesched-viewer", "/ui/")
+		createUntilEnd(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "test-days-only"},
+			Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/ui/*"}, Verbs: []string{"get"}}}})
+		framed := serviceAccount(ctx, "opens-days", "test-days-only", "/ui/")
+		prometheus := &dashboarddata.Prometheus{Token: "of-livesched"}
+		server := httptest.NewServer(prometheus)
+		DeferCleanup(server.Close)
+		token := filepath.Join(GinkgoT().TempDir(), "token")
+		Expect(os.WriteFile(token, []byte(prometheus.Token), 0o600)).To(Succeed())
+		apis := runAnswering(func(o *app.Options) {
+			o.Secure.UI, o.Secure.UIPrometheus.URL, o.Secure.UIPrometheus.TokenFile = true, server.URL, token
+		})
+		url := strings.TrimSuffix(apis, "apis/livesched.io/v1alpha1/") + "ui/parts/health?last=7d"
+
+		Expect(getAs(ctx, framed, url).Body).To(ContainSubstring("You may not see this."))
+		Expect(prometheus.Asked.Load()).To(BeZero())
+		Eventually(func() string { return getAs(ctx, viewer, url).Body }).Should(ContainSubstring("untilBound"))
+		Expect(getAs(ctx, viewer, url).Body).NotTo(Or(ContainSubstring(prometheus.Token), ContainSubstring(server.URL)))
 	})
 
 	It("is off by default", func(ctx context.Context) {

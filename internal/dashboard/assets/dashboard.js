@@ -162,10 +162,12 @@ function drawCharts() {
 	drawChart("chart-pending", data, [
 		["waiting", "c2", [6, 3]], ["backoff", "c3", [2, 2]], ["active", "c1", []], ["gated", "c4", [8, 2, 2, 2]],
 	]);
+	byId("key-until-bound").hidden = !data.untilBound;
+	drawChart("chart-durations", data, [["attempt", "c1", []], ["untilBound", "c2", [6, 3]]]);
 }
 
 function drawChart(id, data, lines) {
-	const columns = [data.t, ...lines.map(([name]) => data[name] ?? [])];
+	const columns = [data.t, ...lines.map(([name]) => data[name] ?? data.t.map(() => null))];
 	marks = data.marks;
 	let chart = charts.get(id);
 	if (chart) {
@@ -179,15 +181,22 @@ function drawChart(id, data, lines) {
 		height: chartHeight,
 		legend: { show: false },
 		cursor: { show: false },
+		tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
 		scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
-		axes: [{ ...axis, size: 24, space: 70, values: (_, times) => times.map(clock) }, { ...axis, size: 44, values: (_, numbers) => numbers.map(short) }],
+		axes: [{ ...axis, size: 24, space: 70, values: (_, times, __, ___, every) => times.map((t) => clock(t, every)) }, { ...axis, size: 44, values: (_, numbers) => numbers.map(short) }],
 		series: [{}, ...lines.map(([label, line, dash]) => ({ label, stroke: colour(line), width: 1.5, dash, points: { show: false } }))],
 		hooks: { draw: [drawMarks] },
 	}, columns, parent);
 	charts.set(id, chart);
 }
 
-const clock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
+// clock returns the time of day in UTC, or the date at its beginning, for labels every so many seconds.
+function clock(seconds, every) {
+	const date = new Date(seconds * 1000);
+	if (seconds % 86400 !== 0) return date.toISOString().slice(11, every < 60 ? 19 : 16);
+	return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+}
+
 const short = (n) => (n >= 10000 ? n / 1000 + "k" : String(n));
 
 // drawMarks draws where a profile was reloaded, with the numbers of the list below the charts.

@@ -5,7 +5,9 @@ package answers
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,10 +29,17 @@ const kindsFor = 3 * time.Second
 
 // kinds counts the kinds of pending pods. Any goroutine may use it. Its zero value is ready.
 type kinds struct {
-	mu      sync.Mutex // guards the fields below, and is held while pods are counted
-	counted *v1alpha1.PendingKindList
+	mu      sync.Mutex // guards the field below, and is held while pods are counted
+	counted *countedKinds
+}
+
+// countedKinds are the kinds of the pods at one time. They do not change.
+type countedKinds struct {
+	list *v1alpha1.PendingKindList
 	// keys are the podkind.Keys of the pods that were counted. They take longest to compute.
 	keys map[types.UID]podKey
+	// byID are the keys of the kinds.
+	byID map[string]kindKey
 }
 
 // podKey is the key of a pod at a generation of its spec.
@@ -39,12 +48,32 @@ type podKey struct {
 	key        string
 }
 
+// kindKey is equal for the pods of a kind: their podkind.Key, and their group.
+type kindKey struct{ key, group string }
+
+// id returns the ID of the kind.
+func (k kindKey) id() string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(k.key + "\x00" + k.group)) // it does not fail
+	return strconv.FormatUint(hash.Sum64(), 36)
+}
+
+// keyOf returns the key of a pod, which was computed when its kind was counted, or is computed now.
+func (c *countedKinds) keyOf(pod *corev1.Pod) podKey {
+	if c != nil {
+		if key, known := c.keys[pod.UID]; known && key.generation == pod.Generation {
+			return key
+		}
+	}
+	return podKey{pod.Generation, podkind.Key(pod)}
+}
+
 // PendingKinds implements apiserving.Answers.
 func (a *Answers) PendingKinds(namespace string, limit int) (*v1alpha1.PendingKindList, error) {
 	if !a.Leading.Load() {
-		return nil, apierrors.NewServiceUnavailable("this replica does not schedule pods: another one leads")
+		return nil, errFollows()
 	}
-	all := a.countKinds()
+	all := a.countKinds().list
 	list := &v1alpha1.PendingKindList{Items: []v1alpha1.PendingKind{}, Time: all.Time}
 	for i := range all.Items {
 		kind := &all.Items[i]
@@ -60,48 +89,51 @@ func (a *Answers) PendingKinds(namespace string, limit int) (*v1alpha1.PendingKi
 	return list, nil
 }
 
-// countKinds returns all kinds. The list must not be changed.
-func (a *Answers) countKinds() *v1alpha1.PendingKindList {
+func errFollows() error {
+	return apierrors.NewServiceUnavailable("this replica does not schedule pods: another one leads")
+}
+
+// countKinds returns all kinds.
+func (a *Answers) countKinds() *countedKinds {
 	k := &a.kinds
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := a.Clock.Now()
-	if k.counted != nil && now.Sub(k.counted.Time.Time) < kindsFor {
+	if k.counted != nil && now.Sub(k.counted.list.Time.Time) < kindsFor {
 		return k.counted
 	}
-	keys, byKey := map[types.UID]podKey{}, map[string]*v1alpha1.PendingKind{}
-	uids := map[string]types.UID{} // of the pods that stand for their kinds
+	counted := &countedKinds{list: &v1alpha1.PendingKindList{Time: metav1.NewTime(now)},
+		keys: map[types.UID]podKey{}, byID: map[string]kindKey{}}
+	byKey := map[kindKey]*v1alpha1.PendingKind{}
+	uids := map[kindKey]types.UID{} // of the pods that stand for their kinds
 	for _, state := range a.Queue.Dump() {
 		pod := state.Pod
-		key := k.keys[pod.UID]
-		if key.key == "" || key.generation != pod.Generation {
-			key = podKey{pod.Generation, podkind.Key(pod)}
-		}
-		keys[pod.UID] = key
-		id := key.key + "\x00" + podgroup.KeyOf(pod).Name
-		kind := byKey[id]
+		key := k.counted.keyOf(pod)
+		counted.keys[pod.UID] = key
+		of := kindKey{key.key, podgroup.KeyOf(pod).Name}
+		kind := byKey[of]
 		if kind == nil {
 			kind = a.newKind(pod)
-			byKey[id], uids[id] = kind, pod.UID
+			kind.ID = of.id()
+			byKey[of], uids[of], counted.byID[kind.ID] = kind, pod.UID, of
 		}
 		if podkind.CompareNames(pod.Name, kind.Pod) < 0 {
-			kind.Pod, uids[id] = pod.Name, pod.UID
+			kind.Pod, uids[of] = pod.Name, pod.UID
 		}
 		count(kind, &state)
 	}
-	list := &v1alpha1.PendingKindList{Time: metav1.NewTime(now)}
-	for id, kind := range byKey {
-		if d, ok := a.Log.OfPod(uids[id]); ok {
+	for of, kind := range byKey {
+		if d, ok := a.Log.OfPod(uids[of]); ok {
 			kind.Result, kind.Message = v1alpha1.DecisionResult(d.Result.String()), d.Message
 		}
-		list.Items = append(list.Items, *kind)
+		counted.list.Items = append(counted.list.Items, *kind)
 	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.PendingKind) int {
+	slices.SortFunc(counted.list.Items, func(a, b v1alpha1.PendingKind) int {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), a.Since.Compare(b.Since.Time),
 			cmp.Compare(a.Namespace, b.Namespace), podkind.CompareNames(a.Pod, b.Pod))
 	})
-	k.counted, k.keys = list, keys
-	return list
+	k.counted = counted
+	return counted
 }
 
 // newKind returns the kind of a pod, without pods.

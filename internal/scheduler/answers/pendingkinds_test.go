@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,8 +95,74 @@ func TestPendingKinds(t *testing.T) {
 	check("those that were counted a moment ago", "", 1, train, "4 6")
 	now.Step(kindsFor)
 	check("those that are left", "", 1, train, "3 5")
-	if len(a.kinds.keys) != 5 {
-		t.Errorf("%d keys are kept for 5 pods", len(a.kinds.keys))
+	if len(a.kinds.counted.keys) != 5 {
+		t.Errorf("%d keys are kept for 5 pods", len(a.kinds.counted.keys))
+	}
+}
+
+func TestPendingPods(t *testing.T) {
+	a, q, now := counting()
+	for i := range 12 {
+		q.Add(logr.Discard(), of("train", i, 100-int64(i%3)))
+	}
+	q.Add(logr.Discard(), of("other", 1, 5))
+	all, err := a.PendingKinds("", 10)
+	if err != nil || all.Kinds != 2 || all.Items[0].ID == all.Items[1].ID {
+		t.Fatalf("%v: %+v", err, all)
+	}
+	train := all.Items[0].ID
+	get := func(namespace, id string, limit int) *v1alpha1.PendingKindList {
+		t.Helper()
+		list, err := a.PendingPods(namespace, id, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	list := get("ns", train, 3)
+	if list.Kinds != 1 || list.Pods != 12 || list.Items[0].ID != train || list.Items[0].Active != 12 {
+		t.Errorf("%+v", list)
+	}
+	// The oldest come first, then those with the shorter names.
+	want := []v1alpha1.PendingPod{
+		{Name: "train-2", Since: metav1.Unix(98, 0), Place: "Active"},
+		{Name: "train-5", Since: metav1.Unix(98, 0), Place: "Active"},
+		{Name: "train-8", Since: metav1.Unix(98, 0), Place: "Active"},
+	}
+	if diff := cmp.Diff(want, list.Items[0].Pending); diff != "" {
+		t.Error(diff)
+	}
+	if all, err := a.PendingKinds("", 10); err != nil || all.Items[0].Pending != nil || all.Items[0].Pods != 12 {
+		t.Errorf("the list of kinds has changed: %+v", all)
+	}
+	for _, none := range []*v1alpha1.PendingKindList{get("elsewhere", train, 3), get("ns", "none", 3)} {
+		if none.Kinds != 0 || none.Pods != 0 || none.Items == nil || len(none.Items) != 0 {
+			t.Errorf("%+v", none)
+		}
+	}
+
+	// Pods are those of now, also while the kinds are those of before.
+	for i := range 11 {
+		q.Delete(logr.Discard(), of("train", i, 0))
+	}
+	q.Add(logr.Discard(), of("train", 20, 200))
+	if list := get("ns", train, 10); list.Pods != 2 || list.Items[0].Pending[1].Name != "train-20" ||
+		list.Items[0].Since != metav1.Unix(98, 0) {
+		t.Errorf("%+v", list)
+	}
+	for _, i := range []int{11, 20} {
+		q.Delete(logr.Discard(), of("train", i, 0))
+	}
+	if list := get("ns", train, 10); list.Pods != 0 || len(list.Items) != 0 {
+		t.Errorf("%+v", list)
+	}
+	now.Step(kindsFor)
+	if list := get("ns", train, 10); len(list.Items) != 0 {
+		t.Errorf("%+v", list)
+	}
+	a.Leading.Store(false)
+	if _, err := a.PendingPods("ns", train, 10); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("a replica that does not lead: %v", err)
 	}
 }
 
