@@ -87,6 +87,11 @@ type PodSelection struct {
 	// +optional
 	Limit int32 `json:"limit,omitempty"`
 
+	// schedulerName selects pods by their scheduler name, which must be that of a
+	// profile of livesched. Default: pods of all profiles.
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+
 	// labelSelector selects pods by their labels.
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`

@@ -138,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Object returns the object that a request to get or list answers, for the pages that this process
+// Object returns the object that a request is answered with, for the pages that this process
 // serves. It must not be changed. The error is an apierrors.APIStatus. Snapshots are files, and no
 // objects: they must not be asked for.
 func (h *Handler) Object(r *http.Request) (any, error) {

@@ -19,7 +19,8 @@ import (
 //go:embed assets
 var assetFiles embed.FS
 
-// asset is a file that pages load.
+// asset is a file that pages load. All have the same hash in their paths, so that a script finds
+// those that it imports beside it.
 type asset struct {
 	kind       string
 	hash       string
@@ -33,7 +34,7 @@ var loadAssets = sync.OnceValue(func() map[string]*asset {
 	if err != nil {
 		panic(err) // they are embedded
 	}
-	assets := map[string]*asset{}
+	assets, sum := map[string]*asset{}, sha256.New()
 	for _, file := range files {
 		kind := kindOf(file.Name())
 		if kind == "" {
@@ -43,9 +44,12 @@ var loadAssets = sync.OnceValue(func() map[string]*asset {
 		if err != nil {
 			panic(err)
 		}
-		sum := sha256.Sum256(content)
-		assets[file.Name()] = &asset{kind: kind, hash: hex.EncodeToString(sum[:6]), plain: content,
-			compressed: compress(content)}
+		_, _ = sum.Write(content) // it does not fail
+		assets[file.Name()] = &asset{kind: kind, plain: content, compressed: compress(content)}
+	}
+	hash := hex.EncodeToString(sum.Sum(nil)[:6])
+	for _, a := range assets {
+		a.hash = hash
 	}
 	return assets
 })
@@ -69,7 +73,7 @@ func compress(content []byte) []byte {
 	return compressed.Bytes()
 }
 
-// assetPath returns the path of an asset, which changes with its content.
+// assetPath returns the path of an asset, which changes with the content of all.
 func (h *handler) assetPath(name string) string {
 	return h.prefix + "/assets/" + h.assets[name].hash + "/" + name
 }

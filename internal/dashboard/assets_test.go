@@ -24,7 +24,8 @@ func TestLibrariesAreThoseThatWereFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := map[string]bool{
-		"CHECKSUMS": true, "dashboard.js": true, "dashboard.css": true, "theme.js": true, "icon.svg": true,
+		"CHECKSUMS": true, "dashboard.js": true, "heatmap.js": true, "colours.js": true, "dashboard.css": true,
+		"theme.js": true, "icon.svg": true,
 	}
 	for line := range strings.Lines(string(list)) {
 		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")

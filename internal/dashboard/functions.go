@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"html/template"
@@ -46,9 +47,17 @@ func (h *handler) functions() template.FuncMap {
 		"result":       resultClass,
 		"milliseconds": milliseconds,
 		"results":      func() []string { return v1alpha1.DecisionResultNames },
+		"json":         asJSON,
+		"list":         func(items ...string) []string { return items },
 		"add":          func(a, b int) int { return a + b },
 		"times":        func(a, b int) int { return a * b },
 	}
+}
+
+// asJSON returns a value for a script. Templates escape it.
+func asJSON(value any) (string, error) {
+	text, err := json.Marshal(value)
+	return string(text), err
 }
 
 // link returns an address below the prefix: the path, and the query of names and values. A value

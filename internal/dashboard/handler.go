@@ -46,6 +46,8 @@ type Source interface {
 	// Decisions returns the latest decisions. The query has the parameters of the resource
 	// decisions, and "namespace".
 	Decisions(ctx context.Context, query url.Values) (*v1alpha1.DecisionList, error)
+	// Simulate decides pods again in a copy of the state, with a change. Nothing is stored.
+	Simulate(ctx context.Context, simulation *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error)
 	// Profiles returns all profiles.
 	Profiles(ctx context.Context) ([]v1alpha1.SchedulerProfile, error)
 }
@@ -107,6 +109,7 @@ func (h *handler) views() map[string]view {
 		"/groups/{namespace}/{name}":       h.groupPage,
 		"/nodes":                           h.nodesPage,
 		"/nodes/{name}":                    h.nodePage,
+		"/compare":                         h.comparePage,
 		"/decisions":                       h.decisionsPage,
 		"/parts/decisions":                 h.newDecisions,
 		"/parts/decisions-of/{by}/{of...}": h.decisionsOf,

@@ -24,6 +24,9 @@ type profileRow struct {
 	Rollout       string
 	RolloutBad    bool
 	Shadow        string
+	// Compared and With are what it can be compared with: a shadow with the profile that it
+	// follows. With is "" if the user has to choose.
+	Compared, With string
 }
 
 func profileRowOf(p *v1alpha1.SchedulerProfile) profileRow {
@@ -52,6 +55,10 @@ func profileRowOf(p *v1alpha1.SchedulerProfile) profileRow {
 	}
 	row.Rollout, row.RolloutBad = rolloutWords(p.Status.Rollout)
 	row.Shadow = shadowWords(p)
+	row.Compared = p.Name
+	if p.Spec.Mode == v1alpha1.ProfileShadow && p.Spec.Shadow != nil {
+		row.Compared, row.With = p.Spec.Shadow.ProfileRef.Name, p.Name
+	}
 	return row
 }
 

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -200,10 +201,10 @@ func (g *Guard) Allows(ctx context.Context, what authorizer.AttributesRecord) (b
 	return false, nil
 }
 
-// Again returns another GET request of the user of a request that Protect let through, as Protect
-// lets it through. If the user may not make it, the error is an apierrors.APIStatus.
-func (g *Guard) Again(ctx context.Context, target string) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+// Again returns another request of the user of a request that Protect let through, as Protect lets
+// it through. If the user may not make it, the error is an apierrors.APIStatus.
+func (g *Guard) Again(ctx context.Context, method, target string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, target, body)
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,8 @@ func (s *Source) Profiles(context.Context) ([]v1alpha1.SchedulerProfile, error) 
 	}
 	shadow := profile("default-next", "t5r7w2nbvc", 3*time.Hour, ready(metav1.ConditionTrue, "Ready", ""))
 	shadow.Status.SchedulerName = ""
-	shadow.Spec.Mode = v1alpha1.ProfileShadow
+	shadow.Spec.Mode, shadow.Spec.Shadow = v1alpha1.ProfileShadow, &v1alpha1.ShadowSpec{
+		ProfileRef: v1alpha1.ProfileReference{Name: "default"}}
 	shadow.Status.Shadow = &v1alpha1.ShadowStatus{Profile: "default", Decisions: 18233, Agreed: 17904}
 	return []v1alpha1.SchedulerProfile{
 		profile("binpack", "pdh8zspwhj", 4*time.Minute, ready(metav1.ConditionTrue, "Ready", "")), canary, shadow,

@@ -173,7 +173,8 @@ func (b *tab) settle() {
 	b.t.Helper()
 	b.until(`document.readyState === "complete" && !document.querySelector(".htmx-request") &&
 		[...document.querySelectorAll("#help, [id^=why-]")].every((e) => e.dataset.loaded) &&
-		(!document.querySelector("[data-map]") || document.getElementById("heatmap")?.dataset.milliseconds > 0)`)
+		(!document.querySelector("[data-map], [data-compared]") ||
+			[...document.querySelectorAll(".heatmap")].every((e) => e.dataset.milliseconds > 0))`)
 }
 
 // until waits until an expression is true. The page may change meanwhile.
@@ -253,6 +254,7 @@ var pages = map[string]string{
 	"nodes":     "/nodes",
 	"node":      "/nodes/ip-10-20-0-3.eu-west-1.compute.internal",
 	"decisions": "/decisions",
+	"compare":   "/compare?profile=default&with=binpack&pods=all",
 }
 
 func axe(t *testing.T) string {

@@ -231,6 +231,14 @@ func (s *dashboardSource) Decisions(ctx context.Context, query url.Values) (*v1a
 	return &list, err
 }
 
+// Simulate implements dashboard.Source.
+func (s *dashboardSource) Simulate(ctx context.Context,
+	simulation *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
+	answer := simulation.DeepCopy()
+	_, err := s.livesched.Create(ctx, "simulations", simulation.Metadata.Namespace, answer)
+	return &answer.Status, err
+}
+
 // Profiles implements dashboard.Source.
 func (s *dashboardSource) Profiles(ctx context.Context) ([]v1alpha1.SchedulerProfile, error) {
 	var list v1alpha1.SchedulerProfileList

@@ -4,9 +4,12 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -44,7 +47,12 @@ type uiSource struct {
 // get gets an object of the secure port.
 func get[T any](ctx context.Context, s *uiSource, path string, query url.Values) (object T, _ error) {
 	target := url.URL{Path: apiserving.Path + path, RawQuery: query.Encode()}
-	r, err := s.guard.Again(ctx, target.String())
+	return ask[T](ctx, s, http.MethodGet, target.String(), http.NoBody)
+}
+
+// ask asks the secure port.
+func ask[T any](ctx context.Context, s *uiSource, method, target string, body io.Reader) (object T, _ error) {
+	r, err := s.guard.Again(ctx, method, target, body)
 	if err != nil {
 		return object, err
 	}
@@ -54,7 +62,7 @@ func get[T any](ctx context.Context, s *uiSource, path string, query url.Values)
 	}
 	object, is := answer.(T)
 	if !is {
-		return object, fmt.Errorf("%s is answered by %T", path, answer)
+		return object, fmt.Errorf("%s is answered by %T", target, answer)
 	}
 	return object, nil
 }
@@ -109,6 +117,21 @@ func (s *uiSource) Decisions(ctx context.Context, query url.Values) (*v1alpha1.D
 	}
 	path := inNamespace(query.Get(apiserving.NamespaceParameter)) + apiserving.Decisions
 	return get[*v1alpha1.DecisionList](ctx, s, path, parameters)
+}
+
+// Simulate implements dashboard.Source.
+func (s *uiSource) Simulate(ctx context.Context,
+	simulation *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error) {
+	body, err := json.Marshal(simulation)
+	if err != nil {
+		return nil, err
+	}
+	target := url.URL{Path: apiserving.Path + inNamespace(simulation.Metadata.Namespace) + apiserving.Simulations}
+	answer, err := ask[*v1alpha1.Simulation](ctx, s, http.MethodPost, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return &answer.Status, nil
 }
 
 // Profiles implements dashboard.Source. livesched may list profiles; its user may not.

@@ -3,19 +3,12 @@
 
 // Wires the pages: theme, pause, charts and the heat map of nodes. htmx loads the parts of pages.
 
+import { colour } from "./colours.js";
+import { HeatMap } from "./heatmap.js";
+
 const byId = (id) => document.getElementById(id);
 const root = document.documentElement;
 const polled = "[hx-trigger*='every']";
-
-// colour returns a colour of the style sheet in the present theme. Canvases need it as a value.
-function colour(name) {
-	const probe = document.createElement("span");
-	probe.className = "probe c-" + name;
-	document.body.append(probe);
-	const value = getComputedStyle(probe).color;
-	probe.remove();
-	return value;
-}
 
 // --- Theme
 
@@ -221,206 +214,64 @@ function drawMarks(chart) {
 	ctx.restore();
 }
 
-// --- Heat map: a cell for each node, by pool. One typed array has the state of all cells.
+// --- Heat maps: the room of nodes now, and in a simulation
 
-const shades = 6;
-const stranded = 1, closed = 2;
-const titleHeight = 18;
-const map = { data: null, cells: new Uint8Array(0), pools: [], size: 0, columns: 1, at: -1, url: "" };
+const maps = []; // those of the page
+let shownRoom = null; // the part whose map is shown
+
+function newMap(canvas) {
+	const map = new HeatMap(canvas, byId(canvas.dataset.cell));
+	maps.push(map);
+	return map;
+}
 
 async function loadMap() {
 	const part = byId("room");
-	if (!part) return;
+	if (!part || part === shownRoom) return;
+	shownRoom = part;
 	const url = part.dataset.map;
 	byId("map").hidden = !url;
-	if (!url || part.dataset.drawn) return;
-	part.dataset.drawn = "true";
+	if (!url) return;
 	try {
 		const response = await fetch(url);
 		if (!response.ok) return; // the part beside the map says why
-		map.data = await response.json();
+		room.show(await response.json());
 	} catch {
-		return;
+		// The part shows that livesched cannot be reached when it is loaded again.
 	}
-	const { percents, flags } = map.data;
-	map.cells = new Uint8Array(percents.length);
-	for (let i = 0; i < percents.length; i++) {
-		const shade = percents[i] < 0 ? 7 : Math.min(Math.ceil((percents[i] * (shades - 1)) / 100), shades - 1);
-		map.cells[i] = shade | (flags[i] << 4);
-	}
-	let first = 0;
-	for (const pool of map.data.pools) { // no node of a bare pool has the resource
-		pool.bare = percents.slice(first, first + pool.nodes).every((percent) => percent < 0);
-		first += pool.nodes;
-	}
-	if (map.at >= percents.length) map.at = -1;
-	drawMap();
 }
 
-// layOut chooses the largest cells with which all nodes fit into a height.
-function layOut(width) {
-	for (map.size = 22; map.size > 6; map.size--) {
-		map.columns = Math.max(Math.floor(width / map.size), 1);
-		let height = 0;
-		for (const { nodes, bare } of map.data.pools) height += titleHeight + (bare ? 0 : Math.ceil(nodes / map.columns) * map.size);
-		if (height <= 420) break;
-	}
-	map.columns = Math.max(Math.floor(width / map.size), 1);
-	map.pools = [];
-	let top = 0, first = 0;
-	for (const { name, nodes, bare } of map.data.pools) {
-		const rows = bare ? 0 : Math.ceil(nodes / map.columns);
-		map.pools.push({ name, nodes, bare, first, top: top + titleHeight, bottom: top + titleHeight + rows * map.size });
-		top += titleHeight + rows * map.size + 4;
-		first += nodes;
-	}
-	return top;
+// compare shows the maps of a simulation side by side, for the resource that the user chooses.
+function compare() {
+	const figure = byId("compared");
+	if (!figure) return;
+	const { maps: compared, ...nodes } = JSON.parse(figure.dataset.compared);
+	const resource = byId("map-resource");
+	const shown = compared.map((_, i) => newMap(byId("map-" + i)));
+	const show = () => shown.forEach((map, i) => map.show({ ...nodes, ...compared[i][resource.value] }));
+	resource.addEventListener("change", show);
+	figure.hidden = false;
+	show();
 }
 
-function drawMap() {
-	const canvas = byId("heatmap");
-	if (!canvas || !map.data) return;
-	const began = performance.now();
-	const width = canvas.parentElement.clientWidth;
-	const height = layOut(width);
-	const ratio = devicePixelRatio || 1;
-	canvas.width = width * ratio;
-	canvas.height = height * ratio;
-	canvas.style.height = height + "px";
-	const ctx = canvas.getContext("2d");
-	ctx.scale(ratio, ratio);
-	const palette = [0, 1, 2, 3, 4, 5].map((i) => colour("s" + i));
-	const text = colour("text"), line = colour("dim");
-	const onDark = new Path2D(), onLight = new Path2D(), hollow = new Path2D();
-	const hatches = palette.map((shade) => (isLight(shade) ? onLight : onDark));
-	const inner = map.size - (map.size > 8 ? 2 : 1);
-	ctx.font = "12px system-ui, sans-serif";
-	for (const pool of map.pools) {
-		ctx.fillStyle = text;
-		const resource = map.data.resources[map.data.which[pool.first]];
-		ctx.fillText(`${pool.name} (${pool.nodes})` + (pool.bare ? `: no ${resource}` : ""), 0, pool.top - 5);
-		if (pool.bare) continue;
-		for (let i = 0, x = 0, y = pool.top; i < pool.nodes; i++) {
-			const cell = map.cells[pool.first + i];
-			const flags = cell >> 4;
-			if (flags & closed) hollow.rect(x + 0.5, y + 0.5, inner - 1, inner - 1);
-			else if ((cell & 7) < shades) {
-				ctx.fillStyle = palette[cell & 7];
-				ctx.fillRect(x, y, inner, inner);
-			} else hollow.rect(x + inner / 2 - 1, y + inner / 2 - 1, 1, 1);
-			if (flags & stranded && (cell & 7) < shades) {
-				const hatch = hatches[flags & closed ? 0 : cell & 7]; // a hollow cell is like the first shade
-				hatch.moveTo(x, y + inner);
-				hatch.lineTo(x + inner, y);
-				if (inner > 9) {
-					hatch.moveTo(x, y + inner / 2);
-					hatch.lineTo(x + inner / 2, y);
-					hatch.moveTo(x + inner / 2, y + inner);
-					hatch.lineTo(x + inner, y + inner / 2);
-				}
-			}
-			x += map.size;
-			if ((i + 1) % map.columns === 0) {
-				x = 0;
-				y += map.size;
-			}
-		}
-	}
-	ctx.strokeStyle = line;
-	ctx.stroke(hollow);
-	ctx.lineWidth = inner > 9 ? 1.5 : 1;
-	ctx.strokeStyle = colour("on-light");
-	ctx.stroke(onLight);
-	ctx.strokeStyle = colour("on-dark");
-	ctx.stroke(onDark);
-	if (map.at >= 0) outline(ctx, inner, text);
-	canvas.dataset.milliseconds = (performance.now() - began).toFixed(1);
-	canvas.dataset.cells = String(map.cells.length);
-}
+const room = byId("heatmap") && newMap(byId("heatmap"));
 
-// isLight reports whether dark lines are easier to see on a colour than light ones.
-function isLight(value) {
-	const [red, green, blue] = value.match(/[\d.]+/g).map((part) => (part / 255) ** 2.2);
-	return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.2;
-}
+// Canvases follow the width of the page.
+let width = 0;
+const watched = document.querySelector(".cards, #compared");
+if (watched) new ResizeObserver(() => {
+	if (watched.clientWidth === width) return;
+	width = watched.clientWidth;
+	for (const map of maps) map.draw();
+	for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: chartHeight });
+}).observe(watched);
 
-// outline draws the frame of the cell that the keys have reached.
-function outline(ctx, inner, style) {
-	const pool = poolOf(map.at);
-	if (pool.bare) return;
-	const i = map.at - pool.first;
-	ctx.strokeStyle = style;
-	ctx.lineWidth = 2;
-	ctx.strokeRect((i % map.columns) * map.size - 1, pool.top + Math.floor(i / map.columns) * map.size - 1, inner + 2, inner + 2);
-}
-
-const poolOf = (cell) => map.pools.find((pool) => cell < pool.first + pool.nodes);
-
-// cellAt returns the cell at a point, or -1.
-function cellAt(x, y) {
-	const pool = map.pools.find((p) => y >= p.top && y < p.bottom);
-	const column = Math.floor(x / map.size);
-	if (!pool || column < 0 || column >= map.columns) return -1;
-	const i = Math.floor((y - pool.top) / map.size) * map.columns + column;
-	return i < pool.nodes ? pool.first + i : -1;
-}
-
-// reached returns the cell that a key leads to: the next one that is drawn, or else the last one before.
-function reached(cell, step) {
-	const drawn = map.pools.filter((pool) => !pool.bare);
-	if (drawn.length === 0) return -1;
-	const next = Math.min(Math.max(cell, 0), map.cells.length - 1);
-	if (!poolOf(next).bare) return next;
-	const before = drawn.findLast((pool) => pool.first < next), after = drawn.find((pool) => pool.first > next);
-	const pool = step > 0 ? after ?? before : before ?? after;
-	return pool === after ? pool.first : pool.first + pool.nodes - 1;
-}
-
-function describe(cell) {
-	const { names, percents, flags, which, resources } = map.data;
-	const words = [`${names[cell]}, pool ${poolOf(cell).name}:`];
-	const free = percents[cell] < 0 ? `no ${resources[which[cell]] || "resources"}` : `${percents[cell]} % of ${resources[which[cell]]} free`;
-	words.push(free + (flags[cell] & stranded ? ", stranded" : "") + (flags[cell] & closed ? ", cordoned or not ready" : ""));
-	byId("cell").textContent = words.join(" ");
-}
-
-function open(cell) {
-	if (cell >= 0) location.assign(byId("heatmap").dataset.nodes + encodeURIComponent(map.data.names[cell]));
-}
-
-function wireMap() {
-	const canvas = byId("heatmap");
-	if (!canvas) return;
-	const at = (event) => {
-		const box = canvas.getBoundingClientRect();
-		return map.data ? cellAt(event.clientX - box.left, event.clientY - box.top) : -1;
-	};
-	canvas.addEventListener("pointermove", (event) => {
-		const cell = at(event);
-		canvas.classList.toggle("points", cell >= 0);
-		if (cell >= 0) describe(cell);
+for (const form of document.querySelectorAll("form[data-busy]")) {
+	form.addEventListener("submit", () => {
+		const button = form.querySelector("button");
+		button.disabled = true;
+		button.textContent = form.dataset.busy;
 	});
-	canvas.addEventListener("click", (event) => open(at(event)));
-	canvas.addEventListener("keydown", (event) => {
-		if (!map.data || map.cells.length === 0) return;
-		if (event.key === "Enter") return open(map.at);
-		const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: map.columns, ArrowUp: -map.columns, Home: -Infinity, End: Infinity };
-		if (!(event.key in steps)) return;
-		event.preventDefault();
-		const step = steps[event.key];
-		const began = map.at < 0 && Number.isFinite(step); // the first key leads to the first cell
-		map.at = reached(began ? 0 : Math.max(map.at, 0) + step, step);
-		if (map.at < 0) return;
-		describe(map.at);
-		drawMap();
-	});
-	let width = 0;
-	new ResizeObserver(() => {
-		if (canvas.parentElement.clientWidth === width) return;
-		width = canvas.parentElement.clientWidth;
-		drawMap();
-		for (const [id, chart] of charts) chart.setSize({ width: byId(id).clientWidth, height: chartHeight });
-	}).observe(canvas.closest(".cards"));
 }
 
 // redraw draws all canvases again, in another theme.
@@ -429,9 +280,9 @@ function redraw() {
 	charts.clear();
 	shownChart = "";
 	drawCharts();
-	drawMap();
+	for (const map of maps) map.draw();
 }
 
-wireMap();
 drawCharts();
 loadMap();
+compare();

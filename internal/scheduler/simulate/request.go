@@ -27,7 +27,7 @@ func Parse(s *v1alpha1.Simulation) (Request, error) {
 	r := Request{Seed: uint64(spec.Seed), Pods: Selection{
 		Type: cmp.Or(spec.Pods.Type, v1alpha1.PodsLast), Limit: int(cmp.Or(spec.Pods.Limit, DefaultPods)),
 		Namespace:     s.Metadata.Namespace,
-		SchedulerName: spec.SchedulerName,
+		SchedulerName: spec.SchedulerName, Of: spec.Pods.SchedulerName,
 	}, NodeAllocations: spec.NodeAllocations}
 	switch r.Pods.Type {
 	case v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll:

@@ -88,6 +88,9 @@ func begin(k *fork.Fork, r *Request) (*simulation, *v1alpha1.SimulationStatus, e
 	if name := r.Pods.SchedulerName; name != "" && r.Changes[name] == nil {
 		errs = append(errs, checkSchedulerName(specPath.Child("schedulerName"), k, name)...)
 	}
+	if name := r.Pods.Of; name != "" && r.Pods.SchedulerName == "" {
+		errs = append(errs, checkSchedulerName(specPath.Child("pods", "schedulerName"), k, name)...)
+	}
 	if len(errs) > 0 {
 		return nil, nil, &InvalidError{errs}
 	}
