@@ -78,6 +78,11 @@ var _ = Describe("dashboard", func() {
 		Expect(why).To(ContainSubstring("cpu"))
 		code, _ := get("nodes/small", unchanged)
 		Expect(code).To(Equal(http.StatusOK))
+		other := profile("other")
+		create(ctx, other)
+		expectProgrammed(ctx, other)
+		_, compared := get("compare?profile=good&with=other&pods=pending", unchanged)
+		Expect(compared).To(And(ContainSubstring("1 pod of good decided again"), ContainSubstring("data-compared=")))
 		_, decisions := get("decisions?namespace=default", unchanged)
 		Expect(decisions).To(ContainSubstring("stuck"))
 

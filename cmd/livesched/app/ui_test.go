@@ -70,6 +70,15 @@ var _ = Describe("The dashboard on the secure port", func() {
 		admin := getAs(ctx, cluster.Config.BearerToken, url+"parts/room")
 		Expect(admin.Body).To(And(ContainSubstring("/ui/nodes"), Not(ContainSubstring("permission"))))
 
+		By("comparing profiles, with the room of nodes for those who may list nodes")
+		compare := url + "compare?profile=mine&with=other&pods=pending"
+		create(ctx, profile("other"))
+		Expect(getAs(ctx, viewer, compare)).To(And(HaveField("Code", http.StatusOK),
+			HaveField("Body", ContainSubstring("You need the permission to list nodes")),
+			HaveField("Body", ContainSubstring("other places all pods where mine does."))))
+		Expect(getAs(ctx, framed, compare).Code).To(Equal(http.StatusForbidden))
+		Expect(getAs(ctx, cluster.Config.BearerToken, compare).Body).To(ContainSubstring("data-compared="))
+
 		By("answering 404 for a pod that does not exist")
 		Expect(getAs(ctx, viewer, url+"pods/default/gone").Code).To(Equal(http.StatusNotFound))
 	})
