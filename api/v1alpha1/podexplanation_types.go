@@ -529,6 +529,13 @@ type Suggestion struct {
 	// verified reports whether livesched has decided the pod again with the
 	// change, and found a node for it.
 	Verified bool `json:"verified"`
+
+	// fits is how many of the pods that wait for the same reason, with this one,
+	// find a node with the change: livesched has placed as many like this one. It
+	// is at most 500. It is unset if no other pod waits, and if livesched did not
+	// count.
+	// +optional
+	Fits int32 `json:"fits,omitempty"`
 }
 
 // EventAwaited is an event in the cluster after which a pod is tried again.

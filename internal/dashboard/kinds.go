@@ -198,7 +198,7 @@ func whyOf(e *v1alpha1.PodExplanation) whyView {
 		v.Why = e.Message
 	}
 	if suggestion := firstSuggestion(e.Pending); suggestion != nil {
-		v.Help, v.Tried = suggestion.Description, suggestion.Verified
+		v.Help, v.Tried = words.Suggestion(suggestion, e.Pending.Alike), suggestion.Verified
 	}
 	return v
 }
@@ -232,7 +232,7 @@ func (h *handler) helpPart(r *http.Request, s Source) answer {
 			continue
 		}
 		if suggestion := firstSuggestion(e.Pending); suggestion != nil && suggestion.Verified {
-			return answer{part: "help", data: &helpView{Kind: rowOf(k), Help: suggestion.Description}}
+			return answer{part: "help", data: &helpView{Kind: rowOf(k), Help: words.Suggestion(suggestion, e.Pending.Alike)}}
 		}
 	}
 	return answer{part: "help"}

@@ -160,7 +160,9 @@ func (v *explanationView) pending(h *handler, e *v1alpha1.PodExplanation, p *v1a
 	v.Shortage = shortages(p)
 	for i := range p.Suggestions {
 		if p.Suggestions[i].Verified {
-			v.Tried = append(v.Tried, p.Suggestions[i])
+			s := p.Suggestions[i]
+			s.Description = words.Suggestion(&s, p.Alike)
+			v.Tried = append(v.Tried, s)
 		} else {
 			v.Untried = append(v.Untried, p.Suggestions[i])
 		}

@@ -103,6 +103,25 @@ func amount(resource, quantity string) string {
 	return quantity + " " + resource
 }
 
+// Suggestion describes a change, and how many of the pods that wait for the same reason it lets
+// run, which are alike besides the explained one.
+func Suggestion(s *v1alpha1.Suggestion, alike int32) string {
+	all := alike + 1
+	switch {
+	case s.Fits == 0 || alike == 0:
+		return s.Description
+	case s.Fits >= all:
+		return s.Description + Grouped.Sprintf(" All %d pods that wait for the same reason would run.", all)
+	case s.Fits >= mostFits:
+		return s.Description + Grouped.Sprintf(" At least %d of the %d pods that wait for the same reason would run.",
+			s.Fits, all)
+	}
+	return s.Description + Grouped.Sprintf(" %d of the %d pods that wait for the same reason would run.", s.Fits, all)
+}
+
+// mostFits is how many pods livesched counts at most.
+const mostFits = 500
+
 // WhyNot returns why the nodes of a group refuse the pod.
 func WhyNot(g *v1alpha1.NodeGroup) string {
 	var texts []string

@@ -12,6 +12,7 @@
 //	suggest.go     changes that would help, each tried on the fork
 //	suggestnode.go changes of nodes and what is on them
 //	suggestpod.go  changes of the pod
+//	suggestfits.go how many pods a change helps
 //	podgroup.go    how many pods of the pod's group fit together
 //	verdict.go     what keeps the pod pending, in a word
 package explain
@@ -173,6 +174,9 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 	freeing := false
 	if x.Feasible == 0 || e.podGroup.lacksRoom() {
 		tried, err := e.suggest(ctx)
+		if err == nil {
+			err = e.countFits(ctx, int(x.Pending.Alike), tried)
+		}
 		if err != nil {
 			return err
 		}

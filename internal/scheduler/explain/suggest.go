@@ -4,7 +4,9 @@
 package explain
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -29,6 +31,8 @@ const (
 type suggestion struct {
 	v1alpha1.Suggestion
 	change Change
+	// like is the node that the one to add is like, nil if none is added.
+	like fwk.NodeInfo
 }
 
 // Change is what was changed for a suggestion: one of the fields is set.
@@ -83,9 +87,9 @@ func suggested(of v1alpha1.SuggestionType, description, pool, node string, nodes
 	if pool == nodepool.None {
 		pool = ""
 	}
-	return &suggestion{v1alpha1.Suggestion{
+	return &suggestion{Suggestion: v1alpha1.Suggestion{
 		Type: of, Description: description, Pool: pool, Node: node, Nodes: int32(nodes), Verified: true,
-	}, change}
+	}, change: change}
 }
 
 // tryEach tries some of the candidates, and returns up to enough suggestions, also with an error.
@@ -103,20 +107,10 @@ func tryEach[C any](candidates []C, most, enough int,
 // fitsWithout reports whether the pod fits on a node without some of the pods on it, which are put
 // back.
 func (e *explainer) fitsWithout(ctx context.Context, node string, pods []*corev1.Pod) (fits bool, err error) {
-	var removed []*corev1.Pod
-	defer func() {
-		for _, pod := range removed {
-			if putBack := e.fork.SetPod(pod); putBack != nil && err == nil {
-				err = putBack
-			}
-		}
-		err = e.restored(err)
-	}()
-	for _, pod := range pods {
-		if err := e.fork.RemovePod(pod); err != nil {
-			return false, err
-		}
-		removed = append(removed, pod)
+	undo, err := e.remove(pods)
+	defer func() { err = e.undone(undo, err) }()
+	if err != nil {
+		return false, err
 	}
 	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, node)
 	return fit != "", err
@@ -124,13 +118,42 @@ func (e *explainer) fitsWithout(ctx context.Context, node string, pods []*corev1
 
 // fitsOnChanged reports whether the pod fits on a node that is changed, and changes it back.
 func (e *explainer) fitsOnChanged(ctx context.Context, original, changed *corev1.Node) (fits bool, err error) {
-	e.fork.SetNode(changed)
-	defer func() {
-		e.fork.SetNode(original)
-		err = e.restored(err)
-	}()
+	undo := e.replace(original, changed)
+	defer func() { err = e.undone(undo, err) }()
 	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, changed.Name)
 	return fit != "", err
+}
+
+// remove takes pods off their nodes until undo is called, which must be called after an error, too.
+func (e *explainer) remove(pods []*corev1.Pod) (undo func() error, err error) {
+	var removed []*corev1.Pod
+	undo = func() (err error) {
+		for _, pod := range removed {
+			err = errors.Join(err, e.fork.SetPod(pod))
+		}
+		return err
+	}
+	for _, pod := range pods {
+		if err := e.fork.RemovePod(pod); err != nil {
+			return undo, err
+		}
+		removed = append(removed, pod)
+	}
+	return undo, nil
+}
+
+// replace replaces a node until undo is called.
+func (e *explainer) replace(original, changed *corev1.Node) (undo func() error) {
+	e.fork.SetNode(changed)
+	return func() error {
+		e.fork.SetNode(original)
+		return nil
+	}
+}
+
+// undone takes a change back. It returns the error before, if there was one.
+func (e *explainer) undone(undo func() error, before error) error {
+	return e.restored(cmp.Or(before, undo()))
 }
 
 // restored makes the nodes, which belong to the fork's snapshot, show what was changed back. It

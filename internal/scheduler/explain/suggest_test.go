@@ -233,3 +233,52 @@ func TestWhatKeepsThePodOffIsNotCalledRoom(t *testing.T) {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
 	}
 }
+
+func TestHowManyPodsAChangeHelps(t *testing.T) {
+	c := newCluster(t)
+	c.node("full", "small", "4", "8Gi")
+	c.run(pod("agent", "500m", "1Gi", ownedBy("DaemonSet", "agent")), "full")
+	c.run(pod("web", "3", "1Gi", ownedBy("ReplicaSet", "web")), "full")
+	c.node("cordoned", "large", "8", "16Gi", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	c.node("tainted", "gpu", "16", "32Gi", func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	fits := func(alike int, p *corev1.Pod) map[v1alpha1.SuggestionType]int32 {
+		t.Helper()
+		counted := map[v1alpha1.SuggestionType]int32{}
+		for _, s := range c.explain(explain.Pending{Pod: p, Wait: &queue.Wait{Alike: alike}, SuggestFor: time.Minute}).
+			Pending.Suggestions {
+			if counted[s.Type] == 0 { // of each type, the first
+				counted[s.Type] = s.Fits
+			}
+		}
+		return counted
+	}
+	want := map[v1alpha1.SuggestionType]int32{
+		v1alpha1.SuggestionFree: 2, v1alpha1.SuggestionUncordon: 5, v1alpha1.SuggestionRemoveTaint: 10,
+		v1alpha1.SuggestionTolerate: 10, v1alpha1.SuggestionReduceRequests: 1, v1alpha1.SuggestionAddNode: 2,
+	}
+	p := pod("p", "1500m", "1Gi")
+	if diff := cmp.Diff(want, fits(39, p)); diff != "" {
+		t.Error(diff)
+	}
+	for kind, count := range want {
+		want[kind] = min(count, 4)
+	}
+	if diff := cmp.Diff(want, fits(3, p)); diff != "" {
+		t.Errorf("of four pods: %s", diff)
+	}
+	for name, counted := range map[string]map[v1alpha1.SuggestionType]int32{
+		"no other pod waits": fits(0, p),
+		"a copy would share the claim": fits(9, pod("claims", "1500m", "1Gi", func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
+		})),
+	} {
+		for kind, count := range counted {
+			if count != 0 {
+				t.Errorf("%s: counts %d for %s", name, count, kind)
+			}
+		}
+	}
+}

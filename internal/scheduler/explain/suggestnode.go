@@ -233,7 +233,7 @@ func (e *explainer) addNodes(ctx context.Context) ([]suggestion, error) {
 // suggestion returns the suggestion to add nodes, of which one is given.
 func (m *model) suggestion(count int, added *corev1.Node) *suggestion {
 	s := suggested(v1alpha1.SuggestionAddNode, m.text(count), m.pool, "", 0, Change{Node: added})
-	s.Count = int32(count)
+	s.Count, s.like = int32(count), m.NodeInfo
 	if m.pool == nodepool.None {
 		s.Node = m.Node().Name // the description names it
 	}

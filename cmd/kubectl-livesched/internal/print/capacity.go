@@ -136,6 +136,6 @@ func printNext(w io.Writer, next *v1alpha1.NextPod, wide bool) error {
 	} else {
 		Line(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
 	}
-	Suggestions(w, next.Suggestions)
+	Suggestions(w, next.Suggestions, 0)
 	return NodeGroups(w, next.Groups, wide)
 }

@@ -126,7 +126,7 @@ func whyPhrase(e *v1alpha1.PodExplanation) string {
 		}
 		for i := range p.Suggestions {
 			if p.Suggestions[i].Verified {
-				return text + ". Would help: " + p.Suggestions[i].Description
+				return text + ". Would help: " + words.Suggestion(&p.Suggestions[i], p.Alike)
 			}
 		}
 	}

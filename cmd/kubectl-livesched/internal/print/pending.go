@@ -48,7 +48,7 @@ func Explanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time, wide bo
 	if p.PodGroup != nil && e.Verdict != v1alpha1.VerdictGroupDoesNotFit {
 		writeItem(w, words.PodGroup(p.PodGroup, true))
 	}
-	Suggestions(w, p.Suggestions)
+	Suggestions(w, p.Suggestions, p.Alike)
 	if err := NodeGroups(w, p.Groups, wide); err != nil {
 		return err
 	}
@@ -188,8 +188,9 @@ func alikeLine(alike int32) string {
 	return words.Many(alike, "other pod") + " wait for the same reason."
 }
 
-// Suggestions prints what helps. What livesched has tried comes first.
-func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
+// Suggestions prints what helps. What livesched has tried comes first. So many other pods wait for
+// the same reason.
+func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion, alike int32) {
 	for _, verified := range []bool{true, false} {
 		title := "Would help, each tried in a copy of the cluster:"
 		if !verified {
@@ -203,7 +204,7 @@ func Suggestions(w io.Writer, suggestions []v1alpha1.Suggestion) {
 				writeItem(w, title)
 				title = ""
 			}
-			terminal.Of(w).Paragraph("    - ", "      ", suggestions[i].Description)
+			terminal.Of(w).Paragraph("    - ", "      ", words.Suggestion(&suggestions[i], alike))
 		}
 	}
 }
