@@ -29,8 +29,9 @@ func startKeeper(t *testing.T, client *fake.Clientset) *Keeper {
 	t.Helper()
 	k := &Keeper{
 		Client: client, Secret: types.NamespacedName{Namespace: "ns", Name: secretName},
-		Configuration: configurationName,
-		DNSNames:      names, Clock: clock.RealClock{}, // that of the bubble
+		Callers:   WebhookConfiguration{Client: client, Name: configurationName},
+		Manifests: "config/webhook",
+		DNSNames:  names, Clock: clock.RealClock{}, // that of the bubble
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	ended := make(chan error)

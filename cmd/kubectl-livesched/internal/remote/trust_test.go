@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
 
+	"github.com/livesched/livesched/internal/replicas"
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
@@ -55,13 +56,13 @@ func newLivesched(t *testing.T, handler http.HandlerFunc) *livesched {
 }
 
 // trusted returns the trust in one livesched with connections to another one.
-func trusted(t *testing.T, in, at *livesched) trust {
+func trusted(t *testing.T, in, at *livesched) replicas.Trust {
 	t.Helper()
-	only, err := trustOnly(in.certificate.Leaf)
+	only, err := replicas.TrustOnly(in.certificate.Leaf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	only.dial = func(ctx context.Context) (net.Conn, error) {
+	only.Dial = func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", at.Listener.Addr().String())
 	}
 	return only
@@ -77,7 +78,7 @@ func apiServer() *rest.Config {
 	}
 }
 
-func ask(t *testing.T, trust trust) (string, error) {
+func ask(t *testing.T, trust replicas.Trust) (string, error) {
 	t.Helper()
 	l := &Livesched{Config: apiServer()}
 	text, err := l.send(t.Context(), "https://livesched", trust, "livesched-0",
