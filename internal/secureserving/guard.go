@@ -168,7 +168,7 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		if decision, _, _ := g.open.Authorize(ctx, attributesOf(info, nil)); decision != authorizer.DecisionAllow {
 			who, passedOn, refused := g.review(r, info)
 			if passedOn {
-				ctx = context.WithValue(ctx, passedOnKey{}, true)
+				ctx = WithPassedOn(ctx)
 				w.Header().Set(AnsweredForHeader, who.GetName())
 			}
 			if refused != nil {

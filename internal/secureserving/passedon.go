@@ -70,6 +70,11 @@ func (o *ownName) get(ctx context.Context) (string, error) {
 // passedOnKey is the key of a context whose request was passed on.
 type passedOnKey struct{}
 
+// WithPassedOn returns the context of a request that another replica has passed on.
+func WithPassedOn(ctx context.Context) context.Context {
+	return context.WithValue(ctx, passedOnKey{}, true)
+}
+
 // PassedOn reports whether another replica has passed a request on, which Protect let through.
 func PassedOn(ctx context.Context) bool { return ctx.Value(passedOnKey{}) != nil }
 

@@ -27,9 +27,14 @@ const secretName, configurationName = "cert", "livesched"
 // startKeeper starts a Keeper and has it end, with all its goroutines, before the bubble does.
 func startKeeper(t *testing.T, client *fake.Clientset) *Keeper {
 	t.Helper()
+	return startKeeperFor(t, client, WebhookConfiguration{Client: client, Name: configurationName})
+}
+
+func startKeeperFor(t *testing.T, client *fake.Clientset, callers Callers) *Keeper {
+	t.Helper()
 	k := &Keeper{
 		Client: client, Secret: types.NamespacedName{Namespace: "ns", Name: secretName},
-		Callers:   WebhookConfiguration{Client: client, Name: configurationName},
+		Callers:   callers,
 		Manifests: "config/webhook",
 		DNSNames:  names, Clock: clock.RealClock{}, // that of the bubble
 	}
