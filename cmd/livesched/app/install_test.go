@@ -83,6 +83,7 @@ var _ = Describe("The manifests of config", func() {
 	},
 		Entry("config/default, which is install.yaml of a release", "default"),
 		Entry("config/with-webhook", "with-webhook"),
+		Entry("config/with-visibility-api", "with-visibility-api"),
 	)
 })
 

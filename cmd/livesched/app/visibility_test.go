@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -137,7 +138,7 @@ func viewerAndStranger(ctx context.Context) (viewer, stranger string) {
 
 var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 	It("answers users of the API server, who reach nothing else", func(ctx context.Context) {
-		port := freePort()
+		port, began := freePort(), time.Now()
 		installed(ctx, port, "rbac", "visibility-api")
 		viewer, stranger := viewerAndStranger(ctx)
 		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil),
@@ -230,6 +231,9 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		Expect(k8s.Delete(ctx, doomed)).To(Succeed())
 		Eventually(func() error { return finish(ctx, doomed.Name) }).WithContext(ctx).Should(Succeed())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(doomed), doomed)).To(Satisfy(apierrors.IsNotFound))
+
+		By("using all rights of livesched's account")
+		expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "visibility-api")), began)
 
 		By("letting livesched's token change nothing of the APIService but caBundle")
 		stolen, err := client.New(tokenOf(ctx, "livesched"), client.Options{Scheme: k8s.Scheme()})
