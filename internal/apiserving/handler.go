@@ -124,8 +124,8 @@ type Handler struct {
 	simulating *turnstile
 }
 
-// NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it. The
-// leader is nil if this replica answers everything itself.
+// NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
+// The leader is nil if this replica answers everything itself.
 func NewHandler(s Scheduler, a Authorizer, leader Leader) *Handler {
 	return &Handler{scheduler: s, authorizer: a, leader: leader, explaining: make(chan struct{}, maxExplanations),
 		recent: newRecent(), simulating: newTurnstile()}

@@ -44,8 +44,8 @@ func (h *Handler) asksLeader(r *http.Request, resource string) bool {
 		r.Header.Get(secureserving.PassOnHeader) != secureserving.PassOnNever
 }
 
-// askLeader returns the answer of the leader to a request. A request that another replica has passed
-// on is never passed on again: the lease may change hands faster than replicas see it.
+// askLeader returns the answer of the leader to a request. A request that another replica has
+// passed on is never passed on again: the lease may change hands faster than replicas see it.
 func (h *Handler) askLeader(r *http.Request, info *request.RequestInfo) (json.RawMessage, error) {
 	if secureserving.PassedOn(r.Context()) {
 		return nil, apierrors.NewServiceUnavailable(

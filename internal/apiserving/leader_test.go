@@ -119,7 +119,8 @@ func TestAQuestionIsNeverPassedOnTwice(t *testing.T) {
 		t.Errorf("asked %v, answered %+v", other.asked, got)
 	}
 	other.leading = true
-	if got := statusIn(t, send(h, r.WithContext(secureserving.WithPassedOn(r.Context())))); got.Message != here.Error() {
+	answer = send(h, r.WithContext(secureserving.WithPassedOn(r.Context())))
+	if got := statusIn(t, answer); got.Message != here.Error() {
 		t.Errorf("the leader answers %+v", got)
 	}
 }

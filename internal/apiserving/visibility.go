@@ -15,16 +15,16 @@ import (
 	"github.com/livesched/livesched/internal/secureserving"
 )
 
-// VisibilityGroupVersion is the group under which the API server passes requests on to livesched, to
-// an APIService. The API server itself serves livesched.io, for profiles and policies, and it serves
-// a group and version from one place.
+// VisibilityGroupVersion is the group under which the API server passes requests on to livesched:
+// that of an APIService. The API server itself serves livesched.io, for profiles and policies, and
+// it serves a group and version from one place.
 var VisibilityGroupVersion = schema.GroupVersion{Group: "visibility.livesched.io", Version: "v1alpha1"}
 
 // visibilityPath is Path of the group.
 var visibilityPath = "/apis/" + VisibilityGroupVersion.String() + "/"
 
-// Visibility returns a handler that answers requests of the group as next, which includes the guard,
-// answers those of livesched.io: whoever has the right there gets the answer.
+// Visibility returns a handler that answers requests of the group as next, which includes the
+// guard, answers those of livesched.io: whoever has the right there gets the answer.
 func Visibility(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rest, is := strings.CutPrefix(r.URL.Path, visibilityPath)

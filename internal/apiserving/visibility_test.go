@@ -15,15 +15,16 @@ import (
 )
 
 func TestTheVisibilityGroupIsAnsweredAsTheOtherOne(t *testing.T) {
+	const from, to = "/apis/visibility.livesched.io/", "/apis/livesched.io/"
 	for path, want := range map[string]string{
-		"/apis/visibility.livesched.io/v1alpha1/queues?a=b":                 "/apis/livesched.io/v1alpha1/queues?a=b",
-		"/apis/visibility.livesched.io/v1alpha1/namespaces/a/decisions":     "/apis/livesched.io/v1alpha1/namespaces/a/decisions",
-		"/apis/visibility.livesched.io/v1alpha1/namespaces/a%2Fb/c":         "/apis/livesched.io/v1alpha1/namespaces/a%2Fb/c",
-		"/apis/visibility.livesched.io/v1alpha1":                            "/apis/visibility.livesched.io/v1alpha1",
-		"/apis/visibility.livesched.io/v1alpha1/":                           "/apis/visibility.livesched.io/v1alpha1/",
-		"/apis/visibility.livesched.io/v1alpha2/queues":                     "/apis/visibility.livesched.io/v1alpha2/queues",
-		"/apis/livesched.io/v1alpha1/queues":                                "/apis/livesched.io/v1alpha1/queues",
-		"/ui/?next=/apis/visibility.livesched.io/v1alpha1/namespaces/queue": "/ui/?next=/apis/visibility.livesched.io/v1alpha1/namespaces/queue",
+		from + "v1alpha1/queues?a=b":             to + "v1alpha1/queues?a=b",
+		from + "v1alpha1/namespaces/a/decisions": to + "v1alpha1/namespaces/a/decisions",
+		from + "v1alpha1/namespaces/a%2Fb/c":     to + "v1alpha1/namespaces/a%2Fb/c",
+		from + "v1alpha1":                        from + "v1alpha1",
+		from + "v1alpha1/":                       from + "v1alpha1/",
+		from + "v1alpha2/queues":                 from + "v1alpha2/queues",
+		"/apis/livesched.io/v1alpha1/queues":     "/apis/livesched.io/v1alpha1/queues",
+		"/ui/?next=" + from + "v1alpha1/queues":  "/ui/?next=" + from + "v1alpha1/queues",
 	} {
 		var got string
 		next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.URL.String() })
@@ -79,8 +80,8 @@ func TestDiscoveryListsWhatCanBeAsked(t *testing.T) {
 	}
 	var of metav1.APIGroup
 	for _, path := range []string{group, group + "/"} {
-		if err := json.Unmarshal(discovered(t, http.MethodGet, path).Body.Bytes(), &of); err != nil || of.Kind != "APIGroup" ||
-			of.PreferredVersion.GroupVersion != "visibility.livesched.io/v1alpha1" || len(of.Versions) != 1 {
+		err := json.Unmarshal(discovered(t, http.MethodGet, path).Body.Bytes(), &of)
+		if err != nil || of.Kind != "APIGroup" || of.PreferredVersion.GroupVersion != "visibility.livesched.io/v1alpha1" || len(of.Versions) != 1 {
 			t.Errorf("%s: got %+v, %v", path, of, err)
 		}
 	}

@@ -115,7 +115,8 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 	defer cancel()
 	host := replicas.HostOf(l.cfg.Holder())
 	if host == "" {
-		return nil, apierrors.NewServiceUnavailable("no replica of livesched leads now, and this one cannot answer alone")
+		return nil, apierrors.NewServiceUnavailable(
+			"no replica of livesched leads now, and this one cannot answer alone")
 	}
 	to, err := l.wayTo(ctx, host)
 	if err != nil {
@@ -129,8 +130,8 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 	return answer, err
 }
 
-// unreachable returns the error for a leader that does not answer. The reason is for the log: it has
-// addresses, which the user of a question may not see.
+// unreachable returns the error for a leader that does not answer. The reason is for the log: it
+// has addresses, which the user of a question may not see.
 func (l *Leader) unreachable(ctx context.Context, name string, reason error) error {
 	klog.FromContext(ctx).Info("Could not pass a question on to the leader", "leader", name, "err", reason.Error())
 	why := "it cannot be reached"
@@ -142,8 +143,8 @@ func (l *Leader) unreachable(ctx context.Context, name string, reason error) err
 		why = fmt.Sprintf("it has not answered in %v", timeout)
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf(
-		"livesched in pod %s/%s leads, and this replica could not pass the question on to it: %s", l.cfg.Namespace, name,
-		why))
+		"livesched in pod %s/%s leads, and this replica could not pass the question on to it: %s",
+		l.cfg.Namespace, name, why))
 }
 
 // knownError is a reason that the user of a question may see.
@@ -160,8 +161,8 @@ func sendable(who user.Info) error {
 	}
 	for _, value := range values {
 		if textproto.TrimString(value) != value {
-			return fmt.Errorf("the question cannot be passed on to the replica that leads: %q, of your user, begins or "+
-				"ends with a space", value)
+			return fmt.Errorf("the question cannot be passed on to the replica that leads: %q, of your user, begins "+
+				"or ends with a space", value)
 		}
 	}
 	return nil

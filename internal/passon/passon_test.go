@@ -87,8 +87,9 @@ func (r *replica) objects(t *testing.T, published *x509.Certificate) []runtime.O
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip}}
 	pod.Labels = map[string]string{"app.kubernetes.io/name": "livesched"}
 	return []runtime.Object{pod,
-		&corev1.ConfigMap{ObjectMeta: meta(servingcert.PublishedConfigMap), Data: map[string]string{"livesched-0": string(
-			pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: published.Raw}))}},
+		&corev1.ConfigMap{ObjectMeta: meta(servingcert.PublishedConfigMap),
+			Data: map[string]string{"livesched-0": string(
+				pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: published.Raw}))}},
 		&coordinationv1.Lease{ObjectMeta: meta("livesched"),
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("livesched-0_1f")}},
 	}
@@ -107,7 +108,12 @@ func leader(t *testing.T, holder string, objects ...runtime.Object) *Leader {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- l.Start(ctx) }()
-	t.Cleanup(func() { end(); <-ended })
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	return l
 }
 
@@ -207,7 +213,8 @@ func TestALeaderThatDoesNotAnswerIsNamed(t *testing.T) {
 	gone := newReplica(t, answering(http.StatusOK, nil))
 	objects := gone.objects(t, gone.certificate)
 	gone.Close()
-	const names = "livesched in pod livesched-system/livesched-0 leads, and this replica could not pass the question on to it: "
+	const names = "livesched in pod livesched-system/livesched-0 leads, and this replica could not pass the question on " +
+		"to it: "
 	for _, test := range []struct {
 		what, holder string
 		objects      []runtime.Object

@@ -129,7 +129,8 @@ func TestTheAPIServerIsAnsweredForItsUserWithTheFlag(t *testing.T) {
 	if seen == nil || seen.user.GetName() != "jane" || seen.passedOn || u.lastAsked().User != "jane" {
 		t.Errorf("the API server asks for jane: %+v, %d: %s", seen, answer.Code, answer.Body)
 	}
-	if answer, seen := through(g, certified(proxy, kinds, "nobody")); seen != nil || answer.Code != http.StatusForbidden {
+	answer, seen = through(g, certified(proxy, kinds, "nobody"))
+	if seen != nil || answer.Code != http.StatusForbidden {
 		t.Errorf("a user without the right: %d", answer.Code)
 	}
 	if answer, seen := through(g, certified(proxy, kinds, "root", "system:masters")); seen == nil {
@@ -139,9 +140,10 @@ func TestTheAPIServerIsAnsweredForItsUserWithTheFlag(t *testing.T) {
 	if seen == nil || seen.user.GetName() != "alice" {
 		t.Errorf("a user with a certificate is taken for %+v: %d", seen, own.Code)
 	}
+	another := newAuthority(t, "another").client("front-proxy")
 	for what, r := range map[string]*http.Request{
 		"no certificate":                    certified(nil, kinds, "root", "system:masters"),
-		"another authority":                 certified(newAuthority(t, "x").client("front-proxy"), kinds, "root", "system:masters"),
+		"another authority":                 certified(another, kinds, "root", "system:masters"),
 		"the authority of users":            certified(clients.client("front-proxy"), "/configz", "nobody"),
 		"a name that is not allowed":        certified(proxies.client("somebody"), kinds, "root", "system:masters"),
 		"the certificate alone, for nobody": certified(proxy, kinds, ""),

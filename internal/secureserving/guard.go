@@ -185,8 +185,8 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// review returns the user of a request, and whether it was passed on, both unless that is not known,
-// and why it is refused, nil if it is permitted.
+// review returns the user of a request, and whether it was passed on, both unless that is not
+// known, and why it is refused, nil if it is permitted.
 func (g *Guard) review(r *http.Request, info *request.RequestInfo) (_ user.Info, passedOn bool, _ *refusal) {
 	select {
 	case g.reviewing <- struct{}{}:

@@ -78,10 +78,10 @@ func WithPassedOn(ctx context.Context) context.Context {
 // PassedOn reports whether another replica has passed a request on, which Protect let through.
 func PassedOn(ctx context.Context) bool { return ctx.Value(passedOnKey{}) != nil }
 
-// userOf returns the user that a request is answered for, and whether it was passed on: the user who
-// sends it, or, if that is a replica of livesched that has passed it on, the user whom it names.
-// Everybody else's headers mean nothing, and a request of somebody else that claims to be passed on
-// is refused: its sender must not take the answer for somebody else's.
+// userOf returns the user that a request is answered for, and whether it was passed on: the user
+// who sends it, or, if that is a replica of livesched that has passed it on, the user whom it
+// names. Everybody else's headers mean nothing, and a request of somebody else that claims to be
+// passed on is refused: its sender must not take the answer for one that is meant for another user.
 func (g *Guard) userOf(r *http.Request, info *request.RequestInfo, sender user.Info) (user.Info, bool, *refusal) {
 	if r.Header.Get(PassedOnHeader) == "" {
 		return sender, false, nil

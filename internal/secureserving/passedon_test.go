@@ -53,10 +53,11 @@ func TestAReplicaIsAnsweredForTheUserThatItNames(t *testing.T) {
 	transport.SetAuthProxyHeaders(r, "jane", "42", []string{"ml", "system:authenticated"},
 		map[string][]string{"example.org/Team": {"a", "b"}})
 	answer, seen := through(g, r)
-	want := authorizationv1.SubjectAccessReviewSpec{User: "jane", UID: "42", Groups: []string{"ml", "system:authenticated"},
-		Extra: map[string]authorizationv1.ExtraValue{"example.org/team": {"a", "b"}},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: "livesched.io", Version: "v1alpha1",
-			Resource: "pendingkinds"}}
+	want := authorizationv1.SubjectAccessReviewSpec{User: "jane", UID: "42",
+		Groups: []string{"ml", "system:authenticated"},
+		Extra:  map[string]authorizationv1.ExtraValue{"example.org/team": {"a", "b"}},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: "livesched.io",
+			Version: "v1alpha1", Resource: "pendingkinds"}}
 	if diff := cmp.Diff(want, u.lastAsked()); diff != "" {
 		t.Errorf("the right that is asked for (-want +got):\n%s", diff)
 	}

@@ -45,8 +45,9 @@ func (c WebhookConfiguration) String() string {
 func (c WebhookConfiguration) name() string { return c.Name }
 
 func (c WebhookConfiguration) informer(changed func()) (cache.SharedIndexInformer, error) {
-	return namedwatch.NewInformer(c.Client, c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c.Name,
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}, changed)
+	configurations := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	return namedwatch.NewInformer(c.Client, configurations, c.Name, &admissionregistrationv1.ValidatingWebhookConfiguration{},
+		changed)
 }
 
 func (c WebhookConfiguration) write(ctx context.Context, object any, bundle []byte) (bool, error) {

@@ -111,7 +111,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 
 // sync updates the Secret, the served certificate and the authority of the callers, and returns the
 // longest wait before the next call.
-func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, callers cache.SharedIndexInformer) time.Duration {
+func (k *Keeper) sync(ctx context.Context, logger klog.Logger,
+	secrets, callers cache.SharedIndexInformer) time.Duration {
 	if !secrets.HasSynced() {
 		return maxSleep // the informer logs the reason, and pokes when it has synced
 	}

@@ -128,7 +128,8 @@ func TestFlagsSetOptions(t *testing.T) {
 	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second,
 		app.SecureOptions{Port: 5, BindAddress: "::1", CertFile: "crt", KeyFile: "key",
 			AlwaysAllowPaths: []string{"/a", "/b*"},
-			Visibility:       app.VisibilityOptions{Enabled: true, ServiceName: "vsvc", SecretName: "vsecret"}}, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
+			Visibility:       app.VisibilityOptions{Enabled: true, ServiceName: "vsvc", SecretName: "vsecret"}},
+		":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc",
 			SecretName: "secret", ConfigurationName: "configuration",

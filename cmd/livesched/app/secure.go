@@ -177,8 +177,8 @@ func (o *Options) host() string {
 	return cmp.Or(o.Host, host, "livesched")
 }
 
-// certificate returns the certificate of the endpoint. keeper is the keeper of the visibility API or
-// the webhook, nil if livesched does not manage one. host is the host name of this replica.
+// certificate returns the certificate of the endpoint. keeper is the keeper of the visibility API
+// or the webhook, nil if livesched does not manage one. host is the host name of this replica.
 func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper, host string) (getCertificate, error) {
 	switch fallback := selfSigned(host); {
 	case o.CertFile != "":

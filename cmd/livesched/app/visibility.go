@@ -37,8 +37,8 @@ func newVisibilityOptions() VisibilityOptions {
 }
 
 func (o *VisibilityOptions) addFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Enabled, "visibility-api", o.Enabled, "Answer questions that the API server passes on for its users, "+
-		"as "+apiserving.VisibilityGroupVersion.String()+" on --secure-port. Needs an APIService: see "+
+	fs.BoolVar(&o.Enabled, "visibility-api", o.Enabled, "Answer questions that the API server passes on for its users, as "+
+		apiserving.VisibilityGroupVersion.String()+" on --secure-port. Needs an APIService: see "+
 		"config/visibility-api.")
 	fs.StringVar(&o.ServiceName, "visibility-service-name", o.ServiceName, "Name of the Service through which the API "+
 		"server reaches --secure-port for --visibility-api.")
@@ -77,8 +77,9 @@ func (o *VisibilityOptions) handler(handlers *http.ServeMux, guard *secureservin
 	return apiserving.Visibility(guard.Protect(handlers))
 }
 
-// addVisibilityKeeper returns the keeper of the certificate of the secure port: that of the webhook,
-// nil if livesched manages none, unless the API server must trust another one for the visibility API.
+// addVisibilityKeeper returns the keeper of the certificate of the secure port: that of the
+// webhook, nil if livesched manages none, unless the API server must trust another one for the
+// visibility API.
 func addVisibilityKeeper(mgr ctrl.Manager, cfg *rest.Config, client clientset.Interface, webhook *servingcert.Keeper,
 	o *Options) (*servingcert.Keeper, error) {
 	if !o.Secure.Visibility.Enabled || o.Secure.CertFile != "" {

@@ -58,8 +58,8 @@ func installed(ctx context.Context, port int, dirs ...string) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
 				Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
 		case "APIService":
-			Expect(unstructured.SetNestedField(object.(*unstructured.Unstructured).Object, int64(port), "spec", "service",
-				"port")).To(Succeed())
+			fields := object.(*unstructured.Unstructured).Object
+			Expect(unstructured.SetNestedField(fields, int64(port), "spec", "service", "port")).To(Succeed())
 		}
 	}
 	create(ctx, all...)
@@ -126,13 +126,14 @@ func apiService() *unstructured.Unstructured {
 	return service
 }
 
-// viewerAndStranger returns the tokens of service accounts: one that may view, and one that may not.
+// viewerAndStranger returns the tokens of service accounts: one that may view, and one that may
+// not.
 func viewerAndStranger(ctx context.Context) (viewer, stranger string) {
 	GinkgoHelper()
 	viewer, stranger = serviceAccount(ctx, "asks-api-server", "livesched-viewer", "/ui/"),
 		serviceAccount(ctx, "asks-in-vain", "", "")
-	expectMay(ctx, "system:serviceaccount:"+namespace+":asks-api-server", authorizationv1.ResourceAttributes{Verb: "list",
-		Group: "visibility.livesched.io", Resource: "pendingkinds"})
+	expectMay(ctx, "system:serviceaccount:"+namespace+":asks-api-server", authorizationv1.ResourceAttributes{
+		Verb: "list", Group: "visibility.livesched.io", Resource: "pendingkinds"})
 	return viewer, stranger
 }
 
@@ -209,9 +210,10 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		Expect(err).NotTo(HaveOccurred())
 
 		By("not believing a forged name")
-		forged := requestWith(ctx, stranger, url+questionsPath+"pendingkinds", "X-Remote-User", "admin", "X-Remote-Group",
-			"system:masters")
-		Expect(forged).To(And(HaveField("Code", http.StatusForbidden), HaveField("Body", ContainSubstring("asks-in-vain"))))
+		forged := requestWith(ctx, stranger, url+questionsPath+"pendingkinds", "X-Remote-User", "admin",
+			"X-Remote-Group", "system:masters")
+		Expect(forged).To(And(HaveField("Code", http.StatusForbidden),
+			HaveField("Body", ContainSubstring("asks-in-vain"))))
 
 		By("leaving the discovery of the API server complete")
 		discovery := kubernetes.NewForConfigOrDie(withToken(viewer)).Discovery()
@@ -232,8 +234,7 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		Eventually(func() error { return finish(ctx, doomed.Name) }).WithContext(ctx).Should(Succeed())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(doomed), doomed)).To(Satisfy(apierrors.IsNotFound))
 
-		By("using all rights of livesched's account")
-		expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "visibility-api")), began)
+		Expect(forbidden(account, began)).To(BeEmpty())
 
 		By("letting livesched's token change nothing of the APIService but caBundle")
 		stolen, err := client.New(tokenOf(ctx, "livesched"), client.Options{Scheme: k8s.Scheme()})
@@ -248,6 +249,7 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 
 		By("making discovery incomplete, and the deletion of namespaces wait, while no replica runs")
 		stop()
+		expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "visibility-api")), began)
 		doomed = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "test-waits"}}
 		create(ctx, doomed)
 		Eventually(func() error {
@@ -260,7 +262,7 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		Eventually(func() error { return finish(ctx, doomed.Name) }).WithContext(ctx).Should(Succeed())
 	})
 
-	It("answers by way of the leader, whichever replica the API server or a browser reaches", func(ctx context.Context) {
+	It("answers by way of the leader, whichever replica API server or browser reaches", func(ctx context.Context) {
 		ports := []int{freePort(), freePort()}
 		installed(ctx, ports[1], "rbac", "visibility-api")
 		viewer, stranger := viewerAndStranger(ctx)
@@ -289,8 +291,8 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		Expect(getAs(ctx, stranger, follower+questionsPath+"pendingkinds").Code).To(Equal(http.StatusForbidden))
 		own := tokenOf(ctx, "livesched").BearerToken
 		Expect(requestWith(ctx, viewer, leader+questionsPath+"pendingkinds", "X-Livesched-Passed-On-By", "livesched-1",
-			"X-Remote-User", "admin", "X-Remote-Group", "system:masters")).To(And(HaveField("Code", http.StatusForbidden),
-			HaveField("Body", ContainSubstring("cannot pass requests on"))))
+			"X-Remote-User", "admin", "X-Remote-Group", "system:masters")).To(And(
+			HaveField("Code", http.StatusForbidden), HaveField("Body", ContainSubstring("cannot pass requests on"))))
 		Expect(requestWith(ctx, own, leader+questionsPath+"pendingkinds", "X-Livesched-Passed-On-By", "livesched-1",
 			"X-Remote-User", "system:serviceaccount:"+namespace+":asks-in-vain")).To(
 			And(HaveField("Code", http.StatusForbidden), HaveField("Body", ContainSubstring("asks-in-vain"))))
@@ -332,28 +334,29 @@ var _ = Describe("The visibility API, set up by config/visibility-api", func() {
 		installed(ctx, freePort(), "rbac")
 		viewer, _ := viewerAndStranger(ctx)
 		now := metav1.NowMicro()
-		createUntilEnd(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "test-held"},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("livesched-7_2c1f"), AcquireTime: &now, RenewTime: &now,
-				LeaseDurationSeconds: ptr.To[int32](3600)}})
-		createUntilEnd(ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "test-held"},
+		held := metav1.ObjectMeta{Namespace: namespace, Name: "test-held"}
+		createUntilEnd(ctx, &coordinationv1.Lease{ObjectMeta: held,
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("livesched-7_2c1f"), AcquireTime: &now,
+				RenewTime: &now, LeaseDurationSeconds: ptr.To[int32](3600)}})
+		createUntilEnd(ctx, &rbacv1.Role{ObjectMeta: held,
 			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
 				Verbs: []string{"get", "list", "watch", "update"}}}},
-			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "test-held"},
+			&rbacv1.RoleBinding{ObjectMeta: held,
 				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "test-held"},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}}})
 		url, _ := replicaOf(ctx, "livesched-0", freePort(), func(o *app.Options) { o.LeaderElectionName = "test-held" })
 		Eventually(func() answer { return getAs(ctx, viewer, url+questionsPath+"queues") }).WithContext(ctx).Should(And(
 			HaveField("Code", http.StatusServiceUnavailable), HaveField("Body", ContainSubstring(
-				"livesched in pod livesched-system/livesched-7 leads, and this replica could not pass the question on to "+
-					"it: no such pod runs"))))
+				"livesched in pod livesched-system/livesched-7 leads, and this replica could not pass the question on "+
+					"to it: no such pod runs"))))
 	})
 
 	It("needs a certificate that the API server can verify", func() {
 		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--visibility-api",
 			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(freePort()))
 		Expect(code).To(Equal(1))
-		Expect(text).To(ContainSubstring("livesched: --visibility-api: the API server accepts only a certificate that it " +
-			"can verify, and livesched has no namespace to keep one in, since it does not run in a pod: set " +
+		Expect(text).To(ContainSubstring("livesched: --visibility-api: the API server accepts only a certificate " +
+			"that it can verify, and livesched has no namespace to keep one in, since it does not run in a pod: set " +
 			"--leader-election-namespace, or --tls-cert-file"))
 	})
 })

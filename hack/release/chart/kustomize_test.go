@@ -60,10 +60,10 @@ func TestSameAsKustomize(t *testing.T) {
 		values string
 		dirs   []string
 	}{
-		"config/default":      {"", []string{"default"}},
-		"config/with-webhook": {"webhook: {enabled: true}", []string{"with-webhook"}},
+		"config/default":             {"", []string{"default"}},
+		"config/with-webhook":        {"webhook: {enabled: true}", []string{"with-webhook"}},
 		"config/with-visibility-api": {"visibilityAPI: {enabled: true}", []string{"with-visibility-api"}},
-		"config/tenancy":      {"schedulerNames: {restrict: true}", []string{"default", "tenancy"}},
+		"config/tenancy":             {"schedulerNames: {restrict: true}", []string{"default", "tenancy"}},
 		"config/prometheus": {
 			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
 			[]string{"default", "prometheus"},
