@@ -174,6 +174,8 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case r.Header.Get("Impersonate-User") != "":
 		return nil, apierrors.NewBadRequest(
 			"livesched does not support impersonation: it answers the user who sends the request")
+	case secureserving.PassedOn(r.Context()) && leaderKnows[info.Resource] == nil:
+		return nil, apierrors.NewForbidden(resource, info.Name, errors.New("no replica passes this question on"))
 	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}

@@ -87,6 +87,19 @@ func TestSimulationsAreNotPassedOn(t *testing.T) {
 	}
 }
 
+func TestWhatNoReplicaPassesOnIsNotAnsweredForANamedUser(t *testing.T) {
+	h := NewHandler(replica{err: here}, mayList{}, &otherReplica{leading: true})
+	for path, method := range map[string]string{snapshots + "/plain": http.MethodGet, simulations: http.MethodPost,
+		Path + "nodeallocations": http.MethodGet} {
+		r := httptest.NewRequest(method, path, nil)
+		answer := send(h, r.WithContext(secureserving.WithPassedOn(r.Context())))
+		if got := statusIn(t, answer); got.Reason != metav1.StatusReasonForbidden ||
+			!strings.HasSuffix(got.Message, "no replica passes this question on") {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
 func TestTheErrorOfTheLeaderIsAnswered(t *testing.T) {
 	other := &otherReplica{err: apierrors.NewServiceUnavailable("livesched in pod a leads")}
 	h := NewHandler(replica{err: here}, mayList{}, other)

@@ -81,7 +81,8 @@ func TestDiscoveryListsWhatCanBeAsked(t *testing.T) {
 	var of metav1.APIGroup
 	for _, path := range []string{group, group + "/"} {
 		err := json.Unmarshal(discovered(t, http.MethodGet, path).Body.Bytes(), &of)
-		if err != nil || of.Kind != "APIGroup" || of.PreferredVersion.GroupVersion != "visibility.livesched.io/v1alpha1" || len(of.Versions) != 1 {
+		if err != nil || of.Kind != "APIGroup" || len(of.Versions) != 1 ||
+			of.PreferredVersion.GroupVersion != "visibility.livesched.io/v1alpha1" {
 			t.Errorf("%s: got %+v, %v", path, of, err)
 		}
 	}

@@ -12,7 +12,6 @@
 package passon
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,9 +113,13 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := replicas.HostOf(l.cfg.Holder())
-	if host == "" {
+	switch host {
+	case "":
 		return nil, apierrors.NewServiceUnavailable(
 			"no replica of livesched leads now, and this one cannot answer alone")
+	case l.cfg.Host:
+		return nil, apierrors.NewServiceUnavailable(
+			"this replica of livesched has just begun to lead, and does not schedule pods yet")
 	}
 	to, err := l.wayTo(ctx, host)
 	if err != nil {
@@ -257,7 +260,7 @@ func (l *Leader) send(ctx context.Context, to *way, path string, query url.Value
 		return nil, err
 	}
 	transport.SetAuthProxyHeaders(question, who.GetName(), who.GetUID(), who.GetGroups(), who.GetExtra())
-	question.Header.Set(secureserving.PassedOnHeader, cmp.Or(l.cfg.Host, "livesched"))
+	question.Header.Set(secureserving.PassedOnHeader, l.cfg.Host)
 	question.Header.Set("Accept", "application/json")
 	answer, err := to.client.Do(question)
 	if err != nil {

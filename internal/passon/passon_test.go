@@ -213,8 +213,8 @@ func TestALeaderThatDoesNotAnswerIsNamed(t *testing.T) {
 	gone := newReplica(t, answering(http.StatusOK, nil))
 	objects := gone.objects(t, gone.certificate)
 	gone.Close()
-	const names = "livesched in pod livesched-system/livesched-0 leads, and this replica could not pass the question on " +
-		"to it: "
+	const names = "livesched in pod livesched-system/livesched-0 leads, and this replica could not pass the question " +
+		"on to it: "
 	for _, test := range []struct {
 		what, holder string
 		objects      []runtime.Object
@@ -225,6 +225,8 @@ func TestALeaderThatDoesNotAnswerIsNamed(t *testing.T) {
 		{"no certificate", "livesched-0_1f", one.objects(t, one.certificate)[0:1], names + "it cannot be verified: " +
 			"there is no ConfigMap livesched-system/livesched-serving-certs: apply config/rbac of this version"},
 		{"no pod", "livesched-0_1f", nil, names + "no such pod runs"},
+		{"it is this replica", "livesched-1_2a", nil,
+			"this replica of livesched has just begun to lead, and does not schedule pods yet"},
 		{"nobody leads", "", objects, "no replica of livesched leads now, and this one cannot answer alone"},
 	} {
 		_, err := leader(t, test.holder, test.objects...).Ask(as(t, "jane"), path, nil)

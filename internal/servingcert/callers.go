@@ -46,8 +46,8 @@ func (c WebhookConfiguration) name() string { return c.Name }
 
 func (c WebhookConfiguration) informer(changed func()) (cache.SharedIndexInformer, error) {
 	configurations := c.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	return namedwatch.NewInformer(c.Client, configurations, c.Name, &admissionregistrationv1.ValidatingWebhookConfiguration{},
-		changed)
+	return namedwatch.NewInformer(c.Client, configurations, c.Name,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, changed)
 }
 
 func (c WebhookConfiguration) write(ctx context.Context, object any, bundle []byte) (bool, error) {

@@ -67,6 +67,9 @@ var _ = Describe("The manifests of config", func() {
 
 		By("changing nothing when they are applied again")
 		for _, object := range objects {
+			if object.GetKind() == "APIService" {
+				continue // the API server writes its status again and again
+			}
 			Expect(version(apply(ctx, object))).To(Equal(versions[nameOf(object)]), nameOf(object))
 		}
 

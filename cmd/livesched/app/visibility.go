@@ -37,8 +37,8 @@ func newVisibilityOptions() VisibilityOptions {
 }
 
 func (o *VisibilityOptions) addFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.Enabled, "visibility-api", o.Enabled, "Answer questions that the API server passes on for its users, as "+
-		apiserving.VisibilityGroupVersion.String()+" on --secure-port. Needs an APIService: see "+
+	fs.BoolVar(&o.Enabled, "visibility-api", o.Enabled, "Answer questions that the API server passes on for its "+
+		"users, as "+apiserving.VisibilityGroupVersion.String()+" on --secure-port. Needs an APIService: see "+
 		"config/visibility-api.")
 	fs.StringVar(&o.ServiceName, "visibility-service-name", o.ServiceName, "Name of the Service through which the API "+
 		"server reaches --secure-port for --visibility-api.")

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/replicas"
+	"github.com/livesched/livesched/internal/secureserving"
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
@@ -90,6 +91,9 @@ func TestCredentialsGoToThePublishedCertificateOnly(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("it gets the credentials %q", r.Header.Get("Authorization"))
+		}
+		if got := r.Header.Get(secureserving.PassOnHeader); got != secureserving.PassOnNever {
+			t.Errorf("a replica may pass the question on: %q", got)
 		}
 		if r.URL.Path != "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7" {
 			t.Errorf("it gets the path %s", r.URL.Path)
