@@ -49,9 +49,13 @@ func TestTheReplicasThatRunAreFound(t *testing.T) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "https-metrics", ContainerPort: 7}}
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		}),
-		running("on-the-network-of-its-node", func(p *corev1.Pod) { p.Spec.HostNetwork, p.Spec.NodeName = true, "node-1" }),
+		running("on-the-network-of-its-node", func(p *corev1.Pod) {
+			p.Spec.HostNetwork, p.Spec.NodeName = true, "node-1"
+		}),
 		running("has-a-host-name", func(p *corev1.Pod) { p.Spec.Hostname = "host" }),
-		running("ends", func(p *corev1.Pod) { p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a/b"} }),
+		running("ends", func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"a/b"}
+		}),
 		running("pending", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }),
 		running("another", func(p *corev1.Pod) { p.Labels = nil }),
 		&coordinationv1.Lease{ObjectMeta: meta("livesched"),
