@@ -174,7 +174,7 @@ docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
 .PHONY: chart
 chart: $(HELM_DOCS) ## Copy what charts/livesched has of config/, and generate its README.
 	@rm -rf charts/livesched/files
-	@set -e; for dir in crd/bases flowcontrol prometheus rbac tenancy webhook; do \
+	@set -e; for dir in crd/bases flowcontrol prometheus rbac tenancy visibility-api webhook; do \
 		mkdir -p charts/livesched/files/$$dir; \
 		cp config/$$dir/*.yaml charts/livesched/files/$$dir; \
 		rm -f charts/livesched/files/$$dir/kustomization.yaml charts/livesched/files/$$dir/manager_patch.yaml; \

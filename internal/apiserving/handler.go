@@ -14,6 +14,7 @@
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
 //	  -> guard of internal/secureserving: 401, 403
+//	  -> does only the leader know?           Leader: 503, or its answer
 //	  -> has this replica listed the cluster? 503
 //	  -> too many at the same time?           429
 //	  -> Answers: 404, 422, 503, 504
@@ -22,6 +23,7 @@ package apiserving
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -113,6 +115,8 @@ type Authorizer interface {
 type Handler struct {
 	scheduler  Scheduler
 	authorizer Authorizer
+	// leader answers what this replica does not know, nil if there is no other replica.
+	leader Leader
 	// explaining holds one item for each explanation that is being made.
 	explaining chan struct{}
 	recent     *recent
@@ -121,8 +125,9 @@ type Handler struct {
 }
 
 // NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
-func NewHandler(s Scheduler, a Authorizer) *Handler {
-	return &Handler{scheduler: s, authorizer: a, explaining: make(chan struct{}, maxExplanations),
+// The leader is nil if this replica answers everything itself.
+func NewHandler(s Scheduler, a Authorizer, leader Leader) *Handler {
+	return &Handler{scheduler: s, authorizer: a, leader: leader, explaining: make(chan struct{}, maxExplanations),
 		recent: newRecent(), simulating: newTurnstile()}
 }
 
@@ -143,6 +148,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // objects: they must not be asked for.
 func (h *Handler) Object(r *http.Request) (any, error) {
 	object, err := h.answer(nil, r)
+	if text, is := object.(json.RawMessage); is {
+		info, _ := request.RequestInfoFrom(r.Context()) // without it, there is no object
+		object, err = decode(info.Resource, text)
+	}
 	if err != nil {
 		return nil, statusOf(r, err)
 	}
@@ -165,8 +174,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case r.Header.Get("Impersonate-User") != "":
 		return nil, apierrors.NewBadRequest(
 			"livesched does not support impersonation: it answers the user who sends the request")
+	case secureserving.PassedOn(r.Context()) && leaderKnows[info.Resource] == nil:
+		return nil, apierrors.NewForbidden(resource, info.Name, errors.New("no replica passes this question on"))
 	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
+	}
+	if h.asksLeader(r, info.Resource) {
+		return h.askLeader(r, info)
 	}
 	answers, err := h.scheduler.Answers()
 	if err != nil {

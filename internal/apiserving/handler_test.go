@@ -44,7 +44,7 @@ type fakes struct {
 }
 
 // handler returns a Handler that answers with fakes.
-func handler(f fakes, a Authorizer) *Handler { return NewHandler(replica{answers: f}, a) }
+func handler(f fakes, a Authorizer) *Handler { return NewHandler(replica{answers: f}, a, nil) }
 
 // explainer explains by a function.
 type explainer func(ctx context.Context, namespace, name, node string) (*v1alpha1.PodExplanation, error)
@@ -180,7 +180,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 }
 
 func TestAReplicaThatHasNotListedTheClusterAnswersNothing(t *testing.T) {
-	h := NewHandler(replica{err: apierrors.NewServiceUnavailable("not yet")}, mayList{nodes: true})
+	h := NewHandler(replica{err: apierrors.NewServiceUnavailable("not yet")}, mayList{nodes: true}, nil)
 	for _, request := range []*http.Request{
 		httptest.NewRequest(http.MethodGet, path, nil),
 		httptest.NewRequest(http.MethodGet, "/apis/livesched.io/v1alpha1/decisions", nil),

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -27,6 +28,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/namedwatch"
 )
@@ -56,7 +58,8 @@ type Config struct {
 // soon as the holder has released it or has not renewed it in time, and the elector takes it at
 // once. Without a working watch, Get polls as the elector would.
 //
-// All methods are called by the elector's goroutine, which alone uses the fields.
+// All methods but Holder are called by the elector's goroutine, which alone uses the fields but
+// holder.
 type Lock struct {
 	*resourcelock.LeaseLock
 	cfg Config
@@ -68,6 +71,8 @@ type Lock struct {
 	// renewed the lease by then.
 	seen  []byte
 	since time.Time
+	// holder is the identity of the holder as it was last seen, nil before the first read.
+	holder atomic.Pointer[string]
 }
 
 var _ resourcelock.Interface = (*Lock)(nil)
@@ -81,10 +86,14 @@ func NewLock(cfg Config) *Lock {
 	}}
 }
 
+// Holder returns the identity of the holder of the lease as this process last saw it, "" if it has
+// seen none. A holder that has died stays until the lease expires. Any goroutine may call it.
+func (l *Lock) Holder() string { return ptr.Deref(l.holder.Load(), "") }
+
 // Get returns the record of the lease once this process may take it: the record has no holder if
 // the lease has expired. A process that has held the lease gets the record as it is.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.LeaseLock.Get(ctx)
+	record, raw, err := l.read(ctx)
 	switch {
 	case err != nil || record.HolderIdentity == l.cfg.Identity:
 		return record, raw, err
@@ -95,6 +104,15 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		return record, raw, nil
 	}
 	return l.await(ctx, record, raw)
+}
+
+// read reads the record of the lease.
+func (l *Lock) read(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if err == nil {
+		l.holder.Store(&record.HolderIdentity)
+	}
+	return record, raw, err
 }
 
 // await returns when the lease is free, cannot be read, or ctx has ended.
@@ -133,7 +151,7 @@ func (l *Lock) await(ctx context.Context, record *resourcelock.LeaderElectionRec
 			}
 		case <-quiet.C:
 		}
-		if record, raw, err = l.LeaseLock.Get(ctx); err != nil || record.HolderIdentity == "" {
+		if record, raw, err = l.read(ctx); err != nil || record.HolderIdentity == "" {
 			return record, raw, err
 		}
 		l.observe(raw)
@@ -159,6 +177,7 @@ func (l *Lock) observeWatched(leases cache.Store) bool {
 	if err != nil || record.HolderIdentity == "" {
 		return false
 	}
+	l.holder.Store(&record.HolderIdentity)
 	l.observe(raw)
 	return true
 }
@@ -177,6 +196,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 			return ErrLost
 		}
 		l.cfg.Term.End()
+		l.holder.Store(&record.HolderIdentity)
 		return l.LeaseLock.Update(ctx, record)
 	}
 	return l.write(ctx, record, l.LeaseLock.Update)
@@ -198,6 +218,7 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 		return err
 	}
 	l.held = true
+	l.holder.Store(&record.HolderIdentity)
 	l.cfg.Term.Renew(sent)
 	return nil
 }

@@ -185,6 +185,34 @@ func TestAFollowerTakesALeaseThatIsReleasedAtOnce(t *testing.T) {
 	})
 }
 
+func TestBothReplicasKnowTheHolder(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leader, follower := w.pair()
+		w.pass(renewDeadline)
+		expect := func(want string) {
+			w.Helper()
+			for _, r := range []*replica{leader, follower} {
+				if got := r.lock.Holder(); got != want {
+					w.Errorf("%s knows the holder %q, want %q", r.lock.Identity(), got, want)
+				}
+			}
+		}
+		expect(leader.lock.Identity())
+		leader.stop()
+		<-leader.over
+		synctest.Wait()
+		if got := leader.lock.Holder(); got != "" {
+			w.Errorf("who has released the lease knows the holder %q", got)
+		}
+		if got := follower.lock.Holder(); got != follower.lock.Identity() {
+			w.Errorf("who has taken the lease knows the holder %q", got)
+		}
+	})
+	if got := NewLock(Config{Term: NewTerm(renewDeadline), Client: fake.NewClientset()}).Holder(); got != "" {
+		t.Errorf("before the first read, the holder is %q", got)
+	}
+}
+
 func TestAFollowerTakesALeaseThatIsDeletedAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, follower := w.pair()

@@ -5,7 +5,8 @@
 // and permits. It puts parts of k8s.io/apiserver together:
 //
 //	request -> always allowed path? -> handler
-//	           client certificate, else TokenReview -> 401
+//	           the API server for its user, else client certificate, else TokenReview -> 401
+//	           another replica for its user? -> that user
 //	           system:masters, else SubjectAccessReview -> 403
 //	           handler
 //
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,21 +66,45 @@ type Guard struct {
 	permit   authorizer.Authorizer
 	// clientCA follows the authorities of client certificates in the cluster, while Start runs.
 	clientCA *dynamiccertificates.ConfigMapCAController
+	// frontProxy does the same for the API server itself, nil if it may not pass requests on.
+	frontProxy *frontProxy
+	// own is who may pass requests on besides, and named reads the users of such requests.
+	own   ownName
+	named authenticator.Request
 	// reviewing holds one item for each request that is being checked.
 	reviewing chan struct{}
 }
 
-// NewGuard returns a Guard that asks with a client. The paths that are always allowed may end in *,
-// which stands for any rest.
-func NewGuard(client clientset.Interface, alwaysAllow []string) (*Guard, error) {
-	open, err := path.NewAuthorizer(alwaysAllow)
+// Options configures a Guard.
+type Options struct {
+	// AlwaysAllow are the paths that are allowed to everybody. They may end in *, which stands for
+	// any rest.
+	AlwaysAllow []string
+	// FrontProxy accepts requests that the API server passes on, as it does for an APIService, with
+	// the names of its users.
+	FrontProxy bool
+}
+
+// NewGuard returns a Guard that asks with a client. The client's own user is that of all replicas.
+func NewGuard(client clientset.Interface, o Options) (*Guard, error) {
+	open, err := path.NewAuthorizer(o.AlwaysAllow)
 	if err != nil {
 		return nil, fmt.Errorf("paths that are always allowed: %w", err)
 	}
 	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
-		"client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", client)
+		"client-ca", metav1.NamespaceSystem, authenticationConfigMap, "client-ca-file", client)
 	if err != nil {
 		return nil, fmt.Errorf("following the authorities of client certificates: %w", err)
+	}
+	var proxy *frontProxy
+	if o.FrontProxy {
+		if proxy, err = newFrontProxy(client); err != nil {
+			return nil, err
+		}
+	}
+	named, err := newNamed()
+	if err != nil {
+		return nil, fmt.Errorf("reading users in headers: %w", err)
 	}
 	// Without anonymous users: a request without credentials is not authenticated.
 	identify, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
@@ -87,6 +113,7 @@ func NewGuard(client clientset.Interface, alwaysAllow []string) (*Guard, error) 
 		WebhookRetryBackoff:                &retries,
 		CacheTTL:                           cacheTTL,
 		ClientCertificateCAContentProvider: clientCA,
+		RequestHeaderConfig:                proxy.config(),
 	}.New()
 	if err != nil {
 		return nil, fmt.Errorf("delegating authentication: %w", err)
@@ -109,8 +136,8 @@ func NewGuard(client clientset.Interface, alwaysAllow []string) (*Guard, error) 
 		return nil, fmt.Errorf("joining authorizers: %w", err)
 	}
 	return &Guard{
-		open: open, identify: identify, clientCA: clientCA, reviewing: make(chan struct{}, maxReviews),
-		permit: permit,
+		open: open, identify: identify, clientCA: clientCA, frontProxy: proxy, own: ownName{client: client},
+		named: named, reviewing: make(chan struct{}, maxReviews), permit: permit,
 	}, nil
 }
 
@@ -119,7 +146,10 @@ func (*Guard) NeedLeaderElection() bool { return false }
 
 // Start follows the authorities of client certificates until ctx ends.
 func (g *Guard) Start(ctx context.Context) error {
+	var proxy sync.WaitGroup
+	proxy.Go(func() { g.frontProxy.run(ctx) })
 	g.clientCA.Run(ctx, 1)
+	proxy.Wait()
 	return nil
 }
 
@@ -136,7 +166,11 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		// A path that is always allowed needs no answer of the API server, whatever credentials
 		// the request has: a probe works while the API server does not.
 		if decision, _, _ := g.open.Authorize(ctx, attributesOf(info, nil)); decision != authorizer.DecisionAllow {
-			who, refused := g.review(r, info)
+			who, passedOn, refused := g.review(r, info)
+			if passedOn {
+				ctx = WithPassedOn(ctx)
+				w.Header().Set(AnsweredForHeader, who.GetName())
+			}
 			if refused != nil {
 				w.Header().Set("Connection", "close") // the caller's next try may have another certificate
 				refused.write(w, info)
@@ -146,19 +180,21 @@ func (g *Guard) Protect(next http.Handler) http.Handler {
 		}
 		r = r.WithContext(ctx)
 		r.Header.Del("Authorization") // no handler needs it
+		withoutRemote(r.Header)
 		next.ServeHTTP(w, r)
 	})
 }
 
-// review returns the user of a permitted request, otherwise why it is refused.
-func (g *Guard) review(r *http.Request, info *request.RequestInfo) (user.Info, *refusal) {
+// review returns the user of a request, and whether it was passed on, both unless that is not
+// known, and why it is refused, nil if it is permitted.
+func (g *Guard) review(r *http.Request, info *request.RequestInfo) (_ user.Info, passedOn bool, _ *refusal) {
 	select {
 	case g.reviewing <- struct{}{}:
 		defer func() { <-g.reviewing }()
 	default:
-		return nil, &refusal{code: http.StatusTooManyRequests, text: "too many requests are being authenticated"}
+		return nil, false, &refusal{code: http.StatusTooManyRequests, text: "too many requests are being authenticated"}
 	}
-	who, ok, err := g.identify.AuthenticateRequest(r)
+	sender, ok, err := g.identify.AuthenticateRequest(r)
 	if err != nil || !ok {
 		// The error may also say that the API server does not answer: the library does not tell
 		// that apart from invalid credentials.
@@ -166,20 +202,24 @@ func (g *Guard) review(r *http.Request, info *request.RequestInfo) (user.Info, *
 			klog.FromContext(r.Context()).V(1).Info("Could not authenticate a request", "path", r.URL.Path, "from",
 				r.RemoteAddr, "err", err.Error())
 		}
-		return nil, &refusal{code: http.StatusUnauthorized, text: "Unauthorized"}
+		return nil, false, &refusal{code: http.StatusUnauthorized, text: "Unauthorized"}
 	}
-	attributes := attributesOf(info, who.User)
+	who, passedOn, refused := g.userOf(r, info, sender.User)
+	if refused != nil {
+		return nil, false, refused
+	}
+	attributes := attributesOf(info, who)
 	decision, _, err := g.permit.Authorize(r.Context(), attributes)
 	switch {
 	case decision == authorizer.DecisionAllow:
-		return who.User, nil
+		return who, passedOn, nil
 	case err != nil:
 		klog.FromContext(r.Context()).Error(err, "Could not authorize a request", "path", r.URL.Path, "user",
-			who.User.GetName())
-		return nil, &refusal{code: http.StatusInternalServerError,
+			who.GetName())
+		return who, passedOn, &refusal{code: http.StatusInternalServerError,
 			text: "could not ask the API server whether this is permitted"}
 	default:
-		return nil, forbidden(attributes)
+		return who, passedOn, forbidden(attributes)
 	}
 }
 

@@ -53,7 +53,7 @@ func guardFor(t *testing.T, s *reviewer) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGuard(client, []string{"/livez"})
+	g, err := NewGuard(client, Options{AlwaysAllow: []string{"/livez"}})
 	if err != nil {
 		t.Fatal(err)
 	}

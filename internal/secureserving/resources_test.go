@@ -69,7 +69,7 @@ func (p *permitter) guard(t *testing.T, alwaysAllow ...string) *Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGuard(client, alwaysAllow)
+	g, err := NewGuard(client, Options{AlwaysAllow: alwaysAllow})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@
 package servingcert
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,8 +34,8 @@ const retryAfter = 30 * time.Second
 var errNoCertificate = errors.New("there is no certificate yet")
 
 // Keeper keeps a serving certificate valid in a Secret that several replicas share, and its
-// authority in a ValidatingWebhookConfiguration. Both objects must exist. The Keeper fills them in,
-// and restores its content when others change them.
+// authority in a ValidatingWebhookConfiguration or an APIService. Both objects must exist. The
+// Keeper fills them in, and restores its content when others change them.
 //
 // Every replica runs a Keeper. The Keepers agree because the wanted content depends on the Secret
 // alone, and because the first replica to write it wins: the others then see its content.
@@ -47,9 +45,10 @@ type Keeper struct {
 	Client clientset.Interface
 	// Secret holds the certificate.
 	Secret types.NamespacedName
-	// Configuration is the name of the ValidatingWebhookConfiguration. All its webhooks get the
-	// authority.
-	Configuration string
+	// Callers hold the authority: API servers call those whom it has signed.
+	Callers Callers
+	// Manifests is the directory whose manifests have both objects, for messages.
+	Manifests string
 	// DNSNames are the names that the certificate is valid for, at least one.
 	DNSNames []string
 	// Lifetimes are the lifetimes of issued certificates. The zero value means DefaultLifetimes.
@@ -73,7 +72,7 @@ func (*Keeper) NeedLeaderElection() bool { return false }
 // Start runs until ctx ends, and then returns nil. It logs and retries failures instead of
 // returning them, because a missing certificate must not end the scheduler.
 func (k *Keeper) Start(ctx context.Context) error {
-	logger := klog.FromContext(ctx).WithValues("secret", k.Secret.String(), "webhookConfiguration", k.Configuration)
+	logger := klog.FromContext(ctx).WithValues("secret", k.Secret.String(), "for", k.Callers.String())
 	changed := make(chan struct{}, 1)
 	poke := func() {
 		select {
@@ -83,14 +82,12 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 	secrets, secretsErr := namedwatch.NewInformer(
 		k.Client, k.Client.CoreV1().Secrets(k.Secret.Namespace), k.Secret.Name, &corev1.Secret{}, poke)
-	configurations, configurationsErr := namedwatch.NewInformer(
-		k.Client, k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), k.Configuration,
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}, poke)
-	if err := errors.Join(secretsErr, configurationsErr); err != nil {
+	callers, callersErr := k.Callers.informer(poke)
+	if err := errors.Join(secretsErr, callersErr); err != nil {
 		panic(err) // only an informer that was stopped refuses a handler
 	}
 	var running sync.WaitGroup
-	for _, informer := range []cache.SharedIndexInformer{secrets, configurations} {
+	for _, informer := range []cache.SharedIndexInformer{secrets, callers} {
 		running.Go(func() { informer.RunWithContext(ctx) })
 		running.Go(func() {
 			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -100,7 +97,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 	defer running.Wait()
 	for {
-		again := k.Clock.NewTimer(k.sync(ctx, logger, secrets, configurations))
+		again := k.Clock.NewTimer(k.sync(ctx, logger, secrets, callers))
 		select {
 		case <-ctx.Done():
 			again.Stop()
@@ -112,16 +109,16 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// sync updates the Secret, the served certificate and the configuration, and returns the longest
-// wait before the next call.
+// sync updates the Secret, the served certificate and the authority of the callers, and returns the
+// longest wait before the next call.
 func (k *Keeper) sync(ctx context.Context, logger klog.Logger,
-	secrets, configurations cache.SharedIndexInformer) time.Duration {
+	secrets, callers cache.SharedIndexInformer) time.Duration {
 	if !secrets.HasSynced() {
 		return maxSleep // the informer logs the reason, and pokes when it has synced
 	}
 	bundle, good, err := k.syncSecret(ctx, logger, secrets)
-	if err == nil && configurations.HasSynced() {
-		err = k.syncConfiguration(ctx, logger, configurations, bundle)
+	if err == nil && callers.HasSynced() {
+		err = k.syncCallers(ctx, logger, callers, bundle)
 	}
 	switch {
 	case err == nil:
@@ -129,7 +126,7 @@ func (k *Keeper) sync(ctx context.Context, logger klog.Logger,
 	case ctx.Err() != nil, apierrors.IsConflict(err):
 		return retryAfter // another replica was first, and the informer has not seen its write yet
 	default:
-		logger.Error(err, "Could not update the webhook's certificate or configuration, retrying", "after", retryAfter)
+		logger.Error(err, "Could not update the certificate or its authority, retrying", "after", retryAfter)
 		return retryAfter
 	}
 }
@@ -141,7 +138,7 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger,
 	object, exists, err := secrets.GetStore().GetByKey(k.Secret.String())
 	if err != nil || !exists {
 		return nil, 0, errors.Join(err,
-			fmt.Errorf("there is no Secret %q: apply config/webhook, which has it, empty", k.Secret))
+			fmt.Errorf("there is no Secret %q: apply %s, which has it, empty", k.Secret, k.Manifests))
 	}
 	secret, _ := object.(*corev1.Secret)
 	lifetimes := k.Lifetimes
@@ -159,7 +156,7 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger,
 			Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 			return nil, 0, fmt.Errorf("writing Secret %q: %w", k.Secret, err)
 		}
-		logger.Info("Renewed the webhook's certificate")
+		logger.Info("Renewed the certificate")
 	}
 	pair, err := tls.X509KeyPair(r.data[SecretCertificate], r.data[SecretKey])
 	if err != nil {
@@ -167,36 +164,25 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger,
 	}
 	if current := k.current.Load(); current == nil || !current.Leaf.Equal(pair.Leaf) {
 		k.current.Store(&pair)
-		logger.Info("Serving the webhook with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter",
+		logger.Info("Serving with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter",
 			pair.Leaf.NotAfter)
 	}
 	return r.data[SecretCA], max(r.again.Sub(k.Clock.Now()), time.Second), nil
 }
 
-// syncConfiguration writes the authorities to the configuration, so that the API servers trust
-// them.
-func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, configurations cache.SharedIndexInformer,
+// syncCallers writes the authorities to where the API servers look, so that they trust them.
+func (k *Keeper) syncCallers(ctx context.Context, logger klog.Logger, callers cache.SharedIndexInformer,
 	bundle []byte) error {
-	object, exists, err := configurations.GetStore().GetByKey(k.Configuration)
+	object, exists, err := callers.GetStore().GetByKey(k.Callers.name())
 	if err != nil || !exists {
-		return errors.Join(err,
-			fmt.Errorf("there is no ValidatingWebhookConfiguration %q: apply config/webhook", k.Configuration))
+		return errors.Join(err, fmt.Errorf("there is no %s: apply %s", k.Callers, k.Manifests))
 	}
-	configuration, _ := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
-	configuration = configuration.DeepCopy()
-	differs := false
-	for i := range configuration.Webhooks {
-		at := &configuration.Webhooks[i].ClientConfig
-		differs = differs || !bytes.Equal(at.CABundle, bundle)
-		at.CABundle = bundle
+	changed, err := k.Callers.write(ctx, object, bundle)
+	if err != nil {
+		return fmt.Errorf("writing the authority into %s: %w", k.Callers, err)
 	}
-	if !differs {
-		return nil
+	if changed {
+		logger.Info("Wrote the authority of the certificate to where API servers look for it")
 	}
-	if _, err := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-		Update(ctx, configuration, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("writing the authority into ValidatingWebhookConfiguration %q: %w", k.Configuration, err)
-	}
-	logger.Info("Wrote the authority of the certificate into the webhook configuration")
 	return nil
 }

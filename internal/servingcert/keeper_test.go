@@ -27,10 +27,16 @@ const secretName, configurationName = "cert", "livesched"
 // startKeeper starts a Keeper and has it end, with all its goroutines, before the bubble does.
 func startKeeper(t *testing.T, client *fake.Clientset) *Keeper {
 	t.Helper()
+	return startKeeperFor(t, client, WebhookConfiguration{Client: client, Name: configurationName})
+}
+
+func startKeeperFor(t *testing.T, client *fake.Clientset, callers Callers) *Keeper {
+	t.Helper()
 	k := &Keeper{
 		Client: client, Secret: types.NamespacedName{Namespace: "ns", Name: secretName},
-		Configuration: configurationName,
-		DNSNames:      names, Clock: clock.RealClock{}, // that of the bubble
+		Callers:   callers,
+		Manifests: "config/webhook",
+		DNSNames:  names, Clock: clock.RealClock{}, // that of the bubble
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	ended := make(chan error)

@@ -42,6 +42,7 @@ var exceptions = []exception{
 	except(`monitor`, `config/prometheus`, "needs the definitions of the Prometheus operator"),
 	except(`runbooks/`, `^kubectl (get|logs|auth) `, "looks at the cluster of the reader when the alert fires"),
 	except(`webhook`, ``, "test/e2e/controllers and internal/admission test what the webhook refuses"),
+	except(`visibility-api`, `^kubectl `, "needs livesched behind an APIService: the suite of cmd/livesched/app has one"),
 	except(`security|monitor|troubleshoot`, `^kubectl (-n \S+ )?(annotate|label|create|get|logs|port-forward)|^curl `,
 		"needs objects or pods of the reader's cluster"),
 	except(`migrate`, `\|`, "reads an object of the reader's cluster"),

@@ -17,11 +17,13 @@ chart.
   files        glob patterns of files
   annotations  to add to the objects; optional
   labels       to add to the objects; optional
+  spec         to add to the spec of the objects; optional
 */}}
 {{- define "livesched.manifests" -}}
 {{- $root := .root -}}
 {{- $annotations := .annotations -}}
 {{- $more := .labels | default dict -}}
+{{- $spec := .spec -}}
 {{- range $glob := .files }}
 {{- range $path, $_ := $root.Files.Glob $glob }}
 {{- range $text := regexSplit "(?m)^---$" ($root.Files.Get $path) -1 }}
@@ -30,6 +32,9 @@ chart.
 {{- if $object }}
 {{- $labels := mustMergeOverwrite (deepCopy $more) (include "livesched.labels" $root | fromYaml) }}
 {{- $_ := set $object.metadata "labels" (mustMergeOverwrite ($object.metadata.labels | default dict) $labels) }}
+{{- if $spec }}
+{{- $_ := set $object "spec" (mustMergeOverwrite $object.spec $spec) }}
+{{- end }}
 {{- if $annotations }}
 {{- $_ := set $object.metadata "annotations" (mustMergeOverwrite ($object.metadata.annotations | default dict) $annotations) }}
 {{- end }}

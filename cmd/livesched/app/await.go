@@ -44,7 +44,7 @@ func awaitAPI(ctx context.Context, logger logr.Logger, cfg *rest.Config, o *Opti
 	if err != nil {
 		return fmt.Errorf("creating the client for discovery: %w", err)
 	}
-	probes, err := startUnready(o.HealthProbeBindAddress, &o.Secure)
+	probes, err := startUnready(o)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,8 @@ type unready struct {
 }
 
 // startUnready serves on the addresses of the probes until stop: plain HTTP, and the secure port.
-func startUnready(address string, secure *SecureOptions) (*unready, error) {
+func startUnready(o *Options) (*unready, error) {
+	address := o.HealthProbeBindAddress
 	u := &unready{}
 	u.because(errors.New("the API server has not answered"))
 	mux := http.NewServeMux()
@@ -128,14 +129,14 @@ func startUnready(address string, secure *SecureOptions) (*unready, error) {
 		}
 		u.serve(&http.Server{Handler: mux, ReadHeaderTimeout: askTimeout}, listener)
 	}
-	if secure.Port != 0 {
-		listener, err := secure.listen()
+	if o.Secure.Port != 0 {
+		listener, err := o.Secure.listen()
 		if err != nil {
 			u.stop()
 			return nil, err
 		}
 		// A client that verifies the certificate has to wait for the manager.
-		u.serve(serveTLS(listener, selfSigned(), mux))
+		u.serve(serveTLS(listener, selfSigned(o.host()), mux))
 	}
 	return u, nil
 }

@@ -31,9 +31,12 @@ func newElection(restConfig *rest.Config, o *Options) (*election, error) {
 	if err := o.requireLeaseNamespace(); err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("naming this replica in the lease: %w", err)
+	host := o.Host
+	if host == "" {
+		var err error
+		if host, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("naming this replica in the lease: %w", err)
+		}
 	}
 	cfg := rest.AddUserAgent(rest.CopyConfig(restConfig), "leader-election")
 	watch, err := clientset.NewForConfig(cfg)
@@ -88,3 +91,6 @@ func (e *election) leading() *lease.Term {
 	}
 	return e.term
 }
+
+// holder returns the identity of the replica that leads, "" if none is known.
+func (e *election) holder() string { return e.lock.Holder() }

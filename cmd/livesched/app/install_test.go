@@ -67,6 +67,9 @@ var _ = Describe("The manifests of config", func() {
 
 		By("changing nothing when they are applied again")
 		for _, object := range objects {
+			if object.GetKind() == "APIService" {
+				continue // the API server writes its status again and again
+			}
 			Expect(version(apply(ctx, object))).To(Equal(versions[nameOf(object)]), nameOf(object))
 		}
 
@@ -83,6 +86,7 @@ var _ = Describe("The manifests of config", func() {
 	},
 		Entry("config/default, which is install.yaml of a release", "default"),
 		Entry("config/with-webhook", "with-webhook"),
+		Entry("config/with-visibility-api", "with-visibility-api"),
 	)
 })
 

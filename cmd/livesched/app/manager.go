@@ -177,7 +177,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		addServerVersion(mgr, restConfig),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),
-		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), sched, keeper, o),
+		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), sched, keeper, election, o),
 	); err != nil {
 		return nil, err
 	}

@@ -107,6 +107,9 @@ type Options struct {
 	// TrimBoundPods keeps only the fields of bound pods that schedulers read.
 	TrimBoundPods bool
 
+	// Host is the host name of this replica, by which others find it: in a pod, the pod's name.
+	// Empty means that of the machine. There is no flag for it.
+	Host string
 	// OutOfTree holds plugins in addition to kube-scheduler's. There is no flag for it.
 	OutOfTree framework.Registry
 	// Clock is the clock of the scheduler and the controllers, by default the real one. There is no

@@ -67,6 +67,9 @@ func TestFlags(t *testing.T) {
 		"ui-prometheus-url":                "",
 		"ui-prometheus-token-file":         "",
 		"ui-prometheus-ca-file":            "",
+		"visibility-api":                   "false",
+		"visibility-service-name":          "livesched-visibility",
+		"visibility-secret-name":           "livesched-visibility-cert",
 		"version":                          "false",
 		"v":                                "0",
 		"logging-format":                   "json",
@@ -89,7 +92,8 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--secure-port=5", "--bind-address=::1", "--tls-cert-file=crt", "--tls-private-key-file=key",
-		"--authorization-always-allow-paths=/a,/b*",
+		"--authorization-always-allow-paths=/a,/b*", "--visibility-api", "--visibility-service-name=vsvc",
+		"--visibility-secret-name=vsecret",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4",
 		"--profile-build-timeout=5s",
 		"--profiling", "--contention-profiling", "--fast-path=verify", "--fast-path-memory-limit=1.5Gi",
@@ -123,7 +127,9 @@ func TestFlagsSetOptions(t *testing.T) {
 	}
 	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second,
 		app.SecureOptions{Port: 5, BindAddress: "::1", CertFile: "crt", KeyFile: "key",
-			AlwaysAllowPaths: []string{"/a", "/b*"}}, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
+			AlwaysAllowPaths: []string{"/a", "/b*"},
+			Visibility:       app.VisibilityOptions{Enabled: true, ServiceName: "vsvc", SecretName: "vsecret"}},
+		":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc",
 			SecretName: "secret", ConfigurationName: "configuration",
@@ -185,6 +191,15 @@ func TestValidate(t *testing.T) {
 		{"a Prometheus without a scheme",
 			func(o *app.Options) { o.Secure.UI, o.Secure.UIPrometheus.URL = true, "prometheus:9090" },
 			[]string{"--ui-prometheus-url: must be a URL of Prometheus such as http://prometheus.monitoring:9090"}},
+		{"the visibility API without a port", func(o *app.Options) { o.Secure.Visibility.Enabled, o.Secure.Port = true, 0 },
+			[]string{"--visibility-api: needs --secure-port, which is 0"}},
+		{"the visibility API without a Service", func(o *app.Options) {
+			o.Secure.Visibility.Enabled, o.Secure.Visibility.ServiceName, o.Secure.Visibility.SecretName = true, "", ""
+		}, []string{"--visibility-service-name: must not be empty", "--visibility-secret-name: must not be empty"}},
+		{"the visibility API with a certificate", func(o *app.Options) {
+			o.Secure.Visibility = app.VisibilityOptions{Enabled: true}
+			o.Secure.CertFile, o.Secure.KeyFile = "tls.crt", "tls.key"
+		}, nil},
 		{"a path with * in the middle", func(o *app.Options) { o.Secure.AlwaysAllowPaths = []string{"/a*/b"} },
 			[]string{`--authorization-always-allow-paths: only trailing * allowed in "a*/b"`}},
 		{"contention profiling without profiling", func(o *app.Options) { o.ContentionProfiling = true },

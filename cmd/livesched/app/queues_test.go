@@ -80,9 +80,12 @@ var _ = Describe("Queues on the secure port", func() {
 			o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, namespace, "queues"
 		}) + "queues"
 		Eventually(func(g Gomega) {
-			answer := getAs(ctx, viewer, follower)
+			answer := requestWith(ctx, viewer, follower, "X-Livesched-Pass-On", "never")
 			g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable), answer.Body)
 			g.Expect(answer.Body).To(ContainSubstring("this replica does not schedule pods: another one leads"))
+			answer = getAs(ctx, viewer, follower)
+			g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable), answer.Body)
+			g.Expect(answer.Body).To(ContainSubstring("livesched in pod " + namespace + "/somebody leads"))
 		}).WithContext(ctx).Should(Succeed())
 	})
 })

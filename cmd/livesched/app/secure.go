@@ -30,6 +30,8 @@ import (
 	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/dashboard"
 	"github.com/livesched/livesched/internal/loadhistory"
+	"github.com/livesched/livesched/internal/passon"
+	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/secureserving"
 	"github.com/livesched/livesched/internal/servingcert"
 )
@@ -66,11 +68,13 @@ type SecureOptions struct {
 	// UI serves the dashboard. UIPrometheus is where it reads the load of days, if it has a URL.
 	UI           bool
 	UIPrometheus loadhistory.Config
+	// Visibility configures the API that the API server passes questions on to.
+	Visibility VisibilityOptions
 }
 
 func newSecureOptions() SecureOptions {
 	return SecureOptions{Port: 10259, BindAddress: "0.0.0.0",
-		AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"}}
+		AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"}, Visibility: newVisibilityOptions()}
 }
 
 func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
@@ -94,6 +98,7 @@ func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
 		"File with a bearer token for --ui-prometheus-url. livesched reads it again when it changes.")
 	fs.StringVar(&o.UIPrometheus.CAFile, "ui-prometheus-ca-file", o.UIPrometheus.CAFile, "File with the certificate "+
 		"authorities that verify --ui-prometheus-url. Empty means the authorities of the system.")
+	o.Visibility.addFlags(fs)
 }
 
 func (o *SecureOptions) validate() (errs []error) {
@@ -107,6 +112,7 @@ func (o *SecureOptions) validate() (errs []error) {
 		errs = append(errs, errors.New("--ui: needs --secure-port, which is 0"))
 	}
 	errs = append(errs, o.validatePrometheus()...)
+	errs = append(errs, o.Visibility.validate(o)...)
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file: must be set together"))
 	}
@@ -161,20 +167,20 @@ func serveTLS(listener net.Listener, get getCertificate, handler http.Handler) (
 }
 
 // selfSigned returns a certificate in memory.
-func selfSigned() getCertificate {
-	return (&servingcert.SelfSigned{Names: []string{hostName()}, Clock: clock.RealClock{}}).GetCertificate
+func selfSigned(host string) getCertificate {
+	return (&servingcert.SelfSigned{Names: []string{host}, Clock: clock.RealClock{}}).GetCertificate
 }
 
-// hostName returns the host name, which in a pod is the pod's name.
-func hostName() string {
+// host returns the host name, which in a pod is the pod's name.
+func (o *Options) host() string {
 	host, _ := os.Hostname()
-	return cmp.Or(host, "livesched")
+	return cmp.Or(o.Host, host, "livesched")
 }
 
-// certificate returns the certificate of the endpoint. keeper is the keeper of the
-// webhook, nil if livesched does not manage one.
-func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper) (getCertificate, error) {
-	switch fallback := selfSigned(); {
+// certificate returns the certificate of the endpoint. keeper is the keeper of the visibility API
+// or the webhook, nil if livesched does not manage one. host is the host name of this replica.
+func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper, host string) (getCertificate, error) {
+	switch fallback := selfSigned(host); {
 	case o.CertFile != "":
 		files, err := certwatcher.New(o.CertFile, o.KeyFile)
 		if err != nil {
@@ -196,8 +202,8 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 // addSecureServing serves the handlers, and answers about the scheduler, on every replica, to those
 // whom the API server permits. The endpoint is served before the manager's caches have synced, as
 // the health probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched apiserving.Scheduler,
-	keeper *servingcert.Keeper, o *Options) error {
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, sched *scheduler.Scheduler,
+	keeper *servingcert.Keeper, election *election, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
 	}
@@ -207,11 +213,16 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	if err != nil {
 		return fmt.Errorf("creating the client for authentication: %w", err)
 	}
-	guard, err := secureserving.NewGuard(client, o.Secure.AlwaysAllowPaths)
+	guard, err := secureserving.NewGuard(client,
+		secureserving.Options{AlwaysAllow: o.Secure.AlwaysAllowPaths, FrontProxy: o.Secure.Visibility.Enabled})
 	if err != nil {
 		return err
 	}
-	answers := apiserving.NewHandler(sched, guard)
+	leader, err := addLeader(mgr, cfg, client, sched, election, o)
+	if err != nil {
+		return err
+	}
+	answers := apiserving.NewHandler(sched, guard, leader)
 	handlers.Handle(apiserving.Path, answers)
 	if o.Secure.UI {
 		history, err := o.uiHistory()
@@ -220,7 +231,10 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 		}
 		handlers.Handle(uiPrefix+"/", newUI(answers, guard, mgr.GetClient(), history))
 	}
-	get, err := o.Secure.certificate(mgr, keeper)
+	if keeper, err = addVisibilityKeeper(mgr, cfg, client, keeper, o); err != nil {
+		return err
+	}
+	get, err := o.Secure.certificate(mgr, keeper, o.host())
 	if err != nil {
 		return err
 	}
@@ -228,7 +242,7 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	if err != nil {
 		return err
 	}
-	server, tlsListener := serveTLS(listener, get, guard.Protect(handlers))
+	server, tlsListener := serveTLS(listener, get, o.Secure.Visibility.handler(handlers, guard))
 	return errors.Join(mgr.Add(guard), addPublisher(mgr, client, get, o), mgr.Add(&manager.Server{
 		Name: "secure", Server: server, Listener: tlsListener, ShutdownTimeout: ptr.To(secureShutdownTimeout),
 	}))
@@ -248,6 +262,19 @@ func (o *Options) uiHistory() (dashboard.History, error) {
 	return client, nil
 }
 
+// addLeader returns what passes questions on to the replica that leads, nil if this replica has to
+// answer all of them: without leader election, there is no other one, and a replica that acts as
+// somebody else at the API server is nobody whom the leader knows.
+func addLeader(mgr ctrl.Manager, cfg *rest.Config, client clientset.Interface, sched *scheduler.Scheduler,
+	election *election, o *Options) (apiserving.Leader, error) {
+	if election == nil || cfg.Impersonate.UserName != "" {
+		return nil, nil
+	}
+	leader := passon.New(passon.Config{Rest: cfg, Client: client, Namespace: o.leaseNamespace(),
+		Lease: o.LeaderElectionName, Host: o.host(), Holder: election.holder, Leading: sched.Leading})
+	return leader, mgr.Add(leader)
+}
+
 // addPublisher publishes the certificate of the endpoint, so that clients can verify it. Without a
 // namespace, livesched does not run as config/ deploys it, and there is no place for the
 // certificate.
@@ -257,6 +284,6 @@ func addPublisher(mgr ctrl.Manager, client clientset.Interface, get getCertifica
 		return nil
 	}
 	return mgr.Add(&servingcert.Publisher{
-		Client: client, Namespace: namespace, Host: hostName(), GetCertificate: get, Clock: clock.RealClock{},
+		Client: client, Namespace: namespace, Host: o.host(), GetCertificate: get, Clock: clock.RealClock{},
 	})
 }

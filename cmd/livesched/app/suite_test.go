@@ -58,8 +58,9 @@ var (
 	cluster  *testcluster.Cluster
 	k8s      client.Client
 	auditLog string
-	// clientCA signs client certificates that the API server accepts.
-	clientCA *authority
+	// clientCA signs client certificates that the API server accepts, and proxyCA the one by which
+	// it makes itself known when it passes requests on.
+	clientCA, proxyCA *authority
 )
 
 const auditPolicy = `
@@ -76,7 +77,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	dir := GinkgoT().TempDir()
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	auditLog = filepath.Join(dir, "audit.log")
-	clientCA = newAuthority()
+	clientCA, proxyCA = newAuthority(), newAuthority()
 	clientCAFile := filepath.Join(dir, "client-ca.crt")
 	Expect(os.WriteFile(clientCAFile, clientCA.pem, 0o600)).To(Succeed())
 	Expect(os.WriteFile(policy, []byte(auditPolicy), 0o600)).To(Succeed())
@@ -84,18 +85,37 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
 		Progress:      os.Stderr,
 		WithPodGroups: true,
-		APIServerFlags: []string{
+		APIServerFlags: append(proxyFlags(dir), []string{
 			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog, "--client-ca-file=" + clientCAFile,
 			// The limits of a small API server, which one client can reach.
 			"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",
 			// For livesched's feature gate of the same name. This API is off by default.
 			"--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true",
-		},
+		}...),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
 	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }, NodeTimeout(5*time.Minute))
+
+// proxyFlags returns the flags with which the API server makes itself known when it passes requests
+// on, as kubeadm sets them. It writes the files.
+func proxyFlags(dir string) []string {
+	GinkgoHelper()
+	certificate, key := proxyCA.issue("front-proxy-client")
+	files := map[string][]byte{"proxy-ca.crt": proxyCA.pem, "proxy.crt": certificate, "proxy.key": key}
+	for name, text := range files {
+		Expect(os.WriteFile(filepath.Join(dir, name), text, 0o600)).To(Succeed())
+	}
+	return []string{
+		"--proxy-client-cert-file=" + filepath.Join(dir, "proxy.crt"),
+		"--proxy-client-key-file=" + filepath.Join(dir, "proxy.key"),
+		"--requestheader-client-ca-file=" + filepath.Join(dir, "proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+	}
+}
 
 var _ = AfterSuite(func() {
 	if cluster != nil {

@@ -192,12 +192,13 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 	}
 	service := o.ServiceName + "." + namespace + ".svc"
 	return &servingcert.Keeper{
-		Client:        client,
-		Secret:        types.NamespacedName{Namespace: namespace, Name: o.SecretName},
-		Configuration: o.ConfigurationName,
-		DNSNames:      []string{service, service + ".cluster.local"},
-		Lifetimes:     servingcert.DefaultLifetimes,
-		Clock:         clock.RealClock{},
+		Client:    client,
+		Secret:    types.NamespacedName{Namespace: namespace, Name: o.SecretName},
+		Callers:   servingcert.WebhookConfiguration{Client: client, Name: o.ConfigurationName},
+		Manifests: "config/webhook",
+		DNSNames:  []string{service, service + ".cluster.local"},
+		Lifetimes: servingcert.DefaultLifetimes,
+		Clock:     clock.RealClock{},
 	}, nil
 }
 

@@ -60,9 +60,10 @@ func TestSameAsKustomize(t *testing.T) {
 		values string
 		dirs   []string
 	}{
-		"config/default":      {"", []string{"default"}},
-		"config/with-webhook": {"webhook: {enabled: true}", []string{"with-webhook"}},
-		"config/tenancy":      {"schedulerNames: {restrict: true}", []string{"default", "tenancy"}},
+		"config/default":             {"", []string{"default"}},
+		"config/with-webhook":        {"webhook: {enabled: true}", []string{"with-webhook"}},
+		"config/with-visibility-api": {"visibilityAPI: {enabled: true}", []string{"with-visibility-api"}},
+		"config/tenancy":             {"schedulerNames: {restrict: true}", []string{"default", "tenancy"}},
 		"config/prometheus": {
 			"metrics: {serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}}",
 			[]string{"default", "prometheus"},
@@ -87,7 +88,8 @@ func TestSameAsKustomize(t *testing.T) {
 func TestNamespace(t *testing.T) {
 	g := NewWithT(t)
 	manifest, err := template(t, "elsewhere",
-		"webhook: {enabled: true}\nschedulerNames: {restrict: true}\nnetworkPolicy: {enabled: true}")
+		"webhook: {enabled: true}\nschedulerNames: {restrict: true}\nnetworkPolicy: {enabled: true}\n"+
+			"visibilityAPI: {enabled: true}")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(manifest).NotTo(ContainSubstring(ownNamespace),
 		"everything is in the namespace of the release, and refers to it")

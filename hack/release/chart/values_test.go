@@ -56,6 +56,17 @@ func TestToggles(t *testing.T) {
 			added: []string{"Service " + ns + "/livesched-metrics"}},
 		"network policy": {values: "networkPolicy: {enabled: true}",
 			added: []string{"NetworkPolicy " + ns + "/livesched"}},
+		"visibility API": {values: "visibilityAPI: {enabled: true}",
+			added: []string{"APIService /v1alpha1.visibility.livesched.io", "ClusterRole /livesched-visibility-api",
+				"ClusterRoleBinding /livesched-visibility-api", "Role " + ns + "/livesched-visibility-api",
+				"RoleBinding " + ns + "/livesched-visibility-api", "Secret " + ns + "/livesched-visibility-cert",
+				"Service " + ns + "/livesched-visibility",
+				"ValidatingAdmissionPolicy /livesched-visibility-api",
+				"ValidatingAdmissionPolicyBinding /livesched-visibility-api"}},
+		"visibility API with a certificate of the user": {
+			values: "extraArgs: [--tls-cert-file=/a, --tls-private-key-file=/b]\n" +
+				"visibilityAPI: {enabled: true, caBundle: \"-----BEGIN CERTIFICATE-----\"}",
+			added: []string{"APIService /v1alpha1.visibility.livesched.io", "Service " + ns + "/livesched-visibility"}},
 		"one issuer of our own": {
 			values: "webhook: {enabled: true, certManager: {enabled: true}}",
 			added: []string{
@@ -91,6 +102,19 @@ func TestToggles(t *testing.T) {
 		g.Expect(render(t, "")[key].GetAnnotations()).To(HaveKeyWithValue(policy, "keep"))
 		g.Expect(render(t, "crds: {keep: false}")[key].GetAnnotations()).NotTo(HaveKey(policy))
 	})
+}
+
+func TestVisibilityAuthority(t *testing.T) {
+	g := NewWithT(t)
+	const values = "visibilityAPI: {enabled: true, caBundle: \"-----BEGIN CERTIFICATE-----\"}\n"
+	all := render(t, values+"extraArgs: [--tls-cert-file=/a, --tls-private-key-file=/b]")
+	spec, _ := all["APIService /v1alpha1.visibility.livesched.io"].Object["spec"].(map[string]any)
+	g.Expect(spec).To(And(HaveKeyWithValue("caBundle", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"),
+		HaveKeyWithValue("group", "visibility.livesched.io")))
+	_, err := template(t, ownNamespace, values)
+	g.Expect(err).To(MatchError(ContainSubstring("visibilityAPI.caBundle: verifies the certificate of --tls-cert-file")))
+	_, err = template(t, ownNamespace, "visibilityAPI: {enabled: true, caBundle: nonsense}")
+	g.Expect(err).To(MatchError(ContainSubstring("visibilityAPI")))
 }
 
 func TestImage(t *testing.T) {

@@ -94,7 +94,7 @@ func TestARequestPassesAForwardedPort(t *testing.T) {
 	})
 	kubelet := &pod{address: l.Listener.Addr().String(), closed: make(chan bool)}
 	way := trusted(t, l, l)
-	way.dial = func(ctx context.Context) (net.Conn, error) { return openStream(ctx, kubelet, 10259) }
+	way.Dial = func(ctx context.Context) (net.Conn, error) { return openStream(ctx, kubelet, 10259) }
 	if text, err := ask(t, way); err != nil || len(text) != 1<<20+2 {
 		t.Errorf("got %d bytes, %v", len(text), err)
 	}
@@ -105,7 +105,7 @@ func TestAPortThatCannotBeForwardedSaysWhy(t *testing.T) {
 	l := newLivesched(t, func(http.ResponseWriter, *http.Request) {})
 	kubelet := &pod{failure: "dial tcp 127.0.0.1:10259: connection refused", closed: make(chan bool)}
 	way := trusted(t, l, l)
-	way.dial = func(ctx context.Context) (net.Conn, error) { return openStream(ctx, kubelet, 10259) }
+	way.Dial = func(ctx context.Context) (net.Conn, error) { return openStream(ctx, kubelet, 10259) }
 	if _, err := ask(t, way); err == nil || err.Error() != "livesched-0 cannot be reached: "+kubelet.failure {
 		t.Errorf("got %v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/livesched/livesched/internal/replicas"
 )
 
 // keptFor is how long replicas are kept: a new leader is asked that much later.
@@ -19,14 +21,14 @@ const keptFor = 10 * time.Second
 type Kept struct {
 	mu sync.Mutex // guards the fields below
 	// replicas are nil if they must be looked up.
-	replicas []replica
+	replicas []replicas.Replica
 	found    time.Time
 	// clients are by the text that names the other side, and what verifies it.
 	clients map[[2]string]*http.Client
 }
 
 // known returns the replicas that were found lately, nil if there are none.
-func (k *Kept) known() []replica {
+func (k *Kept) known() []replicas.Replica {
 	if k == nil {
 		return nil
 	}
@@ -39,18 +41,18 @@ func (k *Kept) known() []replica {
 }
 
 // keep keeps replicas.
-func (k *Kept) keep(replicas []replica) {
+func (k *Kept) keep(found []replicas.Replica) {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.replicas, k.found = replicas, time.Now()
+	k.replicas, k.found = found, time.Now()
 }
 
 // client returns a client that is kept, or a new one. done must be called after the request, with
 // its error: the connections of a client that is not kept, or that has failed, are closed.
-func (k *Kept) client(from string, trust *trust, create func() (*http.Client, error)) (_ *http.Client,
+func (k *Kept) client(from string, trust *replicas.Trust, create func() (*http.Client, error)) (_ *http.Client,
 	done func(error), _ error) {
 	if k == nil {
 		client, err := create()
@@ -59,7 +61,7 @@ func (k *Kept) client(from string, trust *trust, create func() (*http.Client, er
 		}
 		return client, func(error) { utilnet.CloseIdleConnectionsFor(client.Transport) }, nil
 	}
-	key := [2]string{from, string(trust.authorities)}
+	key := [2]string{from, string(trust.Authorities)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	client := k.clients[key]

@@ -10,15 +10,16 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/livesched/livesched/internal/replicas"
 	"github.com/livesched/livesched/internal/secureserving"
 )
 
 // dialed counts the connections to a livesched.
-func dialed(t *testing.T, at *livesched) (trust, *atomic.Int32) {
+func dialed(t *testing.T, at *livesched) (replicas.Trust, *atomic.Int32) {
 	t.Helper()
 	only, count := trusted(t, at, at), &atomic.Int32{}
-	dial := only.dial
-	only.dial = func(ctx context.Context) (net.Conn, error) { count.Add(1); return dial(ctx) }
+	dial := only.Dial
+	only.Dial = func(ctx context.Context) (net.Conn, error) { count.Add(1); return dial(ctx) }
 	return only, count
 }
 
@@ -54,7 +55,7 @@ func TestAReplicaThatFailsIsLookedUpAgain(t *testing.T) {
 	server := newLivesched(t, func(http.ResponseWriter, *http.Request) {})
 	only, _ := dialed(t, server)
 	kept := &Kept{}
-	kept.keep([]replica{{pod: "livesched-0"}})
+	kept.keep([]replicas.Replica{{Pod: "livesched-0"}})
 	if got := kept.known(); len(got) != 1 {
 		t.Fatalf("knows %v", got)
 	}

@@ -31,6 +31,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/replicas"
+	"github.com/livesched/livesched/internal/secureserving"
 )
 
 // maxRetries limits the retries while livesched is busy, one a second.
@@ -138,7 +140,7 @@ func (l *Livesched) answer(ctx context.Context, q question, order order) ([]byte
 		}
 		l.Kept.keep(found)
 	}
-	byRank := func(a, b replica) int { return cmp.Compare(order(a), order(b)) }
+	byRank := func(a, b replicas.Replica) int { return cmp.Compare(order(a), order(b)) }
 	var failures []error
 	for _, r := range slices.SortedStableFunc(slices.Values(found), byRank) {
 		text, err := l.askReplica(ctx, r, q)
@@ -155,10 +157,10 @@ func (l *Livesched) askDirectly(ctx context.Context, q question) ([]byte, error)
 	if !strings.HasPrefix(l.URL, "https://") {
 		return nil, fmt.Errorf("the URL of livesched must begin with https://, not %q", l.URL)
 	}
-	trust := trust{proxy: http.ProxyFromEnvironment}
+	trust := replicas.Trust{Proxy: http.ProxyFromEnvironment}
 	if l.CAFile != "" {
 		var err error
-		if trust.authorities, err = os.ReadFile(l.CAFile); err != nil {
+		if trust.Authorities, err = os.ReadFile(l.CAFile); err != nil {
 			return nil, fmt.Errorf("reading the authorities that verify livesched: %w", err)
 		}
 	}
@@ -166,41 +168,29 @@ func (l *Livesched) askDirectly(ctx context.Context, q question) ([]byte, error)
 }
 
 // askReplica asks a replica.
-func (l *Livesched) askReplica(ctx context.Context, r replica, q question) ([]byte, error) {
-	from := fmt.Sprintf("livesched in pod %s/%s", l.Namespace, r.pod)
-	if r.certificate == nil {
-		return nil, &unverifiedError{from: from, err: r.unverified}
+func (l *Livesched) askReplica(ctx context.Context, r replicas.Replica, q question) ([]byte, error) {
+	from := fmt.Sprintf("livesched in pod %s/%s", l.Namespace, r.Pod)
+	if r.Certificate == nil {
+		return nil, &unverifiedError{from: from, err: r.Unverified}
 	}
-	trust, err := trustOnly(r.certificate)
+	trust, err := replicas.TrustOnly(r.Certificate)
 	if err != nil {
 		return nil, &unverifiedError{from: from, err: err}
 	}
-	trust.dial = func(ctx context.Context) (net.Conn, error) { return l.forward(ctx, r.pod, r.port) }
+	trust.Dial = func(ctx context.Context) (net.Conn, error) { return l.forward(ctx, r.Pod, r.Port) }
 	return l.send(ctx, "https://livesched", trust, from, q)
 }
 
 // send sends a request. The text from names the other side in errors.
-func (l *Livesched) send(ctx context.Context, url string, trust trust, from string, q question) ([]byte, error) {
-	http, done, err := l.Kept.client(from, &trust, func() (*http.Client, error) { return newClient(&trust, l.Config) })
+func (l *Livesched) send(ctx context.Context, url string, trust replicas.Trust, from string,
+	q question) ([]byte, error) {
+	http, done, err := l.Kept.client(from, &trust, func() (*http.Client, error) { return trust.Client(l.Config) })
 	if err != nil {
 		return nil, fmt.Errorf("using your credentials for %s: %w", from, err)
 	}
 	text, err := sendWith(ctx, http, url, from, q)
 	done(err)
 	return text, err
-}
-
-// newClient returns a client with the credentials for the API server.
-func newClient(trust *trust, config *rest.Config) (*http.Client, error) {
-	transport, err := trust.transport(config)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Client{
-		Transport: transport,
-		// The transport would send the credentials to wherever livesched redirects.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
 }
 
 // sendWith is send with a client.
@@ -222,7 +212,9 @@ func sendWith(ctx context.Context, http *http.Client, url, from string, q questi
 	} else {
 		request = client.Post().Body(q.body).SetHeader("Content-Type", "application/json")
 	}
-	request = request.NamespaceIfScoped(q.namespace, q.namespace != "").Resource(q.resource).MaxRetries(maxRetries)
+	// The command has chosen the replica, and asks the next one if this one cannot answer.
+	request = request.SetHeader(secureserving.PassOnHeader, secureserving.PassOnNever).
+		NamespaceIfScoped(q.namespace, q.namespace != "").Resource(q.resource).MaxRetries(maxRetries)
 	for name, value := range q.parameters {
 		request = request.Param(name, value)
 	}

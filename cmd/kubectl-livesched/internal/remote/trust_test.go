@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
 
+	"github.com/livesched/livesched/internal/replicas"
+	"github.com/livesched/livesched/internal/secureserving"
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
@@ -55,13 +57,13 @@ func newLivesched(t *testing.T, handler http.HandlerFunc) *livesched {
 }
 
 // trusted returns the trust in one livesched with connections to another one.
-func trusted(t *testing.T, in, at *livesched) trust {
+func trusted(t *testing.T, in, at *livesched) replicas.Trust {
 	t.Helper()
-	only, err := trustOnly(in.certificate.Leaf)
+	only, err := replicas.TrustOnly(in.certificate.Leaf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	only.dial = func(ctx context.Context) (net.Conn, error) {
+	only.Dial = func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", at.Listener.Addr().String())
 	}
 	return only
@@ -77,7 +79,7 @@ func apiServer() *rest.Config {
 	}
 }
 
-func ask(t *testing.T, trust trust) (string, error) {
+func ask(t *testing.T, trust replicas.Trust) (string, error) {
 	t.Helper()
 	l := &Livesched{Config: apiServer()}
 	text, err := l.send(t.Context(), "https://livesched", trust, "livesched-0",
@@ -89,6 +91,9 @@ func TestCredentialsGoToThePublishedCertificateOnly(t *testing.T) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			t.Errorf("it gets the credentials %q", r.Header.Get("Authorization"))
+		}
+		if got := r.Header.Get(secureserving.PassOnHeader); got != secureserving.PassOnNever {
+			t.Errorf("a replica may pass the question on: %q", got)
 		}
 		if r.URL.Path != "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7" {
 			t.Errorf("it gets the path %s", r.URL.Path)
