@@ -5,6 +5,7 @@
 // test says. Of Headlamp itself, all but the browser's database is real.
 
 import '@kinvolk/headlamp-plugin/lib'; // its routes
+import '@testing-library/jest-dom/vitest';
 import {
   darkTheme,
   lightTheme,
@@ -62,7 +63,7 @@ export class Server {
 
   /** Answers a request for a path, with or without its query. */
   fetch = async (url: string): Promise<Response> => {
-    const path = url.replace(/^.*\/clusters\/main/, '');
+    const path = url.replace(/^https?:\/\/[^/]+(\/clusters\/main)?/, '');
     this.requests.push(path);
     const answer = this.answers[path] ?? this.answers[path.replace(/\?.*/, '')];
     if (answer instanceof Failure) {
@@ -128,7 +129,9 @@ const emptyDatabase = {
 /** Shows a page as Headlamp does, and waits until the first answers are there. */
 export async function show(page: React.ReactElement) {
   const shown = render(surrounded(page));
-  await pass(0);
+  for (let answers = 0; answers < 3; answers++) {
+    await pass(0); // an answer leads to the next request
+  }
   return shown;
 }
 

@@ -121,7 +121,7 @@ test('kinds of several namespaces', () => {
 test('profiles', () => {
   const rows = (profileExamples.answer.items ?? []).map(profileRow);
   expect(
-    rows.map(({ since, programmed, ...row }) => ({
+    rows.map(({ since, ...row }) => ({
       ...row,
       age: row.revision ? age(since) : '',
       programmed: undefined,
