@@ -152,16 +152,18 @@ function KindRows(props: {
             activeCluster={cluster}
           >
             {kindName(kind)}
-          </Link>{' '}
-          <Dim>
-            {kind.namespace}
-            {kind.podGroup && ` · group ${kind.podGroup}`}
-          </Dim>
+          </Link>
+          <div>
+            <Dim>
+              {kind.namespace}
+              {kind.podGroup && ` · group ${kind.podGroup}`}
+            </Dim>
+          </div>
         </TableCell>
         <TableCell align="right" sx={plain}>
           {grouped(kind.pods)}
         </TableCell>
-        <TableCell align="right" sx={plain}>
+        <TableCell align="right" sx={{ ...plain, whiteSpace: 'nowrap' }}>
           {age(kind.since)}
         </TableCell>
         <TableCell sx={plain}>{placeWords(kind)}</TableCell>

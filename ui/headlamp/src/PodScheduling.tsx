@@ -12,7 +12,7 @@ import {
 import { Table, TableBody, TableCell, TableHead, TableRow, Typography } from '@mui/material';
 import { explain, schedulerProfiles } from './api';
 import { ExplanationView, explanationView, ScoresView } from './explanation';
-import { Dim, forReaders, Heading, ProblemNote, Scroll, Tag } from './parts';
+import { Dim, forReaders, Heading, List, ProblemNote, Scroll, Tag } from './parts';
 import { schedulerNames } from './profiles';
 import { NodeGroup, PodExplanation, PodGroupFit, PodReference, Refusal, Suggestion } from './types';
 import { Loaded, usePoll } from './usePoll';
@@ -126,11 +126,11 @@ function Texts({ title, texts }: { title: string; texts: string[] }) {
   return (
     <>
       <Heading>{title}</Heading>
-      <ul>
+      <List>
         {texts.map(text => (
           <li key={text}>{text}</li>
         ))}
-      </ul>
+      </List>
     </>
   );
 }
@@ -147,13 +147,13 @@ function Suggestions(props: {
   return (
     <>
       <Heading note={props.note}>{props.title}</Heading>
-      <ul>
+      <List>
         {props.suggestions.map(s => (
           <li key={s.description}>
             {s.description} {s.node && <NodeLink name={s.node} cluster={props.cluster} />}
           </li>
         ))}
-      </ul>
+      </List>
     </>
   );
 }
@@ -162,7 +162,7 @@ function Refusals({ refusals }: { refusals: Refusal[] }) {
   return (
     <>
       <Heading>Refused on every node</Heading>
-      <ul>
+      <List>
         {refusals.map((r, i) => (
           <li key={i}>
             {refusal(r)}{' '}
@@ -171,7 +171,7 @@ function Refusals({ refusals }: { refusals: Refusal[] }) {
             </Dim>
           </li>
         ))}
-      </ul>
+      </List>
     </>
   );
 }
@@ -180,7 +180,7 @@ function Victims({ victims, cluster }: { victims: PodReference[]; cluster: strin
   return (
     <>
       <Heading>Preempted pods that have not ended</Heading>
-      <ul>
+      <List>
         {victims.map(({ namespace, name, ...v }) => (
           <li key={`${namespace}/${name}`}>
             <Link routeName="pod" params={{ namespace, name }} activeCluster={cluster}>
@@ -191,7 +191,7 @@ function Victims({ victims, cluster }: { victims: PodReference[]; cluster: strin
             {v.finalizers && `, held by the finalizers ${v.finalizers.join(', ')}`}
           </li>
         ))}
-      </ul>
+      </List>
     </>
   );
 }
@@ -286,14 +286,14 @@ function Scores({ scores, cluster }: { scores: ScoresView; cluster: string }) {
           </TableHead>
           <TableBody>
             {scores.rows.map((row, i) => (
-              <TableRow key={i} selected={row.chosen}>
+              <TableRow key={i}>
                 <TableCell component="th" scope="row">
                   {row.node === hiddenNode ? (
                     row.node
                   ) : (
                     <NodeLink name={row.node} cluster={cluster} />
                   )}
-                  {row.chosen && <Dim> chosen</Dim>}
+                  {row.chosen && <strong> chosen</strong>}
                 </TableCell>
                 <TableCell align="right">{grouped(row.total)}</TableCell>
                 {row.scores.map((score, j) => (

@@ -55,6 +55,8 @@ export function Profiles() {
   );
 }
 
+const whole = { whiteSpace: 'nowrap' } as const;
+
 function Row({ row, cluster }: { row: ProfileRow; cluster: string }) {
   const params = {
     crd: 'schedulerprofiles.livesched.io',
@@ -63,7 +65,7 @@ function Row({ row, cluster }: { row: ProfileRow; cluster: string }) {
   };
   return (
     <TableRow sx={{ verticalAlign: 'top' }}>
-      <TableCell component="th" scope="row">
+      <TableCell component="th" scope="row" sx={whole}>
         <Link routeName="customresource" params={params} activeCluster={cluster}>
           {row.name}
         </Link>
@@ -75,8 +77,10 @@ function Row({ row, cluster }: { row: ProfileRow; cluster: string }) {
         <Tag tone={conditionTone(row.programmed)}>{row.programmed}</Tag>
       </TableCell>
       <TableCell>{row.revision || 'none'}</TableCell>
-      <TableCell align="right">{row.revision ? age(row.since) : '–'}</TableCell>
-      <TableCell>{row.schedulerName || '–'}</TableCell>
+      <TableCell align="right" sx={whole}>
+        {row.revision ? age(row.since) : '–'}
+      </TableCell>
+      <TableCell sx={whole}>{row.schedulerName || '–'}</TableCell>
       <TableCell sx={{ overflowWrap: 'anywhere' }}>
         {row.rollout && <>{row.rolloutBad ? <Tag tone="bad">{row.rollout}</Tag> : row.rollout} </>}
         {row.shadow}

@@ -4,7 +4,7 @@
 // Parts that all pages use.
 
 import { StatusLabel } from '@kinvolk/headlamp-plugin/lib/CommonComponents';
-import { Alert, AlertTitle, TableContainer, Typography } from '@mui/material';
+import { Alert, AlertTitle, Box, TableContainer, Typography } from '@mui/material';
 import React from 'react';
 import { Problem } from './api';
 import { Tone } from './words';
@@ -29,7 +29,7 @@ const statuses = { good: 'success', warn: 'warning', bad: 'error' } as const;
 /** A word with the colour of its tone. */
 export function Tag({ tone, children }: React.PropsWithChildren<{ tone: Tone }>) {
   return (
-    <StatusLabel status={statuses[tone]} component="span">
+    <StatusLabel status={statuses[tone]} component="span" sx={{ whiteSpace: 'normal' }}>
       {children}
     </StatusLabel>
   );
@@ -51,6 +51,15 @@ export function Dim({ children }: React.PropsWithChildren<{}>) {
     <Typography variant="body2" component="span" color="text.secondary">
       {children}
     </Typography>
+  );
+}
+
+/** A list of texts, with links that stand out from the text around them. */
+export function List({ children }: React.PropsWithChildren<{}>) {
+  return (
+    <Box component="ul" sx={{ my: 0.5, '& a': { textDecoration: 'underline' } }}>
+      {children}
+    </Box>
   );
 }
 
