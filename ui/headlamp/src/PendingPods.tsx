@@ -62,7 +62,7 @@ export function PendingPods() {
       {problem && <ProblemNote problem={problem} />}
       {!data && !problem && <Loader title="Loading pending pods" />}
       {data && (
-        <Typography sx={{ mb: 2 }} aria-live="polite">
+        <Typography sx={{ mb: 2 }}>
           <strong>{text}</strong> {oldest}
         </Typography>
       )}

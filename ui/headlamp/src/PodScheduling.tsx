@@ -80,7 +80,7 @@ function Content({ loaded, cluster }: { loaded: Loaded<PodExplanation>; cluster:
   const p = e.pending;
   return (
     <>
-      <Typography component="div" sx={{ mb: 1 }} aria-live="polite">
+      <Typography component="div" sx={{ mb: 1 }}>
         <Tag tone={v.tone}>{v.headline}.</Tag>
       </Typography>
       {e.message && <Typography sx={{ mb: 1, overflowWrap: 'anywhere' }}>{e.message}</Typography>}
