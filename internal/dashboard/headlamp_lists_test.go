@@ -101,6 +101,8 @@ func profileExamples(t *testing.T) example[*v1alpha1.SchedulerProfileList, []sho
 	degraded := *profiles[1].DeepCopy()
 	degraded.Name, degraded.Status.Rollout.Phase = "degraded", v1alpha1.RolloutDegraded
 	degraded.Status.Rollout.Stage, degraded.Status.Rollout.Weight = "Aborted", 0
+	aborted := *degraded.DeepCopy()
+	aborted.Name, aborted.Status.Rollout.Stage = "aborted", ""
 	healthy := *profiles[1].DeepCopy()
 	healthy.Name, healthy.Status.Rollout.Phase = "healthy", v1alpha1.RolloutHealthy
 	idle := *profiles[2].DeepCopy()
@@ -108,7 +110,7 @@ func profileExamples(t *testing.T) example[*v1alpha1.SchedulerProfileList, []sho
 	first := *profiles[2].DeepCopy()
 	first.Name, first.Status.Shadow = "first", nil
 	first.Spec.Shadow = &v1alpha1.ShadowSpec{ProfileRef: v1alpha1.ProfileReference{Name: "default"}}
-	profiles = append(profiles, untouched, stale, degraded, healthy, idle, first)
+	profiles = append(profiles, untouched, stale, degraded, aborted, healthy, idle, first)
 	e := example[*v1alpha1.SchedulerProfileList, []shownProfile]{
 		Answer: &v1alpha1.SchedulerProfileList{Items: profiles},
 	}

@@ -121,7 +121,7 @@ function Kinds({ items, cluster }: { items: PendingKind[]; cluster: string }) {
         </TableHead>
         {rows.map((kind, i) => (
           <KindRows
-            key={[kind.namespace, kind.pod, kind.profile].join('/')}
+            key={`${kind.namespace}/${kind.id}`}
             kind={kind}
             cluster={cluster}
             explained={largest.has(kind)}

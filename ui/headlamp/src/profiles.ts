@@ -74,7 +74,11 @@ function rolloutWords(r: RolloutStatus | undefined): [string, boolean] {
     return [r.phase, false];
   }
   const stage = r.stage ? `: stage ${r.stage}, ${grouped(r.weight)} % of owners` : '';
-  const canary = r.canaryRevision ? ` get ${r.canaryRevision}` : '';
+  const canary = !r.canaryRevision
+    ? ''
+    : r.stage
+    ? ` get ${r.canaryRevision}`
+    : `: revision ${r.canaryRevision}`; // no owner gets it any more
   const message = r.message ? `. ${r.message}` : '';
   return [r.phase + stage + canary + message, r.phase === 'Degraded'];
 }

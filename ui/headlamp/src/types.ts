@@ -105,6 +105,7 @@ export type PendingKindList = {
 export type PendingKind = {
   namespace: string;
   pod: string;
+  id: string;
   owner?: string;
   podGroup?: string;
   profile: string;
