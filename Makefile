@@ -152,9 +152,13 @@ site: $(HUGO) ## Build the documentation site in bin/site (SITE_URL).
 site-serve: $(HUGO) ## Serve the documentation site at http://localhost:1313, and follow changes.
 	$(call hugo,server --renderToMemory)
 
+.PHONY: headlamp
+headlamp: ## Build the Headlamp plugin, bin/headlamp/livesched-*.tar.gz; needs Node.js and, once, npm's registry.
+	@hack/ui/headlamp.sh package headlamp
+
 .PHONY: clean
 clean: ## Remove what was built, and the quickstart's data.
-	rm -rf bin .sandbox cover.out
+	rm -rf bin .sandbox cover.out ui/headlamp/node_modules ui/headlamp/dist
 
 ##@ Change
 
@@ -279,6 +283,10 @@ test-ui: ## Test the dashboard's pages in a browser, and write screenshots to bi
 	@test -x "$${CHROMIUM:-/usr/bin/chromium}" || { echo "test-ui: there is no Chromium: install it, or set CHROMIUM to its path"; exit 1; }
 	@test -e bin/ui/axe.min.js || hack/ui/assets.sh axe || echo "test-ui: there is no axe-core, because npm could not fetch it: accessibility is not tested"
 	go test -C test/ui -count=1 ./... $(TEST_FLAGS)
+
+.PHONY: test-headlamp
+test-headlamp: ## Test the Headlamp plugin; needs Node.js, and npm's registry once. No other target needs these.
+	@hack/ui/headlamp.sh test test-headlamp
 
 .PHONY: verify-image
 verify-image: ## Build the image twice, in different directories, and compare the digests (PLATFORMS).

@@ -2,6 +2,9 @@ module github.com/livesched/livesched
 
 go 1.26.0
 
+// What npm installs there has Go files in it.
+ignore ./ui/headlamp/node_modules
+
 require (
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/charmbracelet/bubbletea v1.3.10

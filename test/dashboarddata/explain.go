@@ -161,7 +161,14 @@ func (s *Source) Profiles(context.Context) ([]v1alpha1.SchedulerProfile, error) 
 		return nil, err
 	}
 	ready := func(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
-		return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}}
+		programmed := v1alpha1.ReasonProgrammed
+		if status != metav1.ConditionTrue {
+			programmed = v1alpha1.ReasonKeptLastGood
+		}
+		return []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message},
+			{Type: v1alpha1.ConditionProgrammed, Status: status, Reason: programmed, Message: message},
+		}
 	}
 	profile := func(name, revision string, since time.Duration,
 		conditions []metav1.Condition) v1alpha1.SchedulerProfile {

@@ -56,8 +56,8 @@ func packages(t *testing.T) map[string][]string {
 			return err
 		}
 		switch name, _ := filepath.Rel(root, filepath.Dir(path)); {
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "bin" || strings.HasPrefix(d.Name(), ".") &&
-			path != root):
+		case d.IsDir() && (slices.Contains([]string{"testdata", "bin", "node_modules"}, d.Name()) ||
+			strings.HasPrefix(d.Name(), ".") && path != root):
 			return fs.SkipDir
 		case d.IsDir() && path != root:
 			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
