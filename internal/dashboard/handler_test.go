@@ -103,8 +103,8 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 	}
 }
 
-// TestAProblemOnAPageThatIsPolled takes the place of the nodes if it stays: htmx shows no answer with
-// the status of an error.
+// TestAProblemOnAPageThatIsPolled takes the place of the nodes if it stays: htmx shows no answer
+// with the status of an error.
 func TestAProblemOnAPageThatIsPolled(t *testing.T) {
 	for err, status := range map[error]int{
 		dashboarddata.Forbidden(): http.StatusOK, dashboarddata.Busy(): http.StatusServiceUnavailable,
