@@ -4,12 +4,16 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/livesched/livesched/internal/loadhistory"
 	"github.com/livesched/livesched/test/dashboarddata"
@@ -80,6 +84,26 @@ func TestPrometheusGivesNoAnswer(t *testing.T) {
 	if strings.Contains(page, "secret") || strings.Contains(page, "reader") {
 		t.Error("the page has the credentials of Prometheus")
 	}
+}
+
+// hung is a History that does not answer.
+type hung struct{}
+
+func (hung) Load(ctx context.Context, _ time.Duration) (*loadhistory.Load, error) {
+	<-ctx.Done()
+	return nil, errors.New("it did not answer in time")
+}
+
+func TestAPrometheusThatIsSlowDoesNotHoldUpThePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		h := NewHandler("", func(*http.Request) (Source, error) { return cluster(), nil }, hung{})
+		contains(t, text(t, h, "/?last=7d", http.StatusOK), "it did not answer in time", "The charts show the last 8 h",
+			"312 pods wait", "a100")
+		if took := time.Since(began); took != partTime {
+			t.Errorf("the page took %s", took)
+		}
+	})
 }
 
 // TestDaysAreForThoseWhoMaySeeTheLoad asks Prometheus for nobody else.

@@ -103,18 +103,23 @@ func TestAPageThatFailsHasTheStatus(t *testing.T) {
 	}
 }
 
-// TestAProblemOnAPageThatIsPolled is an answer like any other: htmx shows it in place of the nodes.
+// TestAProblemOnAPageThatIsPolled takes the place of the nodes if it stays: htmx shows no answer
+// with the status of an error.
 func TestAProblemOnAPageThatIsPolled(t *testing.T) {
-	s := cluster()
-	s.Errors = map[string]error{"NodeAllocations": dashboarddata.Busy()}
-	r := httptest.NewRequest(http.MethodGet, "/nodes?pool=a100", nil)
-	r.Header.Set("HX-Request", "true")
-	w := httptest.NewRecorder()
-	pagesOf("", s).ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Errorf("status %d", w.Code)
+	for err, status := range map[error]int{
+		dashboarddata.Forbidden(): http.StatusOK, dashboarddata.Busy(): http.StatusServiceUnavailable,
+	} {
+		s := cluster()
+		s.Errors = map[string]error{"NodeAllocations": err}
+		r := httptest.NewRequest(http.MethodGet, "/nodes?pool=a100", nil)
+		r.Header.Set("HX-Request", "true")
+		w := httptest.NewRecorder()
+		pagesOf("", s).ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("%v: status %d", err, w.Code)
+		}
+		contains(t, w.Body.String(), `class="problem"`, `hx-get="/nodes?pool=a100"`)
 	}
-	contains(t, w.Body.String(), "no replica leads now", `hx-get="/nodes?pool=a100"`)
 }
 
 // TestUsersOfOneNamespace may not see the pending pods of all.

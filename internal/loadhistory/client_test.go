@@ -193,7 +193,7 @@ func TestWhatIsNotAllowed(t *testing.T) {
 // file with Prometheus' engine, over what livesched serves.
 func TestQueriesAreWritten(t *testing.T) {
 	var text strings.Builder
-	for _, q := range new(Load).queries(selectorOf("livesched-system"), "5m") {
+	for _, q := range new(Load).queries(selectorOf("livesched-system"), leastRate) {
 		text.WriteString(q.expression + "\n")
 	}
 	file := filepath.Join("testdata", "queries.txt")

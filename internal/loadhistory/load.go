@@ -58,24 +58,28 @@ func selectorOf(namespace string) string {
 	return fmt.Sprintf(`job="livesched", namespace=%q`, namespace)
 }
 
-// queries returns the queries for a load. window is a duration of PromQL, the time of one step. A
-// follower has a queue and reloads profiles, too: the largest number counts.
-func (l *Load) queries(selector, window string) []query {
-	expand := strings.NewReplacer("SELECTOR", selector, "WINDOW", window).Replace
+// leastRate is the shortest time for a rate, which needs two scrapes.
+const leastRate = 5 * time.Minute
+
+// queries returns the queries for a load with a step. A follower has a queue and reloads profiles,
+// too: the largest number counts.
+func (l *Load) queries(selector string, step time.Duration) []query {
+	expand := strings.NewReplacer("SELECTOR", selector, "STEP", model.Duration(step).String(),
+		"RATE", model.Duration(max(step, leastRate)).String()).Replace
 	return []query{
-		{expand(`sum by (result) (rate(scheduler_schedule_attempts_total{SELECTOR}[WINDOW]))`), "result",
+		{expand(`sum by (result) (rate(scheduler_schedule_attempts_total{SELECTOR}[RATE]))`), "result",
 			map[model.LabelValue]*[]float64{
 				"scheduled": &l.Bound, "unschedulable": &l.Unschedulable, "error": &l.Failed}},
-		{expand(`sum by (queue) (max by (profile, queue) (max_over_time(livesched_pending_pods{SELECTOR}[WINDOW])))`),
+		{expand(`sum by (queue) (max by (profile, queue) (max_over_time(livesched_pending_pods{SELECTOR}[STEP])))`),
 			"queue", map[model.LabelValue]*[]float64{
 				"active": &l.Active, "backoff": &l.Backoff, "unschedulable": &l.Waiting, "gated": &l.Gated}},
 		{expand(`histogram_quantile(0.99, sum by (le) ` +
-			`(rate(scheduler_scheduling_attempt_duration_seconds_bucket{SELECTOR, result="scheduled"}[WINDOW])))`), "",
+			`(rate(scheduler_scheduling_attempt_duration_seconds_bucket{SELECTOR, result="scheduled"}[RATE])))`), "",
 			map[model.LabelValue]*[]float64{"": &l.Attempt}},
 		{expand(`histogram_quantile(0.99, sum by (le) ` +
-			`(rate(scheduler_pod_scheduling_sli_duration_seconds_bucket{SELECTOR}[WINDOW])))`), "",
+			`(rate(scheduler_pod_scheduling_sli_duration_seconds_bucket{SELECTOR}[RATE])))`), "",
 			map[model.LabelValue]*[]float64{"": &l.UntilBound}},
-		{expand(`max(increase(livesched_reloads_total{SELECTOR, result="success"}[WINDOW]))`), "",
+		{expand(`max(increase(livesched_reloads_total{SELECTOR, result="success"}[STEP]))`), "",
 			map[model.LabelValue]*[]float64{"": &l.Reloads}},
 	}
 }
@@ -86,7 +90,7 @@ func (c *Client) read(ctx context.Context, last time.Duration) (*Load, error) {
 	end := time.Now().Truncate(time.Second)
 	l := &Load{Step: step, Start: end.Add(-step * (Points - 1))}
 	asks, ctx := errgroup.WithContext(ctx)
-	for _, q := range l.queries(c.selector, model.Duration(step).String()) {
+	for _, q := range l.queries(c.selector, step) {
 		for _, column := range q.columns {
 			*column = l.column()
 		}

@@ -53,8 +53,8 @@ func newDashboard(shared *options) *cobra.Command {
 	}
 	command.Flags().Uint16Var(&o.port, "port", 0, "Port on 127.0.0.1. Default: a free one.")
 	command.Flags().StringVar(&o.prometheus.URL, "prometheus", "", "URL of a Prometheus that scrapes livesched with "+
-		"the job label livesched, such as http://127.0.0.1:9090: charts then show up to 30 days. It may have a user and a "+
-		"password.")
+		"the job label livesched, such as http://127.0.0.1:9090: charts then show up to 30 days. It may have a user "+
+		"and a password.")
 	command.Flags().StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "",
 		"File with a bearer token for --prometheus.")
 	command.Flags().StringVar(&o.prometheus.CAFile, "prometheus-ca", "",
