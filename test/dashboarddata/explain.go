@@ -110,11 +110,11 @@ func (s *Source) explainPending(e *v1alpha1.PodExplanation) {
 
 func (s *Source) explainSpread(e *v1alpha1.PodExplanation) {
 	e.Verdict = v1alpha1.VerdictFitsWhenFreed
-	e.Pending = &v1alpha1.PendingExplanation{Since: ago(10 * time.Minute), Place: "Backoff", Attempts: 2,
+	e.Pending = &v1alpha1.PendingExplanation{Since: ago(10 * time.Minute), Place: "Backoff", Attempts: 2, Alike: 38,
 		Groups: []v1alpha1.NodeGroup{{Nodes: 133, Pools: []string{"general"}, Example: otherNode,
 			Refusals: []v1alpha1.Refusal{{Plugin: "PodTopologySpread", Reason: v1alpha1.ReasonTopologySpread,
 				Detail: "would exceed the maximum skew 1 of topology.kubernetes.io/zone"}}}},
-		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionUncordon, Verified: true, Node: otherNode,
+		Suggestions: []v1alpha1.Suggestion{{Type: v1alpha1.SuggestionUncordon, Verified: true, Node: otherNode, Fits: 12,
 			Description: "Make one of 3 nodes of the pool general schedulable."}}}
 }
 

@@ -21,6 +21,7 @@ import {
   scoreColumns,
   shortage,
   span,
+  suggestion,
   Tone,
   whyNot,
 } from './words';
@@ -113,7 +114,9 @@ function pending(v: ExplanationView, e: PodExplanation, p: PendingExplanation) {
   add(v, 'Condition PodScheduled', p.reason);
   v.group = p.podGroup ? podGroup(p.podGroup) : '';
   v.shortage = shortages(p);
-  v.tried = (p.suggestions ?? []).filter(s => s.verified);
+  v.tried = (p.suggestions ?? [])
+    .filter(s => s.verified)
+    .map(s => ({ ...s, description: suggestion(s, p.alike) }));
   v.untried = (p.suggestions ?? []).filter(s => !s.verified);
   v.waits = (p.waitsFor ?? []).map(w =>
     w.plugins?.length ? `${w.event} (${w.plugins.join(', ')})` : w.event
@@ -211,7 +214,7 @@ export function whyView(e: PodExplanation): WhyView {
   }
   const help = p.suggestions?.find(s => s.verified) ?? p.suggestions?.[0];
   if (help) {
-    v.help = help.description;
+    v.help = suggestion(help, p.alike);
     v.tried = help.verified;
   }
   return v;

@@ -72,6 +72,7 @@ export type Suggestion = {
   description: string;
   node?: string;
   verified: boolean;
+  fits?: number;
 };
 
 export type PodGroupFit = {

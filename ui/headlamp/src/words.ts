@@ -12,6 +12,7 @@ import {
   Refusal,
   ShadowStatus,
   Shortage,
+  Suggestion,
 } from './types';
 
 /** Stands for the name of a node that the user may not see. */
@@ -85,6 +86,25 @@ export function headline(e: PodExplanation): string {
   const text = headlines[e.verdict] ?? e.verdict;
   const counts = e.verdict === 'NeverFits' || e.verdict === 'FitsWhenFreed';
   return counts && e.nodes > 0 ? `${text} (of ${grouped(e.nodes)})` : text;
+}
+
+// The most pods that livesched counts for a suggestion.
+const mostFits = 500;
+
+/** Returns a change, and how many of the pods that wait for the same reason it lets run. */
+export function suggestion(s: Suggestion, alike = 0): string {
+  const fits = s.fits ?? 0;
+  const all = alike + 1;
+  if (fits === 0 || alike === 0) {
+    return s.description;
+  }
+  if (fits >= all) {
+    return `${s.description} All ${grouped(all)} pods that wait for the same reason would run.`;
+  }
+  const atLeast = fits >= mostFits ? 'At least ' : '';
+  return `${s.description} ${atLeast}${grouped(fits)} of the ${grouped(
+    all
+  )} pods that wait for the same reason would run.`;
 }
 
 /**
