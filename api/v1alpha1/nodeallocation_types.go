@@ -9,8 +9,9 @@ import (
 )
 
 // NodeAllocationList has the room of all nodes, as livesched counts it: with pods
-// that are being bound. An answer may be 5 seconds old. You need the permission to
-// list nodes as well. The API server does not have this kind.
+// that are being bound. An answer may be 5 seconds old, or up to 30 if it takes
+// long to count. You need the permission to list nodes as well. The API server
+// does not have this kind.
 //
 // +kubebuilder:object:root=true
 type NodeAllocationList struct {

@@ -9,8 +9,8 @@ import (
 )
 
 // PendingKindList has the pending pods of the leader, with those that are alike
-// as one item. An answer may be 3 seconds old. The API server does not have this
-// kind.
+// as one item. An answer may be 3 seconds old, or up to 30 if it takes long to
+// count. The API server does not have this kind.
 //
 // +kubebuilder:object:root=true
 type PendingKindList struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 )
 
-// allocationsFor is how long the room of nodes is kept: all requests about the same pod in that
+// allocationsFor is how long the room of nodes is kept at least: all requests about the same pod in that
 // time get the same.
 const allocationsFor = 5 * time.Second
 
@@ -28,6 +28,8 @@ type allocations struct {
 	mu   sync.Mutex // guards the fields below, and is held while nodes are read
 	pod  types.NamespacedName
 	list *v1alpha1.NodeAllocationList
+	// until is how long it is kept.
+	until time.Time
 }
 
 // NodeAllocations implements apiserving.Answers.
@@ -37,7 +39,7 @@ func (a *Answers) NodeAllocations(ctx context.Context,
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	now := a.Clock.Now()
-	if kept.list != nil && kept.pod == pod && now.Sub(kept.list.Time.Time) < allocationsFor {
+	if kept.list != nil && kept.pod == pod && now.Before(kept.until) {
 		return kept.list, nil
 	}
 	list, err := a.readAllocations(ctx, pod)
@@ -46,7 +48,7 @@ func (a *Answers) NodeAllocations(ctx context.Context,
 	}
 	list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeAllocationList"}
 	list.Time = metav1.NewTime(now)
-	kept.pod, kept.list = pod, list
+	kept.pod, kept.list, kept.until = pod, list, a.keepUntil(now, allocationsFor)
 	return list, nil
 }
 

@@ -24,13 +24,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// kindsFor is how long counted kinds are kept: all requests in that time get the same.
+// kindsFor is how long counted kinds are kept at least: all requests in that time get the same.
 const kindsFor = 3 * time.Second
 
 // kinds counts the kinds of pending pods. Any goroutine may use it. Its zero value is ready.
 type kinds struct {
-	mu      sync.Mutex // guards the field below, and is held while pods are counted
+	mu      sync.Mutex // guards the fields below, and is held while pods are counted
 	counted *countedKinds
+	until   time.Time // how long they are kept
 }
 
 // countedKinds are the kinds of the pods at one time. They do not change.
@@ -99,14 +100,14 @@ func (a *Answers) countKinds() *countedKinds {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := a.Clock.Now()
-	if k.counted != nil && now.Sub(k.counted.list.Time.Time) < kindsFor {
+	if k.counted != nil && now.Before(k.until) {
 		return k.counted
 	}
 	counted := &countedKinds{list: &v1alpha1.PendingKindList{Time: metav1.NewTime(now)},
 		keys: map[types.UID]podKey{}, byID: map[string]kindKey{}}
 	byKey := map[kindKey]*v1alpha1.PendingKind{}
 	uids := map[kindKey]types.UID{} // of the pods that stand for their kinds
-	for _, state := range a.Queue.Dump() {
+	for _, state := range a.Queue.Pods() {
 		pod := state.Pod
 		key := k.counted.keyOf(pod)
 		counted.keys[pod.UID] = key
@@ -132,7 +133,7 @@ func (a *Answers) countKinds() *countedKinds {
 		return cmp.Or(cmp.Compare(b.Pods, a.Pods), a.Since.Compare(b.Since.Time),
 			cmp.Compare(a.Namespace, b.Namespace), podkind.CompareNames(a.Pod, b.Pod))
 	})
-	k.counted = counted
+	k.counted, k.until = counted, a.keepUntil(now, kindsFor)
 	return counted
 }
 

@@ -200,3 +200,16 @@ func BenchmarkPendingKinds(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pods), "ns/pod")
 }
+
+func TestAnswersThatTakeLongAreKeptLonger(t *testing.T) {
+	a, _, now := counting()
+	for took, want := range map[time.Duration]time.Duration{
+		0: kindsFor, 10 * time.Millisecond: kindsFor, 40 * time.Millisecond: 8 * time.Second, time.Second: keptAtMost,
+	} {
+		began := now.Now()
+		now.Step(took)
+		if got := a.keepUntil(began, kindsFor).Sub(now.Now()); got != want {
+			t.Errorf("an answer that takes %v is kept for %v, want %v", took, got, want)
+		}
+	}
+}

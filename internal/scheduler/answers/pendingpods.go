@@ -53,7 +53,7 @@ func (a *Answers) podsOf(counted *countedKinds,
 	kind.Pods, kind.Active, kind.Backoff, kind.Unschedulable, kind.Gated, kind.Attempts = 0, 0, 0, 0, 0, 0
 	of := counted.byID[kind.ID]
 	var pods []v1alpha1.PendingPod
-	for _, state := range a.Queue.Dump() {
+	for _, state := range a.Queue.Pods() {
 		pod := state.Pod
 		if pod.Namespace != kind.Namespace || podgroup.KeyOf(pod).Name != of.group || counted.keyOf(pod).key != of.key {
 			continue

@@ -14,11 +14,19 @@ import (
 // dumpBatch is the number of pods that Dump copies before it releases the lock for others.
 const dumpBatch = 256
 
-// Dump lists all pods in the queue, place by place and the oldest first. It
-// holds the lock only for short times, however many pods there are, so that scheduling continues.
-// In return the list does not show a single moment: a pod that arrives or moves during the call may
-// be missing, or be listed in its former place. No pod is listed twice.
+// Dump is Pods, place by place and the oldest first.
 func (q *Queue) Dump() []PodState {
+	states := q.Pods()
+	slices.SortFunc(states, func(a, b PodState) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp), byName(a.Pod, b.Pod))
+	})
+	return states
+}
+
+// Pods lists all pods in the queue, in no order. It holds the lock only for short times, however
+// many pods there are, so that scheduling continues. In return the list does not show a single moment: a pod that arrives or moves during the call may
+// be missing, or be listed in its former place. No pod is listed twice.
+func (q *Queue) Pods() []PodState {
 	q.mu.Lock()
 	uids := slices.Collect(maps.Keys(q.pods))
 	q.mu.Unlock()
@@ -32,9 +40,6 @@ func (q *Queue) Dump() []PodState {
 		}
 		q.mu.Unlock()
 	}
-	slices.SortFunc(states, func(a, b PodState) int {
-		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp), byName(a.Pod, b.Pod))
-	})
 	return states
 }
 
