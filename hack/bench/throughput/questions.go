@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,13 +88,16 @@ type questions struct {
 	done   chan struct{}
 	// The fields below belong to the goroutine that asks, until done is closed. answers counts the
 	// answers by question, and err is the latest error. views counts the views of the dashboard,
-	// rows are the links to its rows, and next is the one to follow next.
+	// rows are the links to its rows, and next is the one to follow next. pages has how long the
+	// whole page took, and largest its largest size in bytes.
 	answers map[string]int
 	windows windows
 	err     error
 	views   int
 	rows    []string
 	next    int
+	pages   []time.Duration
+	largest int
 }
 
 func newQuestions(b *bench, url string, ask asks) (*questions, error) {
@@ -218,8 +222,17 @@ type questioned struct {
 	questions *questions
 }
 
-// figures returns what the questions have changed. stop must have been called.
-func (r questioned) figures() map[string]float64 { return r.questions.windows.values() }
+// figures returns what the questions have changed, and how long pages took. stop must have been
+// called.
+func (r questioned) figures() map[string]float64 {
+	q := r.questions
+	values := q.windows.values()
+	if values != nil && len(q.pages) > 0 {
+		slices.Sort(q.pages)
+		values[firstPage], values[largestPage] = milliseconds(q.pages[len(q.pages)/2]), float64(q.largest)/1000
+	}
+	return values
+}
 
 // stop fails if livesched has not answered each of the questions.
 func (r questioned) stop() error {

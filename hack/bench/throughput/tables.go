@@ -27,6 +27,8 @@ var columns = []struct{ title, value string }{
 	{askedRate, askedRate},
 	{askedDecision, askedDecision},
 	{askedCPU, askedCPU},
+	{firstPage, firstPage},
+	{largestPage, largestPage},
 }
 
 // Tables returns a table for each number of nodes.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"time"
 )
 
 const (
@@ -20,6 +21,8 @@ const (
 	rowsPerSecond = 2
 	// roomEvery is after how many views the room on nodes is loaded: every 15 seconds.
 	roomEvery = 3
+	// pageEvery is after how many views somebody opens the page.
+	pageEvery = 8
 )
 
 // views are the parts of the first page of the dashboard but for the room.
@@ -32,6 +35,9 @@ var rowLink = regexp.MustCompile(`hx-get="(/ui/parts/why[^"]*)"`)
 func view(ctx context.Context, q *questions) {
 	for range viewsPerSecond {
 		parts := views
+		if q.views%pageEvery == 0 {
+			q.open(ctx)
+		}
 		if q.views++; q.views%roomEvery == 0 {
 			parts = append(slices.Clone(views), "parts/room", "data/room")
 		}
@@ -49,5 +55,13 @@ func view(ctx context.Context, q *questions) {
 	for range min(rowsPerSecond, len(q.rows)) {
 		q.next++
 		q.send(ctx, "rows", http.MethodGet, q.rows[q.next%len(q.rows)], nil)
+	}
+}
+
+// open opens the first page.
+func (q *questions) open(ctx context.Context) {
+	began := time.Now()
+	if text := q.send(ctx, "page", http.MethodGet, "/ui/", nil); text != nil {
+		q.pages, q.largest = append(q.pages, time.Since(began)), max(q.largest, len(text))
 	}
 }

@@ -18,6 +18,9 @@ const (
 	askedDecision = "decision asked:not"
 	// askedCPU is the CPU time that the scheduler uses more with questions, each second.
 	askedCPU = "questions' CPU ms/s"
+	// firstPage and largestPage are the median time of the first page of the dashboard, with all
+	// its parts, and its largest size without compression.
+	firstPage, largestPage = "first page ms", "first page kB"
 )
 
 // sample is the state at the beginning or the end of a window. pods are those bound so far.
