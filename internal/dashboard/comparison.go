@@ -142,7 +142,8 @@ func comparedRows(s *v1alpha1.SimulationStatus) []comparedRow {
 	add("Nodes used", false, count(func(o *v1alpha1.SimulationOutcome) int32 { return o.NodesUsed }))
 	for _, resource := range utilized(s) {
 		of := func(o *v1alpha1.SimulationOutcome) (mean, deviation int32) {
-			i := slices.IndexFunc(o.Utilization, func(u v1alpha1.ResourceUtilization) bool { return u.Resource == resource })
+			i := slices.IndexFunc(o.Utilization,
+				func(u v1alpha1.ResourceUtilization) bool { return u.Resource == resource })
 			if i < 0 {
 				return 0, 0
 			}
@@ -157,7 +158,8 @@ func comparedRows(s *v1alpha1.SimulationStatus) []comparedRow {
 			return permille(deviation)
 		})
 	}
-	add("Largest zone skew of an owner", false, count(func(o *v1alpha1.SimulationOutcome) int32 { return o.ZoneSkewMax }))
+	add("Largest zone skew of an owner", false,
+		count(func(o *v1alpha1.SimulationOutcome) int32 { return o.ZoneSkewMax }))
 	add("Preemptions", true, count(func(o *v1alpha1.SimulationOutcome) int32 { return o.Preemptions }))
 	add("Victims", true, count(func(o *v1alpha1.SimulationOutcome) int32 { return o.Victims }))
 	return rows

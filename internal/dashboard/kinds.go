@@ -232,7 +232,8 @@ func (h *handler) helpPart(r *http.Request, s Source) answer {
 			continue
 		}
 		if suggestion := firstSuggestion(e.Pending); suggestion != nil && suggestion.Verified {
-			return answer{part: "help", data: &helpView{Kind: rowOf(k), Help: words.Suggestion(suggestion, e.Pending.Alike)}}
+			help := words.Suggestion(suggestion, e.Pending.Alike)
+			return answer{part: "help", data: &helpView{Kind: rowOf(k), Help: help}}
 		}
 	}
 	return answer{part: "help"}

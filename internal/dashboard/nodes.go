@@ -90,8 +90,8 @@ func (h *handler) nodesPage(r *http.Request, s Source) answer {
 	list, err := s.NodeAllocations(r.Context(), types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
 		a := answer{page: "nodes", title: "Nodes", data: partOf(v, err)}
-		// In a page that is open, a refusal takes the place of the nodes. They stay if the next poll
-		// may succeed: htmx shows no answer with the status of an error.
+		// In a page that is open, a refusal takes the place of the nodes. They stay if the next
+		// poll may succeed: htmx shows no answer with the status of an error.
 		if p := problemOf(err); p.Retried || r.Header.Get("HX-Request") == "" {
 			a.status = p.Status
 		}

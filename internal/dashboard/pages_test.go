@@ -59,8 +59,8 @@ var paths = map[string][]string{
 		"eu-west-1b"},
 	"/compare": {"Compare two profiles", "<option>binpack</option>", `value="pending"`},
 	"/compare?profile=default&with=binpack&pods=all": {"<option selected>binpack</option>",
-		"Compared with default, binpack leaves 3 more pods without a node, uses 89 nodes fewer, and puts 1,377 pods on " +
-			"other nodes.", "2,000 pods of default decided again, of 5,312 that match, on 400 nodes.",
+		"Compared with default, binpack leaves 3 more pods without a node, uses 89 nodes fewer, and puts 1,377 pods " +
+			"on other nodes.", "2,000 pods of default decided again, of 5,312 that match, on 400 nodes.",
 		"Requested nvidia.com/gpu, mean of nodes", "<strong>31.8 %</strong>", "pods without a controller in ci: 60",
 		"of other owners: 7", "/pods/batch/nightly-report-28401-x7k2p", "and 4 more", `data-compared="{`},
 	"/decisions":                          {"llama-train-0", "New decisions appear by themselves.", "after=41200"},

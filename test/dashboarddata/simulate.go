@@ -23,7 +23,8 @@ func (s *Source) Simulate(ctx context.Context, simulation *v1alpha1.Simulation) 
 		Actual: s.outcome(2, 388, 561, 142, 1), Current: s.outcome(2, 390, 561, 140, 1)}
 	next := s.outcome(5, 301, 561, 318, 9)
 	next.Moved, next.Preemptions, next.Victims = 1377, 1, 2
-	next.MovedByOwner = []v1alpha1.OwnerPods{{Kind: "Deployment", Namespace: "shop", Name: "checkout" + s.Hostile, Pods: 1310},
+	next.MovedByOwner = []v1alpha1.OwnerPods{
+		{Kind: "Deployment", Namespace: "shop", Name: "checkout" + s.Hostile, Pods: 1310},
 		{Kind: "Pod", Namespace: "ci", Pods: 60}}
 	next.UnplacedPods = []v1alpha1.UnplacedPod{{Namespace: "batch", Name: "nightly-report-28401-x7k2p",
 		Message: "0/400 nodes are available: 400 Insufficient memory." + s.Hostile}}
@@ -46,7 +47,7 @@ func (s *Source) outcome(unplaced, used, mean, deviation, skew int32) v1alpha1.S
 			{Resource: "nvidia.com/gpu", MeanPermille: mean + 112, StddevPermille: deviation + 31}}}
 }
 
-// packed returns the same nodes, of which three quarters are full, and the others have what is left.
+// packed returns the same nodes, of which three quarters are full.
 func packed(nodes []v1alpha1.NodeAllocation) []v1alpha1.NodeAllocation {
 	nodes = append([]v1alpha1.NodeAllocation(nil), nodes...)
 	for i := range nodes {

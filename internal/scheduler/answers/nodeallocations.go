@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 )
 
-// allocationsFor is how long the room of nodes is kept at least: all requests about the same pod in that
-// time get the same.
+// allocationsFor is how long the room of nodes is kept at least: all requests about the same pod
+// in that time get the same.
 const allocationsFor = 5 * time.Second
 
 // allocations keeps the room of nodes for the pod of the latest request. Any goroutine may use it.

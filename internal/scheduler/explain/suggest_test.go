@@ -271,8 +271,8 @@ func TestHowManyPodsAChangeHelps(t *testing.T) {
 	for name, counted := range map[string]map[v1alpha1.SuggestionType]int32{
 		"no other pod waits": fits(0, p),
 		"a copy would share the claim": fits(9, pod("claims", "1500m", "1Gi", func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
-				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
+			ephemeral := &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Ephemeral: ephemeral}}}
 		})),
 	} {
 		for kind, count := range counted {

@@ -24,8 +24,9 @@ func (q *Queue) Dump() []PodState {
 }
 
 // Pods lists all pods in the queue, in no order. It holds the lock only for short times, however
-// many pods there are, so that scheduling continues. In return the list does not show a single moment: a pod that arrives or moves during the call may
-// be missing, or be listed in its former place. No pod is listed twice.
+// many pods there are, so that scheduling continues. In return the list
+// does not show a single moment: a pod that arrives or moves during the call may be missing, or be
+// listed in its former place. No pod is listed twice.
 func (q *Queue) Pods() []PodState {
 	q.mu.Lock()
 	uids := slices.Collect(maps.Keys(q.pods))
