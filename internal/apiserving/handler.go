@@ -32,6 +32,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -176,11 +177,18 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 			"livesched does not support impersonation: it answers the user who sends the request")
 	case secureserving.PassedOn(r.Context()) && leaderKnows[info.Resource] == nil:
 		return nil, apierrors.NewForbidden(resource, info.Name, errors.New("no replica passes this question on"))
+	case info.Verb == "list" && (info.Name != "" || r.URL.Query().Has("fieldSelector") ||
+		r.URL.Query().Has("labelSelector")):
+		// The selector would have been authorized, and not been applied.
+		return nil, apierrors.NewBadRequest("livesched supports no field and label selectors")
 	case info.Verb != "create" && r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
 	if h.asksLeader(r, info.Resource) {
-		return h.askLeader(r, info)
+		answer, err := h.askLeader(r, info)
+		if err == nil || !apierrors.IsServiceUnavailable(err) || !h.answersAnyway(r, info.Resource) {
+			return answer, err
+		}
 	}
 	answers, err := h.scheduler.Answers()
 	if err != nil {
@@ -220,7 +228,8 @@ var withoutNamespace = sets.New(Snapshots, Queues, NodeAllocations, LoadSamples)
 // namespaces.
 func served(info *request.RequestInfo) bool {
 	switch {
-	case verbs[info.Resource] == "" || len(info.Parts) > 2:
+	case verbs[info.Resource] == "" || len(info.Parts) > 2,
+		len(pathvalidation.IsValidPathSegmentName(info.Name)) > 0, len(pathvalidation.IsValidPathSegmentName(info.Namespace)) > 0:
 		return false
 	case withoutNamespace.Has(info.Resource):
 		return info.Namespace == ""

@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -42,6 +43,16 @@ var leaderKnows = map[string]func() any{
 func (h *Handler) asksLeader(r *http.Request, resource string) bool {
 	return h.leader != nil && leaderKnows[resource] != nil && !h.leader.Leading() &&
 		r.Header.Get(secureserving.PassOnHeader) != secureserving.PassOnNever
+}
+
+// known are those of which every replica knows something: it has made decisions before, has a load
+// of its own, and explains pods but for their place in the queue.
+var known = sets.New(PodExplanations, Decisions, LoadSamples)
+
+// answersAnyway reports whether this replica answers a request itself if the leader cannot be
+// reached: the replicas may not be allowed to connect to each other.
+func (h *Handler) answersAnyway(r *http.Request, resource string) bool {
+	return known.Has(resource) && !secureserving.PassedOn(r.Context())
 }
 
 // askLeader returns the answer of the leader to a request. A request that another replica has

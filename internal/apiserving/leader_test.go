@@ -137,3 +137,34 @@ func TestAQuestionIsNeverPassedOnTwice(t *testing.T) {
 		t.Errorf("the leader answers %+v", got)
 	}
 }
+
+func TestAReplicaAnswersWhatItKnowsIfTheLeaderCannotBeReached(t *testing.T) {
+	unreachable := apierrors.NewServiceUnavailable("livesched in pod a leads")
+	for path, itself := range map[string]bool{"namespaces/ml/podexplanations/train-7": true, "decisions": true,
+		"loadsamples": true, "queues": false, "pendingkinds": false} {
+		want := unreachable.Error()
+		if itself {
+			want = here.Error()
+		}
+		h := NewHandler(replica{err: here}, mayList{}, &otherReplica{err: unreachable})
+		answer := send(h, httptest.NewRequest(http.MethodGet, Path+path, nil))
+		if got := statusIn(t, answer); got.Message != want {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+}
+
+func TestNamesAndSelectorsThatAreNotServed(t *testing.T) {
+	for path, want := range map[string]int{
+		"namespaces/ml/podexplanations/%2e%2e":                  http.StatusNotFound,
+		"decisions?fieldSelector=metadata.name%3Da":             http.StatusBadRequest,
+		"namespaces/ml/pendingkinds?labelSelector=a%3Db":        http.StatusBadRequest,
+		"namespaces/ml/pendingkinds?fieldSelector=spec.a%3Db":   http.StatusBadRequest,
+		"namespaces/ml/podexplanations/a?fieldSelector=a%3Dmee": http.StatusOK,
+	} {
+		h := NewHandler(replica{err: here}, mayList{}, &otherReplica{text: "{}"})
+		if answer := send(h, httptest.NewRequest(http.MethodGet, Path+path, nil)); answer.Code != want {
+			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+}

@@ -10,12 +10,15 @@ package loadhistory
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -58,10 +61,17 @@ func (c *Config) Validate() error {
 		return errors.New("must be a URL without a query and a fragment")
 	case u.User != nil && c.TokenFile != "":
 		return errors.New("must have no user if there is a file with a token")
+	case u.Scheme != "https" && (u.User != nil || c.TokenFile != "") && !isLoopback(u.Hostname()):
+		return errors.New("must be an https URL if there is a token or a password: http sends them in clear text")
 	case c.CAFile != "" && u.Scheme != "https":
 		return errors.New("must be an https URL if there is a file with authorities")
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Client reads from Prometheus. Any goroutine may use it.
@@ -140,7 +150,7 @@ func (c *Client) Load(ctx context.Context, last time.Duration) (*Load, error) {
 // errLate is the error of a question that took too long.
 var errLate = errors.New("it did not answer in time")
 
-// wordsOf returns an error without the URL, and without the query.
+// wordsOf returns an error without the URL, addresses, and the query.
 func wordsOf(err error) error {
 	var sent *url.Error
 	var answered *promv1.Error
@@ -148,11 +158,26 @@ func wordsOf(err error) error {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return errLate
 	case errors.As(err, &sent):
-		return fmt.Errorf("it cannot be reached: %w", sent.Err)
+		return fmt.Errorf("it cannot be reached%s", causeOf(sent.Err))
 	case errors.As(err, &answered):
 		return fmt.Errorf("it answered with an error: %s", answered.Msg)
 	}
 	return err
+}
+
+// causeOf returns the cause of an error without addresses, which the users of pages may not see.
+func causeOf(err error) string {
+	var name *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ": the connection was refused"
+	case errors.As(err, &name):
+		return ": its name was not found"
+	case errors.As(err, &certificate):
+		return ": its certificate cannot be verified"
+	}
+	return ""
 }
 
 // limited limits the size of answers.

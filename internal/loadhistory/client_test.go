@@ -109,7 +109,7 @@ func TestErrorsSayWhyWithoutCredentials(t *testing.T) {
 	for name, test := range map[string]struct {
 		url, want string
 	}{
-		"closed":     {closed.URL, "it cannot be reached: dial tcp 127.0.0.1:"},
+		"closed":     {closed.URL, "it cannot be reached: the connection was refused"},
 		"no token":   {serve(t, &dashboarddata.Prometheus{Token: "t"}), "client error: 401"},
 		"refused":    {serve(t, refusing), "with an error: exceeded maximum resolution"},
 		"broken":     {serve(t, broken), "server error: 500"},
@@ -165,7 +165,7 @@ func TestTheTokenIsRead(t *testing.T) {
 	if _, err := client.Load(t.Context(), time.Hour); err != nil {
 		t.Error(err)
 	}
-	if _, err := New(&Config{URL: "http://a", TokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
+	if _, err := New(&Config{URL: "https://a", TokenFile: filepath.Join(t.TempDir(), "none")}); err == nil {
 		t.Error("a file that does not exist is accepted")
 	}
 }
@@ -181,6 +181,9 @@ func TestWhatIsNotAllowed(t *testing.T) {
 		{Config{URL: "http://a?token=secret"}, "without a query"},
 		{Config{URL: "http://u:secret@a", TokenFile: "f"}, "must have no user"},
 		{Config{URL: "http://a", CAFile: "f"}, "must be an https URL"},
+		{Config{URL: "http://a", TokenFile: "f"}, "clear text"},
+		{Config{URL: "http://u:secret@prometheus.monitoring:9090"}, "clear text"},
+		{Config{URL: "http://127.0.0.1:1", TokenFile: "/none"}, "no such file"},
 	} {
 		_, err := New(&test.config)
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {

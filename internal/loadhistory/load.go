@@ -14,6 +14,7 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 )
 
 // Points is the largest number of points of a load.
@@ -98,6 +99,7 @@ func (c *Client) read(ctx context.Context, last time.Duration) (*Load, error) {
 			value, _, err := c.api.QueryRange(ctx, q.expression, promv1.Range{Start: l.Start, End: end, Step: step},
 				promv1.WithTimeout(answerTimeout))
 			if err != nil {
+				klog.FromContext(ctx).V(4).Info("A query of Prometheus failed", "err", err)
 				return wordsOf(err)
 			}
 			return l.fill(q, value)

@@ -47,7 +47,11 @@ const (
 	// replica, but those of the leader.
 	maxAsking = 20
 	// maxAnswer limits the size of an answer.
-	maxAnswer = 64 << 20
+	maxAnswer = 16 << 20
+	// dialTimeout limits the time to connect to the leader, which is in the same cluster.
+	dialTimeout = 2 * time.Second
+	// failedFor is how long a leader that could not be reached is not tried again.
+	failedFor = 2 * time.Second
 	// keptFor is how long the leader's address and certificate are kept.
 	keptFor = 10 * time.Second
 	// retryAfter is how many seconds a caller should wait that was refused because of the load.
@@ -75,20 +79,34 @@ type Leader struct {
 	// asking holds one item for each question that is being passed on.
 	asking chan struct{}
 
-	mu sync.Mutex // guards kept
+	// looking holds one item while a question looks for the leader. The others wait for it.
+	looking chan struct{}
+
+	mu sync.Mutex // guards the fields below
 	// kept is the way to the leader that was found last, nil if it must be looked up.
 	kept *way
+	// failed is why the leader with a host name could not be reached until now, nil if it could.
+	failed *failure
+}
+
+// failure is why a leader could not be reached at a time. It does not change.
+type failure struct {
+	host string
+	err  error
+	at   time.Time
 }
 
 // way is the way to a leader. It does not change.
 type way struct {
-	host, pod string
-	client    *http.Client
-	found     time.Time
+	replica replicas.Replica
+	client  *http.Client
+	found   time.Time
 }
 
 // New returns a Leader. Close it after the last question.
-func New(cfg Config) *Leader { return &Leader{cfg: cfg, asking: make(chan struct{}, maxAsking)} }
+func New(cfg Config) *Leader {
+	return &Leader{cfg: cfg, asking: make(chan struct{}, maxAsking), looking: make(chan struct{}, 1)}
+}
 
 // Leading reports whether this replica leads, so that there is nobody to pass a question on to.
 func (l *Leader) Leading() bool { return l.cfg.Leading() }
@@ -110,6 +128,7 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 		return nil, apierrors.NewTooManyRequests(
 			fmt.Sprintf("%d questions are being passed on to the replica that leads", maxAsking), retryAfter)
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := replicas.HostOf(l.cfg.Holder())
@@ -121,16 +140,22 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 		return nil, apierrors.NewServiceUnavailable(
 			"this replica of livesched has just begun to lead, and does not schedule pods yet")
 	}
+	name := host
 	to, err := l.wayTo(ctx, host)
-	if err != nil {
-		return nil, l.unreachable(ctx, host, err)
+	var answer json.RawMessage
+	if err == nil {
+		name = to.replica.Pod
+		answer, err = l.send(ctx, to, path, query, who)
 	}
-	answer, err := l.send(ctx, to, path, query, who)
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		l.forget(to)
-		return nil, l.unreachable(ctx, to.pod, err)
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil, errors.As(err, &status):
+		return answer, err
+	case caller.Err() != nil: // which says nothing about the leader
+		return nil, apierrors.NewTimeoutError("the replica that leads did not answer in the time of the request", 0)
 	}
-	return answer, err
+	l.forget(host, to, err)
+	return nil, l.unreachable(ctx, name, err)
 }
 
 // unreachable returns the error for a leader that does not answer. The reason is for the log: it
@@ -143,7 +168,7 @@ func (l *Leader) unreachable(ctx context.Context, name string, reason error) err
 	case errors.As(reason, &known):
 		why = known.text
 	case errors.Is(reason, context.DeadlineExceeded):
-		why = fmt.Sprintf("it has not answered in %v", timeout)
+		why = "it has not answered in time"
 	}
 	return apierrors.NewServiceUnavailable(fmt.Sprintf(
 		"livesched in pod %s/%s leads, and this replica could not pass the question on to it: %s",
@@ -158,6 +183,9 @@ func (e *knownError) Error() string { return e.text }
 // sendable returns an error for a user whom headers cannot name: the other side would take the name
 // for another one.
 func sendable(who user.Info) error {
+	if who.GetName() == "" {
+		return errors.New("the question cannot be passed on to the replica that leads: your user has no name")
+	}
 	values := append([]string{who.GetName(), who.GetUID()}, who.GetGroups()...)
 	for _, more := range who.GetExtra() {
 		values = append(values, more...)
@@ -171,53 +199,90 @@ func sendable(who user.Info) error {
 	return nil
 }
 
-// wayTo returns the way to a host.
+// wayTo returns the way to a host. One question at a time looks for it.
 func (l *Leader) wayTo(ctx context.Context, host string) (*way, error) {
-	l.mu.Lock()
-	kept := l.kept
-	l.mu.Unlock()
-	if kept != nil && kept.host == host && time.Since(kept.found) < keptFor {
-		return kept, nil
+	if to, err := l.known(host); to != nil || err != nil {
+		return to, err
+	}
+	select {
+	case l.looking <- struct{}{}:
+		defer func() { <-l.looking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if to, err := l.known(host); to != nil || err != nil { // another question has looked
+		return to, err
 	}
 	found, err := replicas.Find(ctx, l.cfg.Client, l.cfg.Namespace, l.cfg.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the leader: %w", err)
 	}
-	for _, r := range found {
-		if r.Host == host {
-			return l.keep(r)
+	for i := range found {
+		if found[i].Host == host {
+			return l.keep(&found[i])
 		}
 	}
 	return nil, &knownError{"no such pod runs"}
 }
 
-// keep keeps the way to a replica.
-func (l *Leader) keep(r replicas.Replica) (*way, error) {
+// known returns the way to a host that was found a short time ago, or why it could not be reached.
+// Without either, the host must be looked up.
+func (l *Leader) known(host string) (*way, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.failed; f != nil && f.host == host && time.Since(f.at) < failedFor {
+		return nil, f.err
+	}
+	if l.kept != nil && l.kept.replica.Host == host && time.Since(l.kept.found) < keptFor {
+		return l.kept, nil
+	}
+	return nil, nil //nolint:nilnil // it is not known
+}
+
+// keep keeps the way to a replica, with the connections to it if it has not changed.
+func (l *Leader) keep(r *replicas.Replica) (*way, error) {
 	if r.Certificate == nil {
 		return nil, &knownError{fmt.Sprintf("it cannot be verified: %v", r.Unverified)}
 	}
 	if r.IP == "" {
 		return nil, &knownError{"its pod has no address"}
 	}
+	to := &way{replica: *r, found: time.Now()}
+	l.mu.Lock()
+	old := l.kept
+	l.mu.Unlock()
+	if old != nil && old.replica.Pod == r.Pod && old.replica.IP == r.IP && old.replica.Port == r.Port &&
+		old.replica.Certificate.Equal(r.Certificate) {
+		to.client, old = old.client, nil
+	} else {
+		client, err := l.clientOf(r)
+		if err != nil {
+			return nil, err
+		}
+		to.client = client
+	}
+	l.mu.Lock()
+	l.kept, l.failed = to, nil
+	l.mu.Unlock()
+	old.close()
+	return to, nil
+}
+
+// clientOf returns a client that trusts a replica alone.
+func (l *Leader) clientOf(r *replicas.Replica) (*http.Client, error) {
 	trust, err := replicas.TrustOnly(r.Certificate)
 	if err != nil {
 		return nil, &knownError{fmt.Sprintf("it cannot be verified: %v", err)}
 	}
 	address := net.JoinHostPort(r.IP, strconv.Itoa(int(r.Port)))
 	trust.Dial = func(ctx context.Context) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", address)
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", address)
 	}
 	client, err := trust.Client(l.cfg.Rest)
 	if err != nil {
 		return nil, fmt.Errorf("using the credentials of this replica: %w", err)
 	}
-	to := &way{host: r.Host, pod: r.Pod, client: client, found: time.Now()}
-	l.mu.Lock()
-	old := l.kept
-	l.kept = to
-	l.mu.Unlock()
-	old.close()
-	return to, nil
+	return client, nil
 }
 
 // close closes the connections on which no question is under way.
@@ -227,12 +292,14 @@ func (w *way) close() {
 	}
 }
 
-// forget makes the next question look for the leader again.
-func (l *Leader) forget(failed *way) {
+// forget makes questions look for the leader again after a short time. failed is the way to it that
+// was tried, nil if none was found.
+func (l *Leader) forget(host string, failed *way, err error) {
 	l.mu.Lock()
 	if l.kept == failed {
 		l.kept = nil
 	}
+	l.failed = &failure{host: host, err: err, at: time.Now()}
 	l.mu.Unlock()
 	failed.close()
 }

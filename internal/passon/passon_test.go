@@ -259,3 +259,66 @@ func TestAQuestionWithoutAUserIsNotPassedOn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// looks returns how often a Leader has looked for the leader.
+func looks(l *Leader) (count int) {
+	for _, action := range l.cfg.Client.(*fake.Clientset).Actions() {
+		if action.Matches("list", "pods") {
+			count++
+		}
+	}
+	return count
+}
+
+func TestACallerWhoLeavesSaysNothingAboutTheLeader(t *testing.T) {
+	asked, answers := make(chan struct{}), make(chan struct{})
+	one := newReplica(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("slow") {
+			close(asked)
+			<-answers
+		}
+		answering(http.StatusOK, &metav1.Status{})(w, r)
+	})
+	t.Cleanup(func() { close(answers) })
+	l := leader(t, "livesched-0_1f", one.objects(t, one.certificate)...)
+	ctx, leave := context.WithCancel(as(t, "jane"))
+	go func() { <-asked; leave() }()
+	if _, err := l.Ask(ctx, path, url.Values{"slow": {"true"}}); !apierrors.IsTimeout(err) {
+		t.Errorf("a caller who leaves: %v", err)
+	}
+	if _, err := l.Ask(as(t, "jane"), path, nil); err != nil || looks(l) != 1 {
+		t.Errorf("the next one: %v, after looking for the leader %d times", err, looks(l))
+	}
+}
+
+func TestALeaderThatCannotBeReachedIsNotTriedByEveryQuestion(t *testing.T) {
+	one := newReplica(t, answering(http.StatusOK, &metav1.Status{}))
+	objects := one.objects(t, one.certificate)
+	one.Close()
+	l := leader(t, "livesched-0_1f", objects...)
+	for range 5 {
+		if _, err := l.Ask(as(t, "jane"), path, nil); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if looks(l) != 1 {
+		t.Errorf("5 questions have looked for the leader %d times", looks(l))
+	}
+	l.failed.at = l.failed.at.Add(-failedFor)
+	if _, err := l.Ask(as(t, "jane"), path, nil); err == nil || looks(l) != 2 {
+		t.Errorf("later: %v, after looking %d times", err, looks(l))
+	}
+}
+
+func TestTheConnectionIsKeptWhenTheLeaderIsLookedUpAgain(t *testing.T) {
+	one := newReplica(t, answering(http.StatusOK, &metav1.Status{}))
+	l := leader(t, "livesched-0_1f", one.objects(t, one.certificate)...)
+	if _, err := l.Ask(as(t, "jane"), path, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := l.kept.client
+	l.kept = &way{replica: l.kept.replica, client: before, found: l.kept.found.Add(-keptFor)}
+	if _, err := l.Ask(as(t, "jane"), path, nil); err != nil || looks(l) != 2 || l.kept.client != before {
+		t.Errorf("%v, after looking %d times", err, looks(l))
+	}
+}

@@ -108,7 +108,7 @@ var _ = Describe("dashboard", func() {
 	},
 		Entry("without a scheme", "--prometheus: must be a URL of Prometheus", "--prometheus", "prometheus:9090"),
 		Entry("with a query", "--prometheus: must be a URL without a query", "--prometheus", "http://a/?token=secret"),
-		Entry("with a token that is none", "no such file", "--prometheus", "http://a", "--prometheus-token-file",
+		Entry("with a token that is none", "no such file", "--prometheus", "https://a", "--prometheus-token-file",
 			"/none"),
 		Entry("that is not named", "have no effect without --prometheus", "--prometheus-token-file", "/none"),
 	)

@@ -39,8 +39,8 @@ type countedKinds struct {
 	list *v1alpha1.PendingKindList
 	// keys are the podkind.Keys of the pods that were counted. They take longest to compute.
 	keys map[types.UID]podKey
-	// byID are the keys of the kinds.
-	byID map[string]kindKey
+	// pods are the pods of each kind, by its ID.
+	pods map[string][]queue.PodState
 }
 
 // podKey is the key of a pod at a generation of its spec.
@@ -104,7 +104,7 @@ func (a *Answers) countKinds() *countedKinds {
 		return k.counted
 	}
 	counted := &countedKinds{list: &v1alpha1.PendingKindList{Time: metav1.NewTime(now)},
-		keys: map[types.UID]podKey{}, byID: map[string]kindKey{}}
+		keys: map[types.UID]podKey{}, pods: map[string][]queue.PodState{}}
 	byKey := map[kindKey]*v1alpha1.PendingKind{}
 	uids := map[kindKey]types.UID{} // of the pods that stand for their kinds
 	for _, state := range a.Queue.Pods() {
@@ -116,8 +116,9 @@ func (a *Answers) countKinds() *countedKinds {
 		if kind == nil {
 			kind = a.newKind(pod)
 			kind.ID = of.id()
-			byKey[of], uids[of], counted.byID[kind.ID] = kind, pod.UID, of
+			byKey[of], uids[of] = kind, pod.UID
 		}
+		counted.pods[kind.ID] = append(counted.pods[kind.ID], state)
 		if podkind.CompareNames(pod.Name, kind.Pod) < 0 {
 			kind.Pod, uids[of] = pod.Name, pod.UID
 		}

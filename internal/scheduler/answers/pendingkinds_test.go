@@ -141,11 +141,15 @@ func TestPendingPods(t *testing.T) {
 		}
 	}
 
-	// Pods are those of now, also while the kinds are those of before.
+	// Pods are those that were counted, like their kinds.
 	for i := range 11 {
 		q.Delete(logr.Discard(), of("train", i, 0))
 	}
 	q.Add(logr.Discard(), of("train", 20, 200))
+	if list := get("ns", train, 100); list.Pods != 12 || len(list.Items[0].Pending) != 12 {
+		t.Errorf("%+v", list)
+	}
+	now.Step(kindsFor)
 	if list := get("ns", train, 10); list.Pods != 2 || list.Items[0].Pending[1].Name != "train-20" ||
 		list.Items[0].Since != metav1.Unix(98, 0) {
 		t.Errorf("%+v", list)
@@ -153,11 +157,8 @@ func TestPendingPods(t *testing.T) {
 	for _, i := range []int{11, 20} {
 		q.Delete(logr.Discard(), of("train", i, 0))
 	}
-	if list := get("ns", train, 10); list.Pods != 0 || len(list.Items) != 0 {
-		t.Errorf("%+v", list)
-	}
 	now.Step(kindsFor)
-	if list := get("ns", train, 10); len(list.Items) != 0 {
+	if list := get("ns", train, 10); list.Pods != 0 || len(list.Items) != 0 {
 		t.Errorf("%+v", list)
 	}
 	a.Leading.Store(false)
