@@ -229,7 +229,8 @@ var withoutNamespace = sets.New(Snapshots, Queues, NodeAllocations, LoadSamples)
 func served(info *request.RequestInfo) bool {
 	switch {
 	case verbs[info.Resource] == "" || len(info.Parts) > 2,
-		len(pathvalidation.IsValidPathSegmentName(info.Name)) > 0, len(pathvalidation.IsValidPathSegmentName(info.Namespace)) > 0:
+		len(pathvalidation.IsValidPathSegmentName(info.Name)) > 0,
+		len(pathvalidation.IsValidPathSegmentName(info.Namespace)) > 0:
 		return false
 	case withoutNamespace.Has(info.Resource):
 		return info.Namespace == ""
