@@ -148,7 +148,10 @@ rollout: {strategy: Canary, canary: {shadowDuration: 0s, steps: [{setWeight: %d}
 func (w *tryout) rollOut(ctx context.Context, i int) {
 	GinkgoHelper()
 	version, weight := fmt.Sprint("version-", i), []int{20, 50, 80}[w.IntN(3)]
-	poisoned := w.IntN(3) == 0
+	poisoned, killAt := w.IntN(3) == 0, w.IntN(4) // 0: before pods come, 1: after they came, 2, 3: not
+	if i == 0 { // at least one roll-out has a share that can be checked
+		poisoned, killAt = false, 2*w.IntN(2)
+	}
 	if poisoned {
 		version, weight = fmt.Sprint([]string{refusing, failing, unbound}[w.IntN(3)], i), []int{20, 50}[w.IntN(2)]
 	}
@@ -156,7 +159,6 @@ func (w *tryout) rollOut(ctx context.Context, i int) {
 	Update(ctx, object, func(p *v1alpha1.SchedulerProfile) { p.Spec = Profile("", w.spec(version, weight)).Spec })
 	w.applied = *object.Spec.DeepCopy() // with the defaults of the API server
 	status := w.expectStage(ctx, "Canary")
-	killAt := w.IntN(4) // 0: before pods come, 1: after they came, 2, 3: not
 	if killAt == 0 {
 		w.kill()
 	}
