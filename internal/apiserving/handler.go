@@ -32,7 +32,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -229,8 +229,8 @@ var withoutNamespace = sets.New(Snapshots, Queues, NodeAllocations, LoadSamples)
 func served(info *request.RequestInfo) bool {
 	switch {
 	case verbs[info.Resource] == "" || len(info.Parts) > 2,
-		len(pathvalidation.IsValidPathSegmentName(info.Name)) > 0,
-		len(pathvalidation.IsValidPathSegmentName(info.Namespace)) > 0:
+		len(content.IsPathSegmentName(info.Name)) > 0,
+		len(content.IsPathSegmentName(info.Namespace)) > 0:
 		return false
 	case withoutNamespace.Has(info.Resource):
 		return info.Namespace == ""

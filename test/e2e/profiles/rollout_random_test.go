@@ -149,7 +149,7 @@ func (w *tryout) rollOut(ctx context.Context, i int) {
 	GinkgoHelper()
 	version, weight := fmt.Sprint("version-", i), []int{20, 50, 80}[w.IntN(3)]
 	poisoned, killAt := w.IntN(3) == 0, w.IntN(4) // 0: before pods come, 1: after they came, 2, 3: not
-	if i == 0 { // at least one roll-out has a share that can be checked
+	if i == 0 {                                   // at least one roll-out has a share that can be checked
 		poisoned, killAt = false, 2*w.IntN(2)
 	}
 	if poisoned {
