@@ -92,9 +92,12 @@ type Leader struct {
 // failure is why a leader could not be reached at a time. It does not change.
 type failure struct {
 	host string
-	err  error
-	at   time.Time
+	error
+	at time.Time
 }
+
+// Unwrap returns the reason.
+func (f *failure) Unwrap() error { return f.error }
 
 // way is the way to a leader. It does not change.
 type way struct {
@@ -154,7 +157,9 @@ func (l *Leader) Ask(ctx context.Context, path string, query url.Values) (json.R
 	case caller.Err() != nil: // which says nothing about the leader
 		return nil, apierrors.NewTimeoutError("the replica that leads did not answer in the time of the request", 0)
 	}
-	l.forget(host, to, err)
+	if before := (*failure)(nil); !errors.As(err, &before) { // else the leader was not tried now
+		l.forget(host, to, err)
+	}
 	return nil, l.unreachable(ctx, name, err)
 }
 
@@ -231,7 +236,7 @@ func (l *Leader) known(host string) (*way, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.failed; f != nil && f.host == host && time.Since(f.at) < failedFor {
-		return nil, f.err
+		return nil, f
 	}
 	if l.kept != nil && l.kept.replica.Host == host && time.Since(l.kept.found) < keptFor {
 		return l.kept, nil
@@ -299,7 +304,7 @@ func (l *Leader) forget(host string, failed *way, err error) {
 	if l.kept == failed {
 		l.kept = nil
 	}
-	l.failed = &failure{host: host, err: err, at: time.Now()}
+	l.failed = &failure{host: host, error: err, at: time.Now()}
 	l.mu.Unlock()
 	failed.close()
 }

@@ -4,6 +4,7 @@
 package passon
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -296,9 +297,13 @@ func TestALeaderThatCannotBeReachedIsNotTriedByEveryQuestion(t *testing.T) {
 	objects := one.objects(t, one.certificate)
 	one.Close()
 	l := leader(t, "livesched-0_1f", objects...)
+	var first *failure
 	for range 5 {
 		if _, err := l.Ask(as(t, "jane"), path, nil); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("got %v", err)
+		}
+		if first = cmp.Or(first, l.failed); l.failed != first {
+			t.Error("a question that did not try the leader makes the next ones wait longer")
 		}
 	}
 	if looks(l) != 1 {
