@@ -503,10 +503,21 @@ func (m *model) flush() {
 	}
 }
 
+// noSettings are the settings of a profile that is gone. No pod has them later.
+var noSettings = &ProfileSettings{}
+
 // reconfigure is the critical section of a reload. It returns the priorities of the pods whose
 // nominations ended.
+//
+// The queue forgets a profile that is gone, with its canary. The same settings are another profile
+// when they come back, for pods that are still in flight, too.
 func (m *model) reconfigure(s *Settings) (ended []int32) {
 	m.settings, m.dropped = s, nil
+	for _, p := range m.pods {
+		if s.Profiles[p.pod.Spec.SchedulerName] == nil {
+			p.by = noSettings
+		}
+	}
 	for uid, n := range m.nominees {
 		if m.profile(n.pod) == nil {
 			delete(m.nominees, uid)
