@@ -48,7 +48,8 @@ func (s *Snapshot) checkNode(n *node, slot Slot) error {
 	cpu, memory, affinity, antiAffinity := int64(0), int64(0), 0, 0
 	for i, pod := range n.pods {
 		if ordered && (i >= len(info.Pods) || info.Pods[i] != fwk.PodInfo(pod)) {
-			return fmt.Errorf("pod %s is not in its place", pod.Pod.UID)
+			return fmt.Errorf("pod %s is not in its place: the snapshot has %v, the cache %v", pod.Pod.UID,
+				placesOf(info.Pods), placesOf(n.pods))
 		}
 		requested := pod.CalculateResource().Resource
 		cpu, memory = cpu+requested.GetMilliCPU(), memory+requested.GetMemory()
@@ -68,4 +69,13 @@ func (s *Snapshot) checkNode(n *node, slot Slot) error {
 			info, len(n.pods), affinity, antiAffinity, cpu, memory)
 	}
 	return nil
+}
+
+// placesOf names pods in their order, with the objects that stand for them: a newer object may have
+// taken the place of one.
+func placesOf[P fwk.PodInfo](pods []P) (places []string) {
+	for _, pod := range pods {
+		places = append(places, fmt.Sprintf("%s (%p)", pod.GetPod().Name, any(pod)))
+	}
+	return places
 }
