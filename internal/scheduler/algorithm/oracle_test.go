@@ -140,7 +140,9 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 // them.
 type upstreamNominator struct{ fwk.PodNominator }
 
-func (upstreamNominator) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
+func (upstreamNominator) Nominations(*corev1.Pod, uint64) framework.NominationChanges {
+	panic("not expected")
+}
 
 // build makes livesched's plugins.
 func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry framework.Registry) *framework.Plugins {

@@ -95,20 +95,34 @@ func (n nominator) NominatedPodsForNode(name string) (out []fwk.PodInfo) {
 	return out
 }
 
-func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
-	nodes = map[string]uint64{}
+// Nominations implements framework.Nominator. All nominated nodes may have changed.
+func (n nominator) Nominations(pod *corev1.Pod, _ uint64) framework.NominationChanges {
+	changes := framework.NominationChanges{All: true}
 	for node := range n {
-		hash := fnv.New64()
-		for _, other := range n.NominatedPodsForNode(node) {
-			if other.GetPod().UID != pod.UID &&
-				ptr.Deref(other.GetPod().Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
-				_, _ = fmt.Fprintf(hash, "%p ", other.GetPod())
-				nodes[node] = hash.Sum64()
-				repelling = repelling || len(other.GetRequiredAntiAffinityTerms()) > 0
-			}
+		number, own := n.number(node, pod, false), false
+		for _, other := range n[node] {
+			own = own || other.UID == pod.UID
+		}
+		if number != 0 {
+			changes.Nodes = append(changes.Nodes, framework.NominatedNode{Name: node, Number: number})
+		}
+		if own {
+			changes.Own = framework.NominatedNode{Name: node, Number: n.number(node, pod, true)}
 		}
 	}
-	return nodes, repelling
+	return changes
+}
+
+// number returns a number for the pods that are nominated to a node and count for a pod.
+func (n nominator) number(node string, pod *corev1.Pod, itself bool) (number uint64) {
+	hash := fnv.New64()
+	for _, other := range n[node] {
+		if !(itself && other.UID == pod.UID) && ptr.Deref(other.Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
+			_, _ = fmt.Fprintf(hash, "%p ", other)
+			number = hash.Sum64()
+		}
+	}
+	return number
 }
 
 // samenessProfiles are the profiles that schedule the pods of a world.
@@ -316,7 +330,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	}
 	p := Params{Framework: framework.New(framework.Config{
 		ProfileName: name, Plugins: plugins, Args: args, Snapshot: w.snapshot,
-		Parallelizer: framework.NewParallelizer(w.parallelism), Nominator: w.handle.nominated,
+		Parallelizer: framework.NewParallelizer(w.parallelism), Nominator: &w.handle.nominated,
 	})}
 	planned := fastpath.PlanConfig{
 		Framework: p.Framework, Snapshot: w.snapshot,
@@ -834,7 +848,7 @@ func TestFastPathMatchesScalarPath(t *testing.T) {
 	if total["reserved for PreBind"] < 50 {
 		t.Errorf("only %d decisions left something for PreBind", total["reserved for PreBind"])
 	}
-	for _, reason := range []fastpath.Reason{fastpath.NoFit, fastpath.Nominated, fastpath.NodeNames, fastpath.Failed} {
+	for _, reason := range []fastpath.Reason{fastpath.NoFit, fastpath.NodeNames, fastpath.Failed} {
 		if total["path "+string(reason)] == 0 {
 			t.Errorf("no decision was about %q; there were %v", reason, slices.Sorted(maps.Keys(total)))
 		}

@@ -396,7 +396,7 @@ func TestPodsThatNameTheirNodeRespectItsNominatedPods(t *testing.T) {
 	}
 	expect("basic", 0, fastpath.NoFit)
 	expect("basic", 1, fastpath.None)
-	expect("anti", 1, fastpath.Nominated)
+	expect("anti", 1, fastpath.None)
 }
 
 // fullPod returns a pod that fills a node.

@@ -8,6 +8,7 @@ package devices
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,21 @@ type Managers struct {
 	claims  *assumecache.AssumeCache
 	slices  *tracker.Tracker
 	classes toolscache.SharedIndexInformer
+	// classChanges counts the changes of device classes that plugins have seen.
+	classChanges atomic.Uint64
+}
+
+// ClassChanges returns a number that grows with each change of a device class, once plugins see the
+// change.
+func (m *Managers) ClassChanges() uint64 { return m.classChanges.Load() }
+
+// countClassChanges makes ClassChanges count what a cache of classes processes.
+func (m *Managers) countClassChanges(classes *extendedresourcecache.ExtendedResourceCache) {
+	classes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { m.classChanges.Add(1) },
+		UpdateFunc: func(any, any) { m.classChanges.Add(1) },
+		DeleteFunc: func(any) { m.classChanges.Add(1) },
+	})
 }
 
 // NewManagers returns managers that read from the scope, which must outlive them.
@@ -101,6 +117,7 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 	}
 	changes := handlerOf(fwk.DeviceClass)
 	if classes, ok := m.DRA.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok {
+		m.countClassChanges(classes)
 		classes.AddEventHandler(changes)
 		changes = classes
 	}

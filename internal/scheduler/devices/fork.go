@@ -30,6 +30,7 @@ func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) (*Managers,
 		"", nil)
 	f.DRA = dynamicresources.NewDRAManager(ctx, f.claims, f.slices, scope)
 	if classes, ok := f.DRA.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok && classes != nil {
+		f.countClassChanges(classes)
 		if _, err := f.classes.AddEventHandler(classes); err != nil {
 			return nil, fmt.Errorf("listening to device classes: %w", err)
 		}

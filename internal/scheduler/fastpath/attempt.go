@@ -5,7 +5,6 @@ package fastpath
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -63,8 +62,7 @@ func (a Attempt) State() fwk.CycleState {
 // the decision.
 func (a Attempt) NominationsChanged() bool {
 	d := a.lent()
-	nodes, _ := d.Plan.framework.NominatedNodes(d.Pod)
-	return !maps.Equal(nodes, d.nominated)
+	return d.nominated != nil && d.nominated.Changed(d.Pod)
 }
 
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for

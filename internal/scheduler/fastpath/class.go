@@ -32,9 +32,8 @@ type class struct {
 	groups *groups
 	// explanation is kept for pods that fit nowhere.
 	explanation explanation
-	// besides holds the answers for nodes with nominated pods that the class's pods would otherwise
-	// fit.
-	besides map[cache.Slot]beside
+	// besides are the nodes with nominated pods, by the priority of the class's pods.
+	besides map[int32]*besides
 
 	// bytes is the size of the class when it was last accounted, without what it may share.
 	bytes int
@@ -55,7 +54,10 @@ func copyOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
 
 // size estimates the memory of a class, without what it may share.
 func (c *class) size() int {
-	bytes := podBytes + 2*len(c.key) + c.explanation.size() + besideBytes*len(c.besides)
+	bytes := podBytes + 2*len(c.key) + c.explanation.size()
+	for _, b := range c.besides {
+		bytes += besideBytes * (1 + len(b.nodes))
+	}
 	if c.spread != nil {
 		bytes += podBytes
 	}

@@ -53,6 +53,7 @@ func (p *columnPool) takeBack(l *localRows) {
 // strip removes the columns from rows. The rows are rebuilt when they are used again.
 func (l *localRows) strip() columns {
 	taken := l.columns
+	l.occupation.forget()
 	l.columns, l.images.scores, l.pos = columns{}, nil, 0
 	clear(l.normalized)
 	return taken

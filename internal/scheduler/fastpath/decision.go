@@ -12,6 +12,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
@@ -31,10 +32,11 @@ type decision struct {
 	// that it may run on.
 	class *class
 	named bool
-	// nominated holds, by name, the nodes with nominated pods for which the pod must leave room,
-	// each with a number that identifies these pods.
-	nominated map[string]uint64
+	// nominated are the nodes with nominated pods for which the pod must leave room.
+	nominated *framework.NominatedNodes
 	uncached  uncached
+	// classChanges is the number of changes of device classes when the decision began.
+	classChanges uint64
 
 	reason              Reason
 	feasible, evaluated int
@@ -66,20 +68,24 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 		return UnknownPlugin
 	case podfields.ReportsResources(d.Pod):
 		return Devices
-	case d.Pod.Status.NominatedNodeName != "" || !d.readNominations():
-		return Nominated
 	case klog.FromContext(ctx).V(10).Enabled():
 		return Verbose
 	}
+	d.classChanges = d.Plan.classChanges()
+	d.nominated = d.engine.nominations.Read(d.Plan.framework.Nominator(), d.Pod)
 	if d.Plan.namesNodes && namesNodes(d.Pod) {
 		return d.decideNamed(ctx)
 	}
 	if reason = d.ready(ctx, d.Pod); reason != None {
 		return reason
 	}
-	if !d.uncached.active() && len(d.nominated) == 0 && d.class.plain() {
+	fit, err := d.decideNominated(ctx)
+	switch {
+	case err != nil || fit:
+		return d.afterNominated(ctx, err)
+	case !d.uncached.active() && d.class.plain():
 		reason = d.decidePlain()
-	} else {
+	default:
 		reason = d.decideGeneral(ctx)
 	}
 	if reason != None {
@@ -134,15 +140,23 @@ func (d *decision) endFilter() {
 	d.laps.filtered = time.Now()
 }
 
-// checkDevices returns Devices if devices now back a resource that the pod requests. The device
-// classes, and with them the answers of NodeResourcesFit, may have changed since the class was
-// made.
+// checkDevices returns Devices if devices may have backed a resource that the pod requests while the
+// filters were run: the answers of NodeResourcesFit then depend on more than the node. What was
+// computed for the class is dropped.
 func (d *decision) checkDevices(ctx context.Context) Reason {
-	if d.class.local.extended && !d.Plan.dynamic.AllSkip(ctx, schedframework.NewCycleState(), d.Pod, nil) {
-		d.engine.classes.dropRows(d.class.local)
-		return Devices
+	if !d.class.local.extended || !d.devicesChanged(ctx) {
+		return None
 	}
-	return None
+	d.engine.classes.dropRows(d.class.local)
+	return Devices
+}
+
+// devicesChanged reports whether devices back a resource that the pod requests, or may have done so
+// since prepareUncached found that none does.
+func (d *decision) devicesChanged(ctx context.Context) bool {
+	// In this order: a change that AllSkip does not see any more has been counted.
+	return !d.Plan.dynamic.AllSkip(ctx, schedframework.NewCycleState(), d.Pod, nil) ||
+		d.Plan.classChanges() != d.classChanges
 }
 
 // ready finds the class of the pod and brings its rows and trackers up to date with the snapshot.
@@ -152,9 +166,6 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 	c, reason := d.engine.classify(ctx, d.instance, like, &d.refresher)
 	if reason == None {
 		reason = d.prepareUncached(ctx, c)
-	}
-	if reason == None && len(d.nominated) > 0 && c.mindsPods() {
-		reason = Nominated
 	}
 	if reason != None {
 		if c != nil && classes.byID[c.id] == c {
@@ -169,21 +180,17 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 		return Failed
 	}
 	d.class = c
+	if d.leaveRoom(ctx, like) != nil {
+		return Failed
+	}
 	return None
 }
 
 // filter collects the nodes that the pod fits, using groups if possible.
 func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 	d.evaluated = d.engine.NumNodes()
-	switch {
-	case d.uncached.active():
+	if d.uncached.active() {
 		return nil, d.filterUncached(ctx)
-	case len(d.nominated) > 0:
-		// The nodes of a group may differ in their nominated pods.
-		d.filterCached(nil)
-		err = d.leaveOutNominated(ctx)
-		d.feasible = len(d.pass.feasible)
-		return nil, err
 	}
 	if sorted = d.class.groupsOf(&d.refresher); sorted != nil && !sorted.sync(&d.refresher) {
 		sorted = nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // minDefaultLimit is the lowest default limit of the memory of classes. It is enough for about a
@@ -43,8 +44,10 @@ type Engine struct {
 	// allLabels is mentions.All() when the classes were last dropped for a change.
 	allLabels bool
 	nodes     *nodeTable
-	classes   *classTable
-	search    uncachedSearch
+	// nominations are the nodes with nominated pods, for pods of each priority.
+	nominations framework.Nominations
+	classes     *classTable
+	search      uncachedSearch
 
 	// lent is the memory of the latest decision.
 	lent struct {

@@ -188,9 +188,6 @@ func TestUnsupportedPodsTakeTheScalarPath(t *testing.T) {
 	asks := s.pod("a")
 	asks.Labels["ask"] = "me"
 	s.expect(asks, UnknownPlugin)
-	nominated := s.pod("a")
-	nominated.Status.NominatedNodeName = "n1"
-	s.expect(nominated, Nominated)
 	reported := s.pod("a")
 	reported.Status.Resources = &corev1.ResourceRequirements{}
 	s.expect(reported, Devices)

@@ -5,6 +5,8 @@ package fastpath
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -31,15 +33,23 @@ type explanation struct {
 	// refusals counts the statuses of the diagnosis. It is nil until the first node has changed.
 	refusals *refusals
 	// nominated holds the nodes with nominated pods. Their statuses take these pods into account.
+	// read is the position in the changes of nominations. own is the node that the latest pod itself
+	// is nominated to, without which the status there was determined. outdated are nodes of which
+	// only the status without nominated pods is known, within one update.
 	nominated map[string]*nominatedStatus
+	read      struct {
+		of  *framework.NominatedNodes
+		pos uint64
+	}
+	own      string
+	outdated []string
 }
 
 // nominatedStatus is the status of a node with nominated pods.
 type nominatedStatus struct {
 	// alone is the status without the nominated pods.
 	alone *fwk.Status
-	// number identifies the pods for which the diagnosis was made (decision.nominated). 0: none,
-	// the filters must be run.
+	// number identifies the pods for which the diagnosis was made. 0: none, the filters must be run.
 	number uint64
 }
 
@@ -71,23 +81,17 @@ func (e *explanation) size() int {
 }
 
 // holds reports whether everything that the diagnosis depends on is unchanged.
-func (e *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint64) bool {
-	if e.pos != snapshot.Log().End() || len(e.nominated) != len(nominated) {
-		return false
-	}
-	for name, n := range e.nominated {
-		if n.number == 0 || n.number != nominated[name] {
-			return false
-		}
-	}
-	return true
+func (e *explanation) holds(snapshot *cache.Snapshot, nominated *framework.NominatedNodes) bool {
+	return e.pos == snapshot.Log().End() && e.read.of == nominated && e.read.pos == nominated.End() &&
+		e.own == "" && nominated.Own() == ""
 }
 
 // noteNominated records the nominated pods for which a new diagnosis was made.
-func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64,
+func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated *framework.NominatedNodes,
 	f *nodeFilters) {
-	e.nominated = make(map[string]*nominatedStatus, len(nominated))
-	for name, number := range nominated {
+	e.noteRead(nominated)
+	e.nominated = map[string]*nominatedStatus{}
+	for name, number := range nominated.All {
 		n := &nominatedStatus{number: number}
 		if slot, ok := snapshot.SlotOf(name); ok && e.nodeWise {
 			n.alone = f.alone(ctx, snapshot.Info(slot))
@@ -96,25 +100,28 @@ func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapsho
 	}
 }
 
+// noteRead records which nominations the diagnosis takes into account.
+func (e *explanation) noteRead(nominated *framework.NominatedNodes) {
+	e.read.of, e.read.pos, e.own = nominated, nominated.End(), nominated.Own()
+}
+
 // refresh brings the diagnosis up to date with the snapshot and the nominated pods by running the
 // filters on the nodes that have changed. It returns false if the explanation can no longer be
-// used: nodes were added or removed, more than half have changed, or one does not refuse the pod.
-func (e *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+// used: more than half of the nodes have changed, or one does not refuse the pod.
+func (e *explanation) refresh(ctx context.Context, r *refresher, nominated *framework.NominatedNodes,
+	f *nodeFilters) bool {
 	changes, ok := r.snapshot.Log().Since(e.pos)
 	if !ok || 2*len(changes) > r.snapshot.Slots() {
 		return false
-	}
-	for _, change := range changes {
-		if change.Kind == cache.NodeAdded || change.Kind == cache.NodeRemoved {
-			return false
-		}
 	}
 	renewed := e.refusals == nil
 	if renewed {
 		e.refusals = newRefusals(e.diagnosis.NodeToStatus)
 	}
+	e.removeNodes(r.snapshot, changes)
+	u := explanationUpdate{explanation: e, nodeFilters: f, refresher: r, now: nominated}
 	codes := e.refusals.codes
-	if !e.refreshChanged(ctx, r, changes, nominated, f) || !e.refreshNominated(ctx, r, nominated, f) {
+	if !u.refreshChanged(ctx, changes) || !u.refreshNominated(ctx) {
 		return false
 	}
 	if e.refusals.codes != codes {
@@ -125,64 +132,109 @@ func (e *explanation) refresh(ctx context.Context, r *refresher, nominated map[s
 			e.diagnosis.NodeToStatus.AbsentNodesStatus())
 	}
 	e.pos, e.text = r.snapshot.Log().End(), ""
+	e.noteRead(nominated)
 	e.diagnosis.UnschedulablePlugins, e.diagnosis.PendingPlugins = nil, nil
 	e.refusals.addPlugins(e.diagnosis)
 	return true
 }
 
+// removeNodes removes the statuses of the nodes that do not exist any more. The log does not have
+// their names.
+func (e *explanation) removeNodes(snapshot *cache.Snapshot, changes []cache.Change) {
+	if !slices.ContainsFunc(changes, func(c cache.Change) bool { return c.Kind == cache.NodeRemoved }) {
+		return
+	}
+	for name := range e.refusals.byName {
+		if _, ok := snapshot.SlotOf(name); !ok {
+			e.refusals.remove(name)
+			delete(e.nominated, name)
+		}
+	}
+}
+
+// explanationUpdate brings an explanation up to date with the snapshot and with the nominated pods.
+type explanationUpdate struct {
+	*explanation
+	*nodeFilters
+	*refresher
+	now *framework.NominatedNodes
+}
+
 // refreshChanged runs the filters on the nodes that have changed, without nominated pods.
-func (e *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change,
-	nominated map[string]uint64, f *nodeFilters) bool {
-	r.seen.reset(r.snapshot.Slots())
+func (u *explanationUpdate) refreshChanged(ctx context.Context, changes []cache.Change) bool {
+	u.seen.reset(u.snapshot.Slots())
 	for _, change := range changes {
-		if !r.seen.add(change.Slot) {
+		if !u.seen.add(change.Slot) {
 			continue
 		}
-		node := r.snapshot.Info(change.Slot)
-		name, alone := node.Node().Name, f.alone(ctx, node)
-		r.examined++
+		node := u.snapshot.Info(change.Slot)
+		if node == nil {
+			continue
+		}
+		name, alone := node.Node().Name, u.alone(ctx, node)
+		u.examined++
 		switch {
-		case e.nominated[name] != nil || nominated[name] != 0:
-			e.nominated[name] = &nominatedStatus{alone: alone}
+		case u.nominated[name] != nil || u.now.Number(name) != 0:
+			u.nominated[name] = &nominatedStatus{alone: alone}
+			u.outdated = append(u.outdated, name)
 		case !alone.IsRejected():
 			return false
 		default:
-			e.refusals.set(name, alone)
+			u.refusals.set(name, alone)
 		}
 	}
 	return true
 }
 
-// refreshNominated runs the filters on the nodes whose nominated pods have changed.
-func (e *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64,
-	f *nodeFilters) bool {
-	for name, n := range e.nominated {
-		if nominated[name] != 0 {
-			continue
+// refreshNominated runs the filters on the nodes whose nominated pods have changed, and on those
+// with nominated pods that have changed themselves.
+func (u *explanationUpdate) refreshNominated(ctx context.Context) bool {
+	names, ok := u.now.Since(u.read.pos)
+	if !ok || u.read.of != u.now {
+		names = slices.Collect(maps.Keys(u.nominated))
+		for name := range u.now.All {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Concat(names, u.outdated, []string{u.own, u.now.Own()}) {
+		if !u.refreshBeside(ctx, name) {
+			return false
+		}
+	}
+	u.outdated = u.outdated[:0]
+	return true
+}
+
+// refreshBeside brings the status of a node that has, or had, nominated pods up to date.
+func (u *explanationUpdate) refreshBeside(ctx context.Context, name string) bool {
+	slot, exists := u.snapshot.SlotOf(name)
+	number, n := u.now.Number(name), u.nominated[name]
+	switch {
+	case number == 0 && n == nil:
+		return true
+	case number == 0:
+		delete(u.nominated, name)
+		if !exists {
+			return true
 		}
 		if !n.alone.IsRejected() {
 			return false
 		}
-		e.refusals.set(name, n.alone)
-		delete(e.nominated, name)
+		u.refusals.set(name, n.alone)
+		return true
+	case n == nil:
+		n = &nominatedStatus{alone: u.refusals.byName[name]}
+		u.nominated[name] = n
 	}
-	for name, number := range nominated {
-		n := e.nominated[name]
-		if n == nil {
-			n = &nominatedStatus{alone: e.refusals.byName[name]}
-			e.nominated[name] = n
+	if exists && n.number != number {
+		status := u.beside(ctx, u.snapshot.Info(slot))
+		if !status.IsRejected() {
+			return false
 		}
-		slot, exists := r.snapshot.SlotOf(name)
-		if exists && n.number != number {
-			status := f.beside(ctx, r.snapshot.Info(slot))
-			if !status.IsRejected() {
-				return false
-			}
-			e.refusals.set(name, status)
-			r.examined++
-		}
-		n.number = number
+		u.refusals.set(name, status)
+		u.examined++
 	}
+	n.number = number
 	return true
 }
 

@@ -32,6 +32,8 @@ type groups struct {
 	made  bool
 	pos   uint64
 	epoch uint64
+	// flips is the position in the flips of the rows' occupation.
+	flips uint64
 	// retry is the position in the log from which the number of groups may be small enough again.
 	retry uint64
 
@@ -112,8 +114,9 @@ func (g *groups) sync(r *refresher) bool {
 	for _, x := range g.trackers {
 		epoch += x.GroupsEpoch()
 	}
-	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, r.snapshot.Slots()/8)
-	g.pos, g.epoch = log.End(), epoch
+	flips, known := g.rows.occupation.since(g.flips)
+	calm := ok && known && epoch == g.epoch && len(changes)+len(flips) <= max(minGroups, r.snapshot.Slots()/8)
+	g.pos, g.epoch, g.flips = log.End(), epoch, g.rows.occupation.end()
 	switch {
 	case !calm:
 		g.clear()
@@ -125,6 +128,10 @@ func (g *groups) sync(r *refresher) bool {
 			} else {
 				g.move(change.Slot)
 			}
+		}
+		r.examined += len(flips)
+		for _, slot := range flips {
+			g.put(slot)
 		}
 	case g.pos >= g.retry:
 		g.make(r)
@@ -155,7 +162,7 @@ func (g *groups) clear() {
 	}
 	*g = groups{
 		rows: g.rows, trackers: g.trackers, users: g.users, bytes: g.bytes,
-		pos: g.pos, epoch: g.epoch, retry: g.retry, numbers: map[string]int32{},
+		pos: g.pos, epoch: g.epoch, flips: g.flips, retry: g.retry, numbers: map[string]int32{},
 	}
 }
 

@@ -90,7 +90,7 @@ func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
 
 func (l *localRows) scoreImages(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
 	l.images.scores[slot] = 0
-	if l.verdict[slot] != fits {
+	if !l.accepts(slot) {
 		return nil
 	}
 	var score [1]int64

@@ -19,6 +19,9 @@ const (
 	fits    uint16 = iota // the local filters accept the node
 	noNode                // there is no node in the slot
 	refused               // a local filter refuses the node
+	// occupied means that the local filters accept the node, but not beside the pods that are
+	// nominated to it.
+	occupied
 )
 
 // localRows holds the answers, for each node, of the plugins that depend on one node at a time, for
@@ -67,6 +70,7 @@ type localRows struct {
 	// score, not even 0.
 	skips  []bool
 	images imageColumn
+	occupation
 }
 
 // newLocalRows runs PreFilter and PreScore of the local plugins for the pods, before any node. key
@@ -206,6 +210,7 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 		l.feasible--
 		l.byFixed.remove(slot, l.fixed[slot])
 	}
+	l.occupation.release(slot)
 	l.verdict[slot], l.fixed[slot] = verdict, fixed
 	if verdict == fits {
 		l.feasible++
@@ -228,6 +233,7 @@ func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error
 // rebuild computes all rows.
 func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	l.pos = 0
+	l.occupation.forget()
 	for i := range l.setup.normalized {
 		if !l.setup.normalized[i].eligibility {
 			l.normalized[i] = nil

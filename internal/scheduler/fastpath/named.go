@@ -5,6 +5,7 @@ package fastpath
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,10 +80,12 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 	}
 	d.engine.classes.account(d.class)
 	d.named = true
-	d.filterNamed()
-	if err := d.leaveOutNominated(ctx); err != nil {
-		return Failed
+	if isNamed(d.Pod, d.Pod.Status.NominatedNodeName) {
+		if fit, err := d.decideNominated(ctx); err != nil || fit {
+			return d.afterNominated(ctx, err)
+		}
 	}
+	d.filterNamed()
 	if d.uncached.active() {
 		if _, err := d.uncached.filter(ctx, d.pass, &d.engine.search, 0); err != nil {
 			return Failed
@@ -98,6 +101,20 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 		return d.checkDevices(ctx)
 	}
 	return NodeNames
+}
+
+// afterNominated follows decideNominated, which has failed or has placed the pod.
+func (d *decision) afterNominated(ctx context.Context, err error) Reason {
+	if err != nil {
+		return Failed
+	}
+	return d.checkDevices(ctx)
+}
+
+// isNamed reports whether a pod that names nodes names this one.
+func isNamed(pod *corev1.Pod, node string) bool {
+	terms := podfields.RequiredNodeSelector(pod).NodeSelectorTerms
+	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return t.MatchFields[0].Values[0] == node })
 }
 
 // filterNamed collects the named nodes that the pod fits. The nodes that exist and that PreFilter

@@ -6,94 +6,290 @@ package fastpath
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// readNominations looks up the nodes with nominated pods for which the pod must leave room. It
-// reports whether the rows can be used even though they leave these pods out: it returns false if a
-// nominated pod has required anti-affinity, because the tracker of InterPodAffinity does not count
-// nominated pods.
-func (d *decision) readNominations() bool {
-	nodes, repelling := d.Plan.framework.NominatedNodes(d.Pod)
-	d.nominated = nodes
-	return !repelling
+// besides are the nodes with nominated pods, for the pods of a class that have one priority. As in
+// kube-scheduler, the filters are run on such a node with these pods added. A nominated pod changes
+// the answer for its own node and for no other, so all other nodes remain in rows and groups.
+//
+// The nodes are kept up to date by the changes of nominations and by the change log.
+type besides struct {
+	nominated *framework.NominatedNodes
+	// read and pos are the positions in the changes of nominated and in the log. own is the node
+	// that the latest pod itself is nominated to: its answer is for that pod only.
+	read, pos uint64
+	own       string
+
+	nodes map[cache.Slot]*beside
+	// following is the number of nodes whose answer depends on the pods of other nodes.
+	following int
+	// full are the nodes that rows accept, but that have no room for a pod beside the nominated
+	// ones. version identifies its content: 0 if it is empty.
+	full    map[cache.Slot]struct{}
+	version uint64
 }
 
-// beside is the answer of the filters for a node with its nominated pods added.
+// beside is a node with nominated pods.
 type beside struct {
-	// number identifies these pods (decision.nominated). version is the version of the node.
-	number, version uint64
-	fits            bool
+	// fits is the answer of the local filters. trackers are for those trackers of the class that
+	// filter.
+	fits     bool
+	trackers []topology.Beside
+	// follows is true if a tracker's answer depends on the pods of other nodes.
+	follows bool
 }
 
 // besideBytes estimates the memory of a beside.
-const besideBytes = 48
+const besideBytes = 160
 
-// leaveOutNominated removes the nodes on which the pod does not fit beside the nominated pods. As
-// in kube-scheduler, the filters are run on nodes with nominated pods with these pods added, unless
-// the answer is known.
-func (d *decision) leaveOutNominated(ctx context.Context) error {
-	snapshot, c, p := d.engine.snapshot, d.class, d.pass
-	if len(d.nominated) == 0 || len(p.feasible) == 0 {
+// maxBesides bounds the priorities for which a class keeps the nodes with nominated pods.
+const maxBesides = 4
+
+// leaveRoom makes the rows refuse the nodes on which the pod does not fit beside the pods that are
+// nominated to them. like is the pod, or the part of it that determines its class.
+func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
+	c, priority := d.class, corev1helpers.PodPriority(d.Pod)
+	b := c.besides[priority]
+	if b == nil && !d.nominated.Any() {
+		c.local.occupy(nil, 0)
 		return nil
 	}
-	if len(c.besides) > 2*len(d.nominated) {
-		clear(c.besides)
-	}
-	nominated := &d.refresher.seen
-	nominated.reset(snapshot.Slots())
-	for name := range d.nominated {
-		if slot, ok := snapshot.SlotOf(name); ok {
-			nominated.add(slot)
+	if b == nil || b.nominated != d.nominated {
+		if c.besides == nil || len(c.besides) >= maxBesides {
+			c.besides = map[int32]*besides{}
 		}
+		b = &besides{nominated: d.nominated, nodes: map[cache.Slot]*beside{}, full: map[cache.Slot]struct{}{}}
+		c.besides[priority] = b
 	}
-	var state fwk.CycleState
-	kept := p.feasible[:0]
-	for _, slot := range p.feasible {
-		fits := true
-		if nominated.has(slot) {
-			var err error
-			if fits, err = d.fitsBeside(ctx, &state, slot); err != nil {
-				return err
-			}
-		}
-		if fits {
-			kept = append(kept, slot)
-		}
+	u := besidesUpdate{besides: b, decision: d, like: like}
+	if err := u.run(ctx); err != nil {
+		delete(c.besides, priority)
+		return err
 	}
-	p.feasible = kept
+	c.local.occupy(b.full, b.version)
+	if len(b.nodes) == 0 && !d.nominated.Any() {
+		delete(c.besides, priority)
+	}
 	return nil
 }
 
-// fitsBeside reports whether the pod fits a node beside the pods that are nominated to it. state is
-// the state that PreFilter leaves, nil until it is needed.
-func (d *decision) fitsBeside(ctx context.Context, state *fwk.CycleState, slot cache.Slot) (bool, error) {
-	snapshot, c := d.engine.snapshot, d.class
-	now := beside{number: d.nominated[d.nodeName(slot)], version: snapshot.Version(slot)}
-	known, ok := c.besides[slot]
-	// The answers for pods with extended resources also depend on device classes.
-	if ok && known.number == now.number && known.version == now.version && !c.local.extended {
-		return known.fits, nil
-	}
-	plugins := d.Plan.nodeWise
-	if *state == nil {
-		prepared := schedframework.NewCycleState()
-		if _, status, _ := plugins.RunPreFilterPlugins(ctx, prepared, d.Pod); !status.IsSuccess() {
-			return false, statusError(status)
+// besidesUpdate brings besides up to date in one decision.
+type besidesUpdate struct {
+	*besides
+	*decision
+	like *corev1.Pod
+	// state is the state that PreFilter leaves, nil until it is needed.
+	state fwk.CycleState
+	// changed is true if full has changed.
+	changed bool
+}
+
+func (u *besidesUpdate) run(ctx context.Context) error {
+	snapshot, nominated := u.engine.snapshot, u.besides.nominated
+	names, known := nominated.Since(u.read)
+	changes, logged := snapshot.Log().Since(u.besides.pos)
+	u.read, u.besides.pos = nominated.End(), snapshot.Log().End()
+	if !known || !logged {
+		if err := u.updateAll(ctx); err != nil {
+			return err
 		}
-		*state = prepared
+	} else {
+		u.refresher.seen.reset(snapshot.Slots())
+		for _, name := range names {
+			if err := u.updateNamed(ctx, name); err != nil {
+				return err
+			}
+		}
+		if err := u.updateChanged(ctx, changes); err != nil {
+			return err
+		}
+		for _, name := range [...]string{u.own, nominated.Own()} {
+			if err := u.updateNamed(ctx, name); err != nil {
+				return err
+			}
+		}
 	}
-	status := plugins.RunFilterPluginsWithNominatedPods(ctx, *state, d.Pod, snapshot.Info(slot))
+	u.own = nominated.Own()
+	u.follow()
+	if u.changed {
+		u.version = 0
+		if len(u.full) > 0 {
+			u.version = u.engine.classes.nextVersion()
+		}
+	}
+	return nil
+}
+
+// updateAll makes all nodes anew.
+func (u *besidesUpdate) updateAll(ctx context.Context) error {
+	clear(u.nodes)
+	clear(u.full)
+	u.following, u.changed = 0, true
+	u.refresher.seen.reset(u.engine.snapshot.Slots())
+	for name := range u.besides.nominated.All {
+		if err := u.updateNamed(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateChanged updates the nodes among the changes of the log.
+func (u *besidesUpdate) updateChanged(ctx context.Context, changes []cache.Change) error {
+	for _, change := range changes {
+		if u.nodes[change.Slot] == nil && change.Kind != cache.NodeAdded {
+			continue
+		}
+		if err := u.update(ctx, change.Slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *besidesUpdate) updateNamed(ctx context.Context, name string) error {
+	if slot, ok := u.engine.snapshot.SlotOf(name); ok {
+		return u.update(ctx, slot)
+	}
+	return nil // if it was removed, the log has its slot
+}
+
+// update determines the answer for the node in a slot, unless it has been done in this decision.
+func (u *besidesUpdate) update(ctx context.Context, slot cache.Slot) error {
+	if !u.refresher.seen.add(slot) {
+		return nil
+	}
+	if node := u.nodes[slot]; node != nil {
+		if node.follows {
+			u.following--
+		}
+		delete(u.nodes, slot)
+	}
+	info := u.engine.snapshot.Info(slot)
+	if info == nil || u.besides.nominated.Number(info.Node().Name) == 0 {
+		u.setFull(slot, false)
+		return nil
+	}
+	node := &beside{fits: true}
+	u.nodes[slot] = node
+	if !u.class.local.accepts(slot) {
+		u.setFull(slot, false)
+		return nil // until the log has a change of the node
+	}
+	if err := u.filter(ctx, node, info); err != nil {
+		return err
+	}
+	if node.follows {
+		u.following++
+	}
+	u.setFull(slot, !u.keeps(slot, node))
+	return nil
+}
+
+// filter runs the local filters on a node with its nominated pods, and determines what these mean to
+// the trackers.
+func (u *besidesUpdate) filter(ctx context.Context, node *beside, info *schedframework.NodeInfo) error {
+	u.refresher.examined++
+	plugins := u.Plan.nodeWise
+	if u.state == nil {
+		state := schedframework.NewCycleState()
+		if _, status, _ := plugins.RunPreFilterPlugins(ctx, state, u.like); !status.IsSuccess() {
+			return statusError(status)
+		}
+		u.state = state
+	}
+	status := plugins.RunFilterPluginsWithNominatedPods(ctx, u.state, u.like, info)
 	if !status.IsSuccess() && !status.IsRejected() {
-		return false, statusError(status)
+		return statusError(status)
 	}
-	now.fits = status.IsSuccess()
-	if c.besides == nil {
-		c.besides = map[cache.Slot]beside{}
+	if node.fits = status.IsSuccess(); !node.fits {
+		return nil
 	}
-	c.besides[slot] = now
-	return now.fits, nil
+	pods := u.Plan.framework.NominatedPods(u.Pod, info.Node().Name)
+	for _, x := range u.class.trackers {
+		if x.filters {
+			of := x.Beside(pods)
+			node.trackers = append(node.trackers, of)
+			node.follows = node.follows || of.FollowsOthers()
+		}
+	}
+	return nil
+}
+
+// keeps reports whether the local filters and the trackers accept a node with its nominated pods.
+func (u *besidesUpdate) keeps(slot cache.Slot, node *beside) bool {
+	if !node.fits {
+		return false
+	}
+	i := 0
+	for _, x := range u.class.trackers {
+		if x.filters {
+			if !x.KeepsBeside(slot, &node.trackers[i]) {
+				return false
+			}
+			i++
+		}
+	}
+	return true
+}
+
+// follow updates the nodes whose answer depends on the pods of other nodes.
+func (u *besidesUpdate) follow() {
+	if u.following == 0 {
+		return
+	}
+	for slot, node := range u.nodes {
+		if node.follows {
+			u.setFull(slot, !u.keeps(slot, node))
+			u.refresher.examined++
+		}
+	}
+}
+
+func (u *besidesUpdate) setFull(slot cache.Slot, full bool) {
+	if _, was := u.full[slot]; was == full {
+		return
+	}
+	u.changed = true
+	if full {
+		u.full[slot] = struct{}{}
+	} else {
+		delete(u.full, slot)
+	}
+}
+
+// decideNominated places the pod on the node that it is nominated to, if it fits, as kube-scheduler
+// does: without scores. It reports whether it fits.
+func (d *decision) decideNominated(ctx context.Context) (bool, error) {
+	name := d.Pod.Status.NominatedNodeName
+	if name == "" {
+		return false, nil
+	}
+	slot, ok := d.engine.snapshot.SlotOf(name)
+	if !ok || d.class.local.verdict[slot] != fits {
+		return false, nil
+	}
+	p := d.pass
+	p.feasible, p.sizes = append(p.feasible[:0], slot), nil
+	p.keep(d.class)
+	if len(p.feasible) == 1 && d.uncached.active() {
+		if _, err := d.uncached.filter(ctx, p, &d.engine.search, 0); err != nil {
+			return false, err
+		}
+	}
+	if len(p.feasible) == 0 {
+		return false, nil
+	}
+	d.feasible, d.evaluated, d.flat = 1, 1, true
+	d.endFilter()
+	d.best.add(p.feasible)
+	return true, nil
 }

@@ -34,6 +34,8 @@ type Plan struct {
 	// profile tells the profiles of one time apart.
 	profile string
 	closed  <-chan struct{}
+	// deviceClasses may be nil: they never change.
+	deviceClasses DeviceClasses
 	// setupKey identifies the setup. "": the profile shares it with no other.
 	setupKey string
 	// scalar is true if the profile has no Score plugin, or runs a plugin at only some of the
@@ -127,9 +129,18 @@ type PlanConfig struct {
 	Informers informers.SharedInformerFactory
 	// Features are the feature gates that the plugins were made with.
 	Features feature.Features
+	// Devices knows when device classes change, on which the answers for pods with extended
+	// resources depend. nil: they never change.
+	Devices DeviceClasses
 	// Closed is closed when the instance is closed and everything kept for it can be released. nil:
 	// never.
 	Closed <-chan struct{}
+}
+
+// DeviceClasses are the device classes that plugins read.
+type DeviceClasses interface {
+	// ClassChanges returns a number that grows with each change, once plugins see the change.
+	ClassChanges() uint64
 }
 
 // scorer is a Score plugin.
@@ -148,7 +159,8 @@ type scorer struct {
 func NewPlan(cfg PlanConfig) *Plan {
 	f, trackers := cfg.Framework, newTopology(cfg)
 	g := &Plan{framework: f, profile: cmp.Or(cfg.Profile, f.ProfileName()), closed: cfg.Closed,
-		setupKey: setupKey(f, trackers != nil)}
+		deviceClasses: cfg.Devices,
+		setupKey:      setupKey(f, trackers != nil)}
 	points, usual := newPoints(f.Plugins())
 	if !usual {
 		g.scalar = true
@@ -174,6 +186,14 @@ func NewPlan(cfg PlanConfig) *Plan {
 	g.topologyPlan = newTopologyPlan(f, points, trackers)
 	g.uncachedPlan = newUncachedPlan(f, points, cfg.Informers, trackers != nil)
 	return g
+}
+
+// classChanges returns the number of changes of device classes so far.
+func (p *Plan) classChanges() uint64 {
+	if p.deviceClasses == nil {
+		return 0
+	}
+	return p.deviceClasses.ClassChanges()
 }
 
 // partOf returns the part of a Framework with the plugins of some kinds.

@@ -23,9 +23,6 @@ const (
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes that it may run on.
 	NodeNames Reason = "node_names"
-	// Nominated: the pod has a nominated node, or a nominated pod that is at least as important
-	// affects this pod by more than the resources that it takes.
-	Nominated Reason = "nominated"
 	// Topology: PodTopologySpread or InterPodAffinity does something for the pod, and has no
 	// tracker.
 	Topology Reason = "topology"

@@ -50,6 +50,15 @@ func (r *refusals) set(name string, status *fwk.Status) {
 	r.count(status, 1)
 }
 
+// remove removes the status of a node that does not exist any more.
+func (r *refusals) remove(name string) {
+	if before := r.byName[name]; before != nil {
+		r.count(before, -1)
+		delete(r.byName, name)
+		r.codes++
+	}
+}
+
 func (r *refusals) count(status *fwk.Status, by int) {
 	for _, reason := range status.Reasons() {
 		add(r.reasons, reason, by)

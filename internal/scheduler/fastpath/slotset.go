@@ -32,4 +32,10 @@ func (s *slotSet) add(slot cache.Slot) bool {
 	return true
 }
 
+func (s *slotSet) remove(slot cache.Slot) {
+	if s.has(slot) {
+		s.rounds[slot] = s.round - 1
+	}
+}
+
 func (s *slotSet) has(slot cache.Slot) bool { return s.rounds[slot] == s.round }

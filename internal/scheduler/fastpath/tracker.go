@@ -155,7 +155,7 @@ func (c *class) dropTrackers(b *budget) {
 			}
 		}
 	}
-	c.trackers, c.spread, c.tracked, c.explanation = nil, nil, false, explanation{}
+	c.trackers, c.spread, c.tracked, c.explanation, c.besides = nil, nil, false, explanation{}, nil
 }
 
 // active appends the trackers that currently affect nodes.
@@ -205,11 +205,4 @@ func (c *class) acceptsAll() bool {
 		}
 	}
 	return true
-}
-
-// mindsPods reports whether the class's pods depend on which pods run on a node, apart from the
-// resources that these take. Their required affinity does not count: nominated pods can only help
-// to meet it, and it must be met without them, too.
-func (c *class) mindsPods() bool {
-	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.spread != nil && c.spread.Hard()
 }

@@ -44,8 +44,9 @@ type uncached struct {
 	// other plugins may refuse nodes, too.
 	claims *claimCheck
 	others bool
-	// nominated is true if the pod must leave room for nominated pods.
-	nominated bool
+	// nominated are the nodes with nominated pods for which the pod must leave room, nil if there
+	// are none.
+	nominated *framework.NominatedNodes
 	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
 	// scored are the scores of the nodes of the pass by the uncached plugins, nil if these did not
@@ -99,9 +100,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		// The answers of NodeResourcesFit then depend on more than the node.
 		return Devices
 	}
-	u.allowed, u.nominated = allowed, len(d.nominated) > 0
+	u.allowed = allowed
+	if d.nominated.Any() {
+		u.nominated = d.nominated
+	}
 	u.filters = !skipped.HasAll(p.filters...)
-	if u.filters && p.stores != nil && !u.nominated && len(pod.Spec.ResourceClaims) == 0 {
+	if u.filters && p.stores != nil && len(pod.Spec.ResourceClaims) == 0 {
 		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
 			u.claims = claims
 		}
@@ -122,9 +126,6 @@ func (d *decision) filterUncached(ctx context.Context) error {
 		d.filterCached(nil)
 	} else {
 		d.evaluated = d.filterAllowed(d.uncached.allowed.NodeNames)
-	}
-	if err := d.leaveOutNominated(ctx); err != nil {
-		return err
 	}
 	unasked, err := d.uncached.filter(ctx, d.pass, &d.engine.search, d.Enough)
 	d.feasible = len(d.pass.feasible)
@@ -161,7 +162,7 @@ func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, 
 	if u.claims != nil {
 		unknown := 0
 		p.feasible, unknown = u.claims.judge(u.snapshot, p.feasible)
-		ask = unknown > 0 || u.others
+		ask = unknown > 0 || u.others || u.askNominated()
 		if !ask && !u.scores {
 			return 0, nil
 		}
@@ -178,7 +179,7 @@ func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, 
 // accept it.
 func (u *uncached) nodeFilter() nodeFilter {
 	run := u.plan.uncached.RunFilterPlugins
-	if u.nominated {
+	if u.nominated != nil {
 		run = u.plan.uncached.RunFilterPluginsWithNominatedPods
 	}
 	return func(ctx context.Context, slot cache.Slot) *fwk.Status {
@@ -196,6 +197,22 @@ func (u *uncached) nodeFilter() nodeFilter {
 // so that they were not run on it.
 func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
 	return u.claims != nil && u.claims.accepted.has(slot)
+}
+
+// askNominated makes the plugins run on the nodes with nominated pods, whose claims count, too. It
+// reports whether there are any.
+func (u *uncached) askNominated() bool {
+	any := false
+	if u.nominated == nil {
+		return false
+	}
+	for name := range u.nominated.All {
+		if slot, ok := u.snapshot.SlotOf(name); ok && u.claims.accepted.has(slot) {
+			u.claims.accepted.remove(slot)
+			any = true
+		}
+	}
+	return any
 }
 
 // settle runs the plugins that were skipped on the selected node, because they leave state that

@@ -42,6 +42,9 @@ func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 		*known = explanation{} // it may be up to date for some nodes only
 		return nil
 	}
+	if d.checkDevices(ctx) != None {
+		return nil
+	}
 	err := &UnfitError{
 		FitError: schedframework.FitError{Pod: d.Pod, NumAllNodes: d.engine.NumNodes(), Diagnosis: *known.diagnosis},
 		Refusals: d.refusals(),
@@ -63,8 +66,7 @@ func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
 	d := u.of.lent()
 	c, classes, snapshot := d.class, d.engine.classes, d.engine.snapshot
-	// The answers for pods with extended resources also depend on device classes.
-	if u.of.NominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
+	if u.of.NominationsChanged() || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
 		return framework.Refusals{}
 	}
 	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = maps.Clone(diagnosis.UnschedulablePlugins),
@@ -74,6 +76,9 @@ func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, sta
 		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),
 	}
 	c.explanation.noteNominated(ctx, snapshot, d.nominated, d.nodeFilters(state))
+	if d.checkDevices(ctx) != None {
+		return framework.Refusals{}
+	}
 	classes.account(c)
 	return d.refusals()
 }

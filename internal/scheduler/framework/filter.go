@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -103,16 +102,9 @@ func (f *Framework) RunFilterPluginsWithNominatedPods(
 func (f *Framework) addNominatedPods(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
-	if f.cfg.Nominator == nil {
-		return nil, nil, nil
-	}
 	var withNominated fwk.NodeInfo
 	var withState fwk.CycleState
-	for _, nominated := range f.cfg.Nominator.NominatedPodsForNode(nodeInfo.Node().Name) {
-		other := nominated.GetPod()
-		if other.UID == pod.UID || schedulinghelpers.PodPriority(other) < schedulinghelpers.PodPriority(pod) {
-			continue
-		}
+	for _, nominated := range f.NominatedPods(pod, nodeInfo.Node().Name) {
 		if withNominated == nil {
 			var status *fwk.Status
 			if withState, status = cloneState(ctx, state); !status.IsSuccess() {

@@ -102,8 +102,8 @@ type nominations map[string][]fwk.PodInfo
 
 func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo { return n[node] }
 
-// NominatedNodes implements Nominator. Running plugins does not call it.
-func (nominations) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
+// Nominations implements Nominator. Running plugins does not call it.
+func (nominations) Nominations(*corev1.Pod, uint64) NominationChanges { panic("not expected") }
 
 // nominator is a nominator for upstream's runtime.
 type nominator struct {

@@ -26,6 +26,8 @@ type finder struct {
 	evaluator *schedpreemption.Evaluator
 	snapshot  *cache.Snapshot
 	nominator framework.Nominator
+	// nominations are the nodes with nominated pods, by the nominator.
+	nominations framework.Nominations
 	dryRuns   dryRuns
 	// intN draws the node at which a search begins. It returns a random number from 0 to n-1.
 	intN func(n int) int
@@ -50,7 +52,7 @@ type search struct {
 	*finder
 	state     fwk.CycleState
 	pod       *corev1.Pod
-	nominated map[string]uint64
+	nominated *framework.NominatedNodes
 	budgets   []*policyv1.PodDisruptionBudget
 	known     *classDryRuns
 	// evaluator is that of the finder, or one like it that knows the groups.
@@ -92,10 +94,9 @@ func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.N
 		return nil, err
 	}
 	budgets = f.disruptions.remaining(budgets)
-	nominated, _ := f.nominator.NominatedNodes(pod)
 	refusals := framework.ReadRefusals(state)
 	s := &search{
-		finder: f, state: state, pod: pod, nominated: nominated, budgets: budgets,
+		finder: f, state: state, pod: pod, nominated: f.nominations.Read(f.nominator, pod), budgets: budgets,
 		evaluator: f.evaluatorFor(f.evaluator, groups), groups: groups,
 		known: f.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets), groups.versionOf()),
 	}
@@ -179,7 +180,7 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 		if !ok {
 			return false
 		}
-		version, nominated := s.snapshot.Version(slot), s.nominated[name]
+		version, nominated := s.snapshot.Version(slot), s.nominated.Number(name)
 		if known, ok := s.known.byNode[name]; !ok || known.spans || known.version != version ||
 			known.nominated != nominated {
 			outdated = append(outdated,

@@ -224,6 +224,7 @@ func (a *assembly) newFastPath() *fastpath.Plan {
 		Snapshot:  a.env.Snapshot,
 		Informers: a.instance.handle.SharedInformerFactory(),
 		Features:  features(),
+		Devices:   a.env.Devices,
 		Closed:    a.instance.closed,
 	})
 }

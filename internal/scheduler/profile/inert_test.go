@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/resolve"
 )
 
@@ -65,7 +66,9 @@ func TestAFixedNominatorShowsNominationsAndChangesNone(t *testing.T) {
 type nominated struct{ info fwk.PodInfo }
 
 func (n nominated) NominatedPodsForNode(string) []fwk.PodInfo                   { return []fwk.PodInfo{n.info} }
-func (nominated) NominatedNodes(*corev1.Pod) (map[string]uint64, bool)          { return nil, false }
+func (nominated) Nominations(*corev1.Pod, uint64) framework.NominationChanges {
+	return framework.NominationChanges{}
+}
 func (nominated) NodeOf(types.UID) string                                       { return "" }
 func (nominated) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) { panic("changed") }
 func (nominated) DeleteNominatedPodIfExists(*corev1.Pod)                        { panic("changed") }

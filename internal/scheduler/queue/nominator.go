@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1listers "k8s.io/client-go/listers/core/v1"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -49,6 +48,10 @@ type Nominator struct {
 	changed map[string]uint64
 	last    uint64
 	byPod   map[types.UID]*nomination
+	// log lists the nodes whose lists have changed, the latest maxNominationLog of them at least.
+	// first is the position of its first entry.
+	log   []string
+	first uint64
 	// served holds the scheduler names that have a profile. Pods of other names are not nominated.
 	served sets.Set[string]
 
@@ -70,6 +73,7 @@ func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
 	return &Nominator{
 		queue: queue, pods: pods,
 		byNode: map[string][]*nomination{}, changed: map[string]uint64{}, byPod: map[types.UID]*nomination{},
+		first: 1,
 	}
 }
 
@@ -132,39 +136,6 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 		pods[i] = &info
 	}
 	return pods
-}
-
-// NominatedNodes returns the nodes for which pods other than this one, of equal or higher priority,
-// are nominated, each with a number. If a node has the same number in two calls, even for different
-// pods, then the same nominated pods count there; no number is reused for another state. repelling
-// reports whether one of these pods has required anti-affinity. NominatedNodes takes no lock while
-// nothing is nominated.
-func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
-	if n.size.Load() == 0 {
-		return nil, false
-	}
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	priority := corev1helpers.PodPriority(pod)
-	nodes = make(map[string]uint64, len(n.byNode))
-	for node, nominated := range n.byNode {
-		// The number of pods that are important enough and the position of the pod itself determine
-		// which pods of the list count.
-		important, self := 0, 0
-		for i, nm := range nominated {
-			switch {
-			case nm.info.Pod.UID == pod.UID:
-				self = i + 1
-			case corev1helpers.PodPriority(nm.info.Pod) >= priority:
-				important++
-				repelling = repelling || len(nm.info.RequiredAntiAffinityTerms) > 0
-			}
-		}
-		if important > 0 {
-			nodes[node] = n.changed[node]<<32 | uint64(important)<<16 | uint64(self)
-		}
-	}
-	return nodes, repelling
 }
 
 // addQueueLocked is AddNominatedPod for callers that hold Queue.mu.
@@ -250,6 +221,7 @@ func (n *Nominator) removeLocked(uid types.UID) {
 
 // setNodeLocked sets the nominations of a node.
 func (n *Nominator) setNodeLocked(node string, nominated []*nomination) {
+	n.noteLocked(node)
 	if len(nominated) == 0 {
 		delete(n.byNode, node)
 		delete(n.changed, node)

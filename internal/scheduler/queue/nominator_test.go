@@ -4,7 +4,9 @@
 package queue
 
 import (
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -271,32 +275,89 @@ func TestNominatedPodsAreCopies(t *testing.T) {
 	f.Expect(f.Nominator().NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
 }
 
+// nominatedNodes returns the numbers of the nodes with nominated pods that count for a pod.
+func nominatedNodes(n *Nominator, pod *corev1.Pod) map[string]uint64 {
+	var all framework.Nominations
+	return maps.Collect(all.Read(n, pod).All)
+}
+
+// TestReadersOfNominationsSeeAllChanges changes nominations at random. Those who follow the changes,
+// for pods of several priorities, must see the same as those who read all nominations.
+func TestReadersOfNominationsSeeAllChanges(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		f := newFixture(t)
+		n := f.Nominator().Fork() // it checks no informer cache
+		pods := make([]*corev1.Pod, 12)
+		for i := range pods {
+			pods[i] = newPod(fmt.Sprint("pod-", i), func(p *corev1.Pod) { p.Spec.Priority = ptr.To(int32(i % 3)) })
+		}
+		other := newPod("other") // is never nominated
+		var nominations framework.Nominations
+		pos, followed := uint64(0), map[string]uint64{}
+		for range 2000 {
+			reader := pods[r.IntN(len(pods))]
+			read, before := nominations.Read(n, reader), nominatedNodes(n, reader)
+			changes := r.IntN(3)
+			for range changes {
+				changeNominations(r, n, pods)
+			}
+			want := nominatedNodes(n, reader)
+			if changed := !maps.Equal(before, want); changed || changes == 0 {
+				f.Expect(read.Changed(reader)).To(Equal(changed), "seed %d", seed)
+			}
+			got := nominations.Read(n, reader)
+			f.Expect(maps.Collect(got.All)).To(Equal(want), "seed %d", seed)
+			f.Expect(got.Any()).To(Equal(len(want) > 0))
+			f.Expect(got.Own()).To(Equal(n.NodeOf(reader.UID)))
+
+			all := nominations.Read(n, other)
+			changed, ok := all.Since(pos)
+			if !ok {
+				followed = maps.Collect(all.All)
+			}
+			for _, name := range changed {
+				followed[name] = all.Number(name)
+			}
+			pos = all.End()
+			maps.DeleteFunc(followed, func(_ string, number uint64) bool { return number == 0 })
+			f.Expect(followed).To(Equal(nominatedNodes(n, other)), "seed %d", seed)
+		}
+	}
+}
+
+// changeNominations makes one random change.
+func changeNominations(r *rand.Rand, n *Nominator, pods []*corev1.Pod) {
+	pod := pods[r.IntN(len(pods))]
+	switch r.IntN(10) {
+	case 0:
+		n.Suspend()()
+	case 1, 2, 3, 4:
+		n.DeleteNominatedPodIfExists(pod)
+	default:
+		n.AddNominatedPod(logger, info(pod), nominate(fmt.Sprint("n", r.IntN(5))))
+	}
+}
+
 func TestNodesWithNominatedPodsOfHigherPriority(t *testing.T) {
 	priority := func(priority int32) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 	}
-	repelling := func(p *corev1.Pod) {
-		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}},
-		}}
-	}
 	f := newFixture(t)
-	expect := func(pod *corev1.Pod, repelled bool, nodes ...string) {
+	expect := func(pod *corev1.Pod, nodes ...string) {
 		t.Helper()
-		got, repelling := f.Nominator().NominatedNodes(pod)
-		f.Expect(slices.Collect(maps.Keys(got))).To(ConsistOf(nodes))
-		f.Expect(repelling).To(Equal(repelled))
+		f.Expect(slices.Collect(maps.Keys(nominatedNodes(f.Nominator(), pod)))).To(ConsistOf(nodes))
 	}
 	high := newPod("high", priority(10))
-	expect(high, false)
+	expect(high)
 	f.Nominator().AddNominatedPod(logger, info(high), nominate("n1"))
 	f.Nominator().AddNominatedPod(logger, info(newPod("low", priority(-1))), nominate("n1"))
-	f.Nominator().AddNominatedPod(logger, info(newPod("middle", priority(5), repelling)), nominate("n2"))
-	expect(newPod("a"), true, "n1", "n2")
-	expect(newPod("b", priority(7)), false, "n1")
-	expect(newPod("c", priority(10)), false, "n1")
-	expect(high, false)
-	expect(newPod("d", priority(11)), false)
+	f.Nominator().AddNominatedPod(logger, info(newPod("middle", priority(5))), nominate("n2"))
+	expect(newPod("a"), "n1", "n2")
+	expect(newPod("b", priority(7)), "n1")
+	expect(newPod("c", priority(10)), "n1")
+	expect(high)
+	expect(newPod("d", priority(11)))
 }
 
 func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
@@ -305,8 +366,7 @@ func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
 	}
 	f := newFixture(t)
 	number := func(pod *corev1.Pod) uint64 {
-		nodes, _ := f.Nominator().NominatedNodes(pod)
-		return nodes["n"]
+		return nominatedNodes(f.Nominator(), pod)["n"]
 	}
 	seen := sets.New[uint64]()
 	expectNew := func(when string, numbers ...uint64) {
@@ -343,7 +403,7 @@ func TestNominationsOfAForkAreSuspended(t *testing.T) {
 		f.Nominator().AddNominatedPod(logger, info(newPod(name)), nominate("n"))
 	}
 	fork := f.Nominator().Fork()
-	before, _ := fork.NominatedNodes(newPod("some"))
+	before := nominatedNodes(fork, newPod("some"))
 	restore := fork.Suspend()
 	f.Expect(fork.Empty()).To(BeTrue())
 	f.Expect(nominatedTo(fork, "n")).To(BeEmpty())
@@ -351,6 +411,5 @@ func TestNominationsOfAForkAreSuspended(t *testing.T) {
 	f.Expect(nominatedTo(f.Nominator(), "n")).To(HaveLen(3), "the queue keeps them")
 	restore()
 	f.Expect(nominatedTo(fork, "n")).To(Equal([]string{"b", "a", "c"}))
-	after, _ := fork.NominatedNodes(newPod("some"))
-	f.Expect(after).To(Equal(before))
+	f.Expect(nominatedNodes(fork, newPod("some"))).To(Equal(before))
 }

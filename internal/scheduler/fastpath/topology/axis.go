@@ -10,6 +10,8 @@ import "github.com/livesched/livesched/internal/scheduler/cache"
 type sum[T int32 | int64] struct {
 	nodes   []T // by slot
 	domains []T // by place
+	// contributing is the number of nodes whose contribution is not zero.
+	contributing int
 }
 
 // at returns the contribution of a node.
@@ -39,6 +41,12 @@ func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places in
 	}
 	s.nodes = grow(s.nodes, slots)
 	s.domains = grow(s.domains, places)
+	if before != 0 {
+		s.contributing--
+	}
+	if value != 0 {
+		s.contributing++
+	}
 	s.nodes[slot] = value
 	s.domains[from] -= before
 	s.domains[to] += value

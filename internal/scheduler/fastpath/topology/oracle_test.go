@@ -142,6 +142,34 @@ func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, po
 	return statuses
 }
 
+// verdictsBeside returns a plugin's filter results for a pod with others added to the node that is
+// filtered, by slot.
+func verdictsBeside(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod,
+	others []fwk.PodInfo) []*fwk.Status {
+	t.Helper()
+	state := schedframework.NewCycleState()
+	nodes, _ := s.List()
+	statuses := make([]*fwk.Status, s.Slots())
+	if _, status := p.PreFilter(ctx, state, pod, nodes); status.IsSkip() {
+		return statuses
+	}
+	for slot := range statuses {
+		info := s.Info(cache.Slot(slot))
+		if info == nil {
+			continue
+		}
+		own, with := state.Clone(), info.Snapshot()
+		for _, other := range others {
+			with.AddPodInfo(other)
+			if status := p.PreFilterExtensions().AddPod(ctx, own, pod, other, with); !status.IsSuccess() {
+				t.Fatalf("AddPod of %s: %v", p.Name(), status)
+			}
+		}
+		statuses[slot] = p.Filter(ctx, own, pod, with)
+	}
+	return statuses
+}
+
 // normalized returns the final scores of the feasible nodes from a plugin; nil if it skips.
 func normalized(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod,
 	feasible []cache.Slot) []int64 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -22,8 +23,8 @@ import (
 //	Stale                 after each refresh of the snapshot; a stale Tracker must be replaced
 //	Update                once for each slot that has changed since the Tracker was made or updated
 //	GroupsEpoch           if AppendGroup is called
-//	Keep, Score,          any number of times, until the next refresh
-//	AppendGroup
+//	Keep, KeepsBeside,    any number of times, until the next refresh
+//	Score, AppendGroup
 type Tracker interface {
 	// Stale reports whether updating slot by slot is no longer enough, because namespaces or
 	// services have changed or a topology has been renumbered. A stale Tracker stays stale.
@@ -42,6 +43,11 @@ type Tracker interface {
 	// Keep filters nodes: it moves the slots of the nodes that the class's pods fit to the front of
 	// slots, in their order, and returns them.
 	Keep(slots []cache.Slot) []cache.Slot
+	// Beside returns what pods that are nominated to a node mean to Keep for that node.
+	Beside(pods []fwk.PodInfo) Beside
+	// KeepsBeside reports whether Keep would keep the node in a slot, which it keeps now, if such
+	// pods were on it.
+	KeepsBeside(slot cache.Slot, b *Beside) bool
 	// Score writes the scores of the feasible nodes, after normalization and before weights, in
 	// their order; scores is as long as feasible. If ok is false, the plugin skips scoring or gives
 	// all of them 0, and the content of scores is undefined.

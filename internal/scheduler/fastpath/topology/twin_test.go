@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -34,7 +36,7 @@ type class struct {
 // tried counts the cases, so that the test does not pass without them.
 type tried struct {
 	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
-	grouped, kept                                                       int
+	grouped, kept, beside, besideRefused                                int
 	refusals                                                            map[string]int
 }
 
@@ -78,7 +80,7 @@ func TestTwinsMatchThePlugins(t *testing.T) {
 	}
 	t.Logf("%+v", r.tried)
 	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped,
-		r.kept} {
+		r.kept, r.beside, r.besideRefused} {
 		if n < *twinSteps/100 {
 			t.Errorf("the run tried too little of something: %+v", r.tried)
 			break
@@ -166,6 +168,7 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 		}
 	}
 	r.compareKept(t, k, fits, where)
+	r.compareBeside(t, k, where)
 	r.compareScores(t, k, r.feasible(fits), where)
 	r.compareGroups(t, k, where)
 }
@@ -185,6 +188,38 @@ func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
 	}
 	if !slices.Equal(kept, want) {
 		t.Errorf("%s: %s fits the slots %v, of a list it keeps %v", where, k.pod.Name, want, kept)
+	}
+}
+
+// compareBeside adds pods to one node after the other, as if they were nominated to it.
+func (r *run) compareBeside(t *testing.T, k *class, where string) {
+	pods := make([]fwk.PodInfo, 1+r.IntN(2))
+	for i := range pods {
+		info, err := schedframework.NewPodInfo(r.pod())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pods[i] = info
+	}
+	for i, cross := range k.crosses {
+		if cross == nil {
+			continue
+		}
+		of := cross.Beside(pods)
+		for slot, want := range verdictsBeside(silent(t), t, k.profile.plugins[i], r.snapshot, k.pod, pods) {
+			slot := cache.Slot(slot)
+			if !r.snapshot.Alive(slot) || !accepts(cross, slot) {
+				continue
+			}
+			r.beside++
+			if !want.IsSuccess() {
+				r.besideRefused++
+			}
+			if got := cross.KeepsBeside(slot, &of); got != want.IsSuccess() {
+				t.Errorf("%s: %s of %s on %s beside others: fits: %t, plugin: %v", where, k.profile.plugins[i].Name(),
+					k.pod.Name, r.snapshot.Info(slot).Node().Name, got, want)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,101 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import "github.com/livesched/livesched/internal/scheduler/cache"
+
+// occupation holds the slots of rows that are occupied: their nodes have no room beside nominated
+// pods. These are different for classes and priorities, so each decision sets them. Rows and groups
+// that have been up to date remain so: only slots that become occupied, or free, are touched.
+type occupation struct {
+	slots map[cache.Slot]struct{}
+	// version is that of the besides which have set the slots, or stale.
+	version uint64
+	// flips lists the slots that have become occupied or free, for groups. first is the position of
+	// its first entry.
+	flips []cache.Slot
+	first uint64
+}
+
+// stale is the version of an occupation in which the rows have freed slots.
+const stale = ^uint64(0)
+
+// maxFlips is the number of flips that groups may be behind.
+const maxFlips = 1024
+
+// end returns the position after the latest flip.
+func (o *occupation) end() uint64 { return o.first + uint64(len(o.flips)) }
+
+// since returns the slots that have flipped since a position. It returns false if that is not known
+// any more.
+func (o *occupation) since(pos uint64) ([]cache.Slot, bool) {
+	if pos < o.first || pos > o.end() {
+		return nil, false
+	}
+	return o.flips[pos-o.first:], true
+}
+
+func (o *occupation) flip(slot cache.Slot) {
+	if len(o.flips) >= 2*maxFlips {
+		dropped := len(o.flips) - maxFlips
+		copy(o.flips, o.flips[dropped:])
+		o.flips = o.flips[:maxFlips]
+		o.first += uint64(dropped)
+	}
+	o.flips = append(o.flips, slot)
+}
+
+// forget frees all slots, because the rows are computed anew.
+func (o *occupation) forget() {
+	for slot := range o.slots {
+		o.flip(slot)
+	}
+	clear(o.slots)
+	o.version = stale
+}
+
+// accepts reports whether the local filters accept the node in a slot without nominated pods.
+func (l *localRows) accepts(slot cache.Slot) bool {
+	return l.verdict[slot] == fits || l.verdict[slot] == occupied
+}
+
+// occupy makes these slots occupied, and all others free. version identifies the slots.
+func (l *localRows) occupy(slots map[cache.Slot]struct{}, version uint64) {
+	o := &l.occupation
+	if o.version == version {
+		return
+	}
+	for slot := range o.slots {
+		if _, stays := slots[slot]; stays {
+			continue
+		}
+		delete(o.slots, slot)
+		l.verdict[slot] = fits
+		l.feasible++
+		l.byFixed.add(slot, l.fixed[slot])
+		o.flip(slot)
+	}
+	for slot := range slots {
+		if l.verdict[slot] != fits {
+			continue
+		}
+		if o.slots == nil {
+			o.slots = map[cache.Slot]struct{}{}
+		}
+		o.slots[slot] = struct{}{}
+		l.verdict[slot] = occupied
+		l.feasible--
+		l.byFixed.remove(slot, l.fixed[slot])
+		o.flip(slot)
+	}
+	o.version = version
+}
+
+// release frees a slot whose row is about to be computed anew.
+func (o *occupation) release(slot cache.Slot) {
+	if _, ok := o.slots[slot]; ok {
+		delete(o.slots, slot)
+		o.version = stale
+	}
+}
