@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -41,6 +42,45 @@ func TestDecisionExaminesFewNodes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDecisionExaminesFewNodesBesideNominatedPods is TestDecisionExaminesFewNodes while the nodes of
+// 300 nominated pods wait for their victims to end, and one pod more is nominated, or no more,
+// before each decision. The nominated pods keep away from each other.
+func TestDecisionExaminesFewNodesBesideNominatedPods(t *testing.T) {
+	const classes, most, nominated = 20, 100, 300
+	for _, kind := range []string{"basic", "spread", "anti", "affinity"} {
+		for _, nodes := range []int{800, 2000} {
+			t.Run(fmt.Sprintf("%s/%d", kind, nodes), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, 1, 0)
+				place := w.decider(nodes)
+				for i := range 10 * classes {
+					if i == 2*classes {
+						for n := range nominated {
+							w.handle.nominated[workload.NodeName(n)] = []*corev1.Pod{nominatedPod(n)}
+						}
+					}
+					if node := workload.NodeName(nominated + 1); i%2 == 0 {
+						w.handle.nominated[node] = []*corev1.Pod{nominatedPod(i)}
+					} else {
+						delete(w.handle.nominated, node)
+					}
+					examined := place(podOf(kind, i))
+					if i >= 4*classes && examined > most {
+						t.Fatalf("the decision about pod %d examined %d nodes, want %d at most", i, examined, most)
+					}
+				}
+			})
+		}
+	}
+}
+
+// nominatedPod returns a pod to nominate, which keeps away from others of its series.
+func nominatedPod(i int) *corev1.Pod {
+	pod := podOf("anti", i)
+	pod.UID = types.UID(fmt.Sprint("nominated-", i))
+	return pod
 }
 
 // podOf returns the i-th pod of a kind.

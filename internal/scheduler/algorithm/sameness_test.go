@@ -646,15 +646,37 @@ func (w *world) disturb() {
 	}
 }
 
-// nominate nominates a pod for a node, or removes all nominations.
+// nominate nominates pods for nodes, or removes one or all nominations.
 func (w *world) nominate() {
 	if len(w.handle.nominated) > 0 {
-		clear(w.handle.nominated)
-		return
+		if w.chance(50) {
+			delete(w.handle.nominated, pick(w.generator, slices.Sorted(maps.Keys(w.handle.nominated))))
+			return
+		}
+		if w.chance(50) {
+			clear(w.handle.nominated)
+			return
+		}
 	}
 	for range 1 + w.IntN(4) {
 		node := pick(w.generator, w.nodes).Name
 		w.handle.nominated[node] = append(w.handle.nominated[node], w.another())
+	}
+}
+
+// nominateItself nominates a pod that is about to be decided about. The status may not show it yet,
+// or name a node that does not exist.
+func (w *world) nominateItself(pod *corev1.Pod) {
+	node := pick(w.generator, w.nodes).Name
+	if w.chance(80) {
+		w.handle.nominated[node] = append(w.handle.nominated[node], pod)
+	}
+	if w.chance(5) {
+		node = "missing"
+	}
+	if w.chance(80) {
+		pod.Status.NominatedNodeName = node
+		w.seen["nominated itself"]++
 	}
 }
 
@@ -663,6 +685,9 @@ func (w *world) nominate() {
 func (w *world) step(where string) {
 	w.t.Helper()
 	pod, p := w.another(), pick(w.generator, w.profiles)
+	if w.chance(10) {
+		w.nominateItself(pod)
+	}
 	if w.even && w.chance(70) {
 		p = w.profiles[0]
 	}
@@ -832,6 +857,9 @@ func TestFastPathMatchesScalarPath(t *testing.T) {
 	}
 	if total["beside nominated pods"] < 500 {
 		t.Errorf("only %d decisions were made beside nominated pods", total["beside nominated pods"])
+	}
+	if total["nominated itself"] < 100 {
+		t.Errorf("only %d pods were nominated themselves", total["nominated itself"])
 	}
 	if total["of a class with other labels"] < worlds*steps/20 {
 		t.Errorf("only %d decisions were about pods of a class with other labels",

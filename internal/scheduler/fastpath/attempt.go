@@ -109,7 +109,7 @@ func (f Fit) Fits(node string) bool {
 		return false
 	case d.flat || d.named:
 		return slices.Contains(d.pass.feasible, slot)
-	case d.class.local.verdict[slot] != fits:
+	case d.class.local.verdict[slot] != fits || d.repelling != nil && d.repelling.has(slot):
 		return false
 	}
 	kept := []cache.Slot{slot}

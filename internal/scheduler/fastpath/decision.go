@@ -34,6 +34,8 @@ type decision struct {
 	named bool
 	// nominated are the nodes with nominated pods for which the pod must leave room.
 	nominated *framework.NominatedNodes
+	// repelling are the nodes on which a tracker does not accept the pod beside nominated pods.
+	repelling *exceptions
 	uncached  uncached
 	// classChanges is the number of changes of device classes when the decision began.
 	classChanges uint64
@@ -192,7 +194,7 @@ func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 	if d.uncached.active() {
 		return nil, d.filterUncached(ctx)
 	}
-	if sorted = d.class.groupsOf(&d.refresher); sorted != nil && !sorted.sync(&d.refresher) {
+	if sorted = d.class.groupsOf(&d.refresher); sorted != nil && !sorted.sync(&d.refresher, d.repelling) {
 		sorted = nil
 	}
 	d.filterCached(sorted)
@@ -204,7 +206,16 @@ func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 func (d *decision) filterCached(sorted *groups) {
 	d.pass.collect(d.class.local, sorted)
 	d.refresher.examined += len(d.pass.feasible)
+	d.keep()
+}
+
+// keep removes the nodes of the pass on which the trackers do not accept the pod, alone or beside
+// nominated pods.
+func (d *decision) keep() {
 	d.pass.keep(d.class)
+	if d.repelling != nil {
+		d.pass.feasible = d.repelling.without(d.pass.feasible)
+	}
 }
 
 // score computes the totals of the pass's nodes and returns the best ones. A single node needs no
@@ -236,6 +247,12 @@ func (d *decision) totalAll(ctx context.Context) error {
 	}
 	d.flat = true
 	return nil
+}
+
+// exists reports whether there is a node of this name.
+func (d *decision) exists(node string) bool {
+	_, ok := d.engine.snapshot.SlotOf(node)
+	return ok
 }
 
 // nodeName returns the name of the node in a slot.

@@ -5,6 +5,7 @@ package fastpath
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -32,8 +33,10 @@ type groups struct {
 	made  bool
 	pos   uint64
 	epoch uint64
-	// flips is the position in the flips of the rows' occupation.
+	// flips is the position in the flips of the rows' occupation. out are the exceptions of the
+	// class that used the groups last: these slots are in no group.
 	flips uint64
+	out   exceptions
 	// retry is the position in the log from which the number of groups may be small enough again.
 	retry uint64
 
@@ -104,10 +107,10 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	return g
 }
 
-// sync brings the groups up to date with the snapshot, and reports whether they can be used. It
-// makes them only at the second call with few changes in between, because making them costs as much
+// sync brings the groups up to date with the snapshot, leaves out exceptions (nil: none), and reports
+// whether the groups can be used. It makes them only at the second call with few changes in between, because making them costs as much
 // as several passes over all nodes.
-func (g *groups) sync(r *refresher) bool {
+func (g *groups) sync(r *refresher, without *exceptions) bool {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(g.pos)
 	epoch := g.rows.images.version
@@ -136,11 +139,35 @@ func (g *groups) sync(r *refresher) bool {
 	case g.pos >= g.retry:
 		g.make(r)
 	}
+	if g.made {
+		g.leaveOut(r, without)
+	}
 	if g.made && g.tooMany(r.snapshot) {
 		g.clear()
 		g.retry = g.pos + uint64(r.snapshot.Slots())
 	}
 	return g.made
+}
+
+// leaveOut makes exceptions the only slots that are in no group although they fit.
+func (g *groups) leaveOut(r *refresher, without *exceptions) {
+	if without == nil {
+		without = &exceptions{}
+	}
+	if g.out.version == without.version {
+		return
+	}
+	out := g.out.slots
+	g.out = exceptions{slots: maps.Clone(without.slots), version: without.version}
+	for slot := range out {
+		if !without.has(slot) {
+			g.put(slot)
+			r.examined++
+		}
+	}
+	for slot := range without.slots {
+		g.put(slot)
+	}
 }
 
 // make groups all nodes, unless that results in too many groups.
@@ -187,7 +214,7 @@ func (g *groups) put(slot cache.Slot) {
 		g.in, g.at = append(g.in, -1), append(g.at, 0)
 	}
 	in := g.in[slot]
-	if g.rows.verdict[slot] != fits {
+	if g.rows.verdict[slot] != fits || g.out.has(slot) {
 		if in >= 0 {
 			g.remove(slot)
 		}

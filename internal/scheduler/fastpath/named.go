@@ -120,6 +120,9 @@ func isNamed(pod *corev1.Pod, node string) bool {
 // filterNamed collects the named nodes that the pod fits. The nodes that exist and that PreFilter
 // of the uncached plugins allows count as evaluated.
 func (d *decision) filterNamed() {
+	if own := d.Pod.Status.NominatedNodeName; !isNamed(d.Pod, own) && d.exists(own) {
+		d.evaluated++ // in kube-scheduler's way, it is the first to be evaluated
+	}
 	p, snapshot, seen := d.pass, d.engine.snapshot, &d.refresher.seen
 	p.feasible, p.sizes = p.feasible[:0], nil
 	seen.reset(snapshot.Slots())
@@ -135,7 +138,7 @@ func (d *decision) filterNamed() {
 			p.feasible = append(p.feasible, slot)
 		}
 	}
-	p.keep(d.class)
+	d.keep()
 }
 
 // mayBeSpread reports whether PodTopologySpread may refuse nodes to a pod.

@@ -5,6 +5,7 @@ package fastpath
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -31,10 +32,54 @@ type besides struct {
 	nodes map[cache.Slot]*beside
 	// following is the number of nodes whose answer depends on the pods of other nodes.
 	following int
-	// full are the nodes that rows accept, but that have no room for a pod beside the nominated
-	// ones. version identifies its content: 0 if it is empty.
-	full    map[cache.Slot]struct{}
+	// full are the nodes that rows accept, but that the local filters refuse beside the nominated
+	// pods. repelling are those that a tracker refuses.
+	full, repelling exceptions
+}
+
+// exceptions are slots that must not be used although rows and trackers accept them.
+type exceptions struct {
+	slots map[cache.Slot]struct{}
+	// version identifies the slots: 0 if there are none.
 	version uint64
+	changed bool // since the version was set
+}
+
+func (e *exceptions) has(slot cache.Slot) bool {
+	_, ok := e.slots[slot]
+	return ok
+}
+
+// set adds or removes a slot.
+func (e *exceptions) set(slot cache.Slot, in bool) {
+	if e.has(slot) == in {
+		return
+	}
+	e.changed = true
+	if in {
+		e.slots[slot] = struct{}{}
+	} else {
+		delete(e.slots, slot)
+	}
+}
+
+// setVersion ends changes.
+func (e *exceptions) setVersion(classes *classTable) {
+	if !e.changed {
+		return
+	}
+	e.version, e.changed = 0, false
+	if len(e.slots) > 0 {
+		e.version = classes.nextVersion()
+	}
+}
+
+// without removes the exceptions from a list of slots.
+func (e *exceptions) without(slots []cache.Slot) []cache.Slot {
+	if len(e.slots) == 0 {
+		return slots
+	}
+	return slices.DeleteFunc(slots, e.has)
 }
 
 // beside is a node with nominated pods.
@@ -59,14 +104,15 @@ func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
 	c, priority := d.class, corev1helpers.PodPriority(d.Pod)
 	b := c.besides[priority]
 	if b == nil && !d.nominated.Any() {
-		c.local.occupy(nil, 0)
+		c.local.occupy(&exceptions{})
 		return nil
 	}
 	if b == nil || b.nominated != d.nominated {
 		if c.besides == nil || len(c.besides) >= maxBesides {
 			c.besides = map[int32]*besides{}
 		}
-		b = &besides{nominated: d.nominated, nodes: map[cache.Slot]*beside{}, full: map[cache.Slot]struct{}{}}
+		b = &besides{nominated: d.nominated, nodes: map[cache.Slot]*beside{}}
+		b.full.slots, b.repelling.slots = map[cache.Slot]struct{}{}, map[cache.Slot]struct{}{}
 		c.besides[priority] = b
 	}
 	u := besidesUpdate{besides: b, decision: d, like: like}
@@ -74,10 +120,8 @@ func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
 		delete(c.besides, priority)
 		return err
 	}
-	c.local.occupy(b.full, b.version)
-	if len(b.nodes) == 0 && !d.nominated.Any() {
-		delete(c.besides, priority)
-	}
+	c.local.occupy(&b.full)
+	d.repelling = &b.repelling
 	return nil
 }
 
@@ -88,8 +132,6 @@ type besidesUpdate struct {
 	like *corev1.Pod
 	// state is the state that PreFilter leaves, nil until it is needed.
 	state fwk.CycleState
-	// changed is true if full has changed.
-	changed bool
 }
 
 func (u *besidesUpdate) run(ctx context.Context) error {
@@ -119,20 +161,17 @@ func (u *besidesUpdate) run(ctx context.Context) error {
 	}
 	u.own = nominated.Own()
 	u.follow()
-	if u.changed {
-		u.version = 0
-		if len(u.full) > 0 {
-			u.version = u.engine.classes.nextVersion()
-		}
-	}
+	u.full.setVersion(u.engine.classes)
+	u.besides.repelling.setVersion(u.engine.classes)
 	return nil
 }
 
 // updateAll makes all nodes anew.
 func (u *besidesUpdate) updateAll(ctx context.Context) error {
 	clear(u.nodes)
-	clear(u.full)
-	u.following, u.changed = 0, true
+	clear(u.full.slots)
+	clear(u.besides.repelling.slots)
+	u.following, u.full.changed, u.besides.repelling.changed = 0, true, true
 	u.refresher.seen.reset(u.engine.snapshot.Slots())
 	for name := range u.besides.nominated.All {
 		if err := u.updateNamed(ctx, name); err != nil {
@@ -175,13 +214,15 @@ func (u *besidesUpdate) update(ctx context.Context, slot cache.Slot) error {
 	}
 	info := u.engine.snapshot.Info(slot)
 	if info == nil || u.besides.nominated.Number(info.Node().Name) == 0 {
-		u.setFull(slot, false)
+		u.full.set(slot, false)
+		u.besides.repelling.set(slot, false)
 		return nil
 	}
 	node := &beside{fits: true}
 	u.nodes[slot] = node
 	if !u.class.local.accepts(slot) {
-		u.setFull(slot, false)
+		u.full.set(slot, false)
+		u.besides.repelling.set(slot, false)
 		return nil // until the log has a change of the node
 	}
 	if err := u.filter(ctx, node, info); err != nil {
@@ -190,7 +231,8 @@ func (u *besidesUpdate) update(ctx context.Context, slot cache.Slot) error {
 	if node.follows {
 		u.following++
 	}
-	u.setFull(slot, !u.keeps(slot, node))
+	u.full.set(slot, !node.fits)
+	u.besides.repelling.set(slot, !u.keeps(slot, node))
 	return nil
 }
 
@@ -224,18 +266,16 @@ func (u *besidesUpdate) filter(ctx context.Context, node *beside, info *schedfra
 	return nil
 }
 
-// keeps reports whether the local filters and the trackers accept a node with its nominated pods.
+// keeps reports whether the trackers accept a node with its nominated pods. For a node that is full
+// it does not matter.
 func (u *besidesUpdate) keeps(slot cache.Slot, node *beside) bool {
-	if !node.fits {
-		return false
-	}
-	i := 0
+	of := node.trackers
 	for _, x := range u.class.trackers {
-		if x.filters {
-			if !x.KeepsBeside(slot, &node.trackers[i]) {
+		if len(of) > 0 && x.filters {
+			if !x.KeepsBeside(slot, &of[0]) {
 				return false
 			}
-			i++
+			of = of[1:]
 		}
 	}
 	return true
@@ -248,21 +288,9 @@ func (u *besidesUpdate) follow() {
 	}
 	for slot, node := range u.nodes {
 		if node.follows {
-			u.setFull(slot, !u.keeps(slot, node))
+			u.besides.repelling.set(slot, !u.keeps(slot, node))
 			u.refresher.examined++
 		}
-	}
-}
-
-func (u *besidesUpdate) setFull(slot cache.Slot, full bool) {
-	if _, was := u.full[slot]; was == full {
-		return
-	}
-	u.changed = true
-	if full {
-		u.full[slot] = struct{}{}
-	} else {
-		delete(u.full, slot)
 	}
 }
 
@@ -279,7 +307,7 @@ func (d *decision) decideNominated(ctx context.Context) (bool, error) {
 	}
 	p := d.pass
 	p.feasible, p.sizes = append(p.feasible[:0], slot), nil
-	p.keep(d.class)
+	d.keep()
 	if len(p.feasible) == 1 && d.uncached.active() {
 		if _, err := d.uncached.filter(ctx, p, &d.engine.search, 0); err != nil {
 			return false, err

@@ -6,11 +6,11 @@ package fastpath
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
 // occupation holds the slots of rows that are occupied: their nodes have no room beside nominated
-// pods. These are different for classes and priorities, so each decision sets them. Rows and groups
-// that have been up to date remain so: only slots that become occupied, or free, are touched.
+// pods. These may be different for two priorities, so each decision sets them. Rows and groups that
+// have been up to date remain so: only slots that become occupied, or free, are touched.
 type occupation struct {
 	slots map[cache.Slot]struct{}
-	// version is that of the besides which have set the slots, or stale.
+	// version is that of the exceptions that were last set, or stale.
 	version uint64
 	// flips lists the slots that have become occupied or free, for groups. first is the position of
 	// its first entry.
@@ -60,14 +60,14 @@ func (l *localRows) accepts(slot cache.Slot) bool {
 	return l.verdict[slot] == fits || l.verdict[slot] == occupied
 }
 
-// occupy makes these slots occupied, and all others free. version identifies the slots.
-func (l *localRows) occupy(slots map[cache.Slot]struct{}, version uint64) {
+// occupy makes the slots of exceptions occupied, and all others free.
+func (l *localRows) occupy(by *exceptions) {
 	o := &l.occupation
-	if o.version == version {
+	if o.version == by.version {
 		return
 	}
 	for slot := range o.slots {
-		if _, stays := slots[slot]; stays {
+		if by.has(slot) {
 			continue
 		}
 		delete(o.slots, slot)
@@ -76,7 +76,7 @@ func (l *localRows) occupy(slots map[cache.Slot]struct{}, version uint64) {
 		l.byFixed.add(slot, l.fixed[slot])
 		o.flip(slot)
 	}
-	for slot := range slots {
+	for slot := range by.slots {
 		if l.verdict[slot] != fits {
 			continue
 		}
@@ -89,7 +89,7 @@ func (l *localRows) occupy(slots map[cache.Slot]struct{}, version uint64) {
 		l.byFixed.remove(slot, l.fixed[slot])
 		o.flip(slot)
 	}
-	o.version = version
+	o.version = by.version
 }
 
 // release frees a slot whose row is about to be computed anew.

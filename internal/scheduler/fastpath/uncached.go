@@ -149,9 +149,12 @@ func (d *decision) filterAllowed(names sets.Set[string]) int {
 			p.feasible = append(p.feasible, slot)
 		}
 	}
+	if own := d.Pod.Status.NominatedNodeName; !names.Has(own) && d.exists(own) {
+		existing++ // decideNominated has evaluated it
+	}
 	slices.Sort(p.feasible)
 	d.refresher.examined += len(p.feasible)
-	p.keep(d.class)
+	d.keep()
 	return existing
 }
 
@@ -162,7 +165,7 @@ func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, 
 	if u.claims != nil {
 		unknown := 0
 		p.feasible, unknown = u.claims.judge(u.snapshot, p.feasible)
-		ask = unknown > 0 || u.others || u.askNominated()
+		ask = u.askNominated() || unknown > 0 || u.others
 		if !ask && !u.scores {
 			return 0, nil
 		}

@@ -28,7 +28,7 @@ type finder struct {
 	nominator framework.Nominator
 	// nominations are the nodes with nominated pods, by the nominator.
 	nominations framework.Nominations
-	dryRuns   dryRuns
+	dryRuns     dryRuns
 	// intN draws the node at which a search begins. It returns a random number from 0 to n-1.
 	intN func(n int) int
 	// left is the number of dry runs that are allowed.

@@ -65,7 +65,7 @@ func TestAFixedNominatorShowsNominationsAndChangesNone(t *testing.T) {
 // nominated is a nominator with one nomination, which fails if it is changed.
 type nominated struct{ info fwk.PodInfo }
 
-func (n nominated) NominatedPodsForNode(string) []fwk.PodInfo                   { return []fwk.PodInfo{n.info} }
+func (n nominated) NominatedPodsForNode(string) []fwk.PodInfo { return []fwk.PodInfo{n.info} }
 func (nominated) Nominations(*corev1.Pod, uint64) framework.NominationChanges {
 	return framework.NominationChanges{}
 }
