@@ -55,13 +55,15 @@ func (t *classTable) instanceOf(plan *Plan) *instance {
 	if in, ok := t.instances[name]; ok && in.plan == plan {
 		return in
 	}
+	// Join first: a new instance whose setup is that of the old one keeps its classes.
+	joined := t.join(plan)
 	for other, in := range t.instances {
 		if other == name || in.isClosed() {
 			t.leave(in)
 			delete(t.instances, other)
 		}
 	}
-	in := newInstance(plan, t.join(plan), t.instruments.points)
+	in := newInstance(plan, joined, t.instruments.points)
 	t.instances[name] = in
 	return in
 }
