@@ -5,6 +5,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -79,6 +80,9 @@ func TestConcurrency(t *testing.T) {
 	}
 	for i := range 300 {
 		c.schedule(framework, i)
+		if i%3 == 0 {
+			c.scheduleGroup(i)
+		}
 	}
 	c.bindings.Wait()
 	close(c.stop)
@@ -236,15 +240,58 @@ func (c *cluster) schedule(framework schedframework.Framework, i int) {
 	if err := c.AssumePod(quiet, infoOf(&assumed)); err != nil {
 		c.Fatal(err)
 	}
+	c.bind(&assumed, i%7 > 0)
+}
+
+// bind is a binding cycle, which succeeds or not.
+func (c *cluster) bind(assumed *corev1.Pod, succeeds bool) {
 	c.bindings.Go(func() {
-		if i%7 == 0 {
-			if err := c.ForgetPod(quiet, &assumed); err != nil {
+		if !succeeds {
+			if err := c.ForgetPod(quiet, assumed); err != nil {
 				c.Error(err)
 			}
 			return
 		}
-		c.bound <- objects.Edited(&assumed)
+		c.bound <- objects.Edited(assumed)
 	})
+}
+
+// scheduleGroup is an attempt at a group of pods, and at a pod that is on a node already. Half of
+// the attempts are taken back, and every other pod of the others.
+func (c *cluster) scheduleGroup(i int) {
+	o, err := c.BeginOverlay(quiet, c.snapshot)
+	if err != nil {
+		c.Fatal(err)
+	}
+	nodes, err := c.snapshot.NodeInfos().List()
+	if err != nil {
+		c.Fatal(err)
+	}
+	var pods []*corev1.Pod
+	for j := range 6 {
+		node := nodes[(i+j%2)%len(nodes)]
+		if on := node.GetPods(); len(on) > 0 {
+			if err := o.Place(on[0], Class{}); !errors.Is(err, ErrKnownPod) {
+				c.Errorf("placing a pod where it is: got %v", err)
+			}
+		}
+		pod := newPod(fmt.Sprintf("g%d-%d", i, j), node.Node().Name)
+		if err := o.Place(infoOf(pod), Class{}); err != nil {
+			c.Fatal(err)
+		}
+		pods = append(pods, pod)
+	}
+	if i%2 == 0 {
+		if err := o.Commit(); err != nil {
+			c.Fatal(err)
+		}
+		for j, pod := range pods {
+			c.bind(pod, j%2 > 0)
+		}
+	}
+	if err := o.Close(); err != nil {
+		c.Fatal(err)
+	}
 }
 
 func (c *cluster) decide(framework schedframework.Framework, pod *corev1.Pod) string {

@@ -62,6 +62,11 @@ func (o *Overlay) Snapshot() *Snapshot { return o.snapshot }
 
 // Place puts a pod on the node that its spec names. The pod and info are used as AssumePod does, or
 // as AssumePodOfClass does if the class is known.
+//
+// It returns [ErrKnownPod] if the node shows the pod already: another component may have bound it
+// since it left the queue. A NodeInfo takes off the first pod with a UID, so with two of them
+// RollbackTo would take off the one that is in the cache, and leave the other in its place. A pod
+// that the snapshot shows on another node does no harm here; Commit refuses it.
 func (o *Overlay) Place(info fwk.PodInfo, class Class) error {
 	pod := info.GetPod()
 	if err := checkAssigned(pod); err != nil {
@@ -70,6 +75,9 @@ func (o *Overlay) Place(info fwk.PodInfo, class Class) error {
 	slot, ok := o.snapshot.SlotOf(pod.Spec.NodeName)
 	if !ok {
 		return podError(ErrUnknownNode, pod, pod.Spec.NodeName)
+	}
+	if o.snapshot.indexOf(slot, pod) >= 0 {
+		return podError(ErrKnownPod, pod, "it cannot be placed on its node again")
 	}
 	t := tried{slot: slot, info: assumedInfo(pod, info, class), class: class.ID}
 	o.snapshot.beginRefresh()
@@ -87,13 +95,12 @@ func (o *Overlay) Hide(pods ...*corev1.Pod) error {
 		if !ok {
 			continue
 		}
-		on := s.infos[slot].Pods
-		index := slices.IndexFunc(on, func(info fwk.PodInfo) bool { return info.GetPod().UID == pod.UID })
+		index := s.indexOf(slot, pod)
 		if index < 0 {
 			continue
 		}
-		t := tried{slot: slot, info: on[index].(*schedframework.PodInfo), class: o.cache.classOf(pod), hidden: true,
-			index: index}
+		t := tried{slot: slot, info: s.infos[slot].Pods[index].(*schedframework.PodInfo), class: o.cache.classOf(pod),
+			hidden: true, index: index}
 		s.beginRefresh()
 		if err := s.takePod(o.logger, slot, t.info.Pod, t.class); err != nil {
 			return err

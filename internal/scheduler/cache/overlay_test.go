@@ -5,10 +5,12 @@ package cache
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/test/objects"
 )
@@ -30,10 +32,20 @@ func (tt *twinTest) overlay() {
 		for range tt.random.IntN(4) {
 			tt.step()
 		}
+		if len(placed) > 0 && tt.random.IntN(4) == 0 {
+			tt.stepBindElsewhere(placed[tt.random.IntN(len(placed))])
+		}
 		tt.must(tt.cache.UpdateSnapshot(quiet, tt.snapshot))
 		tt.twin = shown
 		tt.checkSnapshot()
-		if !hides && tt.random.IntN(2) == 0 {
+		if known := cluster.has(placed); known && !hides {
+			tt.did("commit pods that are known")
+			if err := o.Commit(); !errors.Is(err, ErrKnownPod) {
+				tt.Errorf("committing a pod that is known: got %v", err)
+			}
+			tt.hits["not committed"]++
+			tt.checkSnapshot()
+		} else if !hides && tt.random.IntN(2) == 0 {
 			tt.did("commit %d pods", len(placed))
 			tt.must(o.Commit())
 			for _, pod := range placed {
@@ -45,23 +57,44 @@ func (tt *twinTest) overlay() {
 		tt.did("roll back")
 		tt.must(o.Rollback())
 		tt.hits["rolled back"]++
-		for _, pod := range placed {
-			delete(tt.twin.pods, pod.UID)
-		}
-		for _, p := range tt.twin.pods {
-			p.hidden = false
-		}
+		tt.twin.takeBack()
 		tt.checkSnapshot()
 	}
 	tt.must(o.Close())
 	tt.trying, tt.quietly, tt.twin = false, false, cluster
 }
 
+// has reports whether one of the pods is known, wherever it is.
+func (w *twin) has(pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return w.pods[pod.UID] != nil })
+}
+
+// takeBack takes the placed pods off, and shows the hidden ones again.
+func (w *twin) takeBack() {
+	maps.DeleteFunc(w.pods, func(_ types.UID, p *twinPod) bool { return p.placed })
+	for _, p := range w.pods {
+		p.hidden = false
+	}
+}
+
+// stepBindElsewhere reports a pod that is placed as bound by another component, on this node or on
+// another one.
+func (tt *twinTest) stepBindElsewhere(placed *corev1.Pod) {
+	if tt.podOf(placed.UID) != nil {
+		return
+	}
+	bound := objects.Edited(placed, running, onNode(tt.pick(placed.Spec.NodeName, tt.nodeName())))
+	tt.did("another component binds %s to %s", bound.Name, bound.Spec.NodeName)
+	tt.must(tt.cache.AddPod(quiet, bound))
+	tt.twin.pods[bound.UID] = &twinPod{pod: bound}
+	tt.quietly = false
+}
+
 // try places and hides pods. hides reports whether one was hidden.
 func (tt *twinTest) try(o *Overlay) (placed []*corev1.Pod, hides bool) {
-	onNode := func(p *twinPod) bool { return !p.hidden && tt.twin.nodes[p.pod.Spec.NodeName] != nil }
+	isShown := func(p *twinPod) bool { return !p.hidden && tt.twin.nodes[p.pod.Spec.NodeName] != nil }
 	for range 1 + tt.random.IntN(8) {
-		if p := tt.anyPod(onNode); p != nil && tt.random.IntN(2) == 0 {
+		if p := tt.anyPod(isShown); p != nil && tt.random.IntN(2) == 0 {
 			tt.did("hide %s", p.pod.Name)
 			tt.must(o.Hide(p.pod))
 			tt.must(o.Hide(p.pod)) // it is on no node
@@ -69,23 +102,42 @@ func (tt *twinTest) try(o *Overlay) (placed []*corev1.Pod, hides bool) {
 			tt.hits["hidden"]++
 			continue
 		}
-		pod := tt.freshPod()
-		if tt.twin.nodes[pod.Spec.NodeName] == nil {
-			if err := o.Place(infoOf(pod), Class{}); !errors.Is(err, ErrUnknownNode) {
-				tt.Errorf("placing a pod on no node: got %v", err)
+		if pod := tt.freshPod(); tt.place(o, pod) {
+			tt.twin.pods[pod.UID] = &twinPod{pod: pod, assumed: true, placed: true}
+			placed = append(placed, pod)
+		}
+	}
+	if p := tt.anyPod(func(p *twinPod) bool { return isShown(p) && !p.placed }); p != nil && tt.random.IntN(3) == 0 {
+		tt.hits["placed again"]++
+		pod := objects.Edited(p.pod, onNode(tt.pick(p.pod.Spec.NodeName, tt.nodeName())))
+		if pod.Spec.NodeName == p.pod.Spec.NodeName {
+			tt.did("place %s again", pod.Name)
+			if err := o.Place(infoOf(pod), Class{}); !errors.Is(err, ErrKnownPod) {
+				tt.Errorf("placing a pod where it is: got %v", err)
 			}
-			continue
+		} else if tt.place(o, pod) {
+			tt.twin.pods[pod.UID+" elsewhere"] = &twinPod{pod: pod, assumed: true, placed: true}
+			placed = append(placed, pod)
 		}
-		tt.did("place %s on %s", pod.Name, pod.Spec.NodeName)
-		if tt.random.IntN(2) == 0 {
-			tt.must(o.Place(infoOf(pod), Class{}))
-		} else {
-			tt.must(o.Place(infoOf(pod), Class{ID: 1, Like: infoOf(pod)}))
-		}
-		tt.twin.pods[pod.UID] = &twinPod{pod: pod, assumed: true}
-		placed = append(placed, pod)
 	}
 	return placed, hides
+}
+
+// place places a pod unless its node is unknown.
+func (tt *twinTest) place(o *Overlay, pod *corev1.Pod) bool {
+	if tt.twin.nodes[pod.Spec.NodeName] == nil {
+		if err := o.Place(infoOf(pod), Class{}); !errors.Is(err, ErrUnknownNode) {
+			tt.Errorf("placing a pod on no node: got %v", err)
+		}
+		return false
+	}
+	tt.did("place %s on %s", pod.Name, pod.Spec.NodeName)
+	if tt.random.IntN(2) == 0 {
+		tt.must(o.Place(infoOf(pod), Class{}))
+	} else {
+		tt.must(o.Place(infoOf(pod), Class{ID: 1, Like: infoOf(pod)}))
+	}
+	return true
 }
 
 // TestOnlyTheSnapshotShowsAnOverlay forks and reads the cache while there is an overlay.
@@ -158,4 +210,22 @@ func TestCommitOfAnOverlayAssumesAllOrNone(t *testing.T) {
 	if f.snapshot.Changes() != f.Changes() {
 		t.Errorf("%d changes are shown of %d", f.snapshot.Changes(), f.Changes())
 	}
+}
+
+// TestAPodIsNotPlacedWhereItIs has an attempt at a pod that another component has bound since it
+// left the queue, to the node that the attempt finds, too. Taking back the attempt must not leave
+// its object of the pod on the node in place of the one in the cache.
+func TestAPodIsNotPlacedWhereItIs(t *testing.T) {
+	f := newFixture(t, newNode("n", ""))
+	bound, other := newPod("bound", "n"), newPod("other", "n")
+	f.must(f.AddPod(quiet, bound))
+	o, err := f.BeginOverlay(quiet, f.snapshot)
+	f.must(err)
+	f.must(o.Place(infoOf(other), Class{}))
+	if err := o.Place(infoOf(objects.Edited(bound)), Class{}); !errors.Is(err, ErrKnownPod) || f.snapshot.Placed() != 1 {
+		t.Errorf("placing it: got %v, and %d pods are placed", err, f.snapshot.Placed())
+	}
+	f.must(o.Close())
+	f.refresh()
+	f.expectPods("n", bound)
 }

@@ -121,7 +121,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	return nil
 }
 
-// placePod adds a pod to the node in a slot, as the last one.
+// placePod adds a pod to the node in a slot, as the last one. The pod is not there yet.
 func (s *Snapshot) placePod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
 	s.infos[slot].AddPodInfo(pod)
 	s.countPod(pod.Pod, 1)
@@ -133,7 +133,7 @@ func (s *Snapshot) placePod(slot Slot, pod *schedframework.PodInfo, class ClassI
 // takePod removes a pod from the node in a slot. The last pod of the node takes its place.
 func (s *Snapshot) takePod(logger klog.Logger, slot Slot, pod *corev1.Pod, class ClassID) error {
 	info := s.infos[slot]
-	i := slices.IndexFunc(info.Pods, func(other fwk.PodInfo) bool { return other.GetPod().UID == pod.UID })
+	i := s.indexOf(slot, pod)
 	if err := info.RemovePod(logger, pod); err != nil {
 		return err
 	}
@@ -143,6 +143,11 @@ func (s *Snapshot) takePod(logger klog.Logger, slot Slot, pod *corev1.Pod, class
 	s.sortByPods(slot)
 	s.logChange(slot, PodRemoved, class)
 	return nil
+}
+
+// indexOf returns the index of a pod on the node in a slot, -1 if it is not there.
+func (s *Snapshot) indexOf(slot Slot, pod *corev1.Pod) int {
+	return slices.IndexFunc(s.infos[slot].Pods, func(on fwk.PodInfo) bool { return on.GetPod().UID == pod.UID })
 }
 
 // swapLast swaps the last pod of the node in a slot with the i-th one.

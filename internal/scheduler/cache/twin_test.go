@@ -33,8 +33,9 @@ type twinNode struct {
 }
 
 type twinPod struct {
-	pod             *corev1.Pod
-	assumed, hidden bool // hidden: by an overlay
+	pod            *corev1.Pod
+	assumed        bool
+	hidden, placed bool // by an overlay
 }
 
 type twinZone struct {
@@ -205,7 +206,8 @@ func TestTwin(t *testing.T) {
 	}
 	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal",
 		"silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off",
-		"lagging reader kept up", "hidden", "committed", "rolled back", "signatures numbered anew"} {
+		"lagging reader kept up", "hidden", "committed", "not committed", "placed again", "rolled back",
+		"signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}
@@ -249,7 +251,7 @@ func (tt *twinTest) step() {
 		tt.stepNode, tt.stepNode, tt.stepRemoveNode, tt.stepHeartbeat, tt.stepAssume, tt.stepAssume, tt.stepAssume,
 		tt.stepForget,
 		tt.stepConfirm, tt.stepConfirm, tt.stepAdd, tt.stepAdd, tt.stepUpdate, tt.stepUpdate, tt.stepStatus,
-		tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove,
+		tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove, tt.stepReturn, tt.stepReplace,
 	}
 	if !tt.trying && tt.random.IntN(3) == 0 {
 		ops = append(ops, tt.overlay)
@@ -408,6 +410,29 @@ func (tt *twinTest) stepRemove() {
 		tt.did("remove %s", object.Name)
 		tt.must(tt.cache.RemovePod(quiet, object))
 		delete(tt.twin.pods, object.UID)
+		tt.quietly = false
+	}
+}
+
+// stepReturn removes a pod, and adds another object of the same pod.
+func (tt *twinTest) stepReturn() {
+	if p := tt.anyPod(func(*twinPod) bool { return true }); p != nil {
+		tt.did("remove and add %s", p.pod.Name)
+		tt.must(tt.cache.RemovePod(quiet, p.pod))
+		p.pod, p.assumed = objects.Edited(p.pod, onNode(tt.pick(p.pod.Spec.NodeName, tt.nodeName()))), false
+		tt.must(tt.cache.AddPod(quiet, p.pod))
+		tt.quietly = false
+	}
+}
+
+// stepReplace reports a pod as an update of one whose deletion was missed.
+func (tt *twinTest) stepReplace() {
+	if p := tt.anyPod(func(*twinPod) bool { return true }); p != nil {
+		pod := tt.freshPod()
+		tt.did("%s takes the place of %s", pod.Name, p.pod.Name)
+		tt.must(tt.cache.UpdatePod(quiet, p.pod, pod))
+		delete(tt.twin.pods, p.pod.UID)
+		tt.twin.pods[pod.UID] = &twinPod{pod: pod}
 		tt.quietly = false
 	}
 }

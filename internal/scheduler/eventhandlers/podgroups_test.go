@@ -4,11 +4,13 @@
 package eventhandlers
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -56,4 +58,35 @@ func TestAPodThatTerminatesDoesNotCountInItsGroup(t *testing.T) {
 	expect("another is assumed", 1)
 	h.podAdded(member("e", true))
 	expect("it terminates when it is confirmed", 2)
+}
+
+// TestAPodThatIsBoundLeavesTheQueueBeforeItsGroup has another component bind a pod of a group that
+// waits for one more. The group needs one pod less then, but has one less, too: it must not be
+// popped, least of all with the pod that is bound.
+func TestAPodThatIsBoundLeavesTheQueueBeforeItsGroup(t *testing.T) {
+	h := listening(t)
+	h.groups = podgroup.NewRegistry()
+	h.groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true }, func() bool { return true })
+	h.queue = queue.New(queue.Config{Groups: h.groups})
+	h.queue.Reconfigure(eventLogger(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}},
+		sets.New("mine"))
+	h.groups.SetGroup(podgroup.Group{
+		Key: podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: "default", Name: "gang"}, MinMember: 4})
+	member := func(uid types.UID, version, node string) *corev1.Pod {
+		pod := podAt(uid, version, node)
+		objects.MemberOf("gang")(pod)
+		return pod
+	}
+	for _, uid := range []types.UID{"a", "b", "c"} {
+		h.podAdded(member(uid, "1", ""))
+	}
+	h.podUpdated(member("b", "1", ""), member("b", "2", "n1"))
+	_, queued := h.queue.Get("b")
+	if places := h.places("a", "c"); queued || !slices.Equal(places, []queue.Place{queue.Gated, queue.Gated}) {
+		t.Errorf("b is in the queue: %v, a and c are at %v", queued, places)
+	}
+	h.podAdded(member("d", "1", ""))
+	if want := []queue.Place{queue.Active, queue.Active, queue.Active}; !slices.Equal(h.places("a", "c", "d"), want) {
+		t.Errorf("with d, the group is at %v", h.places("a", "c", "d"))
+	}
 }

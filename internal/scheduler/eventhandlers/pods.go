@@ -37,11 +37,14 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 		h.assignedPodUpdated(oldPod, newPod)
 	case assigned(newPod):
 		// The pod was bound: by livesched, as the cache expects, or by another component, in which
-		// case the pod may still be queued.
-		h.assignedPodAdded(newPod)
+		// case the pod may still be queued. It leaves the queue before its group, which then needs
+		// fewer others, can be popped with it.
 		start := time.Now()
+		h.addToCache(newPod)
+		deleting := time.Now()
 		h.queue.Delete(eventLogger(), oldPod)
-		observeSince(start, schedframework.EventUnscheduledPodDelete)
+		observeSince(deleting, schedframework.EventUnscheduledPodDelete)
+		h.noteAssigned(start, newPod)
 		if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Spec.NodeName {
 			h.queue.NominationEnded(eventLogger(), oldPod)
 		}
@@ -67,10 +70,19 @@ func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
 
 func (h *handlers) assignedPodAdded(pod *corev1.Pod) {
 	start := time.Now()
+	h.addToCache(pod)
+	h.noteAssigned(start, pod)
+}
+
+func (h *handlers) addToCache(pod *corev1.Pod) {
 	logger := eventLogger()
 	if err := h.cache.AddPod(logger, pod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Adding a pod to the cache failed", "pod", klog.KObj(pod))
 	}
+}
+
+// noteAssigned tells the group of a pod and the queue that the pod is on its node.
+func (h *handlers) noteAssigned(start time.Time, pod *corev1.Pod) {
 	h.groupMemberAssigned(pod)
 	h.observed(start, schedframework.EventAssignedPodAdd, nil, pod)
 }

@@ -805,6 +805,28 @@ func TestAGroupThatLostAPod(t *testing.T) {
 		To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
 }
 
+// TestAMemberThatAnotherComponentHasBound has an attempt at a group with a pod that was bound, to the
+// only node, after it was popped: the others are placed if they are enough.
+func TestAMemberThatAnotherComponentHasBound(t *testing.T) {
+	for needed, placed := range map[int][]string{2: {"a", "c"}, 3: nil} {
+		w := newGroupWorld(t)
+		w.addNode("n1", "8")
+		w.setMinMember(needed)
+		w.addPod("a", "1")
+		bound := objects.Edited(w.addPod("b", "1"), func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
+		w.addPod("c", "1")
+		w.Expect(w.cluster.Cache.AddPod(logr.Discard(), bound)).To(Succeed())
+		w.Expect(w.end(w.schedule())).To(Equal(placed))
+		w.Expect(w.ledger.reserved).To(HaveExactElements(placed))
+		w.Expect(w.reasons["b"]).To(ContainSubstring("in the scheduler cache already"))
+		w.Expect(w.cluster.Cache.UpdateSnapshot(logr.Discard(), w.cluster.Snapshot)).To(Succeed())
+		node, err := w.cluster.Snapshot.NodeInfos().Get("n1")
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(node.GetPods()).To(HaveLen(1 + len(placed)))
+		w.Expect(node.GetPods()[0].GetPod()).To(BeIdenticalTo(bound))
+	}
+}
+
 // TestAReloadInTheMiddleOfAnAttempt changes or deletes the profile when the first pod of a group is
 // reserved. The attempt goes on with the old instance, which closes when the last pod releases it.
 func TestAReloadInTheMiddleOfAnAttempt(t *testing.T) {
