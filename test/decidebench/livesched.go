@@ -37,6 +37,7 @@ type livesched struct {
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	decider  *algorithm.Decider
+	fast     bool // without it, all decisions take the scalar path
 	// profiles take turns. placed is the number of calls of Place.
 	profiles []algorithm.Params
 	unlike   bool // see Profiles
@@ -54,11 +55,7 @@ func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error)
 		profiles: make([]algorithm.Params, profiles.Number), unlike: profiles.Unlike,
 	}
 	l.inCycle = l.timing.Attach(u.ctx)
-	cfg := algorithm.Config{Snapshot: l.snapshot}
-	if fast {
-		cfg.Engine = fastpath.New(l.snapshot, 0)
-	}
-	l.decider = algorithm.New(cfg)
+	l.fast = fast
 	return l, l.Reload()
 }
 
@@ -70,8 +67,14 @@ type handle struct {
 
 func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 
-// Reload implements Cluster: it builds a new instance of each profile.
+// Reload implements Cluster: it builds a new instance of each profile, and a new engine, since an
+// instance that decides like the one before keeps its classes.
 func (l *livesched) Reload() error {
+	cfg := algorithm.Config{Snapshot: l.snapshot}
+	if l.fast {
+		cfg.Engine = fastpath.New(l.snapshot, 0)
+	}
+	l.decider = algorithm.New(cfg)
 	for i := range l.profiles {
 		name := l.upstream.profile.SchedulerName
 		if i > 0 {

@@ -66,13 +66,7 @@ func TestProfilesThatDecideAlikeShareRows(t *testing.T) {
 			p.Plugins.Score.Enabled = append(p.Plugins.Score.Enabled,
 				schedconfig.Plugin{Name: "TaintToleration", Weight: 7})
 		}, false},
-		"other arguments": {func(p *schedconfig.KubeSchedulerProfile) {
-			for i := range p.PluginConfig {
-				if args, ok := p.PluginConfig[i].Args.(*schedconfig.InterPodAffinityArgs); ok {
-					args.HardPodAffinityWeight = 7
-				}
-			}
-		}, false},
+		"other arguments": {otherArgs, false},
 		"a plugin less": {func(p *schedconfig.KubeSchedulerProfile) {
 			p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: "NodePorts"}}
 			p.Plugins.PreFilter.Disabled = []schedconfig.Plugin{{Name: "NodePorts"}}
@@ -137,7 +131,31 @@ func TestSharedRowsAreKeptUpByTheProfileThatDecides(t *testing.T) {
 	close(w.closed["second"])
 	close(w.closed["third"])
 	clear(w.closed)
-	if got := w.classOf(w.profile("fourth", unchanged), podOf("owned", 0)); got == class {
-		t.Error("the class was kept although all profiles that used it are closed")
+	w.classOf(w.profile("fourth", otherArgs), podOf("owned", 0))
+	if got := w.classOf(w.profile("fifth", unchanged), podOf("owned", 0)); got == class {
+		t.Error("the class was kept although all profiles that used it were closed")
+	}
+}
+
+func otherArgs(p *schedconfig.KubeSchedulerProfile) {
+	for i := range p.PluginConfig {
+		if args, ok := p.PluginConfig[i].Args.(*schedconfig.InterPodAffinityArgs); ok {
+			args.HardPodAffinityWeight = 7
+		}
+	}
+}
+
+// TestAReloadThatChangesNoDecisionKeepsClasses builds the same profile again, as a change of its
+// queue does.
+func TestAReloadThatChangesNoDecisionKeepsClasses(t *testing.T) {
+	w := newSharingWorld(t)
+	class := w.classOf(w.profile("mine", unchanged), podOf("owned", 0))
+	again := w.profile("mine", unchanged)
+	before := w.calls(again)
+	if got := w.classOf(again, podOf("owned", 0)); got != class || w.calls(again) != before {
+		t.Error("the class was made again")
+	}
+	if got := w.classOf(w.profile("mine", otherArgs), podOf("owned", 0)); got == class {
+		t.Error("the class was kept although arguments have changed")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -30,6 +32,12 @@ type explanation struct {
 	pos uint64
 	// nodeWise is true if the status of each node is independent of other nodes.
 	nodeWise bool
+	// tracks is true if the statuses of PodTopologySpread and InterPodAffinity are kept up to date,
+	// too. tracked then has, by slot, the statuses of the nodes that only these two refuse, except
+	// nodes with nominated pods, and nil for others. tracking is the number of these nodes.
+	tracks   bool
+	tracked  []*fwk.Status
+	tracking int
 	// refusals counts the statuses of the diagnosis. It is nil until the first node has changed.
 	refusals *refusals
 	// nominated holds the nodes with nominated pods. Their statuses take these pods into account.
@@ -56,13 +64,15 @@ type nominatedStatus struct {
 // nodeFilters runs the Filter plugins on single nodes for one pod.
 type nodeFilters struct {
 	framework *framework.Framework
-	state     fwk.CycleState
-	pod       *corev1.Pod
+	// local are those of its plugins for which explanation.tracks does not hold the statuses.
+	local *framework.Framework
+	state fwk.CycleState
+	pod   *corev1.Pod
 }
 
-// alone runs the filters without the pods that are nominated to the node.
+// alone runs the local filters without the pods that are nominated to the node.
 func (f *nodeFilters) alone(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
-	return f.framework.RunFilterPlugins(ctx, f.state, f.pod, node)
+	return f.local.RunFilterPlugins(ctx, f.state, f.pod, node)
 }
 
 // beside runs the filters with the pods that are nominated to the node.
@@ -77,7 +87,7 @@ func (e *explanation) size() int {
 	if e.diagnosis == nil {
 		return 0
 	}
-	return refusalBytes * (e.diagnosis.NodeToStatus.Len() + len(e.nominated))
+	return refusalBytes*(e.diagnosis.NodeToStatus.Len()+len(e.nominated)) + 8*cap(e.tracked)
 }
 
 // holds reports whether everything that the diagnosis depends on is unchanged.
@@ -93,7 +103,7 @@ func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapsho
 	e.nominated = map[string]*nominatedStatus{}
 	for name, number := range nominated.All {
 		n := &nominatedStatus{number: number}
-		if slot, ok := snapshot.SlotOf(name); ok && e.nodeWise {
+		if slot, ok := snapshot.SlotOf(name); ok && (e.nodeWise || e.tracks) {
 			n.alone = f.alone(ctx, snapshot.Info(slot))
 		}
 		e.nominated[name] = n
@@ -108,7 +118,7 @@ func (e *explanation) noteRead(nominated *framework.NominatedNodes) {
 // refresh brings the diagnosis up to date with the snapshot and the nominated pods by running the
 // filters on the nodes that have changed. It returns false if the explanation can no longer be
 // used: more than half of the nodes have changed, or one does not refuse the pod.
-func (e *explanation) refresh(ctx context.Context, r *refresher, nominated *framework.NominatedNodes,
+func (e *explanation) refresh(ctx context.Context, r *refresher, c *class, nominated *framework.NominatedNodes,
 	f *nodeFilters) bool {
 	changes, ok := r.snapshot.Log().Since(e.pos)
 	if !ok || 2*len(changes) > r.snapshot.Slots() {
@@ -117,13 +127,15 @@ func (e *explanation) refresh(ctx context.Context, r *refresher, nominated *fram
 	renewed := e.refusals == nil
 	if renewed {
 		e.refusals = newRefusals(e.diagnosis.NodeToStatus)
+		e.findTracked(r.snapshot)
 	}
 	e.removeNodes(r.snapshot, changes)
-	u := explanationUpdate{explanation: e, nodeFilters: f, refresher: r, now: nominated}
+	u := explanationUpdate{explanation: e, nodeFilters: f, refresher: r, class: c, now: nominated}
 	codes := e.refusals.codes
-	if !u.refreshChanged(ctx, changes) || !u.refreshNominated(ctx) {
+	if !u.refreshChanged(ctx, changes) || !u.refreshNominated(ctx) || !u.refreshTracked() {
 		return false
 	}
+	e.nodeWise = c.acceptsAll() && (e.nodeWise || e.tracks)
 	if e.refusals.codes != codes {
 		e.version = r.classes.nextVersion()
 	}
@@ -136,6 +148,38 @@ func (e *explanation) refresh(ctx context.Context, r *refresher, nominated *fram
 	e.diagnosis.UnschedulablePlugins, e.diagnosis.PendingPlugins = nil, nil
 	e.refusals.addPlugins(e.diagnosis)
 	return true
+}
+
+// findTracked finds the nodes that only PodTopologySpread or InterPodAffinity refuses.
+func (e *explanation) findTracked(snapshot *cache.Snapshot) {
+	if !e.tracks {
+		return
+	}
+	for name, status := range e.refusals.byName {
+		slot, ok := snapshot.SlotOf(name)
+		ofTrackers := status.Plugin() == podtopologyspread.Name || status.Plugin() == interpodaffinity.Name
+		if ok && ofTrackers && e.nominated[name] == nil {
+			e.track(slot, status)
+		}
+	}
+}
+
+// track sets the status of a node that only PodTopologySpread or InterPodAffinity refuses; nil: the
+// node is not one of these.
+func (e *explanation) track(slot cache.Slot, status *fwk.Status) {
+	if status == nil && int(slot) >= len(e.tracked) {
+		return
+	}
+	for int(slot) >= len(e.tracked) {
+		e.tracked = append(e.tracked, nil)
+	}
+	if e.tracked[slot] != nil {
+		e.tracking--
+	}
+	if status != nil {
+		e.tracking++
+	}
+	e.tracked[slot] = status
 }
 
 // removeNodes removes the statuses of the nodes that do not exist any more. The log does not have
@@ -157,7 +201,47 @@ type explanationUpdate struct {
 	*explanation
 	*nodeFilters
 	*refresher
-	now *framework.NominatedNodes
+	class *class
+	now   *framework.NominatedNodes
+}
+
+// toBeRefused is the status of a node that the local filters accept, until a tracker refuses it.
+var toBeRefused = fwk.NewStatus(fwk.Unschedulable)
+
+// set replaces the status of a node by that of the local filters. It returns false if they accept
+// the node, unless a tracker may refuse it.
+func (u *explanationUpdate) set(slot cache.Slot, name string, alone *fwk.Status) bool {
+	if alone.IsRejected() {
+		u.track(slot, nil)
+		u.refusals.set(name, alone)
+		return true
+	}
+	u.track(slot, toBeRefused)
+	return u.tracks && alone.IsSuccess()
+}
+
+// refreshTracked brings the statuses of PodTopologySpread and InterPodAffinity up to date. It takes
+// a pass over the nodes that only these refuse, and touches those whose status is another one now.
+func (u *explanationUpdate) refreshTracked() bool {
+	if u.tracking == 0 {
+		return true
+	}
+	u.examined += u.tracking
+	for slot, known := range u.tracked {
+		if known == nil {
+			continue
+		}
+		slot := cache.Slot(slot)
+		status := u.class.refusal(slot)
+		switch {
+		case status == nil:
+			return false
+		case status != known:
+			u.tracked[slot] = status
+			u.refusals.set(u.snapshot.Info(slot).Node().Name, status)
+		}
+	}
+	return true
 }
 
 // refreshChanged runs the filters on the nodes that have changed, without nominated pods.
@@ -169,18 +253,17 @@ func (u *explanationUpdate) refreshChanged(ctx context.Context, changes []cache.
 		}
 		node := u.snapshot.Info(change.Slot)
 		if node == nil {
+			u.track(change.Slot, nil)
 			continue
 		}
 		name, alone := node.Node().Name, u.alone(ctx, node)
 		u.examined++
-		switch {
-		case u.nominated[name] != nil || u.now.Number(name) != 0:
+		if u.nominated[name] != nil || u.now.Number(name) != 0 {
+			u.track(change.Slot, nil)
 			u.nominated[name] = &nominatedStatus{alone: alone}
 			u.outdated = append(u.outdated, name)
-		case !alone.IsRejected():
+		} else if !u.set(change.Slot, name, alone) {
 			return false
-		default:
-			u.refusals.set(name, alone)
 		}
 	}
 	return true
@@ -202,7 +285,34 @@ func (u *explanationUpdate) refreshNominated(ctx context.Context) bool {
 		}
 	}
 	u.outdated = u.outdated[:0]
+	return u.refreshFollowing(ctx)
+}
+
+// refreshFollowing runs the filters on the nodes with nominated pods that the local filters accept
+// without these: what the trackers say depends on other nodes.
+func (u *explanationUpdate) refreshFollowing(ctx context.Context) bool {
+	if !u.tracks || u.class.acceptsAll() {
+		return true
+	}
+	for name, n := range u.nominated {
+		if n.alone.IsRejected() || n.number == 0 {
+			continue
+		}
+		if slot, ok := u.snapshot.SlotOf(name); ok && !u.setBeside(ctx, slot, name) {
+			return false
+		}
+	}
 	return true
+}
+
+// setBeside runs the filters on a node with its nominated pods.
+func (u *explanationUpdate) setBeside(ctx context.Context, slot cache.Slot, name string) bool {
+	u.examined++
+	status := u.beside(ctx, u.snapshot.Info(slot))
+	if status.IsRejected() {
+		u.refusals.set(name, status)
+	}
+	return status.IsRejected()
 }
 
 // refreshBeside brings the status of a node that has, or had, nominated pods up to date.
@@ -214,28 +324,18 @@ func (u *explanationUpdate) refreshBeside(ctx context.Context, name string) bool
 		return true
 	case number == 0:
 		delete(u.nominated, name)
-		if !exists {
-			return true
-		}
-		if !n.alone.IsRejected() {
-			return false
-		}
-		u.refusals.set(name, n.alone)
-		return true
+		return !exists || u.set(slot, name, n.alone)
 	case n == nil:
 		n = &nominatedStatus{alone: u.refusals.byName[name]}
+		if exists && int(slot) < len(u.tracked) && u.tracked[slot] != nil {
+			n.alone = nil
+			u.track(slot, nil)
+		}
 		u.nominated[name] = n
 	}
-	if exists && n.number != number {
-		status := u.beside(ctx, u.snapshot.Info(slot))
-		if !status.IsRejected() {
-			return false
-		}
-		u.refusals.set(name, status)
-		u.examined++
-	}
+	changed := n.number != number
 	n.number = number
-	return true
+	return !exists || !changed || u.setBeside(ctx, slot, name)
 }
 
 // message returns the message of the error, without what PostFilter adds.

@@ -139,12 +139,13 @@ func (g *groups) sync(r *refresher, without *exceptions) bool {
 	case g.pos >= g.retry:
 		g.make(r)
 	}
-	if g.made {
-		g.leaveOut(r, without)
-	}
+	// make may have stopped, so check before exceptions reduce the number of groups.
 	if g.made && g.tooMany(r.snapshot) {
 		g.clear()
 		g.retry = g.pos + uint64(r.snapshot.Slots())
+	}
+	if g.made {
+		g.leaveOut(r, without)
 	}
 	return g.made
 }

@@ -90,6 +90,9 @@ type topologyPlan struct {
 	hasSpread, hasAffinity         bool
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
+	// last is true if the two plugins, first PodTopologySpread, filter a node after all that depend
+	// on the node alone, and only if none of these refuses it.
+	last bool
 }
 
 // uncachedPlan is the part of a Plan for the plugins that are run for each pod.
@@ -203,7 +206,18 @@ func partOf(f *framework.Framework, kinds ...kind) *framework.Framework {
 
 // newTopologyPlan returns the part of a Plan for PodTopologySpread and InterPodAffinity.
 func newTopologyPlan(f *framework.Framework, points map[string]*pointsOf, trackers *topology.Factory) topologyPlan {
-	t := topologyPlan{topology: trackers, spread: partOf(f, spread)}
+	t := topologyPlan{topology: trackers, spread: partOf(f, spread), last: !f.ChecksAllFilters()}
+	before := local
+	for _, pl := range f.Plugins().Filter {
+		switch of := kindOf(pl); of {
+		case spread:
+			t.last, before = t.last && before != affinity, spread
+		case affinity:
+			before = affinity
+		case eligibility, local, resources:
+			t.last = t.last && before == local
+		}
+	}
 	for _, p := range points {
 		switch p.kind {
 		case spread:

@@ -6,6 +6,7 @@ package fastpath
 import (
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
@@ -194,6 +195,18 @@ func (c *class) setGroups(b *budget, to *groups) {
 		to.users++
 	}
 	c.groups = to
+}
+
+// refusal returns the status with which the first tracker refuses a node, nil if all accept it.
+func (c *class) refusal(slot cache.Slot) *fwk.Status {
+	for _, x := range c.trackers {
+		if x.filters {
+			if status := x.Refusal(slot); status != nil {
+				return status
+			}
+		}
+	}
+	return nil
 }
 
 // acceptsAll reports whether the trackers accept every node for the class's pods, so that the

@@ -21,7 +21,7 @@ type Unfit struct{ of Attempt }
 // Explained reports whether Explain may return an explanation.
 func (u Unfit) Explained() bool {
 	d := u.of.lent()
-	return d.explainedNodeWise() || d.mayBeExplained() && d.explanationHolds()
+	return d.explainedNodeWise() || d.mayBeExplained() && (d.class.explanation.tracks || d.explanationHolds())
 }
 
 // Explain returns why the pod fits no node, if an explanation was kept for another pod of its class
@@ -38,7 +38,7 @@ func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 	}
 	d := u.of.lent()
 	known := &d.class.explanation
-	if !d.explanationHolds() && !known.refresh(ctx, &d.refresher, d.nominated, d.nodeFilters(state)) {
+	if !d.explanationHolds() && !known.refresh(ctx, &d.refresher, d.class, d.nominated, d.nodeFilters(state)) {
 		*known = explanation{} // it may be up to date for some nodes only
 		return nil
 	}
@@ -71,9 +71,10 @@ func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, sta
 	}
 	diagnosis.UnschedulablePlugins, diagnosis.PendingPlugins = maps.Clone(diagnosis.UnschedulablePlugins),
 		maps.Clone(diagnosis.PendingPlugins)
+	all := diagnosis.NodeToStatus.Len() == d.engine.NumNodes()
 	c.explanation = explanation{
 		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
-		nodeWise: c.acceptsAll() && diagnosis.NodeToStatus.Len() == d.engine.NumNodes(),
+		nodeWise: all && c.acceptsAll(), tracks: all && d.Plan.last,
 	}
 	c.explanation.noteNominated(ctx, snapshot, d.nominated, d.nodeFilters(state))
 	if d.checkDevices(ctx) != None {
@@ -120,7 +121,11 @@ func (d *decision) explanationHolds() bool {
 }
 
 func (d *decision) nodeFilters(state fwk.CycleState) *nodeFilters {
-	return &nodeFilters{d.Plan.framework, state, d.Pod}
+	f := &nodeFilters{framework: d.Plan.framework, local: d.Plan.framework, state: state, pod: d.Pod}
+	if d.Plan.last {
+		f.local = d.Plan.nodeWise
+	}
+	return f
 }
 
 // refusals returns the identity of the statuses of the explanation, which must hold.

@@ -21,7 +21,7 @@ func (s *spread) Keep(slots []cache.Slot) []cache.Slot {
 
 // keep keeps the slots of nodes on which the constraint allows the pods.
 func (t *tally) keep(slots []cache.Slot) []cache.Slot {
-	limit := int(t.maxSkew) + t.minimum() - t.self
+	limit := t.limit()
 	at, pods := t.at, t.pods
 	kept := 0
 	for _, slot := range slots {
@@ -34,6 +34,9 @@ func (t *tally) keep(slots []cache.Slot) []cache.Slot {
 	}
 	return slots[:kept]
 }
+
+// limit returns the highest number of pods in a domain that has room for another one.
+func (t *tally) limit() int { return int(t.maxSkew) + t.minimum() - t.self }
 
 // Score implements Tracker. The weight of a constraint grows with the number of its domains among
 // the feasible nodes.

@@ -43,6 +43,9 @@ type Tracker interface {
 	// Keep filters nodes: it moves the slots of the nodes that the class's pods fit to the front of
 	// slots, in their order, and returns them.
 	Keep(slots []cache.Slot) []cache.Slot
+	// Refusal returns the status with which the plugin refuses the node in a slot, or nil if Keep
+	// would keep it. There are few of them, so that they can be compared. They must not be modified.
+	Refusal(slot cache.Slot) *fwk.Status
 	// Beside returns what pods that are nominated to a node mean to Keep for that node.
 	Beside(pods []fwk.PodInfo) Beside
 	// KeepsBeside reports whether Keep would keep the node in a slot, which it keeps now, if such

@@ -157,6 +157,9 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 			}
 			got := cross == nil || accepts(cross, slot)
 			r.verdicts++
+			if cross != nil {
+				r.compareRefusal(t, cross.Refusal(slot), want, where)
+			}
 			if got != want.IsSuccess() {
 				t.Errorf("%s: %s of %s on %s: fits: %t, plugin: %v", where, k.profile.plugins[i].Name(), k.pod.Name,
 					r.snapshot.Info(slot).Node().Name, got, want)
@@ -171,6 +174,13 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 	r.compareBeside(t, k, where)
 	r.compareScores(t, k, r.feasible(fits), where)
 	r.compareGroups(t, k, where)
+}
+
+// compareRefusal compares the status of a twin with the plugin's, which lacks its name.
+func (r *run) compareRefusal(t *testing.T, got, want *fwk.Status, where string) {
+	if got.Code() != want.Code() || got.Message() != want.Message() {
+		t.Errorf("%s: the status is %v (%v), the plugin's is %v (%v)", where, got, got.Code(), want, want.Code())
+	}
 }
 
 // accepts reports whether a twin accepts one node.
