@@ -62,7 +62,7 @@ var podReaders = []reader[*corev1.Pod]{
 	{"tolerations", written(WriteTolerations)},
 	{"requests", written(WriteRequests)},
 	{"ports", written(WriteHostPorts)},
-	{"images", written(func(w *mapkey.Writer, pod *corev1.Pod) bool { WriteImages(w, pod); return true })},
+	{"images", func(a, b *corev1.Pod) bool { return !slices.Equal(slices.Collect(Images(a)), slices.Collect(Images(b))) }},
 	{"spread", written(WriteSpread)},
 	{"pod-affinity", written(WritePodAffinity)},
 	{"controller", written(func(w *mapkey.Writer, pod *corev1.Pod) bool { WriteController(w, pod); return true })},
