@@ -82,7 +82,7 @@ func (w *imageWorld) pull(node *corev1.Node) {
 		case 0:
 			size = w.Int64N(20 << 30)
 		case 1:
-			size = []int64{0, 1 << 20, 23 << 20, 1 << 62, -5 << 20}[w.IntN(5)]
+			size = []int64{0, 1 << 20, 23 << 20, 1 << 62, -9 << 30}[w.IntN(5)]
 		}
 		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: names, SizeBytes: size})
 	}
