@@ -36,8 +36,8 @@ const (
 	Unique = "unique"
 	// Labels pods have labels of their own, like those of Jobs.
 	Labels = "labels"
-	// Pulled pods have an image that a third of the nodes have, so that ImageLocality prefers these.
-	// No node has the image of the other kinds.
+	// Pulled pods have an image that a third of the nodes have, so that ImageLocality prefers
+	// these. No node has the image of the other kinds.
 	Pulled = "pulled"
 	// Daemon pods name their node, like those of DaemonSets.
 	Daemon = "daemon"

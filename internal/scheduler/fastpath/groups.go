@@ -13,8 +13,8 @@ import (
 // groups sorts the nodes that the local filters accept into groups. All nodes of a group get equal
 // answers from the trackers and from the plugins whose scores are normalized, and have the same of
 // the pods' images. They differ only in the sum of the other scores, by which they are kept in
-// buckets. So one node of each group is enough for filters and normalization, and the best nodes are
-// in the highest bucket of each of the best groups.
+// buckets. So one node of each group is enough for filters and normalization, and the best nodes
+// are in the highest bucket of each of the best groups.
 //
 // The groups are updated through the change log, for slots whose rows or trackers have changed,
 // after rows and trackers have been updated. They belong to rows and to some of the trackers.
@@ -160,8 +160,8 @@ func (g *groups) clear() {
 }
 
 // cares reports whether a change can move a node to another group. Changes of pods that are
-// relevant to no tracker cannot, because the images and the scores with a known normalization depend
-// only on the node object.
+// relevant to no tracker cannot, because the images and the scores with a known normalization
+// depend only on the node object.
 func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true

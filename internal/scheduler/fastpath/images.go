@@ -52,8 +52,8 @@ func (p *podImages) read(pod *corev1.Pod, snapshot *cache.Snapshot) {
 	}
 }
 
-// mayScore reports whether a node with all of the images would get a score other than 0, which needs
-// more than small images or images on few nodes. No node gets a higher one.
+// mayScore reports whether a node with all of the images would get a score other than 0, which
+// needs more than small images or images on few nodes. No node gets a higher one.
 func (p *podImages) mayScore(snapshot *cache.Snapshot) bool {
 	var most int64
 	for i, name := range p.names {
@@ -183,13 +183,14 @@ func (c *imageColumn) sync(r *refresher) {
 	}
 }
 
-// rebuild numbers the kinds anew. Rows and groups start again, too, because they have read the log up
-// to pos at most.
+// rebuild numbers the kinds anew. Rows and groups start again, too, because they have read the log
+// up to pos at most.
 func (c *imageColumn) rebuild(snapshot *cache.Snapshot) {
 	none := string(make([]byte, len(c.names)))
 	c.kindOf = resized(c.kindOf, snapshot.Slots())
 	clear(c.kindOf)
-	c.kinds, c.numbers, c.free, c.stale = append(c.kinds[:0], imageKind{has: none}), map[string]int32{none: 0}, nil, true
+	c.kinds, c.numbers = append(c.kinds[:0], imageKind{has: none}), map[string]int32{none: 0}
+	c.free, c.stale = nil, true
 	for slot := range c.kindOf {
 		c.read(snapshot, cache.Slot(slot))
 	}

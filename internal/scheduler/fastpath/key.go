@@ -22,17 +22,17 @@ import (
 // keys.
 //
 // Of the images of a pod, the key has those that ImageLocality may score nodes by now, so that pods
-// whose images are on no node, or on few, belong to one class whatever their images are. A pod whose
-// image comes to more nodes has another key from then on. What is kept for a key depends on the
-// images in it, not on those of some pod, so it stays right.
+// whose images are on no node, or on few, belong to one class whatever their images are. A pod
+// whose image comes to more nodes has another key from then on. What is kept for a key depends on
+// the images in it, not on those of some pod, so it stays right.
 
 // keyWriter writes keys.
 type keyWriter struct {
 	mapkey.Writer
 
 	// eligibilityEnd is the end, within the local part, of the inputs of the plugins of kind
-	// eligibility. imagesStart and imagesEnd are the bounds of the images in it. localEnd is the end
-	// of the local part.
+	// eligibility. imagesStart and imagesEnd are the bounds of the images in it. localEnd is the
+	// end of the local part.
 	eligibilityEnd, imagesStart, imagesEnd, localEnd int
 	// images are those in the key that was last written.
 	images podImages
