@@ -21,14 +21,17 @@ const nodePrefix = "node-"
 // NodeName returns the name of the i-th node.
 func NodeName(i int) string { return fmt.Sprintf("%s%05d", nodePrefix, i) }
 
+// PulledImage is the image of the pods of kind [Pulled].
+const PulledImage = "registry.example/pulled:1"
+
 // Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones in turn,
-// with the labels of a cloud provider's node.
+// with the labels of a cloud provider's node. A third of the nodes of each zone have [PulledImage].
 func Node(i int) *corev1.Node {
 	name := NodeName(i)
 	room := requests("8", "32Gi")
 	room[corev1.ResourceEphemeralStorage] = resource.MustParse("100Gi")
 	room[corev1.ResourcePods] = resource.MustParse("110")
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
 			Labels: map[string]string{
@@ -42,6 +45,16 @@ func Node(i int) *corev1.Node {
 		},
 		Status: corev1.NodeStatus{Capacity: room, Allocatable: room.DeepCopy()},
 	}
+	if i/Zones%3 == 0 {
+		Pull(node)
+	}
+	return node
+}
+
+// Pull adds [PulledImage] to the images of a node.
+func Pull(node *corev1.Node) {
+	node.Status.Images = append(node.Status.Images,
+		corev1.ContainerImage{Names: []string{PulledImage}, SizeBytes: 900 << 20})
 }
 
 // ZoneOf returns the zone of the i-th node.

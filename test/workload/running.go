@@ -115,8 +115,8 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 	}
 }
 
-// images is the number of images that a node reports, and pool the number of images in the cluster.
-// The images of the scheduled pods are not among them.
+// images is the number of images that a node reports besides that of [Node], and pool the number of
+// such images in the cluster. The images of the scheduled pods are not among them.
 const images, pool = 30, 600
 
 // RunNode turns the i-th node into one with a kubelet's status: images, conditions, addresses, and

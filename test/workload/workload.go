@@ -36,6 +36,9 @@ const (
 	Unique = "unique"
 	// Labels pods have labels of their own, like those of Jobs.
 	Labels = "labels"
+	// Pulled pods have an image that a third of the nodes have, so that ImageLocality prefers
+	// these. No node has the image of the other kinds.
+	Pulled = "pulled"
 	// Daemon pods name their node, like those of DaemonSets.
 	Daemon = "daemon"
 	// Claims pods are owned pods with a volume each, like those of StatefulSets: a bound claim of a
@@ -44,7 +47,7 @@ const (
 )
 
 // Kinds are all kinds of pods that need only nodes and [Service].
-var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Daemon}
+var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Pulled, Daemon}
 
 // DefaultSeries is the default number of sets of pods with equal labels.
 const DefaultSeries = 20
@@ -137,6 +140,8 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+i%100), resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(200<<20+int64(i/100)<<10, resource.BinarySI),
 		}
+	case Pulled:
+		pod.Spec.Containers[0].Image = PulledImage
 	case Claims:
 		pod.Labels["kind"] = Owned
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{

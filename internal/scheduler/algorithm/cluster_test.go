@@ -6,6 +6,7 @@ package algorithm
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,7 +24,7 @@ var (
 	namespaces = []string{"red", "green", "blue"}
 	apps       = []string{"web", "db", "cache", "batch"}
 	disks      = []string{"ssd", "hdd"}
-	images     = []string{"img/a:1", "img/b:1", "img/c:1", "img/d:1"}
+	images     = []string{"img/a:1", "img/b:1", "img/c:1", "img/d", "img/built:1", "img/built:2"}
 )
 
 // generator makes random clusters, and pods that use what the default plugins read.
@@ -99,14 +100,28 @@ func (g *generator) nodes(n int) []*corev1.Node {
 			node.Status.Allocatable["example.com/gpu"] = *resource.NewQuantity(int64(1+g.IntN(4)), resource.DecimalSI)
 		}
 		node.Status.Capacity = node.Status.Allocatable.DeepCopy()
-		for i, image := range images {
-			if g.chance(30) {
-				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{
-					Names: []string{image}, SizeBytes: int64(i+1) * 300 << 20,
-				})
-			}
-		}
+		node.Status.Images = g.pulled()
 		out = append(out, node)
+	}
+	return out
+}
+
+// pulled returns the images of a node. Few nodes have those that were built last.
+func (g *generator) pulled() (out []corev1.ContainerImage) {
+	for i, image := range images {
+		chance := 30
+		switch {
+		case strings.HasPrefix(image, "img/built"):
+			chance = 2
+		case !strings.Contains(image, ":"):
+			image += ":latest"
+		}
+		if g.chance(chance) {
+			out = append(out, corev1.ContainerImage{
+				Names:     []string{image, fmt.Sprintf("img@sha256:%d", i)},
+				SizeBytes: int64(i+1)*300<<20 + g.Int64N(1<<20),
+			})
+		}
 	}
 	return out
 }

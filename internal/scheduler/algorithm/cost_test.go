@@ -22,7 +22,7 @@ import (
 // twins and groups examine at most these, and one node of each group.
 func TestDecisionExaminesFewNodes(t *testing.T) {
 	const classes, most = 20, 100
-	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed"} {
+	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed", "pulled"} {
 		for _, nodes := range []int{400, 2000} {
 			t.Run(fmt.Sprintf("%s/%d", kind, nodes), func(t *testing.T) {
 				t.Parallel()

@@ -61,8 +61,8 @@ type world struct {
 	plain bool
 	// even makes nodes that differ little, as in most clusters, so that groups of nodes exist.
 	even bool
-	// bare is an even world without images, because a change of one node's images changes the
-	// scores of all.
+	// bare is an even world without images, because nodes with different images are in different
+	// groups.
 	bare bool
 	seen outcomes
 	// parallelism is that of the profiles. With more than 1, the scalar path finds nodes in any

@@ -157,6 +157,9 @@ func (t *classTable) accountRows(l *localRows) {
 	if r := l.eligibility; r != nil {
 		t.count(&r.bytes, r.size())
 	}
+	if c := l.images; c != nil {
+		t.count(&c.bytes, c.size())
+	}
 	t.accountNodes()
 }
 
@@ -203,6 +206,9 @@ func (t *classTable) release(l *localRows) {
 		l.demand.release(t.nodes)
 	}
 	t.releaseEligibility(l.eligibility)
+	if l.images != nil {
+		t.releaseImages(l.setup, l.images)
+	}
 	t.bytes -= l.bytes
 	t.accountNodes()
 }
@@ -213,6 +219,15 @@ func (t *classTable) releaseEligibility(r *eligibilityRows) {
 	if r.users == 0 {
 		delete(r.setup.eligibilityRows, r.key)
 		t.bytes -= r.bytes
+	}
+}
+
+// releaseImages releases a column that was held. It is dropped with its last user.
+func (t *classTable) releaseImages(s *setup, c *imageColumn) {
+	c.users--
+	if c.users == 0 {
+		delete(s.imageColumns, c.key)
+		t.bytes -= c.bytes
 	}
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) forgetIfMentionsChanged(ctx context.Context) bool {
 
 // findClass returns the class of a pod. If the class is new, its rows may be new, too.
 func (e *Engine) findClass(ctx context.Context, in *instance, pod *corev1.Pod, r *refresher) (*class, Reason) {
-	if !e.keys.write(in.plan, pod, e.mentions) {
+	if !e.keys.write(in.plan, pod, e.mentions, e.snapshot) {
 		return nil, UnknownPlugin
 	}
 	if c := e.classes.find(in.setup, e.keys.class()); c != nil {

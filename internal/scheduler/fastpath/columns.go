@@ -9,7 +9,8 @@ type columns struct {
 	verdict []uint16
 	// fixed is the weighted sum of the scores that are not normalized.
 	fixed []int64
-	// feasible is the number of slots with verdict fits. byFixed sorts these slots by fixed.
+	// feasible is the number of slots with verdict fits. byFixed sorts these slots by fixed, each
+	// kind of imageColumn on its own.
 	feasible int
 	byFixed  buckets
 }
@@ -54,14 +55,14 @@ func (p *columnPool) takeBack(l *localRows) {
 func (l *localRows) strip() columns {
 	taken := l.columns
 	l.occupation.forget()
-	l.columns, l.images.scores, l.pos = columns{}, nil, 0
+	l.columns, l.pos = columns{}, 0
 	clear(l.normalized)
 	return taken
 }
 
 // size estimates the memory of the rows, without what they share.
 func (l *localRows) size() int {
-	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
+	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + l.byFixed.size()
 	for i, column := range l.normalized {
 		if !l.setup.normalized[i].eligibility {
 			n += 8 * cap(column)

@@ -96,7 +96,8 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 	return d.checkDevices(ctx)
 }
 
-// decidePlain decides about a pod of a plain class: the best nodes are those with the highest sum.
+// decidePlain decides about a pod of a plain class: the best nodes are those with the highest sum,
+// apart from the score of their images.
 func (d *decision) decidePlain() Reason {
 	rows := d.class.local
 	d.feasible, d.evaluated = rows.feasible, d.engine.NumNodes()
@@ -104,9 +105,8 @@ func (d *decision) decidePlain() Reason {
 	if d.feasible == 0 {
 		return NoFit
 	}
-	d.best.add(rows.byFixed.best())
-	if d.feasible > 1 {
-		d.highest = rows.byFixed.top + rows.common()
+	if highest := rows.addBest(&d.best); d.feasible > 1 {
+		d.highest = highest
 	}
 	return None
 }

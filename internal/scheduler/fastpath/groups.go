@@ -12,10 +12,10 @@ import (
 )
 
 // groups sorts the nodes that the local filters accept into groups. All nodes of a group get equal
-// answers from the trackers and from the plugins whose scores are normalized. They differ only in
-// the sum of the other scores, by which they are kept in buckets. So one node of each group is
-// enough for filters and normalization, and the best nodes are in the highest bucket of each of the
-// best groups.
+// answers from the trackers and from the plugins whose scores are normalized, and have the same of
+// the pods' images. They differ only in the sum of the other scores, by which they are kept in
+// buckets. So one node of each group is enough for filters and normalization, and the best nodes
+// are in the highest bucket of each of the best groups.
 //
 // The groups are updated through the change log, for slots whose rows or trackers have changed,
 // after rows and trackers have been updated. They belong to rows and to some of the trackers.
@@ -113,7 +113,7 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 func (g *groups) sync(r *refresher, without *exceptions) bool {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(g.pos)
-	epoch := g.rows.images.version
+	epoch := uint64(0)
 	for _, x := range g.trackers {
 		epoch += x.GroupsEpoch()
 	}
@@ -195,8 +195,8 @@ func (g *groups) clear() {
 }
 
 // cares reports whether a change can move a node to another group. Changes of pods that are
-// relevant to no tracker cannot, because the scores with a known normalization depend only on the
-// node object.
+// relevant to no tracker cannot, because the images and the scores with a known normalization
+// depend only on the node object.
 func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
@@ -221,7 +221,7 @@ func (g *groups) put(slot cache.Slot) {
 		}
 		return
 	}
-	sum := g.sum(slot)
+	sum := g.rows.fixed[slot]
 	g.writeKey(slot)
 	if in >= 0 {
 		if b := &g.buckets[in]; b.sum == sum && g.list[b.group].key == string(g.key) {
@@ -243,7 +243,7 @@ func (g *groups) move(slot cache.Slot) {
 		return
 	}
 	b := &g.buckets[g.in[slot]]
-	sum := g.sum(slot)
+	sum := g.rows.fixed[slot]
 	if b.sum == sum {
 		return
 	}
@@ -254,17 +254,9 @@ func (g *groups) move(slot cache.Slot) {
 	g.list[number].size--
 }
 
-// sum returns the sum of a slot's scores that are not normalized.
-func (g *groups) sum(slot cache.Slot) int64 {
-	if scores := g.rows.images.scores; scores != nil {
-		return g.rows.fixed[slot] + scores[slot]
-	}
-	return g.rows.fixed[slot]
-}
-
 // writeKey writes the key of a slot's group.
 func (g *groups) writeKey(slot cache.Slot) {
-	g.key = g.key[:0]
+	g.key = binary.AppendVarint(g.key[:0], int64(g.rows.kindOf(slot)))
 	for i, column := range g.rows.normalized {
 		switch {
 		case g.rows.skips[i]:

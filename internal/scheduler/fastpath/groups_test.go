@@ -57,9 +57,9 @@ func TestGroupsMatchAMap(t *testing.T) {
 				g.put(cache.Slot(i))
 			}
 		case 10_000:
-			rows.images.scores = make([]int64, slots)
-			for i := range rows.images.scores {
-				rows.images.scores[i] = r.Int64N(3)
+			rows.images = &imageColumn{kindOf: make([]int32, slots)}
+			for i := range rows.images.kindOf {
+				rows.images.kindOf[i] = r.Int32N(3)
 				g.put(cache.Slot(i))
 			}
 			rows.normalized[1] = make([]int64, slots)
@@ -73,7 +73,7 @@ func TestGroupsMatchAMap(t *testing.T) {
 			if rows.normalized[1] != nil {
 				second = rows.normalized[1][slot]
 			}
-			return fmt.Sprint(rows.normalized[0][slot], second, tracks.numbers[slot])
+			return fmt.Sprint(rows.normalized[0][slot], second, tracks.numbers[slot], rows.kindOf(cache.Slot(slot)))
 		}, step)
 	}
 }
@@ -82,6 +82,7 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 	t.Helper()
 	members := map[string][]cache.Slot{}
 	best := map[string][]cache.Slot{}
+	sum := func(slot cache.Slot) int64 { return g.rows.fixed[slot] }
 	for i, verdict := range g.rows.verdict {
 		slot := cache.Slot(i)
 		if verdict != fits {
@@ -93,9 +94,9 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 		of := key(i)
 		members[of] = append(members[of], slot)
 		switch now := best[of]; {
-		case len(now) == 0 || g.sum(slot) > g.sum(now[0]):
+		case len(now) == 0 || sum(slot) > sum(now[0]):
 			best[of] = []cache.Slot{slot}
-		case g.sum(slot) == g.sum(now[0]):
+		case sum(slot) == sum(now[0]):
 			best[of] = append(now, slot)
 		}
 	}

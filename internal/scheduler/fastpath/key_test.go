@@ -8,12 +8,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
@@ -90,11 +92,34 @@ func mentionsOf(t testing.TB, pod *corev1.Pod) *topology.Mentions {
 	return m
 }
 
-// keysOf returns the two parts of a pod's key.
-func keysOf(t testing.TB, pod *corev1.Pod) (local, cross []byte) {
+// withImages returns a snapshot of two nodes with large images. One node has a small one, too.
+func withImages(t testing.TB, names ...string) *cache.Snapshot {
+	t.Helper()
+	c, snapshot := cache.New(), cache.NewSnapshot()
+	for i := range 2 {
+		node := realNode(i)
+		for _, name := range names {
+			node.Status.Images = append(node.Status.Images,
+				corev1.ContainerImage{Names: []string{name}, SizeBytes: 500 << 20})
+		}
+		if i == 0 {
+			node.Status.Images = append(node.Status.Images,
+				corev1.ContainerImage{Names: []string{"small:1"}, SizeBytes: 1 << 20})
+		}
+		c.AddNode(logr.Discard(), node)
+	}
+	if err := c.UpdateSnapshot(logr.Discard(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+// keysOf returns the two parts of a pod's key, if nodes have some images. A profile that scores by
+// images has weight 1.
+func keysOf(t testing.TB, pod *corev1.Pod, weight int64, images ...string) (local, cross []byte) {
 	t.Helper()
 	var w keyWriter
-	if !w.local(pod) {
+	if !w.local(&Plan{rowPlan: rowPlan{imageWeight: weight}}, pod, withImages(t, images...)) {
 		t.Fatal("no local key")
 	}
 	n := w.Len()
@@ -187,8 +212,9 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 	} {
 		pod, other := podWithEverything(), podWithEverything()
 		test.change(other)
-		local1, cross1 := keysOf(t, pod)
-		local2, cross2 := keysOf(t, other)
+		pulled := []string{"img:1", "img:2", "img:3", "img:4"}
+		local1, cross1 := keysOf(t, pod, 1, pulled...)
+		local2, cross2 := keysOf(t, other, 1, pulled...)
 		if same := bytes.Equal(local1, local2); same == (test.in == local) {
 			t.Errorf("%s: the same local key: %t", test.name, same)
 		}
@@ -198,10 +224,53 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 	}
 }
 
+// TestImagesThatMakeNoDifferenceAreNotInTheKey has pods that differ in their images alone.
+func TestImagesThatMakeNoDifferenceAreNotInTheKey(t *testing.T) {
+	pod := func(images ...string) *corev1.Pod {
+		p := &corev1.Pod{}
+		for _, image := range images {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Image: image})
+		}
+		return p
+	}
+	for _, test := range []struct {
+		name   string
+		pulled []string
+		weight int64
+		a, b   *corev1.Pod
+		same   bool
+	}{
+		{"no node has them", []string{"c:1"}, 1, pod("a:1"), pod("b:1"), true},
+		{"no node has one of them", []string{"a:1"}, 1, pod("a:1"), pod("b:1"), false},
+		{"nodes have both", []string{"a:1", "b:1"}, 1, pod("a:1"), pod("b:1"), false},
+		{"nodes have both, and the profile does not score by images", []string{"a:1", "b:1"}, 0, pod("a:1"),
+			pod("b:1"), true},
+		{"too small for a score", nil, 1, pod("small:1"), pod("b:1"), true},
+		{"too small for a score, beside a large one", []string{"a:1"}, 1, pod("a:1", "small:1"), pod("a:1", "b:1"),
+			false},
+		{"no node has those beside", []string{"a:1"}, 1, pod("a:1", "b:1"), pod("a:1", "c:1"), true},
+		{"one more beside", []string{"a:1"}, 1, pod("a:1", "b:1"), pod("a:1", "b:1", "b:1"), false},
+		{"twice the same", []string{"a:1"}, 1, pod("a:1", "a:1"), pod("a:1", "b:1"), false},
+		{"without a tag, as nodes report it", []string{"a:latest"}, 1, pod("a"), pod("a:latest"), true},
+	} {
+		// Requests, which differ with the number of containers, come before the images.
+		imagesOf := func(pod *corev1.Pod) string {
+			var w keyWriter
+			if !w.local(&Plan{rowPlan: rowPlan{imageWeight: test.weight}}, pod, withImages(t, test.pulled...)) {
+				t.Fatal("no local key")
+			}
+			return string(w.imagesPart())
+		}
+		if same := imagesOf(test.a) == imagesOf(test.b); same != test.same {
+			t.Errorf("%s: the same key: %t", test.name, same)
+		}
+	}
+}
+
 func TestKeysDoNotDependOnTheOrderOfMaps(t *testing.T) {
-	local, cross := keysOf(t, podWithEverything())
+	local, cross := keysOf(t, podWithEverything(), 1, "img:1", "img:3")
 	for range 50 {
-		again, crossAgain := keysOf(t, podWithEverything())
+		again, crossAgain := keysOf(t, podWithEverything(), 1, "img:1", "img:3")
 		if !bytes.Equal(local, again) || !bytes.Equal(cross, crossAgain) {
 			t.Fatal("two keys of one pod")
 		}
@@ -222,14 +291,14 @@ func TestPodsThatNeedPlugins(t *testing.T) {
 		"a claim of devices":        func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{}} },
 	} {
 		pod := podWithEverything()
-		local, cross := keysOf(t, pod)
+		local, cross := keysOf(t, pod, 1, "img:1")
 		if podfields.HasClaims(pod) || podfields.ReportsResources(pod) {
 			t.Fatal("the pod is not ordinary to begin with")
 		}
 		if change(pod); !podfields.HasClaims(pod) {
 			t.Errorf("a pod with %s has no claims", name)
 		}
-		if localAfter, crossAfter := keysOf(t, pod); !bytes.Equal(local, localAfter) ||
+		if localAfter, crossAfter := keysOf(t, pod, 1, "img:1"); !bytes.Equal(local, localAfter) ||
 			!bytes.Equal(cross, crossAfter) {
 			t.Errorf("a pod with %s is of a class of its own", name)
 		}
@@ -254,12 +323,13 @@ func BenchmarkKey(b *testing.B) {
 	simple.Spec.Affinity, simple.Spec.TopologySpreadConstraints, simple.Spec.InitContainers = nil, nil, nil
 	simple.Spec.Overhead, simple.Spec.Resources = nil, nil
 	mentions := mentionsOf(b, podWithEverything())
+	plan, snapshot := &Plan{rowPlan: rowPlan{imageWeight: 1}}, withImages(b, "img:1", "img:2")
 	for name, pod := range map[string]*corev1.Pod{"simple": simple, "everything": podWithEverything()} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			var w keyWriter
 			for b.Loop() {
-				if !w.write(&Plan{}, pod, mentions) {
+				if !w.write(plan, pod, mentions, snapshot) {
 					b.Fatal("no key")
 				}
 			}

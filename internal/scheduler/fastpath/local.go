@@ -31,6 +31,7 @@ const (
 //     affinity,
 //   - the answers of NodeResourcesFit and NodeResourcesBalancedAllocation, computed from the
 //     nodeTable (demand),
+//   - the scores of ImageLocality, shared with all pods of the same images (imageColumn),
 //   - the answers of the remaining plugins, which are run if they do anything for these pods,
 //
 // and is updated through the snapshot's change log: the row of a node is valid until the log has a
@@ -42,9 +43,11 @@ type localRows struct {
 	// runner runs the plugins of Plan.local. asks is true if they must be run on nodes.
 	runner
 	asks bool
-	// eligibility and demand are held, and released with the rows.
+	// eligibility, demand and images are held, and released with the rows. images is nil if
+	// ImageLocality scores all nodes 0.
 	eligibility *eligibilityRows
 	demand      *demand
+	images      *imageColumn
 	// extended is true if the pods request resources that devices may back.
 	extended bool
 	// classes is the number of classes that use the rows.
@@ -68,8 +71,7 @@ type localRows struct {
 	normalized [][]int64
 	// skips is true for each plugin of Plan.normalized whose PreScore skipped: it then adds no
 	// score, not even 0.
-	skips  []bool
-	images imageColumn
+	skips []bool
 	occupation
 }
 
@@ -99,10 +101,7 @@ func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod
 		}
 		l.skips = append(l.skips, skipped.Has(s.normalized[i].name))
 	}
-	if s.imageWeight != 0 {
-		l.images.names = imageNames(pod)
-		l.images.known = make([]imageCount, len(l.images.names))
-	}
+	l.images = s.holdImages(key.imagesPart(), &key.images)
 	return l, nil
 }
 
@@ -113,6 +112,9 @@ func (l *localRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) err
 		return err
 	}
 	r.nodes.sync(r.snapshot)
+	if l.images != nil {
+		l.images.sync(r)
+	}
 	r.classes.lend(l)
 	l.state.SetRecordPluginMetrics(r.recordMetrics)
 	changes, ok := r.snapshot.Log().Since(l.pos)
@@ -121,7 +123,7 @@ func (l *localRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) err
 		return err
 	}
 	l.pos = r.snapshot.Log().End()
-	return l.syncImages(ctx, r, pod, changes, !ok)
+	return nil
 }
 
 func (l *localRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
@@ -161,9 +163,6 @@ func (l *localRows) resize(slots int) {
 		if column != nil && !l.setup.normalized[i].eligibility {
 			l.normalized[i] = fitted(column, slots, 0)
 		}
-	}
-	if l.images.scores != nil {
-		l.images.scores = fitted(l.images.scores, slots, 0)
 	}
 }
 
@@ -214,7 +213,7 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 	l.verdict[slot], l.fixed[slot] = verdict, fixed
 	if verdict == fits {
 		l.feasible++
-		l.byFixed.add(slot, fixed)
+		l.byFixed.add(slot, l.kindOf(slot), fixed)
 	}
 	return nil
 }
@@ -250,8 +249,20 @@ func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) 
 			return err
 		}
 	}
-	l.feasible = l.byFixed.fill(l.verdict, l.fixed)
+	var kinds []int32
+	if l.images != nil {
+		kinds = l.images.kindOf
+	}
+	l.feasible = l.byFixed.fill(l.verdict, kinds, l.fixed)
 	return nil
+}
+
+// kindOf returns the kind of a slot by its images.
+func (l *localRows) kindOf(slot cache.Slot) int32 {
+	if l.images == nil {
+		return 0
+	}
+	return l.images.kindOf[slot]
 }
 
 // rebuildAsked runs the plugins that must be run on all nodes that are not yet refused.
@@ -274,10 +285,10 @@ func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.
 	return nil
 }
 
-// even reports whether all nodes that the pods fit get the same scores from all local plugins
-// except those in fixed.
+// even reports whether all nodes of a kind that the pods fit get the same scores from all local
+// plugins except those in fixed.
 func (l *localRows) even() bool {
-	if !l.byFixed.on() || l.images.scores != nil {
+	if !l.byFixed.on() || !l.byFixed.pure() {
 		return false
 	}
 	for i, column := range l.normalized {
@@ -286,6 +297,32 @@ func (l *localRows) even() bool {
 		}
 	}
 	return true
+}
+
+// addBest adds the nodes with the highest total to a set, if the rows are even and a node fits, and
+// returns that total: a part of byFixed has the nodes of one kind, which have one score for images.
+func (l *localRows) addBest(to *ties) (highest int64) {
+	b := &l.byFixed
+	found := false
+	for part, top := range b.tops {
+		if total := top + l.scoreOfKind(part); len(b.best(part)) > 0 && (!found || total > highest) {
+			found, highest = true, total
+		}
+	}
+	for part, top := range b.tops {
+		if top+l.scoreOfKind(part) == highest {
+			to.add(b.best(part))
+		}
+	}
+	return highest + l.common()
+}
+
+// scoreOfKind returns the weighted score of ImageLocality for nodes of a kind.
+func (l *localRows) scoreOfKind(kind int) int64 {
+	if l.images == nil || kind >= len(l.images.scores) {
+		return 0
+	}
+	return l.images.scores[kind]
 }
 
 // common returns the sum of the scores that are the same on all nodes, if the rows are even.

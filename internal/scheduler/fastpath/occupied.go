@@ -73,7 +73,7 @@ func (l *localRows) occupy(by *exceptions) {
 		delete(o.slots, slot)
 		l.verdict[slot] = fits
 		l.feasible++
-		l.byFixed.add(slot, l.fixed[slot])
+		l.byFixed.add(slot, l.kindOf(slot), l.fixed[slot])
 		o.flip(slot)
 	}
 	for slot := range by.slots {

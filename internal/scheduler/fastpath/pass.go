@@ -30,8 +30,8 @@ type pass struct {
 	nodeList fwk.NodeScoreList
 }
 
-// plain reports whether the nodes of a class differ only in the scores that are not normalized: the
-// trackers are idle, and the other local plugins score all nodes equally.
+// plain reports whether the nodes of a class differ only in their images and in the scores that are
+// not normalized: the trackers are idle, and the other local plugins score all nodes equally.
 func (c *class) plain() bool {
 	for _, x := range c.trackers {
 		if !x.Idle() {
@@ -108,14 +108,14 @@ func (p *pass) total(ctx context.Context, c *class, r *Request) error {
 
 // addFixed starts the totals with the scores that are not normalized.
 func (p *pass) addFixed(l *localRows) {
-	if l.images.scores == nil {
+	if l.images == nil {
 		for i, slot := range p.feasible {
 			p.totals[i] = l.fixed[slot]
 		}
 		return
 	}
 	for i, slot := range p.feasible {
-		p.totals[i] = l.fixed[slot] + l.images.scores[slot]
+		p.totals[i] = l.fixed[slot] + l.images.of(slot)
 	}
 }
 

@@ -45,7 +45,6 @@ type Plan struct {
 	nodeWise    *framework.Framework
 	eligibility *framework.Framework // kind eligibility
 	local       *framework.Framework // kind local, and plugins of kind resources without a model
-	images      *framework.Framework // kind images
 	// keys are the plugins of kind local that have their own keys.
 	keys []NodeLocal
 	// namesNodes is true if PreFilter of NodeAffinity returns the names of the nodes for a pod that
@@ -170,7 +169,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 		return g
 	}
 	model, modelled := newResourceModel(f, points)
-	g.eligibility, g.images = partOf(f, eligibility), partOf(f, images)
+	g.eligibility = partOf(f, eligibility)
 	g.local = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
 		return of == local || of == resources && !modelled.Has(pl.Name())
@@ -183,7 +182,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 		g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
 	}
 	g.rowPlan = newRowPlan(g.eligibility, g.local, model)
-	for _, s := range g.images.ScorePlugins() {
+	for _, s := range partOf(f, images).ScorePlugins() {
 		g.imageWeight = s.Weight
 	}
 	g.topologyPlan = newTopologyPlan(f, points, trackers)

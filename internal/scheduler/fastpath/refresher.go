@@ -19,8 +19,9 @@ type refresher struct {
 	// recordMetrics is true if the durations of plugin calls are recorded in this decision.
 	recordMetrics bool
 	// examined is the number of nodes that this decision has evaluated one by one, for themselves
-	// or for their group, in trackers, groups, filters and scores. It excludes the computation for
-	// a new class, and the nodes that plugins were run on, which plugin_evaluation_total counts.
+	// or for their group, in trackers, groups, images, filters and scores. It excludes the
+	// computation for a new class, and the nodes that plugins were run on, which
+	// plugin_evaluation_total counts.
 	examined int
 }
 

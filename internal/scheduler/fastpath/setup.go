@@ -29,12 +29,14 @@ type setup struct {
 	classes         map[string]*class
 	locals          map[string]*localRows
 	eligibilityRows map[string]*eligibilityRows
+	imageColumns    map[string]*imageColumn
 }
 
 func newSetup(plan *Plan) *setup {
 	return &setup{
 		rowPlan: plan.rowPlan, seed: maphash.MakeSeed(),
 		classes: map[string]*class{}, locals: map[string]*localRows{}, eligibilityRows: map[string]*eligibilityRows{},
+		imageColumns: map[string]*imageColumn{},
 	}
 }
 

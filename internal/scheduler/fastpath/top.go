@@ -166,8 +166,8 @@ func (t *top) addFixed(ctx context.Context, node int) error {
 		s := &rows.demand.scores[i]
 		t.add(node, s.plugin, s.of(&t.engine.nodes.nodes[slot], int(slot))*s.weight)
 	}
-	if rows.images.scores != nil {
-		t.add(node, imagelocality.Name, rows.images.scores[slot])
+	if rows.images != nil {
+		t.add(node, imagelocality.Name, rows.images.of(slot))
 	}
 	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.Plan.eligibility,
 		t.Plan.eligibilityFixed); err != nil {

@@ -62,7 +62,7 @@ var podReaders = []reader[*corev1.Pod]{
 	{"tolerations", written(WriteTolerations)},
 	{"requests", written(WriteRequests)},
 	{"ports", written(WriteHostPorts)},
-	{"images", written(func(w *mapkey.Writer, pod *corev1.Pod) bool { WriteImages(w, pod); return true })},
+	{"images", func(a, b *corev1.Pod) bool { return !slices.Equal(imagesOf(a), imagesOf(b)) }},
 	{"spread", written(WriteSpread)},
 	{"pod-affinity", written(WritePodAffinity)},
 	{"controller", written(func(w *mapkey.Writer, pod *corev1.Pod) bool { WriteController(w, pod); return true })},
@@ -89,6 +89,8 @@ func written(write func(*mapkey.Writer, *corev1.Pod) bool) func(a, b *corev1.Pod
 		return string(of.Bytes()) != string(other.Bytes())
 	}
 }
+
+func imagesOf(pod *corev1.Pod) []string { return slices.Collect(Images(pod)) }
 
 func claimsOf(pod *corev1.Pod) [5]bool {
 	fromMars := func(name corev1.ResourceName) bool { return strings.Contains(string(name), "mars") }

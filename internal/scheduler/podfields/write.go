@@ -168,15 +168,6 @@ func hostPorts(pod *corev1.Pod) iter.Seq[*corev1.ContainerPort] {
 	}
 }
 
-// WriteImages writes the images of a pod.
-func WriteImages(w *mapkey.Writer, pod *corev1.Pod) {
-	for image := range Images(pod) {
-		w.Flag(true)
-		w.Text(image)
-	}
-	w.Flag(false)
-}
-
 // Images returns the images of a pod: of its containers, and those that it mounts as volumes.
 func Images(pod *corev1.Pod) iter.Seq[string] {
 	return func(yield func(string) bool) {
