@@ -169,6 +169,7 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 		return Failed
 	}
 	d.class = c
+	d.uncached.leaveOutClaims(c.local)
 	return None
 }
 

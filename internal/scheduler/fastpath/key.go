@@ -29,6 +29,9 @@ type keyWriter struct {
 	// eligibilityEnd is the end, within the local part, of the inputs of the plugins of kind
 	// eligibility. localEnd is the end of the local part.
 	eligibilityEnd, localEnd int
+	// rules are the conditions of the pod's volumes that are part of the key, nil if there are
+	// none.
+	rules *volumeRules
 }
 
 // write writes the key of a pod. It returns false if a plugin must be run for this pod.
@@ -49,6 +52,9 @@ func (w *keyWriter) eligibilityPart() []byte { return w.Bytes()[:w.eligibilityEn
 func (w *keyWriter) local(pod *corev1.Pod) bool {
 	w.Text(pod.Spec.NodeName)
 	ok := podfields.WriteNodeAffinity(&w.Writer, pod) && podfields.WriteTolerations(&w.Writer, pod)
+	if w.rules != nil {
+		w.rules.write(&w.Writer)
+	}
 	w.eligibilityEnd = w.Len()
 	ok = ok && podfields.WriteRequests(&w.Writer, pod) && podfields.WriteHostPorts(&w.Writer, pod)
 	podfields.WriteImages(&w.Writer, pod)

@@ -40,8 +40,8 @@ type uncached struct {
 	reason Reason
 	// filters is true if some of the plugins may refuse nodes, scores if some may score them.
 	filters, scores bool
-	// claims is nil unless it can answer for VolumeBinding and NodeVolumeLimits. others is true if
-	// other plugins may refuse nodes, too.
+	// claims is nil unless it can answer for VolumeBinding, VolumeZone and NodeVolumeLimits. others
+	// is true if other plugins may refuse nodes, too.
 	claims *claimCheck
 	others bool
 	// nominated is true if the pod must leave room for nominated pods.
@@ -101,19 +101,24 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	}
 	u.allowed, u.nominated = allowed, len(d.nominated) > 0
 	u.filters = !skipped.HasAll(p.filters...)
-	if u.filters && p.stores != nil && !u.nominated && len(pod.Spec.ResourceClaims) == 0 {
-		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
-			u.claims = claims
-		}
-		u.others = !skipped.HasAll(p.otherFilters...)
+	if claims := &d.engine.lent.claims; u.filters && claims.simple && !u.nominated {
+		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
-		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil)
+		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0)
 	})
 	if u.filters || u.scores || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}
 	return None
+}
+
+// leaveOutClaims makes the uncached plugins inactive if claims know that they accept all nodes that
+// the rows do, so that nodes need not be looked at one by one.
+func (u *uncached) leaveOutClaims(rows *localRows) {
+	if u.claims != nil && !u.others && !u.scores && !u.nominated && u.allowed.AllNodes() && u.claims.acceptAll(rows) {
+		u.reason = None
+	}
 }
 
 // filterUncached collects the nodes that the pod fits if uncached plugins affect nodes.
@@ -160,7 +165,7 @@ func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, 
 	ask := u.filters
 	if u.claims != nil {
 		unknown := 0
-		p.feasible, unknown = u.claims.judge(u.snapshot, p.feasible)
+		p.feasible, unknown = u.claims.judge(p.feasible)
 		ask = unknown > 0 || u.others
 		if !ask && !u.scores {
 			return 0, nil
@@ -192,10 +197,10 @@ func (u *uncached) nodeFilter() nodeFilter {
 	}
 }
 
-// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits are known to accept a node,
+// acceptedByClaims reports whether the plugins that claims answers for are known to accept a node,
 // so that they were not run on it.
 func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
-	return u.claims != nil && u.claims.accepted.has(slot)
+	return u.claims != nil && u.claims.accepts(slot)
 }
 
 // settle runs the plugins that were skipped on the selected node, because they leave state that

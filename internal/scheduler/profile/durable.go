@@ -37,6 +37,7 @@ const binderTimeout = 365 * 24 * time.Hour
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes
+	volumes *followedVolumes
 	evictor *preemption.Evictor // nil in a fork, which evicts no pods
 }
 
@@ -52,7 +53,7 @@ func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	return &Durable{binder: binder}, nil
+	return &Durable{binder: binder, volumes: &followedVolumes{scope: d.Scope}}, nil
 }
 
 // Close waits for the active preemptions, and cancels them when ctx ends.
