@@ -203,7 +203,7 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 	case inTree:
 		volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
 			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: pick(w.generator,
-				[]string{"aws://here/vol-" + name, "aws://here/" + name, name, name, name, name})}}
+				[]string{"aws://here/vol-" + name, name})}}
 		if w.chance(30) {
 			volume.Labels = map[string]string{zone: requirement.Values[0]}
 		}

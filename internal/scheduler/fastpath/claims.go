@@ -47,14 +47,14 @@ type volumeStores struct {
 	zones bool
 }
 
-// Names of the indices that the plugins add to the informers.
-const (
-	volumesByClass    = "storageclass"     // volumebinding/assume_cache.go
-	attachmentsByNode = "va.spec.nodename" // nodevolumelimits/csi.go
-)
+// attachmentsByNode is the name of the index that NodeVolumeLimits adds to the informer of
+// VolumeAttachments (nodevolumelimits/csi.go).
+const attachmentsByNode = "va.spec.nodename"
 
 func newVolumeStores(factory informers.SharedInformerFactory, changes *VolumeChanges) *volumeStores {
 	core, objects := factory.Core().V1(), factory.Storage().V1()
+	// An error means that the index exists, or VolumesFor fails.
+	_ = core.PersistentVolumes().Informer().AddIndexers(VolumeIndexers)
 	return &volumeStores{
 		claims:  core.PersistentVolumeClaims().Informer().GetStore(),
 		volumes: core.PersistentVolumes().Informer().GetIndexer(),
@@ -260,7 +260,7 @@ func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
 // addStatic adds the volumes that the claim may be bound to. It returns false if there are many, or
 // one that every node can mount.
 func (c *claims) addStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
-	others, err := c.stores.volumes.ByIndex(volumesByClass, class.Name)
+	others, err := VolumesFor(c.stores.volumes, class.Name, claim.UID)
 	if err != nil || claim.Spec.VolumeAttributesClassName != nil || claim.Spec.Selector != nil {
 		return false
 	}

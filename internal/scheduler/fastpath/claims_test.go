@@ -4,13 +4,16 @@
 package fastpath
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -43,9 +46,6 @@ func newClaimScene(t *testing.T) *claimScene {
 			t.Fatal(err)
 		}
 	}
-	add(s.stores.volumes, volumesByClass, func(object any) ([]string, error) {
-		return []string{object.(*corev1.PersistentVolume).Spec.StorageClassName}, nil
-	})
 	add(s.stores.attachments, attachmentsByNode, func(object any) ([]string, error) {
 		return []string{object.(*storagev1.VolumeAttachment).Spec.NodeName}, nil
 	})
@@ -418,5 +418,66 @@ func TestDriversThatMustBeOnTheNode(t *testing.T) {
 	s.claims.addDriver("kubernetes.io/gce-pd")
 	if len(s.claims.drivers) != 1 {
 		t.Errorf("the driver of an in-tree provisioner is not found: %v", s.claims.drivers)
+	}
+}
+
+// TestVolumesForAreThoseThatCanBeBound compares, for random volumes and claims, the volumes that
+// can be bound if those of other claims are left out.
+func TestVolumesForAreThoseThatCanBeBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	names := []string{"a", "b", "c", ""}
+	const tries, volumes = 2000, 8
+	found, leftOut := 0, 0
+	for range tries {
+		store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, VolumeIndexers)
+		var all []*corev1.PersistentVolume
+		for i := range volumes {
+			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
+			pv.Spec.StorageClassName, pv.Status.Phase = names[r.IntN(2)], corev1.VolumeAvailable
+			pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}
+			if r.IntN(4) > 0 {
+				pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: names[r.IntN(3)],
+					UID: types.UID(names[r.IntN(4)])}
+			}
+			all = append(all, pv)
+			if err := store.Add(pv); err != nil {
+				t.Fatal(err)
+			}
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: names[r.IntN(3)], UID: types.UID(names[r.IntN(3)])},
+			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: &names[r.IntN(2)]}}
+		listed, err := VolumesFor(store, *claim.Spec.StorageClassName, claim.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(volumes []*corev1.PersistentVolume) string {
+			slices.SortFunc(volumes, func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
+			best, err := volume.FindMatchingVolume(claim, volumes, &corev1.Node{}, nil, true, true)
+			if err != nil || best == nil {
+				return ""
+			}
+			return best.Name
+		}
+		var few, ofClass []*corev1.PersistentVolume
+		for _, object := range listed {
+			few = append(few, object.(*corev1.PersistentVolume))
+		}
+		for _, pv := range all {
+			if pv.Spec.StorageClassName == *claim.Spec.StorageClassName {
+				ofClass = append(ofClass, pv)
+			}
+		}
+		leftOut += len(ofClass) - len(few)
+		want := of(ofClass)
+		if got := of(few); got != want {
+			t.Fatalf("claim %v of %v: got %q, want %q", claim, all, got, want)
+		}
+		if want != "" {
+			found++
+		}
+	}
+	if found < tries/4 || found > tries*9/10 || leftOut < tries {
+		t.Errorf("%d of %d claims found a volume, %d volumes were left out", found, tries, leftOut)
 	}
 }
