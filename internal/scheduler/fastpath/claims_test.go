@@ -481,3 +481,48 @@ func TestVolumesForAreThoseThatCanBeBound(t *testing.T) {
 		t.Errorf("%d of %d claims found a volume, %d volumes were left out", found, tries, leftOut)
 	}
 }
+
+// TestANodeThatTakesASlotHasItsOwnRoom replaces a node by another within one refresh.
+func TestANodeThatTakesASlotHasItsOwnRoom(t *testing.T) {
+	s := newClaimScene(t)
+	s.add(s.stores.csiNodes, csiNode(4))
+	c := cache.New()
+	var table volumeTable
+	sync := func(node string) int32 {
+		t.Helper()
+		if err := c.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		table.sync(s.stores, s.snapshot)
+		slot, _ := s.snapshot.SlotOf(node)
+		return table.nodes[slot].room
+	}
+	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	c.AddNode(logr.Discard(), node("n"))
+	if room := sync("n"); room != 4 {
+		t.Fatalf("room for %d", room)
+	}
+	if err := c.RemoveNode(logr.Discard(), node("n")); err != nil {
+		t.Fatal(err)
+	}
+	c.AddNode(logr.Discard(), node("m"))
+	if room := sync("m"); room != unlimited || s.snapshot.Slots() != 1 {
+		t.Errorf("room for %d, %d slots", room, s.snapshot.Slots())
+	}
+}
+
+func TestNodesWithLittleRoomAreLookedAt(t *testing.T) {
+	s := newClaimScene(t)
+	s.volume.Spec.NodeAffinity = nil
+	s.add(s.stores.csiNodes, csiNode(1))
+	slot := s.withNode(claimed("other"))
+	s.claims.simple = s.read()
+	rows := &localRows{columns: columns{verdict: make([]uint16, s.snapshot.Slots())}}
+	if s.claims.acceptAll(rows) {
+		t.Error("a full node is accepted")
+	}
+	rows.verdict[slot] = refused
+	if !s.claims.acceptAll(rows) {
+		t.Error("a node that is refused anyway matters")
+	}
+}
