@@ -256,7 +256,8 @@ func (s *claimScene) withNode(pods ...corev1.VolumeSource) cache.Slot {
 	c := cache.New()
 	c.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	for i, source := range pods {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i))}}
+		name := fmt.Sprint(i)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 		pod.Spec.NodeName, pod.Spec.Volumes = "n", []corev1.Volume{{VolumeSource: source}}
 		if err := c.AddPod(logr.Discard(), pod); err != nil {
 			s.Fatal(err)
@@ -302,16 +303,16 @@ func TestRoomForVolumes(t *testing.T) {
 		attached []string
 		room     int32
 	}{
-		"a node without drivers":           {nil, []corev1.VolumeSource{claimed("a")}, nil, unlimited},
-		"a driver without a limit":         {[]int32{-1}, []corev1.VolumeSource{claimed("a")}, []string{"x"}, unlimited},
-		"an empty node":                    {[]int32{3}, nil, nil, 3},
-		"claims in use":                    {[]int32{3}, []corev1.VolumeSource{claimed("a"), claimed("a")}, nil, 1},
-		"more claims than the limit":       {[]int32{1}, []corev1.VolumeSource{claimed("a"), claimed("b")}, nil, 0},
-		"volumes attached besides":         {[]int32{5}, []corev1.VolumeSource{claimed("a")}, []string{"x", "y"}, 2},
-		"a volume in use that is attached": {[]int32{5}, []corev1.VolumeSource{claimed("claim")}, []string{"volume"}, 4},
-		"the lowest limit counts":          {[]int32{9, 3, -1}, nil, nil, 3},
-		"other volumes that may count":     {[]int32{9}, []corev1.VolumeSource{claimed("a"), disk}, nil, -1},
-		"such volumes without a limit":     {nil, []corev1.VolumeSource{disk}, nil, unlimited},
+		"a node without drivers":       {nil, []corev1.VolumeSource{claimed("a")}, nil, unlimited},
+		"a driver without a limit":     {[]int32{-1}, []corev1.VolumeSource{claimed("a")}, nil, unlimited},
+		"an empty node":                {[]int32{3}, nil, nil, 3},
+		"claims in use":                {[]int32{3}, []corev1.VolumeSource{claimed("a"), claimed("a")}, nil, 1},
+		"more claims than the limit":   {[]int32{1}, []corev1.VolumeSource{claimed("a"), claimed("b")}, nil, 0},
+		"volumes attached besides":     {[]int32{5}, []corev1.VolumeSource{claimed("a")}, []string{"x", "y"}, 2},
+		"an attached volume in use":    {[]int32{5}, []corev1.VolumeSource{claimed("claim")}, []string{"volume"}, 4},
+		"the lowest limit counts":      {[]int32{9, 3, -1}, nil, nil, 3},
+		"other volumes that may count": {[]int32{9}, []corev1.VolumeSource{claimed("a"), disk}, nil, -1},
+		"such volumes without a limit": {nil, []corev1.VolumeSource{disk}, nil, unlimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newClaimScene(t)
@@ -434,7 +435,8 @@ func TestVolumesForAreThoseThatCanBeBound(t *testing.T) {
 		for i := range volumes {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}}
 			pv.Spec.StorageClassName, pv.Status.Phase = names[r.IntN(2)], corev1.VolumeAvailable
-			pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}
+			size := resource.NewQuantity(int64(i), resource.BinarySI)
+			pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *size}
 			if r.IntN(4) > 0 {
 				pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: names[r.IntN(3)],
 					UID: types.UID(names[r.IntN(4)])}

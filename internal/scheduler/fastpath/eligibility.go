@@ -52,7 +52,8 @@ func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framewor
 			return nil, err
 		}
 		r = &eligibilityRows{
-			runner: runner, key: string(key.eligibilityPart()), setup: s, normalized: make([][]int64, len(s.normalized)),
+			runner: runner, key: string(key.eligibilityPart()), setup: s,
+			normalized: make([][]int64, len(s.normalized)),
 		}
 		if key.rules != nil {
 			r.rules = key.rules.clone()

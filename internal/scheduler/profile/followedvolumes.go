@@ -25,6 +25,11 @@ func (f *followedVolumes) of(plugins *framework.Plugins) *fastpath.VolumeChanges
 	if !fastpath.AnswersForClaims(plugins.Filter) {
 		return nil
 	}
+	return f.follow()
+}
+
+// follow returns the changes, and adds the handlers if it is the first call.
+func (f *followedVolumes) follow() *fastpath.VolumeChanges {
 	f.once.Do(func() {
 		storage, changes := f.scope.Storage().V1(), fastpath.NewVolumeChanges()
 		if _, err := storage.CSINodes().Informer().AddEventHandler(changes); err != nil {
