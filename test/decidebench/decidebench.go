@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	fakeclient "k8s.io/client-go/kubernetes/fake"
@@ -67,6 +68,8 @@ type Cluster interface {
 	AddPod(pod *corev1.Pod) error
 	// AddClaim reports a claim and the volume that it is bound to.
 	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
+	// AddCSINode reports the drivers of a node.
+	AddCSINode(node *storagev1.CSINode) error
 	// Refresh brings the snapshot up to date.
 	Refresh() error
 	// Place refreshes the snapshot, decides about a pod, assumes it on the chosen node, and returns
@@ -193,6 +196,11 @@ func (u *upstream) AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.
 		return err
 	}
 	return core.PersistentVolumeClaims().Informer().GetIndexer().Add(claim)
+}
+
+// AddCSINode implements Cluster.
+func (u *upstream) AddCSINode(node *storagev1.CSINode) error {
+	return u.factory.Storage().V1().CSINodes().Informer().GetIndexer().Add(node)
 }
 
 // Refresh implements Cluster.

@@ -98,41 +98,57 @@ func TestLiveschedTakesTheFastPath(t *testing.T) {
 	}
 }
 
-// TestPodsWithClaimsGoWhereTheirVolumesAre covers all contenders. livesched calls VolumeBinding
-// only for the chosen node.
+// TestPodsWithClaimsGoWhereTheirVolumesAre covers all contenders. livesched calls the plugins for
+// volumes only for the chosen node.
 func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
 	const pods = 10
+	plugins := []string{"VolumeBinding", "NodeVolumeLimits"}
 	for _, contender := range Contenders {
-		cluster := newCluster(t, contender)
-		before := filtered(t, "VolumeBinding")
-		for i := range pods {
-			if err := cluster.AddClaim(workload.Claim(i)); err != nil {
-				t.Fatal(err)
+		for _, kind := range workload.ClaimKinds {
+			cluster, from := newCluster(t, contender), workload.Pods{Kind: kind}
+			before := filtered(t, plugins)
+			for i := range testNodes {
+				if err := cluster.AddCSINode(workload.CSINode(i)); err != nil {
+					t.Fatal(err)
+				}
 			}
-			node, err := cluster.Place(workload.Admit(workload.Pods{Kind: workload.Claims}.Pod(i)))
-			if err != nil {
-				t.Fatalf("%s, pod %d: %v", contender, i, err)
+			for i := range pods {
+				if err := cluster.AddClaim(from.Claim(i)); err != nil {
+					t.Fatal(err)
+				}
+				node, err := cluster.Place(workload.Admit(from.Pod(i)))
+				if err != nil {
+					t.Fatalf("%s, %s pod %d: %v", contender, kind, i, err)
+				}
+				at, ok := workload.ZoneIndex(node)
+				if kind == workload.Claims && (!ok || at != i%workload.Zones) {
+					t.Errorf("%s: pod %d is on %s, in another zone than its volume", contender, i, node)
+				}
 			}
-			if at, ok := workload.ZoneIndex(node); !ok || at != i%workload.Zones {
-				t.Errorf("%s: pod %d is on %s, in another zone than its volume", contender, i, node)
+			for plugin, after := range filtered(t, plugins) {
+				asked := after - before[plugin]
+				if contender == Livesched && asked != pods ||
+					contender == Scalar && plugin == "VolumeBinding" && asked != pods*testNodes {
+					t.Errorf("%s, %s: %s was asked about %d nodes for %d pods", contender, kind, plugin, asked, pods)
+				}
 			}
-		}
-		asked := filtered(t, "VolumeBinding") - before
-		if contender == Livesched && asked != pods || contender == Scalar && asked != pods*testNodes {
-			t.Errorf("%s: VolumeBinding was asked about %d nodes for %d pods", contender, asked, pods)
 		}
 	}
 }
 
-// filtered returns the number of times that a plugin filtered a node.
-func filtered(t *testing.T, plugin string) int {
+// filtered returns the number of times that each plugin filtered a node.
+func filtered(t *testing.T, plugins []string) map[string]int {
 	t.Helper()
-	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin,
-		schedmetrics.Filter, "default-scheduler"))
-	if err != nil {
-		t.Fatal(err)
+	counts := map[string]int{}
+	for _, plugin := range plugins {
+		n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin,
+			schedmetrics.Filter, "default-scheduler"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[plugin] = int(n)
 	}
-	return int(n)
+	return counts
 }
 
 func fastDecisions(t *testing.T) int {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,6 +36,7 @@ type livesched struct {
 	inCycle  context.Context
 	timing   timing.Cycle
 	cache    *cache.Cache
+	volumes  *fastpath.VolumeChanges
 	snapshot *cache.Snapshot
 	decider  *algorithm.Decider
 	fast     bool // without it, all decisions take the scalar path
@@ -51,7 +53,7 @@ type livesched struct {
 
 func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error) {
 	l := &livesched{
-		upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot(),
+		upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot(), volumes: fastpath.NewVolumeChanges(),
 		profiles: make([]algorithm.Params, profiles.Number), unlike: profiles.Unlike,
 	}
 	l.inCycle = l.timing.Attach(u.ctx)
@@ -114,7 +116,7 @@ func (l *livesched) build(name string, i int) (algorithm.Params, error) {
 	}
 	f := framework.New(framework.Config{ProfileName: name, Plugins: plugins, Args: args, Snapshot: l.snapshot})
 	return algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
-		Framework: f, Snapshot: l.snapshot, Informers: l.factory,
+		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Volumes: l.volumes,
 		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	})}, nil
 }
@@ -149,6 +151,15 @@ func (l *livesched) UpdateNode(before, after *corev1.Node) {
 
 // AddPod implements Cluster.
 func (l *livesched) AddPod(pod *corev1.Pod) error { return l.cache.AddPod(l.logger, pod) }
+
+// AddCSINode implements Cluster.
+func (l *livesched) AddCSINode(node *storagev1.CSINode) error {
+	if err := l.upstream.AddCSINode(node); err != nil {
+		return err
+	}
+	l.volumes.OnAdd(node, false)
+	return nil
+}
 
 // Refresh implements Cluster.
 func (l *livesched) Refresh() error { return l.cache.UpdateSnapshot(l.logger, l.snapshot) }

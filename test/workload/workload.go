@@ -42,12 +42,20 @@ const (
 	// Daemon pods name their node, like those of DaemonSets.
 	Daemon = "daemon"
 	// Claims pods are owned pods with a volume each, like those of StatefulSets: a bound claim of a
-	// volume that the nodes of one zone can mount. Claims and volumes must exist: see [Claim].
+	// volume that the nodes of one zone can mount. Claims and volumes must exist: see [Pods.Claim].
 	Claims = "claims"
+	// Limited pods are like Claims pods, with volumes that every node can mount, of a driver that
+	// limits the volumes of a node: see [CSINode].
+	Limited = "limited"
+	// InTree pods are like Limited pods, with in-tree volumes that are migrated to this driver.
+	InTree = "intree"
 )
 
 // Kinds are all kinds of pods that need only nodes and [Service].
 var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Pulled, Daemon}
+
+// ClaimKinds are the kinds of pods that need claims, too.
+var ClaimKinds = []string{Claims, Limited, InTree}
 
 // DefaultSeries is the default number of sets of pods with equal labels.
 const DefaultSeries = 20
@@ -57,7 +65,7 @@ const Namespace = metav1.NamespaceDefault
 
 // Pods makes pods of a kind.
 type Pods struct {
-	// Kind is one of [Kinds], or [Claims].
+	// Kind is one of [Kinds], or of [ClaimKinds].
 	Kind string
 	// Nodes is the number of nodes for daemon pods to name.
 	Nodes int
@@ -70,8 +78,8 @@ type Pods struct {
 
 // Validate returns an error if the kind is invalid.
 func (p Pods) Validate() error {
-	if !slices.Contains(Kinds, p.Kind) && p.Kind != Claims {
-		return fmt.Errorf("pods of kind %q: the kinds are %s", p.Kind, strings.Join(Kinds, ", "))
+	if kinds := slices.Concat(Kinds, ClaimKinds); !slices.Contains(kinds, p.Kind) {
+		return fmt.Errorf("pods of kind %q: the kinds are %s", p.Kind, strings.Join(kinds, ", "))
 	}
 	if p.Kind == Daemon && p.Nodes < 1 {
 		return fmt.Errorf("pods of kind %q need nodes", p.Kind)
@@ -142,7 +150,7 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 		}
 	case Pulled:
 		pod.Spec.Containers[0].Image = PulledImage
-	case Claims:
+	case Claims, Limited, InTree:
 		pod.Labels["kind"] = Owned
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},

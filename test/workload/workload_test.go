@@ -137,8 +137,9 @@ func TestWrongKindsAreRefused(t *testing.T) {
 
 func TestClaimsAreThoseOfTheirPods(t *testing.T) {
 	for i := range 7 {
-		pod := Pods{Kind: Claims}.Pod(i)
-		claim, volume := Claim(i)
+		pods := Pods{Kind: ClaimKinds[i%len(ClaimKinds)]}
+		pod := pods.Pod(i)
+		claim, volume := pods.Claim(i)
 		if got := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim.Name ||
 			claim.Namespace != pod.Namespace {
 			t.Errorf("pod %d has claim %s, there is %s", i, got, claim.Name)

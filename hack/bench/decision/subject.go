@@ -124,7 +124,7 @@ func (s *Subject) next() (*corev1.Pod, error) {
 	i := s.Next
 	s.Next++
 	if s.Pods.Kind == workload.Claims {
-		if err := s.Cluster.AddClaim(workload.Claim(i)); err != nil {
+		if err := s.Cluster.AddClaim(s.Pods.Claim(i)); err != nil {
 			return nil, err
 		}
 	}

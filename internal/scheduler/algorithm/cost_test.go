@@ -5,6 +5,7 @@ package algorithm
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,8 @@ import (
 // twins and groups examine at most these, and one node of each group.
 func TestDecisionExaminesFewNodes(t *testing.T) {
 	const classes, most = 20, 100
-	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed", "pulled"} {
+	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed", "pulled", workload.Limited,
+		workload.InTree} {
 		for _, nodes := range []int{400, 2000} {
 			t.Run(fmt.Sprintf("%s/%d", kind, nodes), func(t *testing.T) {
 				t.Parallel()
@@ -32,6 +34,7 @@ func TestDecisionExaminesFewNodes(t *testing.T) {
 				w.must(w.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Add(service))
 				place := w.decider(nodes)
 				for i := range 10 * classes {
+					w.addClaimOf(kind, i)
 					examined := place(podOf(kind, i))
 					// For the first pod of a class, there may be nothing to keep away from. The
 					// second takes a pass over all nodes, and the third makes the groups.
@@ -81,6 +84,17 @@ func nominatedPod(i int) *corev1.Pod {
 	pod := podOf("anti", i)
 	pod.UID = types.UID(fmt.Sprint("nominated-", i))
 	return pod
+}
+
+// addClaimOf adds the claim of the i-th pod of a kind, if its pods have claims, and a CSINode.
+func (w *world) addClaimOf(kind string, i int) {
+	if !slices.Contains(workload.ClaimKinds, kind) {
+		return
+	}
+	claim, volume := workload.Pods{Kind: kind}.Claim(i)
+	w.put(w.volumeIndexer(), volume)
+	w.put(w.claimIndexer(), claim)
+	w.put(w.indexer(w.handle.SharedInformerFactory().Storage().V1().CSINodes().Informer()), workload.CSINode(i))
 }
 
 // podOf returns the i-th pod of a kind.

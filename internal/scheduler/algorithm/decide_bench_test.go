@@ -27,7 +27,7 @@ const warmUp = 200
 //	go test -run '^$' -bench 'Decide/anti/5000/livesched$' -benchtime 2000x -cpuprofile cpu.out ./internal/scheduler/algorithm
 func BenchmarkDecide(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
-		for _, kind := range append(slices.Clone(workload.Kinds), workload.Claims) {
+		for _, kind := range slices.Concat(workload.Kinds, workload.ClaimKinds) {
 			for _, contender := range decidebench.Contenders {
 				b.Run(fmt.Sprintf("%s/%d/%s", kind, nodes, contender), func(b *testing.B) {
 					measureDecisions(b, workload.Pods{Kind: kind, Nodes: nodes}, contender,
@@ -66,13 +66,18 @@ func measureDecisions(b *testing.B, from workload.Pods, contender string, profil
 	defer cluster.Close()
 	for i := range from.Nodes {
 		cluster.AddNode(workload.Node(i))
+		if from.Kind == workload.Limited || from.Kind == workload.InTree {
+			if err := cluster.AddCSINode(workload.CSINode(i)); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 	warmUp := max(warmUp, 3*profiles.Number) // groups are made for the third pod of a class
 	pods := make([]*corev1.Pod, warmUp+b.N)
 	for i := range pods {
 		pods[i] = workload.Admit(from.Pod(i))
-		if from.Kind == workload.Claims {
-			if err := cluster.AddClaim(workload.Claim(i)); err != nil {
+		if slices.Contains(workload.ClaimKinds, from.Kind) {
+			if err := cluster.AddClaim(from.Claim(i)); err != nil {
 				b.Fatal(err)
 			}
 		}

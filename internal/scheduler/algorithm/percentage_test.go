@@ -107,7 +107,7 @@ func TestDecisionsThatRunPluginsAreCounted(t *testing.T) {
 		"unknown_plugin": {opaque, podOfWhim(0)},
 	} {
 		if reason == "volumes" {
-			claim, volume := workload.Claim(0)
+			claim, volume := workload.Pods{Kind: workload.Claims}.Claim(0)
 			w.put(w.claimIndexer(), claim)
 			w.put(w.volumeIndexer(), volume)
 		}

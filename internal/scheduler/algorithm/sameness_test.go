@@ -35,6 +35,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
 	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/test/workload"
 )
 
@@ -64,7 +65,11 @@ type world struct {
 	// bare is an even world without images, because nodes with different images are in different
 	// groups.
 	bare bool
-	seen outcomes
+	// storage gives most pods volumes, and changes volumes often. roomy gives nodes high limits.
+	storage, roomy bool
+	seen           outcomes
+	// volumeChanges gets the events of CSINodes and VolumeAttachments.
+	volumeChanges *fastpath.VolumeChanges
 	// parallelism is that of the profiles. With more than 1, the scalar path finds nodes in any
 	// order, and so it draws differently among those with the highest total.
 	parallelism int
@@ -226,7 +231,8 @@ func (parity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
 func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
 	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(),
-		snapshot: cache.NewSnapshot(), seen: outcomes{}, parallelism: 2}
+		snapshot: cache.NewSnapshot(), seen: outcomes{}, parallelism: 2,
+		volumeChanges: fastpath.NewVolumeChanges()}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Engine: fastpath.New(w.snapshot, maxBytes)})
 	return w
@@ -337,7 +343,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	}
 	if !w.noTrackers {
-		planned.Informers = w.handle.SharedInformerFactory()
+		planned.Informers, planned.Volumes = w.handle.SharedInformerFactory(), w.volumeChanges
 	}
 	closed := make(chan struct{})
 	if old, ok := w.closed[name]; ok {
@@ -375,6 +381,9 @@ func (w *world) addNode() {
 	}
 	if w.bare {
 		node.Status.Images = nil
+	}
+	if at, ok := node.Labels[zone]; ok && w.chance(70) {
+		node.Labels[driverZone] = at
 	}
 	w.nodes = append(w.nodes, node)
 	w.cache.AddNode(klog.FromContext(w.ctx), node)
@@ -519,6 +528,9 @@ func (w *world) template() *corev1.Pod {
 	claims := 20
 	if w.even { // pods with claims have no groups
 		claims = 5
+	}
+	if w.storage {
+		claims = 90
 	}
 	if w.chance(claims) {
 		// The key of a claim includes the pod's namespace.
@@ -687,6 +699,9 @@ func (w *world) step(where string) {
 	pod, p := w.another(), pick(w.generator, w.profiles)
 	if w.chance(10) {
 		w.nominateItself(pod)
+		if w.chance(80) {
+			defer clear(w.handle.nominated)
+		}
 	}
 	if w.even && w.chance(70) {
 		p = w.profiles[0]
@@ -724,8 +739,14 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	fast := w.ours.tryFast(w.ctx, p, state, pod)
 	reason := fast.reason
 	w.seen["path "+string(reason)]++
-	if fast.Uncached != fastpath.None {
+	switch {
+	case fast.Uncached != fastpath.None:
 		w.seen["rest "+string(fast.Uncached)]++
+	case reason == fastpath.None && podfields.UsesVolumeClaims(pod):
+		w.seen["claims without a search"]++
+	}
+	if reason == fastpath.None && podfields.UsesVolumeClaims(pod) && len(w.handle.nominated) > 0 {
+		w.seen["claims beside nominated pods"]++
 	}
 	if reason == fastpath.None && fast.Feasible > fast.Examined() {
 		w.seen["looked at less than fit"]++
@@ -835,6 +856,9 @@ func (w *world) run(where string, steps int) {
 		for w.chance(40) {
 			w.disturb()
 		}
+		for w.storage && w.chance(40) {
+			w.changeStorage()
+		}
 		w.step(fmt.Sprintf("%s, step %d", where, i))
 	}
 }
@@ -909,6 +933,28 @@ func TestDecisionsByGroupsMatchTheScalarPath(t *testing.T) {
 	t.Logf("%d decisions:%s", worlds*steps, total)
 	if total["looked at less than fit"] < worlds*steps/10 {
 		t.Errorf("only %d decisions looked at few nodes", total["looked at less than fit"])
+	}
+}
+
+// TestDecisionsAboutVolumesMatchTheScalarPath uses clusters in which little but volumes keeps pods
+// off nodes.
+func TestDecisionsAboutVolumesMatchTheScalarPath(t *testing.T) {
+	const worlds, steps = 12, 500
+	total := outcomes{}
+	for i := range uint64(worlds) {
+		w := newWorld(t, seed+200+i, 0)
+		w.storage, w.rarity, w.plain = true, 20, i%2 == 0
+		w.even, w.bare, w.roomy = i%3 == 0, true, i%4 < 2
+		w.run(fmt.Sprintf("world %d", seed+200+i), steps)
+		for key, n := range w.seen {
+			total[key] += n
+		}
+	}
+	t.Logf("%d decisions:%s", worlds*steps, total)
+	for _, path := range []string{"path ", "rest volumes", "claims without a search", "claims beside nominated pods"} {
+		if total[path] < worlds*steps/30 {
+			t.Errorf("%q: only %d decisions", path, total[path])
+		}
 	}
 }
 

@@ -40,9 +40,21 @@ const (
 	shared volumeKind = "shared"
 	// disk is a disk that pods on one node cannot share.
 	disk volumeKind = "disk"
+	// inTree volumes are bound, and on some nodes mounted by a CSI driver.
+	inTree volumeKind = "intree"
+	// mixed volumes are chosen among few existing ones or created, once the pod has a node.
+	mixed volumeKind = "mixed"
+	// selected volumes are being created for a node. own volumes are created for one pod.
+	selected, own volumeKind = "selected", "own"
+	// anywhere volumes are bound, and every node can mount them.
+	anywhere volumeKind = "anywhere"
 )
 
-var volumeKinds = []volumeKind{zonal, zonal, labelled, local, found, provisioned, shared, disk}
+var volumeKinds = []volumeKind{zonal, zonal, labelled, local, found, provisioned, shared, disk, inTree, inTree, mixed,
+	selected, own, anywhere}
+
+// driverZone is the label by which the CSI driver of inTree volumes knows zones.
+const driverZone = "topology.ebs.csi.aws.com/zone"
 
 // volumeKey is the label of a template that names the kind of its pods' volumes.
 const volumeKey = "volumes"
@@ -55,6 +67,7 @@ func (w *world) put(indexer cache.Indexer, object metav1.Object) {
 	w.versions++
 	object.SetResourceVersion(fmt.Sprint(w.versions))
 	w.must(indexer.Update(object))
+	w.volumeChanges.OnAdd(object, false)
 }
 
 func (w *world) volumeIndexer() cache.Indexer {
@@ -82,23 +95,84 @@ func (w *world) addStorage() {
 					{Key: zone, Values: []string{"zone-0", "zone-1", "zone-2"}},
 				}}},
 		},
+		{ObjectMeta: metav1.ObjectMeta{Name: string(mixed)}, Provisioner: csiDriver,
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
+		{ObjectMeta: metav1.ObjectMeta{Name: string(selected)}, Provisioner: csiDriver,
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)},
 	} {
 		w.put(classes, &class)
 	}
 	for range 10 {
 		w.addVolume(found, "")
 	}
+	for range w.IntN(4) {
+		w.addVolume(mixed, "")
+	}
+	w.put(w.indexer(storage.CSIDrivers().Informer()), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: awsDriver},
+		Spec:       storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(w.chance(50))},
+	})
 }
 
-// addLimit sets, changes or removes a node's limit of volumes.
+const (
+	awsPlugin = "kubernetes.io/aws-ebs"
+	awsDriver = "ebs.csi.aws.com"
+)
+
+// addLimit sets, changes or removes a node's drivers and their limits of volumes.
 func (w *world) addLimit(node string) {
+	csiNodes := w.indexer(w.handle.SharedInformerFactory().Storage().V1().CSINodes().Informer())
+	if gone, exists, _ := csiNodes.GetByKey(node); exists && w.chance(10) {
+		w.must(csiNodes.Delete(gone))
+		w.volumeChanges.OnDelete(gone)
+		return
+	}
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	driver := storagev1.CSINodeDriver{Name: csiDriver, NodeID: node}
 	if w.chance(60) {
-		driver.Allocatable = &storagev1.VolumeNodeResources{Count: ptr.To(int32(w.IntN(4)))}
+		limit := int32(w.IntN(8))
+		if w.roomy {
+			limit += 100
+		}
+		driver.Allocatable = &storagev1.VolumeNodeResources{Count: &limit}
 	}
 	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{driver}
-	w.put(w.indexer(w.handle.SharedInformerFactory().Storage().V1().CSINodes().Informer()), csiNode)
+	if w.chance(60) {
+		csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/gce-pd," + awsPlugin}
+	}
+	if w.chance(60) {
+		driver.Name = awsDriver
+		csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, driver)
+	}
+	w.put(csiNodes, csiNode)
+}
+
+// attach attaches a volume to a node, or detaches one: mostly one that a pod on the node uses.
+func (w *world) attach() {
+	attachments := w.indexer(w.handle.SharedInformerFactory().Storage().V1().VolumeAttachments().Informer())
+	if old := attachments.List(); len(old) > 0 && w.chance(40) {
+		gone := pick(w.generator, old)
+		w.must(attachments.Delete(gone))
+		w.volumeChanges.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
+		return
+	}
+	volumes := w.volumeIndexer().List()
+	if len(volumes) == 0 {
+		return
+	}
+	name, node := pick(w.generator, volumes).(*corev1.PersistentVolume).Name, pick(w.generator, w.nodes).Name
+	if len(w.pods) > 0 && w.chance(80) {
+		pod := pick(w.generator, w.pods)
+		claim, exists, _ := w.claimIndexer().GetByKey(namespaces[0] + "/claim-" + pod.Name)
+		if exists {
+			name, node = claim.(*corev1.PersistentVolumeClaim).Spec.VolumeName, pod.Spec.NodeName
+		}
+	}
+	w.put(attachments, &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-" + node},
+		Spec: storagev1.VolumeAttachmentSpec{NodeName: node, Attacher: pick(w.generator, []string{csiDriver, csiDriver,
+			awsDriver}), Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}},
+	})
 }
 
 // addVolume makes a volume, for a claim if it has a name, and returns its name.
@@ -124,9 +198,17 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 		Values: []string{fmt.Sprintf("zone-%d", w.IntN(3))}}
 	switch of {
 	case labelled:
-		volume.Labels = map[string]string{zone: requirement.Values[0]}
-	case local, found:
+		volume.Labels = map[string]string{pick(w.generator, []string{zone, corev1.LabelFailureDomainBetaZone}): pick(
+			w.generator, []string{"", "zone-0__"}) + requirement.Values[0]}
+	case inTree:
+		volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+			AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: pick(w.generator,
+				[]string{"aws://here/vol-" + name, name})}}
 		if w.chance(30) {
+			volume.Labels = map[string]string{zone: requirement.Values[0]}
+		}
+	case local, found, mixed:
+		if of != mixed && w.chance(30) {
 			volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
 				Local: &corev1.LocalVolumeSource{Path: "/" + name}}
 		}
@@ -135,7 +217,7 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 			requirement = corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpExists}
 		}
 	}
-	if of != labelled {
+	if of != labelled && of != anywhere && !(of == inTree && w.chance(50)) {
 		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
 			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}},
@@ -159,7 +241,9 @@ func (w *world) addClaim(name string, of volumeKind) {
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
 	}
 	switch of {
-	case found, provisioned:
+	case found, provisioned, mixed, own:
+	case selected:
+		claim.Annotations = map[string]string{"volume.kubernetes.io/selected-node": pick(w.generator, w.nodes).Name}
 	default:
 		if of == shared && w.chance(50) {
 			claim.Spec.AccessModes[0] = corev1.ReadWriteOncePod
@@ -181,6 +265,12 @@ func (w *world) addVolumes(pod *corev1.Pod) {
 	}
 	source := corev1.VolumeSource{
 		AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: fmt.Sprintf("disk-%d", w.IntN(3))}}
+	if of == own {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+			Ephemeral: &corev1.EphemeralVolumeSource{}}})
+		w.addOwnClaim(pod)
+		return
+	}
 	if of != disk {
 		name := "claim-" + pod.Name
 		if of == shared {
@@ -194,13 +284,29 @@ func (w *world) addVolumes(pod *corev1.Pod) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: source})
 }
 
+// addOwnClaim makes the claim of a pod's ephemeral volume.
+func (w *world) addOwnClaim(pod *corev1.Pod) {
+	name := pod.Name + "-data"
+	of := pick(w.generator, []volumeKind{provisioned, mixed, zonal})
+	w.addClaim(name, of)
+	object, exists, _ := w.claimIndexer().GetByKey(namespaces[0] + "/" + name)
+	if exists {
+		claim := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+		claim.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+		w.put(w.claimIndexer(), claim)
+	}
+}
+
 // changeStorage changes volumes.
 func (w *world) changeStorage() {
-	switch w.IntN(3) {
+	switch w.IntN(5) {
+	case 3, 4:
+		w.attach()
 	case 0:
 		w.addLimit(pick(w.generator, w.nodes).Name)
 	case 1:
-		w.addVolume(found, "")
+		w.addVolume(pick(w.generator, []volumeKind{found, mixed}), "")
 	case 2: // a claim gets its volume
 		claims := w.claimIndexer().List()
 		if len(claims) == 0 {

@@ -51,6 +51,12 @@ func (t *Topology) Bound() int { return len(t.domains) }
 // Value returns the label value of a domain.
 func (t *Topology) Value(domain int32) string { return t.domains[domain].value }
 
+// Domain returns the domain of a label value, or false if no node has it.
+func (t *Topology) Domain(value string) (domain int32, ok bool) {
+	domain, ok = t.ids[value]
+	return domain, ok
+}
+
 // Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
 func (t *Topology) Unique() bool { return t.shared == 0 }
 

@@ -4,57 +4,64 @@
 package fastpath
 
 import (
+	"reflect"
 	"slices"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 	csitrans "k8s.io/csi-translation-lib"
 	fwk "k8s.io/kube-scheduler/framework"
-	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
-// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits). If a
-// claim is bound, the node must match the node affinity of the volume. If the volume is yet to be
-// provisioned, the node must match the topologies that the class allows. And the limits of the node
-// are far away, or it has none. Running these two plugins costs some microseconds for each node,
-// and their answers are known in advance. So claims answers for them, exactly, where it can. The
-// plugins are run on the other nodes, and on the chosen one.
+// Most pods with claims are simple cases for VolumeBinding, VolumeZone and NodeVolumeLimits
+// (CSILimits). If a claim is bound, the node must match the node affinity and the zone labels of
+// the volume. If the volume is yet to be provisioned, the node must match the topologies that the
+// class allows. And the limits of the node are far away, or it has none. Running these plugins
+// costs some microseconds for each node, and their answers are known in advance. So claims answers
+// for them, exactly, where it can. The plugins are run on the other nodes, and on the chosen one.
 //
-// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.37.
+// The counterparts are volumebinding/binder.go, volumezone/volume_zone.go and
+// nodevolumelimits/csi.go of kube-scheduler 1.37.
 
 // volumeStores holds the stores in which a Plan looks up volumes: the stores of the informers that
-// the two plugins have requested.
+// the plugins have requested.
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
 	volumes, attachments                  toolscache.Indexer
+	// changes lists the changes of csiNodes and attachments.
+	changes *VolumeChanges
+	// zones is true if the profile has VolumeZone.
+	zones bool
 }
 
-// Names of the indices that the plugins add to the informers.
-const (
-	volumesByClass    = "storageclass"     // volumebinding/assume_cache.go
-	attachmentsByNode = "va.spec.nodename" // nodevolumelimits/csi.go
-)
+// attachmentsByNode is the name of the index that NodeVolumeLimits adds to the informer of
+// VolumeAttachments (nodevolumelimits/csi.go).
+const attachmentsByNode = "va.spec.nodename"
 
-func newVolumeStores(factory informers.SharedInformerFactory) *volumeStores {
+func newVolumeStores(factory informers.SharedInformerFactory, changes *VolumeChanges) *volumeStores {
 	core, objects := factory.Core().V1(), factory.Storage().V1()
+	// An error means that the index exists, or VolumesFor fails.
+	_ = core.PersistentVolumes().Informer().AddIndexers(VolumeIndexers)
 	return &volumeStores{
 		claims:  core.PersistentVolumeClaims().Informer().GetStore(),
 		volumes: core.PersistentVolumes().Informer().GetIndexer(),
 		classes: objects.StorageClasses().Informer().GetStore(), csiNodes: objects.CSINodes().Informer().GetStore(),
 		csiDrivers: objects.CSIDrivers().Informer().GetStore(), attachments: objects.VolumeAttachments().Informer().
 				GetIndexer(),
+		changes: changes,
 	}
 }
 
@@ -65,8 +72,9 @@ func get[T any](store toolscache.Store, key string) *T {
 	return t
 }
 
-// answersForClaims reports whether the profile has the plugins that claims can answer for.
-func answersForClaims(filters []fwk.FilterPlugin) bool {
+// AnswersForClaims reports whether the profile has the plugins that the fast path can answer for
+// about most claims.
+func AnswersForClaims(filters []fwk.FilterPlugin) bool {
 	binding, limits := false, false
 	for _, pl := range filters {
 		binding = binding || is[*volumebinding.VolumeBinding](pl)
@@ -75,75 +83,156 @@ func answersForClaims(filters []fwk.FilterPlugin) bool {
 	return binding && limits
 }
 
+// readsZones reports whether the profile has VolumeZone.
+func readsZones(filters []fwk.FilterPlugin) bool {
+	return slices.ContainsFunc(filters, func(pl fwk.FilterPlugin) bool { return is[*volumezone.VolumeZone](pl) })
+}
+
 // claims holds the requirements of one pod's claims on a node.
 type claims struct {
-	stores *volumeStores
-	// affinities are the node affinities of the volumes that are bound. topologies are allowed by
-	// the storage classes from which the other volumes will be provisioned.
+	stores   *volumeStores
+	snapshot *cache.Snapshot
+	// rules are the conditions on the labels of the node that other volumes are likely to share.
+	// The rows of the pod's class take them into account.
+	rules volumeRules
+	// affinities are the other conditions. migrating are those of in-tree volumes that depend on
+	// whether the node mounts them by a CSI driver. nodes are the nodes for which volumes are being
+	// provisioned.
 	affinities []volumeAffinity
-	topologies [][]corev1.TopologySelectorTerm
+	migrating  []migratingAffinity
+	nodes      []string
+	// static are the conditions of free volumes, to which the claims may be bound on the nodes that
+	// match one. Only the plugin can tell.
+	static []volumeAffinity
 	// drivers are those that must be on the node (preventPodSchedulingIfMissing of a CSIDriver).
 	drivers []string
 	// volumes is the number of claims.
 	volumes int
 }
 
-// read reads the claims of a pod that PreFilter of VolumeBinding has accepted, and reports whether
-// they are all of the simple kind.
-func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
-	c.affinities, c.topologies, c.drivers, c.volumes = c.affinities[:0], c.topologies[:0], c.drivers[:0], 0
+// migratingAffinity is the node affinity of a volume of an in-tree plugin. by applies on nodes that
+// mount the plugin's volumes by a CSI driver. nil: the volume can be mounted on every node.
+type migratingAffinity struct {
+	plugin        uint8 // its migratableBit
+	otherwise, by *volumeAffinity
+}
+
+// maxStatic bounds the free volumes that are looked at.
+const maxStatic = 16
+
+// read reads the claims of a pod, and reports whether they are all of the simple kind. What it
+// finds counts if PreFilter of VolumeBinding accepts the claims.
+func (c *claims) read(stores *volumeStores, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
+	*c = claims{stores: stores, snapshot: snapshot, rules: volumeRules{c.rules.affinities[:0], c.rules.zones[:0]},
+		affinities: c.affinities[:0], migrating: c.migrating[:0], nodes: c.nodes[:0], static: c.static[:0],
+		drivers: c.drivers[:0]}
 	for i := range pod.Spec.Volumes {
 		source := &pod.Spec.Volumes[i].VolumeSource
+		name, zones := "", false
 		switch {
 		case source.PersistentVolumeClaim != nil:
-			claim := get[corev1.PersistentVolumeClaim](c.stores.claims, pod.Namespace+"/"+
-				source.PersistentVolumeClaim.ClaimName)
-			if claim == nil || !c.add(snapshot, claim) {
-				return false
-			}
-			c.volumes++
-		case !podfields.OrdinaryVolume(source):
+			name, zones = source.PersistentVolumeClaim.ClaimName, stores.zones
+		case source.Ephemeral != nil: // VolumeZone passes over such claims
+			name = ephemeral.VolumeClaimName(pod, &pod.Spec.Volumes[i])
+		case podfields.OrdinaryVolume(source):
+			continue
+		default:
 			return false
 		}
+		claim := get[corev1.PersistentVolumeClaim](stores.claims, pod.Namespace+"/"+name)
+		if claim == nil || !c.add(claim, zones) {
+			return false
+		}
+		c.volumes++
 	}
 	return c.volumes > 0
 }
 
-func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
+// add adds a claim. zones is true if VolumeZone reads the labels of its volume.
+func (c *claims) add(claim *corev1.PersistentVolumeClaim, zones bool) bool {
 	if claim.Spec.VolumeName == "" {
-		return c.addUnbound(snapshot, claim)
+		return c.addUnbound(claim)
 	}
 	if !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted) {
 		return false
 	}
 	bound := get[corev1.PersistentVolume](c.stores.volumes, claim.Spec.VolumeName)
-	if bound == nil || mayBeTranslated(bound) {
+	if bound == nil {
 		return false
+	}
+	if zones {
+		c.rules.zones = appendZoneRules(c.rules.zones, bound)
 	}
 	if bound.Spec.CSI != nil {
 		c.addDriver(bound.Spec.CSI.Driver)
+	} else if translator.IsPVMigratable(bound) {
+		return c.addInTree(bound)
 	}
-	if bound.Spec.NodeAffinity == nil || bound.Spec.NodeAffinity.Required == nil {
-		return true
+	affinity, ok := affinityOf(bound)
+	if ok && affinity != nil {
+		c.require(*affinity)
 	}
-	affinity, ok := newVolumeAffinity(bound.Spec.NodeAffinity.Required)
-	c.affinities = append(c.affinities, affinity)
 	return ok
 }
 
-// mayBeTranslated reports whether a volume may be of a kind that is translated to CSI, which can
-// change its node affinity.
-func mayBeTranslated(pv *corev1.PersistentVolume) bool {
-	source := &pv.Spec.PersistentVolumeSource
-	return source.CSI == nil && source.Local == nil && source.NFS == nil && source.HostPath == nil
+// affinityOf returns the node affinity of a volume, nil if it has none.
+func affinityOf(pv *corev1.PersistentVolume) (*volumeAffinity, bool) {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return nil, true
+	}
+	affinity, ok := newVolumeAffinity(pv.Spec.NodeAffinity.Required)
+	return &affinity, ok
+}
+
+// require adds a condition on the labels of the node.
+func (c *claims) require(affinity volumeAffinity) {
+	if affinity.shared(c.snapshot) {
+		c.rules.affinities = append(c.rules.affinities, affinity)
+	} else {
+		c.affinities = append(c.affinities, affinity)
+	}
+}
+
+// addInTree adds a bound volume of an in-tree plugin. On nodes that mount such volumes by a CSI
+// driver, VolumeBinding reads the volume as it is translated. NodeVolumeLimits counts it on all
+// nodes.
+func (c *claims) addInTree(bound *corev1.PersistentVolume) bool {
+	affinity, ok := affinityOf(bound)
+	name, err := translator.GetInTreePluginNameFromSpec(bound, nil)
+	if !ok || err != nil {
+		return false
+	}
+	plugin := migratableBit(name)
+	if plugin == 0 {
+		if affinity != nil {
+			c.require(*affinity)
+		}
+		return true
+	}
+	translated, err := translator.TranslateInTreePVToCSI(logr.Discard(), bound)
+	if err != nil {
+		return false
+	}
+	by, ok := affinityOf(translated)
+	if !ok {
+		return false
+	}
+	c.addDriver(name)
+	switch {
+	case affinity == nil && by == nil:
+	case affinity != nil && by != nil && reflect.DeepEqual(affinity.terms, by.terms):
+		c.require(*affinity)
+	default:
+		c.migrating = append(c.migrating, migratingAffinity{plugin: plugin, otherwise: affinity, by: by})
+	}
+	return true
 }
 
 // addUnbound adds a claim whose volume will be provisioned once the pod has a node, by a driver
 // that does not report its capacity. No other pod uses the claim, so nothing has been reserved for
-// it yet, and no existing volume can be bound to it.
-func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
-	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) ||
-		snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
+// it yet.
+func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
+	if c.snapshot.IsPVCUsedByPods(claim.Namespace + "/" + claim.Name) {
 		return false
 	}
 	class := get[storagev1.StorageClass](c.stores.classes, volume.GetPersistentVolumeClaimClass(claim))
@@ -154,19 +243,40 @@ func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVo
 		driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity {
 		return false
 	}
-	others, err := c.stores.volumes.ByIndex(volumesByClass, class.Name)
+	if node, ok := claim.Annotations[volume.AnnSelectedNode]; ok {
+		c.nodes = append(c.nodes, node)
+	} else if !c.addStatic(claim, class) {
+		return false
+	}
+	c.addDriver(class.Provisioner)
+	if len(class.AllowedTopologies) == 0 {
+		return true
+	}
+	topologies, ok := affinityOfTopologies(class.AllowedTopologies)
+	c.require(topologies)
+	return ok
+}
+
+// addStatic adds the volumes that the claim may be bound to. It returns false if there are many, or
+// one that every node can mount.
+func (c *claims) addStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
+	others, err := VolumesFor(c.stores.volumes, class.Name, claim.UID)
 	if err != nil || claim.Spec.VolumeAttributesClassName != nil || claim.Spec.Selector != nil {
 		return false
 	}
 	for _, object := range others {
 		other, ok := object.(*corev1.PersistentVolume)
-		if !ok || other.Spec.ClaimRef == nil || volume.IsVolumeBoundToClaim(other, claim) {
+		if !ok {
 			return false
 		}
-	}
-	c.addDriver(class.Provisioner)
-	if len(class.AllowedTopologies) > 0 {
-		c.topologies = append(c.topologies, class.AllowedTopologies)
+		if other.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(other, claim) {
+			continue
+		}
+		affinity, ok := affinityOf(other)
+		if !ok || affinity == nil || len(c.static) == maxStatic {
+			return false
+		}
+		c.static = append(c.static, *affinity)
 	}
 	return true
 }
@@ -184,171 +294,4 @@ func (c *claims) addDriver(name string) {
 		ptr.Deref(driver.Spec.PreventPodSchedulingIfMissing, false) {
 		c.drivers = append(c.drivers, name)
 	}
-}
-
-// volumeAffinity is the node affinity of a volume.
-type volumeAffinity struct {
-	terms []corev1.NodeSelectorTerm
-	// selector is nil if the terms only require that labels have one of some values, as for zones
-	// and for volumes on one node. match compares these values itself, which is ten times as fast.
-	selector *nodeaffinity.LazyErrorNodeSelector
-}
-
-// newVolumeAffinity returns false if the affinity uses more than labels. The plugin uses labels
-// only.
-func newVolumeAffinity(of *corev1.NodeSelector) (volumeAffinity, bool) {
-	a := volumeAffinity{terms: of.NodeSelectorTerms}
-	plain := true
-	for i := range a.terms {
-		if len(a.terms[i].MatchFields) > 0 {
-			return a, false
-		}
-		plain = plain && len(a.terms[i].MatchExpressions) > 0
-		for j := range a.terms[i].MatchExpressions {
-			plain = plain && a.terms[i].MatchExpressions[j].Operator == corev1.NodeSelectorOpIn
-		}
-	}
-	if !plain {
-		a.selector = nodeaffinity.NewLazyErrorNodeSelector(of)
-	}
-	return a, true
-}
-
-func (a *volumeAffinity) match(node *corev1.Node) bool {
-	if a.selector != nil {
-		ok, err := a.selector.Match(node)
-		return ok && err == nil
-	}
-	for i := range a.terms {
-		if hasValues(node.Labels, a.terms[i].MatchExpressions) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasValues reports whether a set of labels has one of the values that each requirement lists.
-func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequirement) bool {
-	for i := range requirements {
-		value, ok := of[requirements[i].Key]
-		if !ok || !slices.Contains(requirements[i].Values, value) {
-			return false
-		}
-	}
-	return true
-}
-
-// match reports whether the volumes can be mounted on a node, as VolumeBinding decides.
-func (c *claims) match(node *corev1.Node) bool {
-	for i := range c.affinities {
-		if !c.affinities[i].match(node) {
-			return false
-		}
-	}
-	for _, terms := range c.topologies {
-		if !v1helper.MatchTopologySelectorTerms(terms, labels.Set(node.Labels)) {
-			return false
-		}
-	}
-	return true
-}
-
-// withinLimits reports whether NodeVolumeLimits would accept the pod on a node on which inUse
-// claims are in use. It returns false if in doubt, such as without the feature gate
-// VolumeLimitScaling on a node that lacks a driver.
-func (c *claims) withinLimits(node string, inUse int32) bool {
-	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)
-	if csiNode == nil {
-		return len(c.drivers) == 0
-	}
-	for _, name := range c.drivers {
-		if !slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == name }) {
-			return false
-		}
-	}
-	limited, lowest := false, int64(0)
-	for i := range csiNode.Spec.Drivers {
-		if a := csiNode.Spec.Drivers[i].Allocatable; a != nil && a.Count != nil {
-			if count := int64(*a.Count); !limited || count < lowest {
-				limited, lowest = true, count
-			}
-		}
-	}
-	if !limited {
-		return true
-	}
-	if inUse < 0 || int64(inUse)+int64(c.volumes) > lowest {
-		return false
-	}
-	attached, err := c.stores.attachments.ByIndex(attachmentsByNode, node)
-	return err == nil && int64(inUse)+int64(len(attached))+int64(c.volumes) <= lowest
-}
-
-// claimTable counts by slot the volumes of claims that the pods on the node use. A volume that two
-// pods use counts twice. The count is -1 if there are other volumes that NodeVolumeLimits may
-// count. The table is updated through the change log when it is needed.
-type claimTable struct {
-	pos   uint64
-	inUse []int32
-}
-
-func (t *claimTable) sync(snapshot *cache.Snapshot) {
-	t.inUse = fitted(t.inUse, snapshot.Slots(), 0)
-	t.pos = catchUp(snapshot, t.pos, t.read)
-}
-
-func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
-	t.inUse[slot] = 0
-	info := snapshot.Info(slot)
-	if info == nil {
-		return
-	}
-	for _, pod := range info.Pods {
-		volumes := pod.GetPod().Spec.Volumes
-		for i := range volumes {
-			switch source := &volumes[i].VolumeSource; {
-			case source.PersistentVolumeClaim != nil:
-				t.inUse[slot]++
-			case !podfields.OrdinaryVolume(source):
-				t.inUse[slot] = -1
-				return
-			}
-		}
-	}
-}
-
-// claimCheck answers for VolumeBinding and NodeVolumeLimits about the claims of one pod at a time.
-// Decisions reuse its memory one after the other.
-type claimCheck struct {
-	claims
-	inUse claimTable
-	// accepted are the nodes that the two plugins are known to accept.
-	accepted slotSet
-}
-
-// read reads the claims of a pod, and reports whether they are of the simple kind.
-func (c *claimCheck) read(stores *volumeStores, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
-	c.stores = stores
-	return c.claims.read(snapshot, pod)
-}
-
-// judge returns the nodes that VolumeBinding is not known to refuse, and the number of those on
-// which the two plugins must be run. The plugins accept the others.
-func (c *claimCheck) judge(snapshot *cache.Snapshot, nodes []cache.Slot) (kept []cache.Slot, unknown int) {
-	c.inUse.sync(snapshot)
-	c.accepted.reset(snapshot.Slots())
-	kept = nodes[:0]
-	for _, slot := range nodes {
-		node := snapshot.Info(slot).Node()
-		if !c.match(node) {
-			continue
-		}
-		kept = append(kept, slot)
-		if c.withinLimits(node.Name, c.inUse.inUse[slot]) {
-			c.accepted.add(slot)
-		} else {
-			unknown++
-		}
-	}
-	return kept, unknown
 }

@@ -32,6 +32,8 @@ func (e *Engine) classify(ctx context.Context, in *instance, like *corev1.Pod, r
 		trackers.ReadServices(e.mentions, like)
 	}
 	e.forgetIfMentionsChanged(ctx)
+	e.lent.claims.prepare(in.plan, e.snapshot, like)
+	e.keys.rules = &e.lent.claims.rules
 	for {
 		if c, reason = e.findClass(ctx, in, like, r); reason == None {
 			reason = e.prepareTrackers(ctx, c, like, r)

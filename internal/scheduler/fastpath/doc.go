@@ -39,9 +39,9 @@
 // with the instance. The inputs of a plugin are known from a table (kindOf), or from the plugin
 // itself (NodeLocal). Plugins whose inputs are not known are uncached, and so are those for volumes
 // and devices if the pod has any: they are run for the pod, on its own CycleState, on the nodes
-// that rows and trackers accept. For claims of the usual kinds, two of these plugins need not be
+// that rows and trackers accept. For claims of the usual kinds, three of these plugins need not be
 // run (claimCheck). An uncached plugin may refuse any node of a group, so it requires a pass over
-// all nodes.
+// all nodes, unless claimCheck knows that it accepts them all.
 //
 // A pod with unique requests costs a loop over the numbers of all nodes, and no call of a plugin. A
 // pod that names its node, as DaemonSet pods do, is looked up in the class of its DaemonSet

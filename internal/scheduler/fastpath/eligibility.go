@@ -14,13 +14,15 @@ import (
 )
 
 // eligibilityRows holds the answers of the plugins of kind eligibility, for each node, for pods
-// with equal tolerations, node selector and node affinity. Many local keys share them, because pods
-// differ in requests more often than in these. The answers depend only on the node objects, so
-// adding and removing pods does not change them.
+// with equal tolerations, node selector, node affinity and volumeRules. Many local keys share them,
+// because pods differ in requests more often than in these. The answers depend only on the node
+// objects, so adding and removing pods does not change them.
 type eligibilityRows struct {
 	runner
 	key   string
 	setup *setup
+	// rules are the conditions of the pods' volumes that are part of the key.
+	rules volumeRules
 	// users is the number of localRows that use the rows.
 	users int
 	// bytes is the size of the rows when it was last accounted.
@@ -41,15 +43,21 @@ type eligibilityRows struct {
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key []byte,
+func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key *keyWriter,
 	pod *corev1.Pod) (*eligibilityRows, error) {
-	r, ok := s.eligibilityRows[string(key)]
+	r, ok := s.eligibilityRows[string(key.eligibilityPart())]
 	if !ok {
 		runner, err := newRunner(ctx, plugins, pod)
 		if err != nil {
 			return nil, err
 		}
-		r = &eligibilityRows{runner: runner, key: string(key), setup: s, normalized: make([][]int64, len(s.normalized))}
+		r = &eligibilityRows{
+			runner: runner, key: string(key.eligibilityPart()), setup: s,
+			normalized: make([][]int64, len(s.normalized)),
+		}
+		if key.rules != nil {
+			r.rules = key.rules.clone()
+		}
 		s.eligibilityRows[r.key] = r
 	}
 	r.users++
@@ -114,6 +122,10 @@ func (e *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.
 		e.verdict[slot] = noNode
 		return nil
 	}
+	if !e.rules.match(info.Node()) {
+		e.verdict[slot] = refused
+		return nil
+	}
 	r.nodeScores = resized(r.nodeScores, e.setup.eligibilityScores)
 	fit, err := e.ask(ctx, r.plan.eligibility, info, pod, r.nodeScores)
 	switch {
@@ -130,9 +142,13 @@ func (e *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.
 // rebuild runs the plugins on all nodes.
 func (e *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	for slot := range e.verdict {
-		e.verdict[slot] = noNode
-		if r.snapshot.Alive(cache.Slot(slot)) {
+		switch info := r.snapshot.Info(cache.Slot(slot)); {
+		case info == nil:
+			e.verdict[slot] = noNode
+		case e.rules.match(info.Node()):
 			e.verdict[slot] = fits
+		default:
+			e.verdict[slot] = refused
 		}
 	}
 	e.fixed = nil

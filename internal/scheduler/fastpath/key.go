@@ -36,6 +36,9 @@ type keyWriter struct {
 	eligibilityEnd, imagesStart, imagesEnd, localEnd int
 	// images are those in the key that was last written.
 	images podImages
+	// rules are the conditions of the pod's volumes that are part of the key, nil if there are
+	// none.
+	rules *volumeRules
 }
 
 // write writes the key of a pod. It returns false if a plugin must be run for this pod.
@@ -57,6 +60,9 @@ func (w *keyWriter) imagesPart() []byte      { return w.Bytes()[w.imagesStart:w.
 func (w *keyWriter) local(plan *Plan, pod *corev1.Pod, snapshot *cache.Snapshot) bool {
 	w.Text(pod.Spec.NodeName)
 	ok := podfields.WriteNodeAffinity(&w.Writer, pod) && podfields.WriteTolerations(&w.Writer, pod)
+	if w.rules != nil {
+		w.rules.write(&w.Writer)
+	}
 	w.eligibilityEnd = w.Len()
 	ok = ok && podfields.WriteRequests(&w.Writer, pod) && podfields.WriteHostPorts(&w.Writer, pod)
 	w.imagesStart = w.Len()

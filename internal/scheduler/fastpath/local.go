@@ -83,7 +83,7 @@ func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod
 	if l.runner, err = newRunner(ctx, r.plan.local, pod); err != nil {
 		return nil, err
 	}
-	if l.eligibility, err = s.holdEligibility(ctx, r.plan.eligibility, key.eligibilityPart(), pod); err != nil {
+	if l.eligibility, err = s.holdEligibility(ctx, r.plan.eligibility, key, pod); err != nil {
 		return nil, err
 	}
 	l.named = l.named || l.eligibility.named

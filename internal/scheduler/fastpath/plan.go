@@ -111,8 +111,8 @@ type uncachedPlan struct {
 	filters []string
 	scorers []uncachedScorer
 	// stores is nil if claimCheck cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
-	// ofClaims are these two plugins, and notOfClaims and otherFilters are the other uncached
-	// plugins and filters.
+	// ofClaims are these two plugins and VolumeZone, and notOfClaims and otherFilters are the other
+	// uncached plugins and filters.
 	stores                *volumeStores
 	ofClaims, notOfClaims *framework.Framework
 	otherFilters          []string
@@ -129,6 +129,9 @@ type PlanConfig struct {
 	// from their handle; if nil, PodTopologySpread and InterPodAffinity have no trackers.
 	Snapshot  *cache.Snapshot
 	Informers informers.SharedInformerFactory
+	// Volumes lists the changes of the CSINodes and VolumeAttachments in Informers; if nil, plugins
+	// for volumes are run on each node.
+	Volumes *VolumeChanges
 	// Features are the feature gates that the plugins were made with.
 	Features feature.Features
 	// Devices knows when device classes change, on which the answers for pods with extended
@@ -186,7 +189,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 		g.imageWeight = s.Weight
 	}
 	g.topologyPlan = newTopologyPlan(f, points, trackers)
-	g.uncachedPlan = newUncachedPlan(f, points, cfg.Informers, trackers != nil)
+	g.uncachedPlan = newUncachedPlan(f, points, &cfg)
 	return g
 }
 

@@ -6,11 +6,11 @@ package fastpath
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
@@ -32,13 +32,12 @@ func (s *uncachedScorer) mayScore(skipped sets.Set[string]) bool {
 
 // isOfClaims reports whether claimCheck answers for a plugin.
 func isOfClaims(pl fwk.Plugin) bool {
-	return is[*volumebinding.VolumeBinding](pl) || is[*nodevolumelimits.CSILimits](pl)
+	return is[*volumebinding.VolumeBinding](pl) || is[*nodevolumelimits.CSILimits](pl) ||
+		is[*volumezone.VolumeZone](pl)
 }
 
-// newUncachedPlan returns the part of a Plan for the plugins that are run for each pod. tracked is
-// true if the profile has trackers.
-func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factory informers.SharedInformerFactory,
-	tracked bool) uncachedPlan {
+// newUncachedPlan returns the part of a Plan for the plugins that are run for each pod.
+func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *PlanConfig) uncachedPlan {
 	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod),
 		skipped: sets.New[string](), opaques: sets.New[string]()}
 	for name, p := range points {
@@ -55,8 +54,9 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, factor
 	}
 	g.dynamic = f.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
 	g.filters = g.uncached.FilterNames()
-	if tracked && answersForClaims(f.Plugins().Filter) {
-		g.stores = newVolumeStores(factory)
+	if filters := f.Plugins().Filter; cfg.Informers != nil && cfg.Volumes != nil && AnswersForClaims(filters) {
+		g.stores = newVolumeStores(cfg.Informers, cfg.Volumes)
+		g.stores.zones = readsZones(filters)
 		g.ofClaims = g.uncached.Part(isOfClaims)
 		g.notOfClaims = g.uncached.Part(func(pl fwk.Plugin) bool { return !isOfClaims(pl) })
 		g.otherFilters = g.notOfClaims.FilterNames()

@@ -40,8 +40,8 @@ type uncached struct {
 	reason Reason
 	// filters is true if some of the plugins may refuse nodes, scores if some may score them.
 	filters, scores bool
-	// claims is nil unless it can answer for VolumeBinding and NodeVolumeLimits. others is true if
-	// other plugins may refuse nodes, too.
+	// claims is nil unless it can answer for VolumeBinding, VolumeZone and NodeVolumeLimits. others
+	// is true if other plugins may refuse nodes, too.
 	claims *claimCheck
 	others bool
 	// nominated are the nodes with nominated pods for which the pod must leave room, nil if there
@@ -105,19 +105,38 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		u.nominated = d.nominated
 	}
 	u.filters = !skipped.HasAll(p.filters...)
-	if u.filters && p.stores != nil && len(pod.Spec.ResourceClaims) == 0 {
-		if claims := &d.engine.lent.claims; claims.read(p.stores, u.snapshot, pod) {
-			u.claims = claims
-		}
-		u.others = !skipped.HasAll(p.otherFilters...)
+	if claims := &d.engine.lent.claims; u.filters && claims.simple {
+		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
-		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil)
+		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0)
 	})
 	if u.filters || u.scores || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}
 	return None
+}
+
+// leaveOutClaims makes the uncached plugins inactive if claims know that they accept all nodes that
+// the rows do, so that nodes need not be looked at one by one.
+func (u *uncached) leaveOutClaims(rows *localRows) {
+	if u.claims != nil && !u.others && !u.scores && u.allowed.AllNodes() && !u.nominatedFit(rows) &&
+		u.claims.acceptAll(rows) {
+		u.reason = None
+	}
+}
+
+// nominatedFit reports whether the rows accept a node with nominated pods, whose claims count, too.
+func (u *uncached) nominatedFit(rows *localRows) bool {
+	if u.nominated == nil {
+		return false
+	}
+	for name := range u.nominated.All {
+		if slot, ok := u.snapshot.SlotOf(name); ok && rows.verdict[slot] == fits {
+			return true
+		}
+	}
+	return false
 }
 
 // filterUncached collects the nodes that the pod fits if uncached plugins affect nodes.
@@ -164,7 +183,7 @@ func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, 
 	ask := u.filters
 	if u.claims != nil {
 		unknown := 0
-		p.feasible, unknown = u.claims.judge(u.snapshot, p.feasible)
+		p.feasible, unknown = u.claims.judge(p.feasible)
 		ask = u.askNominated() || unknown > 0 || u.others
 		if !ask && !u.scores {
 			return 0, nil
@@ -196,10 +215,10 @@ func (u *uncached) nodeFilter() nodeFilter {
 	}
 }
 
-// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits are known to accept a node,
+// acceptedByClaims reports whether the plugins that claims answers for are known to accept a node,
 // so that they were not run on it.
 func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
-	return u.claims != nil && u.claims.accepted.has(slot)
+	return u.claims != nil && u.claims.accepts(slot)
 }
 
 // askNominated makes the plugins run on the nodes with nominated pods, whose claims count, too. It

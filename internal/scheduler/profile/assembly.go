@@ -223,6 +223,7 @@ func (a *assembly) newFastPath() *fastpath.Plan {
 		Profile:   a.cfg.ID(),
 		Snapshot:  a.env.Snapshot,
 		Informers: a.instance.handle.SharedInformerFactory(),
+		Volumes:   a.env.Durable.volumes.of(a.instance.plugins),
 		Features:  features(),
 		Devices:   a.env.Devices,
 		Closed:    a.instance.closed,

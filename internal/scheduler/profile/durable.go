@@ -37,22 +37,29 @@ const binderTimeout = 365 * 24 * time.Hour
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes
+	volumes *followedVolumes
 	evictor *preemption.Evictor // nil in a fork, which evicts no pods
 }
 
 // newDurable creates durable state without an evictor.
 func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
+	volumes, err := newPodVolumes(core.PersistentVolumes())
+	if err != nil {
+		return nil, fmt.Errorf("building the volume binder: %w", err)
+	}
 	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{d.Client}, features(),
-		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(),
-		storage.StorageClasses(),
+		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), volumes, storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
 			CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
 		binderTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	return &Durable{binder: binder}, nil
+	return &Durable{
+		binder:  &podBinder{binder, core.PersistentVolumeClaims().Lister(), volumes},
+		volumes: &followedVolumes{scope: d.Scope},
+	}, nil
 }
 
 // Close waits for the active preemptions, and cancels them when ctx ends.

@@ -135,7 +135,7 @@ func (e *Environment) forShadows() *Environment {
 	d.EventSources = NoSources{}
 	d.Metrics = nil
 	return &Environment{
-		Dependencies: d, Devices: e.Devices, Durable: &Durable{binder: e.Durable.binder},
+		Dependencies: d, Devices: e.Devices, Durable: &Durable{binder: e.Durable.binder, volumes: e.Durable.volumes},
 		instruments: framework.Discarded(),
 	}
 }

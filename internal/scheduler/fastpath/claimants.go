@@ -1,0 +1,57 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+)
+
+// byClaimant is the name of the index of VolumeIndexers.
+const byClaimant = "livesched.claimant"
+
+// VolumeIndexers index the PersistentVolumes of an informer for VolumesFor.
+var VolumeIndexers = toolscache.Indexers{byClaimant: claimantOf}
+
+// claimantOf returns the claim that alone can be bound to a volume, or the class whose claims all
+// can. A volume that names its claim without a UID is for the next claim of that name.
+func claimantOf(object any) ([]string, error) {
+	pv, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return nil, fmt.Errorf("%T is no volume", object)
+	}
+	if ref := pv.Spec.ClaimRef; ref != nil && ref.UID != "" {
+		return []string{claimantKey(ref.UID)}, nil
+	}
+	return []string{classKey(volume.GetPersistentVolumeClass(pv))}, nil
+}
+
+func claimantKey(claim types.UID) string { return "claim/" + string(claim) }
+func classKey(class string) string       { return "class/" + class }
+
+// VolumesFor returns the volumes of a class that claims may be bound to, without those that are
+// bound to other claims: in most clusters, these are nearly all. volume.FindMatchingVolume, which
+// decides for VolumeBinding, passes over the volumes that are left out.
+func VolumesFor(volumes toolscache.Indexer, class string, claims ...types.UID) ([]any, error) {
+	free, err := volumes.ByIndex(byClaimant, classKey(class))
+	if err != nil {
+		return nil, err
+	}
+	for _, claim := range claims {
+		own, err := volumes.ByIndex(byClaimant, claimantKey(claim))
+		if err != nil {
+			return nil, err
+		}
+		own = slices.DeleteFunc(own, func(object any) bool {
+			return volume.GetPersistentVolumeClass(object.(*corev1.PersistentVolume)) != class
+		})
+		free = append(free, own...)
+	}
+	return free, nil
+}

@@ -1,0 +1,158 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
+)
+
+// claimCheck answers for VolumeBinding, VolumeZone and NodeVolumeLimits about the claims of one pod
+// at a time. Decisions reuse its memory one after the other.
+type claimCheck struct {
+	claims
+	// simple is true if the claims of the pod are all of the simple kind.
+	simple bool
+	table  volumeTable
+	// The rest is set while the pod's nodes are judged. accepted are the nodes that the plugins are
+	// known to accept. If all is true, they accept all nodes that the pod's rows do.
+	accepted slotSet
+	all      bool
+	places   []placed
+	byDriver []placedPair
+	found    []placed
+}
+
+// placedPair is a migratingAffinity that is compared with topology domains. nil: every node
+// matches.
+type placedPair struct {
+	plugin        uint8
+	otherwise, by *placed
+}
+
+// prepare reads the claims of a pod before its class is looked up. Without simple claims there are
+// no rules.
+func (c *claimCheck) prepare(plan *Plan, snapshot *cache.Snapshot, pod *corev1.Pod) {
+	c.all = false
+	// The plugins let pass the pods of deferred resizes.
+	c.simple = plan.stores != nil && podfields.UsesVolumeClaims(pod) && !resourcehelper.IsPodResizeDeferred(pod) &&
+		c.claims.read(plan.stores, snapshot, pod)
+	if !c.simple {
+		c.rules = volumeRules{c.rules.affinities[:0], c.rules.zones[:0]}
+	}
+}
+
+// acceptAll determines whether the plugins accept all nodes that the rows do, and reports it.
+func (c *claimCheck) acceptAll(rows *localRows) bool {
+	if len(c.affinities)+len(c.migrating)+len(c.nodes)+len(c.static)+len(c.drivers) > 0 || c.volumes > manyVolumes {
+		return false
+	}
+	c.table.sync(c.stores, c.snapshot)
+	for _, slots := range c.table.tight.slots[:c.volumes] {
+		for _, slot := range slots {
+			if rows.verdict[slot] == fits {
+				return false
+			}
+		}
+	}
+	c.all = true
+	return true
+}
+
+// accepts reports whether the plugins are known to accept a node that was judged.
+func (c *claimCheck) accepts(slot cache.Slot) bool { return c.all || c.accepted.has(slot) }
+
+// judge returns the nodes that VolumeBinding is not known to refuse, and the number of those on
+// which the plugins must be run. The plugins accept the others.
+func (c *claimCheck) judge(nodes []cache.Slot) (kept []cache.Slot, unknown int) {
+	c.table.sync(c.stores, c.snapshot)
+	c.accepted.reset(c.snapshot.Slots())
+	c.place()
+	kept = nodes[:0]
+	for _, slot := range nodes {
+		if !c.match(slot) {
+			continue
+		}
+		kept = append(kept, slot)
+		if c.withinLimits(slot) && !matchesAny(c.found, c.snapshot, slot) {
+			c.accepted.add(slot)
+		} else {
+			unknown++
+		}
+	}
+	return kept, unknown
+}
+
+// place makes conditions on labels fast to compare.
+func (c *claimCheck) place() {
+	c.places, c.byDriver, c.found = c.places[:0], c.byDriver[:0], c.found[:0]
+	for i := range c.affinities {
+		c.places = append(c.places, c.affinities[i].place(c.snapshot))
+	}
+	for i := range c.static {
+		c.found = append(c.found, c.static[i].place(c.snapshot))
+	}
+	of := func(a *volumeAffinity) *placed {
+		if a == nil {
+			return nil
+		}
+		p := a.place(c.snapshot)
+		return &p
+	}
+	for _, m := range c.migrating {
+		c.byDriver = append(c.byDriver, placedPair{m.plugin, of(m.otherwise), of(m.by)})
+	}
+}
+
+// match reports whether the volumes can be mounted on a node that meets the rules, as VolumeBinding
+// decides.
+func (c *claimCheck) match(slot cache.Slot) bool {
+	for i := range c.places {
+		if !c.places[i].match(c.snapshot, slot) {
+			return false
+		}
+	}
+	for i := range c.byDriver {
+		pair := &c.byDriver[i]
+		affinity := pair.otherwise
+		if c.table.nodes[slot].migrated&pair.plugin != 0 {
+			affinity = pair.by
+		}
+		if affinity != nil && !affinity.match(c.snapshot, slot) {
+			return false
+		}
+	}
+	for _, node := range c.nodes {
+		if c.snapshot.Info(slot).Node().Name != node {
+			return false
+		}
+	}
+	return true
+}
+
+func matchesAny(of []placed, snapshot *cache.Snapshot, slot cache.Slot) bool {
+	return slices.ContainsFunc(of, func(p placed) bool { return p.match(snapshot, slot) })
+}
+
+// withinLimits reports whether NodeVolumeLimits would accept the pod on a node. It returns false if
+// in doubt, such as without the feature gate VolumeLimitScaling on a node that lacks a driver.
+func (c *claimCheck) withinLimits(slot cache.Slot) bool {
+	n := &c.table.nodes[slot]
+	if int(n.room) < c.volumes {
+		return false
+	}
+	for _, name := range c.drivers {
+		if n.csi == nil || !slices.ContainsFunc(n.csi.Spec.Drivers,
+			func(d storagev1.CSINodeDriver) bool { return d.Name == name }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"slices"
+	"sync"
+
+	storagev1 "k8s.io/api/storage/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// maxVolumeChanges bounds the entries of a VolumeChanges.
+const maxVolumeChanges = 1 << 16
+
+// VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, oldest first. It
+// is the event handler of both kinds, for the whole process. Engines read it, each from its own
+// position, and look up the objects in the stores of the informers, which are at least as new.
+//
+// All methods are safe for concurrent use.
+type VolumeChanges struct {
+	mu sync.Mutex // guards the rest
+	// first is the position of nodes[0]. Positions start at 1, so that 0 is a reader that has never
+	// read. The elements of nodes do not change: readers keep parts of it without the lock.
+	first uint64
+	nodes []string
+}
+
+var _ toolscache.ResourceEventHandler = (*VolumeChanges)(nil)
+
+// NewVolumeChanges returns a VolumeChanges to be added to the informers of both kinds.
+func NewVolumeChanges() *VolumeChanges { return &VolumeChanges{first: 1} }
+
+// OnAdd implements ResourceEventHandler.
+func (v *VolumeChanges) OnAdd(object any, _ bool) { v.add(nodeOf(object)) }
+
+// OnUpdate implements ResourceEventHandler. The spec of a VolumeAttachment does not change.
+func (v *VolumeChanges) OnUpdate(before, after any) {
+	was, is := nodeOf(before), nodeOf(after)
+	if _, attachment := after.(*storagev1.VolumeAttachment); attachment && was == is {
+		return
+	}
+	if was != is {
+		v.add(was)
+	}
+	v.add(is)
+}
+
+// OnDelete implements ResourceEventHandler.
+func (v *VolumeChanges) OnDelete(object any) {
+	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	v.add(nodeOf(object))
+}
+
+// nodeOf returns the node that an object is about.
+func nodeOf(object any) string {
+	switch o := object.(type) {
+	case *storagev1.CSINode:
+		return o.Name
+	case *storagev1.VolumeAttachment:
+		return o.Spec.NodeName
+	}
+	return ""
+}
+
+func (v *VolumeChanges) add(node string) {
+	if node == "" {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.nodes) == maxVolumeChanges {
+		cut := len(v.nodes) / 2
+		v.first += uint64(cut)
+		v.nodes = slices.Clone(v.nodes[cut:])
+	}
+	v.nodes = append(v.nodes, node)
+}
+
+// since returns the entries from a position on, and the position after them. ok is false if there
+// are older ones that are gone.
+func (v *VolumeChanges) since(pos uint64) (nodes []string, end uint64, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	end = v.first + uint64(len(v.nodes))
+	if pos < v.first {
+		return nil, end, false
+	}
+	return v.nodes[pos-v.first:], end, true
+}
