@@ -6,6 +6,7 @@ package fastpath
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
@@ -87,16 +88,16 @@ func (c *class) syncTrackers(r *refresher, mentions *topology.Mentions) error {
 
 // makeTrackers replaces the trackers that no other class has kept up to date.
 func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
+	plan, constraints := r.plan, c.spread
 	c.dropTrackers(&r.classes.budget)
-	plan := r.plan
 	if plan.hasSpread {
-		constraints, err := plan.topology.Sources.SpreadConstraints(plan.topology.SpreadArgs, c.like.Pod)
-		if err != nil {
-			return err
+		if constraints == nil || constraints.Changed() {
+			var err error
+			if constraints, err = plan.spreadConstraints(mentions, c.like.Pod); err != nil {
+				return err
+			}
 		}
-		c.spread = constraints
-		if constraints != nil {
-			constraints.Mention(mentions)
+		if c.spread = constraints; constraints != nil {
 			if err := c.shareSpreadTracker(r); err != nil {
 				return err
 			}
@@ -112,6 +113,16 @@ func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
 	}
 	c.tracked = true
 	return nil
+}
+
+// spreadConstraints returns the spread constraints that apply to a pod, nil if there are none, and
+// adds the labels that they read to mentions.
+func (p *Plan) spreadConstraints(mentions *topology.Mentions, pod *corev1.Pod) (*topology.SpreadConstraints, error) {
+	constraints, err := p.topology.Sources.SpreadConstraints(p.topology.SpreadArgs, pod)
+	if constraints != nil {
+		constraints.Mention(mentions)
+	}
+	return constraints, err
 }
 
 // shareSpreadTracker gives a class the tracker for its spread constraints.
