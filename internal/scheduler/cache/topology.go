@@ -4,6 +4,8 @@
 package cache
 
 import (
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -28,14 +30,25 @@ type Topology struct {
 	free    []int32
 	// ids holds the numbers of the domains with nodes, by label value.
 	ids map[string]int32
-	// shared is the number of domains with more than one node.
-	shared int
+	// resized counts the domains that became large, or small again.
+	resized uint64
+	// lazy guards members until they are made, between refreshes.
+	lazy    sync.Mutex
+	members *members // nil until AppendMembers needs them
 }
 
 type domain struct {
 	value string
 	nodes int32
+	large bool
 }
+
+// A domain with more nodes than maxSmall is large until it has no more than minLarge. In between it
+// stays as it is, so that few nodes that come and go do not change it all the time.
+const (
+	maxSmall = 16
+	minLarge = 8
+)
 
 // Domains returns the domain of each slot, -1 where the node lacks the label or there is no node.
 // An empty label value is a domain like any other. The slice has the length Snapshot.Slots and must
@@ -51,13 +64,29 @@ func (t *Topology) Bound() int { return len(t.domains) }
 // Value returns the label value of a domain.
 func (t *Topology) Value(domain int32) string { return t.domains[domain].value }
 
-// Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
-func (t *Topology) Unique() bool { return t.shared == 0 }
+// Large reports whether a domain has many nodes. If not, AppendMembers costs little.
+func (t *Topology) Large(domain int32) bool { return t.domains[domain].large }
+
+// Resized returns a number that changes when Large does for a domain with nodes.
+func (t *Topology) Resized() uint64 { return t.resized }
+
+// AppendMembers appends the slots of the nodes in a domain, in no order.
+func (t *Topology) AppendMembers(to []Slot, domain int32) []Slot {
+	t.lazy.Lock()
+	defer t.lazy.Unlock()
+	if t.members == nil {
+		t.members = newMembers(t.of, len(t.domains))
+	}
+	return t.members.append(to, domain)
+}
 
 // grow makes room for a slot.
 func (t *Topology) grow(slots int) {
 	for len(t.of) < slots {
 		t.of = append(t.of, -1)
+	}
+	if t.members != nil {
+		t.members.grow(len(t.of), 0)
 	}
 }
 
@@ -80,9 +109,15 @@ func (t *Topology) enter(slot Slot, value string) {
 		id = t.number(value)
 	}
 	t.of[slot] = id
-	t.domains[id].nodes++
-	if t.domains[id].nodes == 2 {
-		t.shared++
+	d := &t.domains[id]
+	d.nodes++
+	if !d.large && d.nodes > maxSmall {
+		d.large = true
+		t.resized++
+	}
+	if t.members != nil {
+		t.members.grow(len(t.of), len(t.domains))
+		t.members.add(slot, id)
 	}
 }
 
@@ -95,10 +130,14 @@ func (t *Topology) leave(slot Slot) {
 	t.of[slot] = -1
 	d := &t.domains[id]
 	d.nodes--
-	switch d.nodes {
-	case 1:
-		t.shared--
-	case 0:
+	if d.large && d.nodes <= minLarge {
+		d.large = false
+		t.resized++
+	}
+	if t.members != nil {
+		t.members.remove(slot, id)
+	}
+	if d.nodes == 0 {
 		delete(t.ids, d.value)
 		d.value = ""
 		t.free = append(t.free, id)

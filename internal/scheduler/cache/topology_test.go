@@ -22,12 +22,9 @@ func TestTopology(t *testing.T) {
 			domains[3] != -1 {
 			t.Errorf("domains by slot: %v", domains)
 		}
-		if topology.Unique() || len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 ||
+		if len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 ||
 			topology.Value(domains[1]) != "y" {
 			t.Errorf("got %+v", topology)
-		}
-		if !f.snapshot.Topo(corev1.LabelHostname).Unique() {
-			t.Error("hostnames are not unique")
 		}
 	})
 
@@ -43,7 +40,7 @@ func TestTopology(t *testing.T) {
 		topology := f.snapshot.Topo(zone)
 		f.must(f.RemoveNode(quiet, newNode("a", "x")))
 		f.refresh()
-		if topology.Domains()[0] != -1 || !topology.Unique() {
+		if topology.Domains()[0] != -1 {
 			t.Errorf("after a node went: %+v", topology)
 		}
 		f.AddNode(quiet, newNode("c", "y"))
@@ -78,6 +75,34 @@ func TestTopology(t *testing.T) {
 				}
 			})
 		}
+	})
+
+	t.Run("a domain is large until it has few nodes", func(t *testing.T) {
+		f := newFixture(t)
+		topology := f.snapshot.Topo(zone)
+		node := func(i int) *corev1.Node { return newNode(fmt.Sprint("n", i), "x") }
+		expect := func(nodes int, large bool, resized uint64) {
+			t.Helper()
+			f.refresh()
+			domain := topology.ids["x"]
+			if topology.Large(domain) != large || topology.Resized() != resized ||
+				len(topology.AppendMembers(nil, domain)) != nodes {
+				t.Errorf("with %d nodes: large %v, resized %d times, members %v", nodes, topology.Large(domain),
+					topology.Resized(), topology.AppendMembers(nil, domain))
+			}
+		}
+		for i := range maxSmall {
+			f.AddNode(quiet, node(i))
+		}
+		expect(maxSmall, false, 0)
+		f.AddNode(quiet, node(maxSmall))
+		expect(maxSmall+1, true, 1)
+		for i := range maxSmall - minLarge {
+			f.must(f.RemoveNode(quiet, node(i)))
+		}
+		expect(minLarge+1, true, 1)
+		f.must(f.RemoveNode(quiet, node(maxSmall)))
+		expect(minLarge, false, 2)
 	})
 
 	t.Run("numbers of domains are reused", func(t *testing.T) {

@@ -32,6 +32,8 @@ type groups struct {
 	made  bool
 	pos   uint64
 	epoch uint64
+	// movedTo is the position in topology.Tracker.Moved, by tracker.
+	movedTo []uint64
 	// retry is the position in the log from which the number of groups may be small enough again.
 	retry uint64
 
@@ -97,7 +99,8 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 			return g
 		}
 	}
-	g := &groups{rows: l, trackers: slices.Clone(trackers), numbers: map[string]int32{}}
+	g := &groups{rows: l, trackers: slices.Clone(trackers), movedTo: make([]uint64, len(trackers)),
+		numbers: map[string]int32{}}
 	l.groups = append(l.groups, g)
 	return g
 }
@@ -112,7 +115,8 @@ func (g *groups) sync(r *refresher) bool {
 	for _, x := range g.trackers {
 		epoch += x.GroupsEpoch()
 	}
-	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, r.snapshot.Slots()/8)
+	known := g.readMoved(r)
+	calm := ok && known && epoch == g.epoch && len(changes)+len(r.moved) <= max(minGroups, r.snapshot.Slots()/8)
 	g.pos, g.epoch = log.End(), epoch
 	switch {
 	case !calm:
@@ -126,6 +130,10 @@ func (g *groups) sync(r *refresher) bool {
 				g.move(change.Slot)
 			}
 		}
+		r.examined += len(r.moved)
+		for _, slot := range r.moved {
+			g.put(slot)
+		}
 	case g.pos >= g.retry:
 		g.make(r)
 	}
@@ -134,6 +142,18 @@ func (g *groups) sync(r *refresher) bool {
 		g.retry = g.pos + uint64(r.snapshot.Slots())
 	}
 	return g.made
+}
+
+// readMoved collects the slots whose keys have changed because of other nodes. It returns false if
+// they are not known.
+func (g *groups) readMoved(r *refresher) bool {
+	r.moved = r.moved[:0]
+	known := true
+	for i, x := range g.trackers {
+		slots, end, ok := x.Moved(g.movedTo[i])
+		r.moved, g.movedTo[i], known = append(r.moved, slots...), end, known && ok
+	}
+	return known
 }
 
 // make groups all nodes, unless that results in too many groups.
@@ -155,7 +175,7 @@ func (g *groups) clear() {
 	}
 	*g = groups{
 		rows: g.rows, trackers: g.trackers, users: g.users, bytes: g.bytes,
-		pos: g.pos, epoch: g.epoch, retry: g.retry, numbers: map[string]int32{},
+		pos: g.pos, epoch: g.epoch, movedTo: g.movedTo, retry: g.retry, numbers: map[string]int32{},
 	}
 }
 

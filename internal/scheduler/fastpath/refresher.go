@@ -32,4 +32,6 @@ type scratch struct {
 	nodeScores, allScores []int64
 	// active is for class.groupsOf.
 	active []*tracker
+	// moved is for groups.readMoved.
+	moved []cache.Slot
 }

@@ -51,8 +51,7 @@ type affinity struct {
 	normals normals
 	// effects holds the contribution of the pods of each signature.
 	effects memo[[]effect]
-	// regrouped counts the changes after which the nodes must be grouped again.
-	regrouped uint64
+	moved
 }
 
 // axis is one topology key with the sums over its domains.
@@ -107,6 +106,7 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 		t.byBinding = t.byBinding || byBinding(term.Selector)
 	}
 	t.build()
+	t.moved.on = true
 	if t.tooMany() || t.renumbered() {
 		return nil, errTopologies
 	}
@@ -212,7 +212,7 @@ func (a *affinity) Update(slot cache.Slot) {
 		before = before || x.affine.at(slot) != 0
 	}
 	for _, x := range a.axes {
-		x.move(slot, a.sources.snapshot.Slots())
+		x.move(slot, a.sources.snapshot.Slots(), &a.moved)
 	}
 	for _, x := range a.required {
 		after = after || x.affine.at(slot) != 0
@@ -230,7 +230,7 @@ const effectBytes = 128
 
 // Bytes implements Tracker.
 func (a *affinity) Bytes() int {
-	bytes := objectBytes + a.effects.bytes(effectBytes)
+	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*cap(a.moved.slots)
 	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}

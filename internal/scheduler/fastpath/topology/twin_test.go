@@ -34,7 +34,7 @@ type class struct {
 // tried counts the cases, so that the test does not pass without them.
 type tried struct {
 	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
-	grouped, kept                                                       int
+	grouped, kept, moved                                                int
 	refusals                                                            map[string]int
 }
 
@@ -78,7 +78,7 @@ func TestTwinsMatchThePlugins(t *testing.T) {
 	}
 	t.Logf("%+v", r.tried)
 	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped,
-		r.kept} {
+		r.kept, r.moved} {
 		if n < *twinSteps/100 {
 			t.Errorf("the run tried too little of something: %+v", r.tried)
 			break
