@@ -10,9 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// maxTopologies bounds the number of cached topology keys. The keys come from pods, so any user can
-// add new ones.
-const maxTopologies = 64
+// The keys of topologies come from pods, so any user can add one for each label key of a node.
+// Their memory is limited to minTopologyBytes, or that of topologyColumns if that is more.
+const (
+	minTopologyBytes = 32 << 20
+	topologyColumns  = 64
+)
 
 // Topology numbers the domains of a topology key, such as the values of the label
 // topology.kubernetes.io/zone, and holds the domain of each slot. Every refresh updates it.
@@ -69,6 +72,16 @@ func (t *Topology) Large(domain int32) bool { return t.domains[domain].large }
 
 // Resized returns a number that changes when Large does for a domain with nodes.
 func (t *Topology) Resized() uint64 { return t.resized }
+
+// bytes estimates the memory of the topology.
+func (t *Topology) bytes() int {
+	const perKey, perSlot, perDomain = 512, 4, 128
+	bytes := perKey + perSlot*cap(t.of) + perDomain*len(t.domains)
+	if t.members != nil {
+		bytes += 2*perSlot*cap(t.members.next) + perSlot*cap(t.members.first)
+	}
+	return bytes
+}
 
 // AppendMembers appends the slots of the nodes in a domain, in no order.
 func (t *Topology) AppendMembers(to []Slot, domain int32) []Slot {
@@ -159,23 +172,30 @@ func (t *Topology) number(value string) int32 {
 }
 
 // Topo returns the topology of a key. The first call for a key costs all slots, and so does a call
-// for a key after 64 others were used; later refreshes cost the nodes that change. It may be called
-// on any goroutine that may read the snapshot.
+// after the topology was dropped because too many others were used since; later refreshes cost the
+// nodes that change. A topology that is used in each refresh is not dropped. All keys that no node
+// has share one topology, until a node gets the key. It may be called on any goroutine that may read
+// the snapshot.
 func (s *Snapshot) Topo(key string) *Topology {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()
 	t, ok := s.topologies[key]
-	if !ok {
+	switch {
+	case ok:
+	case s.hasLabel(key):
 		t = s.newTopology(key)
+	default:
+		if s.nowhere == nil {
+			s.nowhere = &Topology{}
+			s.nowhere.grow(len(s.infos))
+		}
+		return s.nowhere
 	}
 	t.asked = s.refreshes
 	return t
 }
 
 func (s *Snapshot) newTopology(key string) *Topology {
-	if len(s.topologies) >= maxTopologies {
-		s.dropTopology()
-	}
 	t := &Topology{key: key, ids: make(map[string]int32)}
 	t.grow(len(s.infos))
 	for slot, info := range s.infos {
@@ -183,19 +203,28 @@ func (s *Snapshot) newTopology(key string) *Topology {
 			t.put(Slot(slot), info.Node())
 		}
 	}
+	s.dropTopologies(max(s.topologyBytes, topologyColumns*4*len(s.infos)) - t.bytes())
 	s.topologies[key] = t
 	return t
 }
 
-// dropTopology drops the topology that was not used for the longest time.
-func (s *Snapshot) dropTopology() {
-	var oldest *Topology
-	for _, t := range s.topologies {
-		if oldest == nil || t.asked < oldest.asked {
-			oldest = t
+// dropTopologies drops the topologies that were not used for the longest time while all take more
+// than a number of bytes. It keeps those that were used since the last refresh.
+func (s *Snapshot) dropTopologies(most int) {
+	for {
+		var oldest *Topology
+		bytes := 0
+		for _, t := range s.topologies {
+			bytes += t.bytes()
+			if t.asked != s.refreshes && (oldest == nil || t.asked < oldest.asked) {
+				oldest = t
+			}
 		}
+		if bytes <= most || oldest == nil {
+			return
+		}
+		delete(s.topologies, oldest.key)
 	}
-	delete(s.topologies, oldest.key)
 }
 
 // HasLabel reports whether a node has a label with this key, whatever its value. Once it was true,
@@ -204,6 +233,10 @@ func (s *Snapshot) dropTopology() {
 func (s *Snapshot) HasLabel(key string) bool {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()
+	return s.hasLabel(key)
+}
+
+func (s *Snapshot) hasLabel(key string) bool {
 	if s.labelKeys == nil {
 		s.labelKeys = sets.New[string]()
 		for _, info := range s.infos {
@@ -232,6 +265,9 @@ func (s *Snapshot) addLabelKeys(node *corev1.Node) bool {
 func (s *Snapshot) relabel(slot Slot, node *corev1.Node) {
 	if s.labelKeys != nil && s.addLabelKeys(node) {
 		s.labelsEpoch++
+	}
+	if s.nowhere != nil {
+		s.nowhere.grow(len(s.infos))
 	}
 	for _, t := range s.topologies {
 		t.grow(len(s.infos))

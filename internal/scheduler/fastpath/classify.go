@@ -6,6 +6,7 @@ package fastpath
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -136,14 +137,33 @@ func (e *Engine) readSelectors(plan *Plan, like *schedframework.PodInfo) (*topol
 
 // prepareTrackers brings the trackers of a pod's class up to date with the snapshot.
 func (e *Engine) prepareTrackers(ctx context.Context, c *class, pod *corev1.Pod, r *refresher) Reason {
-	switch trackers := r.plan.topology; {
+	trackers := r.plan.topology
+	switch {
 	case c.local.named:
 		return NodeNames
 	case c.local.extended && r.plan.devices == "":
 		return Devices
 	case trackers == nil && !c.standsAlone(ctx, r, pod):
 		return Topology
-	case trackers != nil && c.syncTrackers(r, e.mentions) != nil:
+	case trackers == nil:
+		return None
+	}
+	return e.syncTrackers(c, r)
+}
+
+// syncTrackers brings the trackers of a class up to date. If too many topology keys concern the
+// class, it does not try again before much has changed.
+func (e *Engine) syncTrackers(c *class, r *refresher) Reason {
+	log := e.snapshot.Log()
+	if log.End() < c.crowded {
+		return Topology
+	}
+	switch err := c.syncTrackers(r, e.mentions); {
+	case errors.Is(err, topology.ErrTopologies):
+		c.dropTrackers(&e.classes.budget)
+		c.crowded = log.End() + uint64(max(minGroups, e.snapshot.Slots()/8))
+		return Topology
+	case err != nil:
 		e.classes.drop(c)
 		return Failed
 	}

@@ -148,11 +148,13 @@ func (t *trackerOf) Bytes() int { return 1000 + len(t.numbers) }
 
 func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	s := newScene(t, 10, 0)
-	shared, own := &tracker{Tracker: &trackerOf{}, key: "shared"}, &tracker{Tracker: &trackerOf{}}
+	trackers := map[string]*tracker{}
+	shared := &tracker{Tracker: &trackerOf{}, in: trackers, key: "shared"}
+	own := &tracker{Tracker: &trackerOf{}, in: trackers, key: "own"}
+	trackers["shared"], trackers["own"] = shared, own
 	for _, app := range []string{"a", "b"} {
 		s.expect(s.pod(app), None)
 		c := s.engine.lent.decision.class
-		c.local.spreadTrackers = map[string]*tracker{"shared": shared}
 		shared.users++
 		c.trackers = append(c.trackers, shared)
 		if app == "b" {
@@ -170,12 +172,12 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	first, second := s.engine.classes.residents.victim(nil), s.engine.lent.decision.class
 	rows := second.local
 	s.engine.classes.drop(first)
-	if len(rows.spreadTrackers) != 1 || len(rows.groups) != 1 {
+	if len(trackers) != 2 || len(rows.groups) != 1 {
 		t.Error("what another class uses is gone")
 	}
 	s.engine.classes.drop(second)
-	if s.engine.classes.bytes != 0 || len(rows.spreadTrackers) != 0 || len(rows.groups) != 0 {
-		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(rows.spreadTrackers),
+	if s.engine.classes.bytes != 0 || len(trackers) != 0 || len(rows.groups) != 0 {
+		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(trackers),
 			len(rows.groups))
 	}
 }

@@ -29,12 +29,15 @@ type setup struct {
 	classes         map[string]*class
 	locals          map[string]*localRows
 	eligibilityRows map[string]*eligibilityRows
+	// affinityTrackers holds the trackers of InterPodAffinity that classes share, by tracker.key.
+	affinityTrackers map[string]*tracker
 }
 
 func newSetup(plan *Plan) *setup {
 	return &setup{
 		rowPlan: plan.rowPlan, seed: maphash.MakeSeed(),
 		classes: map[string]*class{}, locals: map[string]*localRows{}, eligibilityRows: map[string]*eligibilityRows{},
+		affinityTrackers: map[string]*tracker{},
 	}
 }
 

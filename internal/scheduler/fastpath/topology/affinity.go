@@ -107,8 +107,8 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	}
 	t.build()
 	t.moved.on = true
-	if t.tooMany() || t.renumbered() {
-		return nil, errTopologies
+	if t.tooMany() {
+		return nil, ErrTopologies
 	}
 	return t, nil
 }
@@ -170,11 +170,17 @@ func (a *affinity) axis(key string) *axis {
 	return x
 }
 
-// maxAxes bounds the topology keys of a class. It is less than the number that a snapshot
-// maintains, so that the terms of some pods do not take the topologies of all others away.
-const maxAxes = 48
+// The number of topology keys of a class is limited by the memory for them, so that the terms of some
+// pods do not take the topologies of all others away. minAxes are always allowed.
+const (
+	minAxes      = 48
+	maxAxesBytes = 16 << 20
+	axisBytes    = 4 << 10 // besides the column
+)
 
-func (a *affinity) tooMany() bool { return len(a.axes) > maxAxes }
+func (a *affinity) tooMany() bool {
+	return len(a.axes) > max(minAxes, maxAxesBytes/(axisBytes+4*a.sources.snapshot.Slots()))
+}
 
 // axisOf returns the axis of the topology key of a term, or nil if the term has no effect because
 // no node has the key.

@@ -16,7 +16,7 @@ import (
 type grouping struct {
 	cross Tracker
 	epoch uint64
-	moved uint64 // the position in Moved
+	moved uint64   // the position in Moved
 	keys  []string // by slot, "" for one without a node
 }
 

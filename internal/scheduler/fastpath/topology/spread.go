@@ -57,15 +57,12 @@ type counter struct {
 
 // Tracker returns the tracker of PodTopologySpread for pods with these constraints. It becomes
 // stale when the constraints change.
-func (c *SpreadConstraints) Tracker() (Tracker, error) {
+func (c *SpreadConstraints) Tracker() Tracker {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
 	t.build(c.hard, c.soft)
 	t.moved.on = true
-	if t.renumbered() {
-		return nil, errTopologies
-	}
-	return t, nil
+	return t
 }
 
 // build makes the tallies and counts the pods of all nodes.
