@@ -33,6 +33,7 @@ func BenchmarkDecideInOddClusters(b *testing.B) {
 		{"racks-of-4/spread", rackOf(4), nil, hard("rack")},
 		{"topology-keys-of-30-tenants", tenantKeys, nil, tenant},
 		{"unique-beside-affinity", func(int, *corev1.Node) {}, of(workload.Mixed), of(workload.Unique)},
+		{"unique-requests-beside-affinity", func(int, *corev1.Node) {}, of(workload.Mixed), uniqueRequests},
 		{"new-label-keys-elsewhere", func(int, *corev1.Node) {}, nil, newKeysElsewhere},
 	} {
 		b.Run(odd.name, func(b *testing.B) {
@@ -131,6 +132,13 @@ func tenant(i int) *corev1.Pod {
 			corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: tenantKey(i%tenants, key),
 				WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: own})
 	}
+	return pod
+}
+
+// uniqueRequests returns pods that differ in requests alone.
+func uniqueRequests(i int) *corev1.Pod {
+	pod := workload.Pods{Kind: workload.Unique}.Pod(i)
+	pod.Labels["app"] = workload.Unique
 	return pod
 }
 

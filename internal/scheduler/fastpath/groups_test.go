@@ -227,3 +227,32 @@ func TestTies(t *testing.T) {
 		}
 	}
 }
+
+// fresh is a tracker that is never stale.
+type fresh struct{ topology.Tracker }
+
+func (fresh) Stale() bool { return false }
+
+func TestClassesShareTrackers(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.expect(s.pod("a"), None)
+	r := &s.engine.lent.decision.refresher
+	trackers, made := map[string]*tracker{}, 0
+	classOf := func(requests, labels string) *class {
+		c := &class{key: requests + labels, local: &localRows{key: requests}}
+		c.shareTracker(r, trackers, c.cross(), func() *tracker {
+			made++
+			return &tracker{Tracker: fresh{}}
+		})
+		return c
+	}
+	classes := []*class{classOf("small ", "web"), classOf("large ", "web"), classOf("large ", "db")}
+	if made != 2 || classes[0].trackers[0] != classes[1].trackers[0] || classes[1].trackers[0] == classes[2].trackers[0] {
+		t.Errorf("%d trackers were made", made)
+	}
+	for i, left := range []int{2, 1, 0} {
+		if classes[i].dropTrackers(&s.engine.classes.budget); len(trackers) != left {
+			t.Errorf("%d trackers are left after class %d, want %d", len(trackers), i, left)
+		}
+	}
+}
