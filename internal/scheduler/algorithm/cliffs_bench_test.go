@@ -54,17 +54,17 @@ func BenchmarkDecideInOddClusters(b *testing.B) {
 					}
 				}
 			}
-			make := func(from, to int, pod func(int) *corev1.Pod) (pods []*corev1.Pod) {
+			made := func(from, to int, pod func(int) *corev1.Pod) (pods []*corev1.Pod) {
 				for i := from; i < to; i++ {
 					pods = append(pods, workload.Admit(pod(i)))
 				}
 				return pods
 			}
 			if odd.first != nil {
-				place(make(1_000_000, 1_001_000, odd.first))
+				place(made(1_000_000, 1_001_000, odd.first))
 			}
-			place(make(0, warmUp, odd.pod))
-			pods := make(warmUp, warmUp+b.N, odd.pod)
+			place(made(0, warmUp, odd.pod))
+			pods := made(warmUp, warmUp+b.N, odd.pod)
 			b.ReportAllocs()
 			before := decidebench.CPUTime()
 			b.ResetTimer()

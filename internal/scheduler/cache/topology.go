@@ -174,8 +174,8 @@ func (t *Topology) number(value string) int32 {
 // Topo returns the topology of a key. The first call for a key costs all slots, and so does a call
 // after the topology was dropped because too many others were used since; later refreshes cost the
 // nodes that change. A topology that is used in each refresh is not dropped. All keys that no node
-// has share one topology, until a node gets the key. It may be called on any goroutine that may read
-// the snapshot.
+// has share one topology, until a node gets the key. It may be called on any goroutine that may
+// read the snapshot.
 func (s *Snapshot) Topo(key string) *Topology {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()

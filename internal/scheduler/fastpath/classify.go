@@ -46,8 +46,8 @@ func (e *Engine) classify(ctx context.Context, in *instance, like *corev1.Pod, r
 	}
 }
 
-// forgetIfMentionsChanged drops the classes that are out of date because other labels count now than
-// when they were made: pods of one class may differ in labels that count now, and selectors of
+// forgetIfMentionsChanged drops the classes that are out of date because other labels count now
+// than when they were made: pods of one class may differ in labels that count now, and selectors of
 // classes must be read again if Mentions has forgotten some. It reports whether anything has
 // changed. The dropped classes in older entries of the change log then have no meaning any more.
 func (e *Engine) forgetIfMentionsChanged(ctx context.Context) bool {
@@ -61,8 +61,8 @@ func (e *Engine) forgetIfMentionsChanged(ctx context.Context) bool {
 	return true
 }
 
-// logAllLabels logs for each of the namespaces, "" for everywhere, whether all labels count from now
-// on, or do not count any more.
+// logAllLabels logs for each of the namespaces, "" for everywhere, whether all labels count from
+// now on, or do not count any more.
 func (e *Engine) logAllLabels(ctx context.Context, namespaces []string) {
 	for _, namespace := range namespaces {
 		all := e.mentions.In(namespace).All()
@@ -80,8 +80,8 @@ func (e *Engine) logAllLabels(ctx context.Context, namespaces []string) {
 	}
 }
 
-// findClass returns the class of a pod. If the class is new, its rows may be new, too. It returns no
-// class and None if the pod's own selectors change which labels count.
+// findClass returns the class of a pod. If the class is new, its rows may be new, too. It returns
+// no class and None if the pod's own selectors change which labels count.
 func (e *Engine) findClass(ctx context.Context, in *instance, pod *corev1.Pod, r *refresher) (*class, Reason) {
 	if !e.keys.write(in.plan, pod, e.mentions) {
 		return nil, UnknownPlugin

@@ -42,7 +42,9 @@ type eligibilityRows struct {
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (s *setup) holdEligibility(ctx context.Context, plan *Plan, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
+func (s *setup) holdEligibility(
+	ctx context.Context, plan *Plan, key []byte, pod *corev1.Pod,
+) (*eligibilityRows, error) {
 	r, ok := s.eligibilityRows[string(key)]
 	if !ok {
 		runner, err := newRunner(ctx, plan, plan.eligibility, pod)

@@ -247,7 +247,8 @@ func TestClassesShareTrackers(t *testing.T) {
 		return c
 	}
 	classes := []*class{classOf("small ", "web"), classOf("large ", "web"), classOf("large ", "db")}
-	if made != 2 || classes[0].trackers[0] != classes[1].trackers[0] || classes[1].trackers[0] == classes[2].trackers[0] {
+	if made != 2 || classes[0].trackers[0] != classes[1].trackers[0] ||
+		classes[1].trackers[0] == classes[2].trackers[0] {
 		t.Errorf("%d trackers were made", made)
 	}
 	for i, left := range []int{2, 1, 0} {

@@ -16,8 +16,8 @@ import (
 // Pods belong to one class if their keys are equal. A key has two parts. The local part is
 // everything that the local plugins of kindOf read: pods with the same local part share rows. The
 // cross part is everything else that matters to PodTopologySpread and InterPodAffinity, both for
-// this pod and for other pods once it runs. It contains the labels that some selector of pods in its
-// namespace reads (topology.Mentions).
+// this pod and for other pods once it runs. It contains the labels that some selector of pods in
+// its namespace reads (topology.Mentions).
 //
 // No two pods that differ in what matters have the same key. Two equal pods may have different
 // keys.

@@ -18,8 +18,8 @@ import (
 // weight of its score.
 //
 // Classes share trackers. That of PodTopologySpread depends on the spread constraints and, for the
-// nodes that count, on the inputs of eligibilityRows, whatever the other labels of the pods. That of
-// InterPodAffinity depends on the cross part of the key alone.
+// nodes that count, on the inputs of eligibilityRows, whatever the other labels of the pods. That
+// of InterPodAffinity depends on the cross part of the key alone.
 type tracker struct {
 	topology.Tracker
 	plugin  string
@@ -135,12 +135,12 @@ func (p *Plan) spreadConstraints(mentions *topology.Mentions, pod *corev1.Pod) (
 	return constraints, err
 }
 
-// shareTracker gives a class the tracker with a key, and makes the tracker if there is none. It does
-// nothing if it cannot be made.
-func (c *class) shareTracker(r *refresher, in map[string]*tracker, key string, make func() *tracker) {
+// shareTracker gives a class the tracker with a key, and makes the tracker if there is none. It
+// does nothing if it cannot be made.
+func (c *class) shareTracker(r *refresher, in map[string]*tracker, key string, made func() *tracker) {
 	x, ok := in[key]
 	if !ok || !x.sync(r) {
-		if x = make(); x == nil {
+		if x = made(); x == nil {
 			return
 		}
 		x.in, x.key, x.pos = in, key, r.snapshot.Log().End()

@@ -170,8 +170,8 @@ func (a *affinity) axis(key string) *axis {
 	return x
 }
 
-// The number of topology keys of a class is limited by the memory for them, so that the terms of some
-// pods do not take the topologies of all others away. minAxes are always allowed.
+// The number of topology keys of a class is limited by the memory for them, so that the terms of
+// some pods do not take the topologies of all others away. minAxes are always allowed.
 const (
 	minAxes      = 48
 	maxAxesBytes = 16 << 20

@@ -10,13 +10,13 @@ import (
 )
 
 // Nodes are grouped by domain in one of two ways. Of a domain with many nodes, such as a zone, the
-// key of a node's group holds the place: the totals of the domain are the same for all its nodes. Of
-// a domain with few nodes, such as a hostname or a rack, the key holds the totals themselves, because
-// places would make about as many groups as there are nodes. When such totals change, so do the keys
-// of all nodes in the domain, which Moved returns.
+// key of a node's group holds the place: the totals of the domain are the same for all its nodes.
+// Of a domain with few nodes, such as a hostname or a rack, the key holds the totals themselves,
+// because places would make about as many groups as there are nodes. When such totals change, so do
+// the keys of all nodes in the domain, which Moved returns.
 //
-// A soft constraint on any key but the hostname always uses places: its weight depends on the number
-// of domains.
+// A soft constraint on any key but the hostname always uses places: its weight depends on the
+// number of domains.
 
 // moved logs the slots whose keys changed because of another node in their domain.
 type moved struct {

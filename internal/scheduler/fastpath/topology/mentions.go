@@ -126,8 +126,8 @@ func (m *Mentions) Changing() bool {
 	return c.everything || len(c.widened)+len(c.namespaces) > 0
 }
 
-// Concern reports whether a pod must be reconsidered: other labels of it count now, or its selectors
-// read keys that were forgotten.
+// Concern reports whether a pod must be reconsidered: other labels of it count now, or its
+// selectors read keys that were forgotten.
 func (c *Changes) Concern(pod *schedframework.PodInfo) bool {
 	namespace := pod.Pod.Namespace
 	if c.everything || c.namespaces.Has(namespace) {

@@ -19,8 +19,8 @@ import (
 // selects pods everywhere, so that no pod adds its keys to a great number of namespaces.
 const maxNamed = 16
 
-// namespacesOf returns the namespaces in which an affinity term selects pods. If everywhere is true,
-// it may do so in all of them.
+// namespacesOf returns the namespaces in which an affinity term selects pods. If everywhere is
+// true, it may do so in all of them.
 func namespacesOf(term *fwk.AffinityTerm) (names sets.Set[string], everywhere bool) {
 	if !labels.MatchesNothing(term.NamespaceSelector) || term.Namespaces.Len() > maxNamed {
 		return nil, true

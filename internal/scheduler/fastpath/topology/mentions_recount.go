@@ -16,9 +16,9 @@ const (
 	lastRecount  = 1 << 16
 )
 
-// recount makes only those labels of a namespace count that the pods on nodes mention, if it is time
-// and these are at most half as many as may count: pods that mentioned the others may be gone. If
-// the namespace's services mention too many, reading them makes all labels count again.
+// recount makes only those labels of a namespace count that the pods on nodes mention, if it is
+// time and these are at most half as many as may count: pods that mentioned the others may be gone.
+// If the namespace's services mention too many, reading them makes all labels count again.
 func (m *Mentions) recount(signatures *cache.Signatures, namespace string) {
 	n := m.in[namespace]
 	if n == nil || !m.due(n) {

@@ -239,8 +239,8 @@ func (s *spread) setLacks(slot cache.Slot, lacks bool) {
 	s.lacks[slot] = lacks
 }
 
-// recount recounts a node, as it is now, for the constraints of one kind. The inclusion policies may
-// still exclude an eligible node.
+// recount recounts a node, as it is now, for the constraints of one kind. The inclusion policies
+// may still exclude an eligible node.
 func (s *spread) recount(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {
