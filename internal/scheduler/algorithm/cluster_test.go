@@ -18,6 +18,7 @@ import (
 const (
 	hostname = corev1.LabelHostname
 	zone     = corev1.LabelTopologyZone
+	rack     = "example.com/rack"
 )
 
 var (
@@ -281,7 +282,7 @@ func (g *generator) podAffinity(pod *corev1.Pod) {
 func (g *generator) podTerm() corev1.PodAffinityTerm {
 	term := corev1.PodAffinityTerm{
 		LabelSelector: g.selector(),
-		TopologyKey:   pick(g, []string{zone, zone, zone, hostname, hostname, "disk", "drained"}),
+		TopologyKey:   pick(g, []string{zone, zone, zone, hostname, hostname, rack, "disk", "drained"}),
 	}
 	switch {
 	case g.chance(20):
@@ -307,7 +308,7 @@ func (g *generator) selector() *metav1.LabelSelector {
 }
 
 func (g *generator) spread(pod *corev1.Pod) {
-	for _, key := range []string{zone, hostname} {
+	for _, key := range []string{zone, hostname, rack} {
 		if !g.rarely(18) {
 			continue
 		}

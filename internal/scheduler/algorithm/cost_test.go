@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -79,6 +80,54 @@ func TestDecisionExaminesFewNodesBesideNominatedPods(t *testing.T) {
 	}
 }
 
+// TestDecisionExaminesFewNodesIfDomainsAreSmall has two nodes with one hostname, and racks of four
+// nodes.
+func TestDecisionExaminesFewNodesIfDomainsAreSmall(t *testing.T) {
+	const classes, most = 20, 100
+	own := func(pod *corev1.Pod) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}}
+	}
+	hard := func(key string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key,
+				WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own(pod)}}
+		}
+	}
+	prefers := func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: rack, LabelSelector: own(pod)}},
+			}}}
+	}
+	for name, edit := range map[string]func(*corev1.Pod){
+		"anti-affinity to hostnames": func(pod *corev1.Pod) { avoiding(own(pod), hostname)(pod) },
+		"anti-affinity to racks":     func(pod *corev1.Pod) { avoiding(own(pod), rack)(pod) },
+		"preferred racks":            prefers,
+		"spread over hostnames":      hard(hostname),
+		"spread over racks":          hard(rack),
+	} {
+		for _, nodes := range []int{400, 2000} {
+			t.Run(fmt.Sprintf("%s/%d", name, nodes), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, 1, 0)
+				place := w.deciderWith(nodes, func(i int, node *corev1.Node) {
+					node.Labels[rack] = fmt.Sprint(i / 4)
+					if i == 1 {
+						node.Labels[hostname] = workload.NodeName(0)
+					}
+				})
+				for i := range 4 * classes {
+					pod := podOf("basic", i)
+					edit(pod)
+					if examined := place(pod); i >= 3*classes && examined > most {
+						t.Fatalf("the decision about pod %d examined %d nodes, want %d at most", i, examined, most)
+					}
+				}
+			})
+		}
+	}
+}
+
 // nominatedPod returns a pod to nominate, which keeps away from others of its series.
 func nominatedPod(i int) *corev1.Pod {
 	pod := podOf("anti", i)
@@ -105,9 +154,16 @@ func podOf(kind string, i int) *corev1.Pod {
 // decider adds nodes, and returns a function that decides about a pod, assumes it, and returns the
 // number of nodes that the fast path has examined.
 func (w *world) decider(nodes int) func(*corev1.Pod) int {
+	return w.deciderWith(nodes, func(int, *corev1.Node) {})
+}
+
+// deciderWith changes the nodes before it adds them.
+func (w *world) deciderWith(nodes int, edit func(i int, node *corev1.Node)) func(*corev1.Pod) int {
 	logger := klog.FromContext(w.ctx)
 	for i := range nodes {
-		w.cache.AddNode(logger, workload.Node(i))
+		node := workload.Node(i)
+		edit(i, node)
+		w.cache.AddNode(logger, node)
 	}
 	profile := w.profile("default-scheduler", func(*schedconfig.KubeSchedulerProfile) {})
 	return func(pod *corev1.Pod) int {

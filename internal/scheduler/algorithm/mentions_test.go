@@ -6,6 +6,7 @@ package algorithm
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/test/workload"
 )
@@ -171,6 +173,28 @@ func TestLabelsBecomeRelevant(t *testing.T) {
 			s.decide("", s.pod(spread(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, "rev")))
 			s.decide("", s.pod(spread(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, "rev"), rev))
 		},
+		"a bound pod of another namespace mentions it": func(s *labelScene) {
+			s.decide("n", s.pod())
+			s.bind("n", s.pod(in(1), avoids, naming(namespaces[0])))
+			s.decide("", s.pod(rev))
+			s.decide("", s.pod())
+		},
+		"a bound pod of another namespace mentions it for all": func(s *labelScene) {
+			s.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[0]}})
+			s.decide("n", s.pod())
+			s.bind("n", s.pod(in(1), avoids, naming()))
+			s.decide("", s.pod(rev))
+			s.decide("", s.pod())
+		},
+		"a pod that goes, and a class of another namespace that avoids it": func(s *labelScene) {
+			s.decide("n", s.pod())
+			s.decide("y", s.pod(rev))
+			s.decide("", s.pod(in(1), avoids, naming(namespaces[0])))
+			s.remove("y")
+			s.decide("", s.pod(in(1), avoids, naming(namespaces[0])))
+			s.decide("y", s.pod(rev))
+			s.decide("", s.pod(in(1), avoids, naming(namespaces[0])))
+		},
 		"a controller's selector": func(s *labelScene) {
 			s.replicaSet(asks)
 			s.decide("", s.pod(owned))
@@ -201,6 +225,16 @@ func TestLabelsBecomeRelevant(t *testing.T) {
 			t.Parallel()
 			run(newLabelScene(t))
 		})
+	}
+}
+
+// naming makes the term of a pod name namespaces, or select all of them if it names none.
+func naming(names ...string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		term := &pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+		if term.Namespaces = names; len(names) == 0 {
+			term.NamespaceSelector = &metav1.LabelSelector{}
+		}
 	}
 }
 
@@ -311,4 +345,130 @@ func (s *labelScene) service(selector map[string]string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "web", ResourceVersion: strconv.Itoa(s.versions)},
 		Spec:       corev1.ServiceSpec{Selector: selector},
 	}))
+}
+
+// in moves a pod to a namespace.
+func in(i int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Namespace = namespaces[i] }
+}
+
+// jobOf gives a pod a label of its own.
+func jobOf(i int) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels["job"] = fmt.Sprint(i) }
+}
+
+// classOf makes both paths decide about a pod, and returns its class.
+func (s *labelScene) classOf(edits ...func(*corev1.Pod)) cache.ClassID {
+	s.t.Helper()
+	fast := s.look(s.pod(edits...))
+	if fast.reason != fastpath.None {
+		s.t.Fatalf("the reason is %q", fast.reason)
+	}
+	return fast.Class.ID
+}
+
+// TestSelectorsOfOneNamespaceKeepTheClassesOfOthers counts the classes that a key drops which a
+// selector reads for the first time.
+func TestSelectorsOfOneNamespaceKeepTheClassesOfOthers(t *testing.T) {
+	s := newLabelScene(t)
+	asks := func(key string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}}}
+	}
+	avoids := func(key string, named ...string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			avoiding(asks(key), hostname)(pod)
+			pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].Namespaces = named
+		}
+	}
+	spread := func(key string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: zone,
+				WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: asks(key)}}
+		}
+	}
+	s.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[0]}})
+	var classes [3]cache.ClassID
+	for i := range classes {
+		classes[i] = s.classOf(in(i))
+	}
+	expect := func(what string, dropped ...int) {
+		t.Helper()
+		for i := range classes {
+			now := s.classOf(in(i))
+			if (now != classes[i]) != slices.Contains(dropped, i) {
+				t.Errorf("%s: the class in namespace %d was dropped: %v", what, i, now != classes[i])
+			}
+			classes[i] = now
+		}
+	}
+	s.decide("", s.pod(in(0), spread("spread")))
+	expect("a constraint", 0)
+	s.decide("", s.pod(in(0), avoids("own")))
+	expect("a term", 0)
+	s.decide("", s.pod(in(0), avoids("other", namespaces[1])))
+	expect("a term that names another namespace", 1)
+	s.decide("", s.pod(in(2), avoids("other", namespaces[1])))
+	expect("a key that counts there already")
+	s.service(map[string]string{"service": ""})
+	s.decide("", s.pod(in(0)))
+	expect("a service", 0)
+	s.decide("", s.pod(in(0), func(pod *corev1.Pod) {
+		avoids("any")(pod)
+		pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].NamespaceSelector =
+			&metav1.LabelSelector{}
+	}))
+	expect("a term that selects all namespaces", 0, 1, 2)
+}
+
+// TestManyServicesDegradeTheirNamespaceOnly makes all labels of a namespace count.
+func TestManyServicesDegradeTheirNamespaceOnly(t *testing.T) {
+	s := newLabelScene(t)
+	services := s.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer()
+	var made []*corev1.Service
+	for i := range 257 {
+		s.versions++
+		made = append(made, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: fmt.Sprint(i),
+				ResourceVersion: strconv.Itoa(s.versions)},
+			Spec: corev1.ServiceSpec{Selector: map[string]string{fmt.Sprint("key-", i): ""}},
+		})
+	}
+	asks := &metav1.LabelSelector{MatchLabels: map[string]string{"rev": "x"}}
+	avoids := func() *corev1.Pod { return s.pod(in(1), avoiding(asks, hostname), naming(namespaces[0])) }
+	s.decide("", avoids())
+	other := s.classOf(in(1), jobOf(0))
+	for _, service := range made {
+		s.must(services.Add(service))
+	}
+	for i := range 10 {
+		if s.classOf(in(0), jobOf(2*i)) == s.classOf(in(0), jobOf(2*i+1)) {
+			t.Fatal("not all labels of the namespace count")
+		}
+		if s.classOf(in(1), jobOf(i)) != other {
+			t.Fatal("pods of another namespace have another class")
+		}
+	}
+	for _, service := range made {
+		s.must(services.Delete(service))
+	}
+	profile, pods := *s.profile, []*corev1.Pod{s.pod(in(0), jobOf(1)), s.pod(in(0), jobOf(2))}
+	for i := 0; ; i++ {
+		one := s.ours.tryFast(s.ctx, profile, schedframework.NewCycleState(), pods[0])
+		two := s.ours.tryFast(s.ctx, profile, schedframework.NewCycleState(), pods[1])
+		if one.Class.ID == two.Class.ID {
+			break
+		}
+		if i > 5000 {
+			t.Fatal("all labels still count after the services are gone")
+		}
+	}
+	if s.classOf(in(1), jobOf(0)) != other {
+		t.Error("the recount dropped a class of another namespace")
+	}
+	// The term of a pod of another namespace has been read again.
+	s.decide("n", s.pod())
+	s.decide("", avoids())
+	s.decide("y", s.pod(func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }))
+	s.decide("", avoids())
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 )
 
@@ -35,12 +36,14 @@ func keysOf(prefix string, n int) []string {
 	return keys
 }
 
-// label gives a node a label.
-func (s *labelScene) label(node, key string) {
+// label gives a node labels.
+func (s *labelScene) label(node string, keys ...string) {
 	info, err := s.snapshot.NodeInfos().Get(node)
 	s.must(err)
 	after := info.Node().DeepCopy()
-	after.Labels[key] = "x"
+	for _, key := range keys {
+		after.Labels[key] = "x"
+	}
 	s.cache.UpdateNode(klog.FromContext(s.ctx), info.Node(), after)
 }
 
@@ -99,17 +102,15 @@ func TestPodsThatTooManyTopologiesConcernTakeTheScalarPath(t *testing.T) {
 	other := func(pod *corev1.Pod) { pod.Labels["app"] = "other" }
 	s.decide("", s.pod())
 	zones := s.snapshot.Topo(zone)
-	keys := keysOf("rack", 60)
-	for _, key := range keys {
-		s.label("y", key)
-		s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
-	}
+	keys := keysOf("rack", 5000)
+	s.label("y", keys...)
+	s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
 	s.decide("", s.pod(other))
 	odd := s.pod(other, avoiding(web, keys...))
 	s.byName["n"] = odd
 	s.bind("n", odd)
 	for range 3 {
-		if reason := s.look(s.pod()).reason; reason != fastpath.Failed {
+		if reason := s.look(s.pod()).reason; reason != fastpath.Topology {
 			t.Fatalf("the reason is %q", reason)
 		}
 		s.decide("", s.pod(other))
@@ -118,5 +119,48 @@ func TestPodsThatTooManyTopologiesConcernTakeTheScalarPath(t *testing.T) {
 		t.Error("the topology that other pods use was dropped")
 	}
 	s.remove("n")
+	for range 20 { // much changes until the next try
+		s.decide("n", s.pod(other))
+		s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
+		s.remove("n")
+	}
 	s.decide("", s.pod())
+}
+
+// TestTenantsWithTopologyKeysOfTheirOwn decides about pods of tenants in turn. No decision makes
+// topologies or trackers again.
+func TestTenantsWithTopologyKeysOfTheirOwn(t *testing.T) {
+	const tenants, keys = 34, 3
+	for _, labelled := range []bool{true, false} {
+		s := newLabelScene(t)
+		for i, node := range []string{"y", "n", "z"} {
+			s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
+			if labelled && i < 2 {
+				for tenant := range tenants {
+					s.label(node, keysOf(fmt.Sprint("tenant-", tenant), keys)...)
+					s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
+				}
+			}
+		}
+		topologies := map[string]*cache.Topology{}
+		for round := range 5 {
+			for tenant := range tenants {
+				s.decide("", s.pod(func(pod *corev1.Pod) {
+					for _, key := range keysOf(fmt.Sprint("tenant-", tenant), keys) {
+						pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints,
+							corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key,
+								WhenUnsatisfiable: corev1.ScheduleAnyway,
+								LabelSelector:     &metav1.LabelSelector{MatchLabels: pod.Labels}})
+					}
+				}))
+				for _, key := range keysOf(fmt.Sprint("tenant-", tenant), keys) {
+					if now := s.snapshot.Topo(key); round > 0 && now != topologies[key] {
+						t.Fatalf("the topology of %s was made again", key)
+					} else {
+						topologies[key] = now
+					}
+				}
+			}
+		}
+	}
 }

@@ -372,6 +372,7 @@ func (w *world) addNode() {
 	if _, ok := node.Labels[hostname]; ok {
 		node.Labels[hostname] = node.Name
 	}
+	node.Labels[rack] = fmt.Sprintf("rack-%d", w.nodesMade/4)
 	if w.even {
 		node.Labels[hostname], node.Labels[zone] = node.Name, fmt.Sprintf("zone-%d", w.nodesMade%3)
 		node.Status.Allocatable = corev1.ResourceList{
@@ -416,6 +417,9 @@ func (w *world) changeNode() {
 		node.Labels[zone] = fmt.Sprintf("zone-%d", w.IntN(4))
 	case 5:
 		node.Labels["disk"] = pick(w.generator, disks)
+		if w.chance(30) {
+			node.Labels[rack] = pick(w.generator, w.nodes).Labels[rack]
+		}
 	case 6:
 		if _, ok := node.Labels["drained"]; ok {
 			delete(node.Labels, "drained")
@@ -431,10 +435,9 @@ func (w *world) changeNode() {
 	w.nodes[i] = node
 }
 
-// rename gives a node the hostname of another, or restores the hostnames of all: hostnames are
-// mostly unique.
+// rename gives a node the hostname of another, or restores the hostnames of all.
 func (w *world) rename(node *corev1.Node) {
-	if w.chance(10) {
+	if w.chance(50) {
 		node.Labels[hostname] = pick(w.generator, w.nodes).Name
 		return
 	}

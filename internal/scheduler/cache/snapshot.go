@@ -59,11 +59,14 @@ type Snapshot struct {
 	pvcs       pvcUsers
 	priorities priorities
 	images     imageStates
+	// topologyBytes is the memory that topologies may take at least.
+	topologyBytes int
 
-	// lazy guards topologies, label keys, signatures and epochs between refreshes, and the
+	// lazy guards topologies, nowhere, label keys, signatures and epochs between refreshes, and the
 	// computation of lists. A nil list, or nil signatures, must be computed.
 	lazy                         sync.Mutex
 	topologies                   map[string]*Topology
+	nowhere                      *Topology        // of the keys that no node has; nil until needed
 	labelKeys                    sets.Set[string] // nil until HasLabel needs it
 	labelsEpoch                  uint64
 	signatures                   *Signatures
@@ -77,7 +80,7 @@ var _ fwk.SharedLister = (*Snapshot)(nil)
 
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
-	s := &Snapshot{log: Log{first: 1}}
+	s := &Snapshot{log: Log{first: 1}, topologyBytes: minTopologyBytes}
 	s.reset(nil)
 	return s
 }
@@ -90,7 +93,7 @@ func (s *Snapshot) reset(source *Cache) {
 	s.withAffinity, s.withRequiredAntiAffinity = Bitset{}, Bitset{}
 	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
-	s.topologies = make(map[string]*Topology)
+	s.topologies, s.nowhere = make(map[string]*Topology), nil
 	s.labelKeys = nil
 	s.labelsEpoch++
 	s.signatures = nil

@@ -4,13 +4,18 @@
 package cache
 
 import (
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// maxTopologies bounds the number of cached topology keys. The keys come from pods, so any user can
-// add new ones.
-const maxTopologies = 64
+// The keys of topologies come from pods, so any user can add one for each label key of a node.
+// Their memory is limited to minTopologyBytes, or that of topologyColumns if that is more.
+const (
+	minTopologyBytes = 32 << 20
+	topologyColumns  = 64
+)
 
 // Topology numbers the domains of a topology key, such as the values of the label
 // topology.kubernetes.io/zone, and holds the domain of each slot. Every refresh updates it.
@@ -28,14 +33,25 @@ type Topology struct {
 	free    []int32
 	// ids holds the numbers of the domains with nodes, by label value.
 	ids map[string]int32
-	// shared is the number of domains with more than one node.
-	shared int
+	// resized counts the domains that became large, or small again.
+	resized uint64
+	// lazy guards members until they are made, between refreshes.
+	lazy    sync.Mutex
+	members *members // nil until AppendMembers needs them
 }
 
 type domain struct {
 	value string
 	nodes int32
+	large bool
 }
+
+// A domain with more nodes than maxSmall is large until it has no more than minLarge. In between it
+// stays as it is, so that few nodes that come and go do not change it all the time.
+const (
+	maxSmall = 16
+	minLarge = 8
+)
 
 // Domains returns the domain of each slot, -1 where the node lacks the label or there is no node.
 // An empty label value is a domain like any other. The slice has the length Snapshot.Slots and must
@@ -57,13 +73,39 @@ func (t *Topology) Domain(value string) (domain int32, ok bool) {
 	return domain, ok
 }
 
-// Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
-func (t *Topology) Unique() bool { return t.shared == 0 }
+// Large reports whether a domain has many nodes. If not, AppendMembers costs little.
+func (t *Topology) Large(domain int32) bool { return t.domains[domain].large }
+
+// Resized returns a number that changes when Large does for a domain with nodes.
+func (t *Topology) Resized() uint64 { return t.resized }
+
+// bytes estimates the memory of the topology.
+func (t *Topology) bytes() int {
+	const perKey, perSlot, perDomain = 512, 4, 128
+	bytes := perKey + perSlot*cap(t.of) + perDomain*len(t.domains)
+	if t.members != nil {
+		bytes += 2*perSlot*cap(t.members.next) + perSlot*cap(t.members.first)
+	}
+	return bytes
+}
+
+// AppendMembers appends the slots of the nodes in a domain, in no order.
+func (t *Topology) AppendMembers(to []Slot, domain int32) []Slot {
+	t.lazy.Lock()
+	defer t.lazy.Unlock()
+	if t.members == nil {
+		t.members = newMembers(t.of, len(t.domains))
+	}
+	return t.members.append(to, domain)
+}
 
 // grow makes room for a slot.
 func (t *Topology) grow(slots int) {
 	for len(t.of) < slots {
 		t.of = append(t.of, -1)
+	}
+	if t.members != nil {
+		t.members.grow(len(t.of), 0)
 	}
 }
 
@@ -86,9 +128,15 @@ func (t *Topology) enter(slot Slot, value string) {
 		id = t.number(value)
 	}
 	t.of[slot] = id
-	t.domains[id].nodes++
-	if t.domains[id].nodes == 2 {
-		t.shared++
+	d := &t.domains[id]
+	d.nodes++
+	if !d.large && d.nodes > maxSmall {
+		d.large = true
+		t.resized++
+	}
+	if t.members != nil {
+		t.members.grow(len(t.of), len(t.domains))
+		t.members.add(slot, id)
 	}
 }
 
@@ -101,10 +149,14 @@ func (t *Topology) leave(slot Slot) {
 	t.of[slot] = -1
 	d := &t.domains[id]
 	d.nodes--
-	switch d.nodes {
-	case 1:
-		t.shared--
-	case 0:
+	if d.large && d.nodes <= minLarge {
+		d.large = false
+		t.resized++
+	}
+	if t.members != nil {
+		t.members.remove(slot, id)
+	}
+	if d.nodes == 0 {
 		delete(t.ids, d.value)
 		d.value = ""
 		t.free = append(t.free, id)
@@ -126,23 +178,30 @@ func (t *Topology) number(value string) int32 {
 }
 
 // Topo returns the topology of a key. The first call for a key costs all slots, and so does a call
-// for a key after 64 others were used; later refreshes cost the nodes that change. It may be called
-// on any goroutine that may read the snapshot.
+// after the topology was dropped because too many others were used since; later refreshes cost the
+// nodes that change. A topology that is used in each refresh is not dropped. All keys that no node
+// has share one topology, until a node gets the key. It may be called on any goroutine that may
+// read the snapshot.
 func (s *Snapshot) Topo(key string) *Topology {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()
 	t, ok := s.topologies[key]
-	if !ok {
+	switch {
+	case ok:
+	case s.hasLabel(key):
 		t = s.newTopology(key)
+	default:
+		if s.nowhere == nil {
+			s.nowhere = &Topology{}
+			s.nowhere.grow(len(s.infos))
+		}
+		return s.nowhere
 	}
 	t.asked = s.refreshes
 	return t
 }
 
 func (s *Snapshot) newTopology(key string) *Topology {
-	if len(s.topologies) >= maxTopologies {
-		s.dropTopology()
-	}
 	t := &Topology{key: key, ids: make(map[string]int32)}
 	t.grow(len(s.infos))
 	for slot, info := range s.infos {
@@ -150,19 +209,28 @@ func (s *Snapshot) newTopology(key string) *Topology {
 			t.put(Slot(slot), info.Node())
 		}
 	}
+	s.dropTopologies(max(s.topologyBytes, topologyColumns*4*len(s.infos)) - t.bytes())
 	s.topologies[key] = t
 	return t
 }
 
-// dropTopology drops the topology that was not used for the longest time.
-func (s *Snapshot) dropTopology() {
-	var oldest *Topology
-	for _, t := range s.topologies {
-		if oldest == nil || t.asked < oldest.asked {
-			oldest = t
+// dropTopologies drops the topologies that were not used for the longest time while all take more
+// than a number of bytes. It keeps those that were used since the last refresh.
+func (s *Snapshot) dropTopologies(most int) {
+	for {
+		var oldest *Topology
+		bytes := 0
+		for _, t := range s.topologies {
+			bytes += t.bytes()
+			if t.asked != s.refreshes && (oldest == nil || t.asked < oldest.asked) {
+				oldest = t
+			}
 		}
+		if bytes <= most || oldest == nil {
+			return
+		}
+		delete(s.topologies, oldest.key)
 	}
-	delete(s.topologies, oldest.key)
 }
 
 // HasLabel reports whether a node has a label with this key, whatever its value. Once it was true,
@@ -171,6 +239,10 @@ func (s *Snapshot) dropTopology() {
 func (s *Snapshot) HasLabel(key string) bool {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()
+	return s.hasLabel(key)
+}
+
+func (s *Snapshot) hasLabel(key string) bool {
 	if s.labelKeys == nil {
 		s.labelKeys = sets.New[string]()
 		for _, info := range s.infos {
@@ -199,6 +271,9 @@ func (s *Snapshot) addLabelKeys(node *corev1.Node) bool {
 func (s *Snapshot) relabel(slot Slot, node *corev1.Node) {
 	if s.labelKeys != nil && s.addLabelKeys(node) {
 		s.labelsEpoch++
+	}
+	if s.nowhere != nil {
+		s.nowhere.grow(len(s.infos))
 	}
 	for _, t := range s.topologies {
 		t.grow(len(s.infos))

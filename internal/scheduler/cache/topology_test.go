@@ -22,12 +22,9 @@ func TestTopology(t *testing.T) {
 			domains[3] != -1 {
 			t.Errorf("domains by slot: %v", domains)
 		}
-		if topology.Unique() || len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 ||
+		if len(topology.ids) != 2 || topology.domains[domains[0]].nodes != 2 ||
 			topology.Value(domains[1]) != "y" {
 			t.Errorf("got %+v", topology)
-		}
-		if !f.snapshot.Topo(corev1.LabelHostname).Unique() {
-			t.Error("hostnames are not unique")
 		}
 	})
 
@@ -43,7 +40,7 @@ func TestTopology(t *testing.T) {
 		topology := f.snapshot.Topo(zone)
 		f.must(f.RemoveNode(quiet, newNode("a", "x")))
 		f.refresh()
-		if topology.Domains()[0] != -1 || !topology.Unique() {
+		if topology.Domains()[0] != -1 {
 			t.Errorf("after a node went: %+v", topology)
 		}
 		f.AddNode(quiet, newNode("c", "y"))
@@ -80,9 +77,39 @@ func TestTopology(t *testing.T) {
 		}
 	})
 
+	t.Run("a domain is large until it has few nodes", func(t *testing.T) {
+		node := func(i int) *corev1.Node { return newNode(fmt.Sprint("n", i), "x") }
+		f := newFixture(t, node(0))
+		topology := f.snapshot.Topo(zone)
+		expect := func(nodes int, large bool, resized uint64) {
+			t.Helper()
+			f.refresh()
+			domain := topology.ids["x"]
+			if topology.Large(domain) != large || topology.Resized() != resized ||
+				len(topology.AppendMembers(nil, domain)) != nodes {
+				t.Errorf("with %d nodes: large %v, resized %d times, members %v", nodes, topology.Large(domain),
+					topology.Resized(), topology.AppendMembers(nil, domain))
+			}
+		}
+		for i := 1; i < maxSmall; i++ {
+			f.AddNode(quiet, node(i))
+		}
+		expect(maxSmall, false, 0)
+		f.AddNode(quiet, node(maxSmall))
+		expect(maxSmall+1, true, 1)
+		for i := range maxSmall - minLarge {
+			f.must(f.RemoveNode(quiet, node(i)))
+		}
+		expect(minLarge+1, true, 1)
+		f.must(f.RemoveNode(quiet, node(maxSmall)))
+		expect(minLarge, false, 2)
+	})
+
 	t.Run("numbers of domains are reused", func(t *testing.T) {
-		f := newFixture(t)
+		f := newFixture(t, newNode("first", ""))
 		topology := f.snapshot.Topo(corev1.LabelHostname)
+		f.must(f.RemoveNode(quiet, newNode("first", "")))
+		f.refresh()
 		for i := range 1000 {
 			node := newNode(fmt.Sprintf("n%d", i), "")
 			f.AddNode(quiet, node)
@@ -97,21 +124,54 @@ func TestTopology(t *testing.T) {
 	})
 
 	t.Run("unused keys are dropped", func(t *testing.T) {
-		f := newFixture(t, newNode("a", "x"))
+		const fit, keys = 5, 20
+		f := newFixture(t, newNode("a", "x", func(n *corev1.Node) {
+			for i := range keys {
+				n.Labels[fmt.Sprint("key", i)] = "x"
+			}
+		}))
 		first := f.snapshot.Topo("key0")
-		for i := range 10 * maxTopologies {
+		f.snapshot.topologyBytes = fit * first.bytes()
+		for i := range 10 * keys {
 			f.refresh()
 			f.snapshot.Topo(zone) // each cycle reads it
-			f.snapshot.Topo(fmt.Sprintf("key%d", i+1))
+			f.snapshot.Topo(fmt.Sprint("key", 1+i%(keys-1)))
 		}
-		if len(f.snapshot.topologies) > maxTopologies {
-			t.Errorf("%d topologies are kept up", len(f.snapshot.topologies))
+		if len(f.snapshot.topologies) != fit {
+			t.Errorf("%d topologies are kept up, room is for %d", len(f.snapshot.topologies), fit)
 		}
 		if _, ok := f.snapshot.topologies[zone]; !ok {
 			t.Error("the one in use was dropped")
 		}
 		if f.snapshot.Topo("key0") == first {
 			t.Error("a topology that was dropped came back")
+		}
+		for i := range keys { // all of them are used in one cycle
+			f.snapshot.Topo(fmt.Sprint("key", i))
+		}
+		if len(f.snapshot.topologies) < keys {
+			t.Errorf("only %d topologies that are in use are left", len(f.snapshot.topologies))
+		}
+	})
+
+	t.Run("keys that no node has share one", func(t *testing.T) {
+		a := newNode("a", "x")
+		f := newFixture(t, a)
+		none := f.snapshot.Topo("rack")
+		for i := range 1000 {
+			if f.snapshot.Topo(fmt.Sprint("key", i)) != none {
+				t.Fatal("a key that no node has got a topology of its own")
+			}
+		}
+		f.AddNode(quiet, newNode("b", "x"))
+		f.refresh()
+		if domains := none.Domains(); !slices.Equal(domains, []int32{-1, -1}) || f.snapshot.Topo("rack") != none {
+			t.Errorf("domains by slot: %v", domains)
+		}
+		f.UpdateNode(quiet, a, editedNode(a, func(n *corev1.Node) { n.Labels["rack"] = "1" }))
+		f.refresh()
+		if now := f.snapshot.Topo("rack"); now == none || now.Domains()[0] < 0 {
+			t.Error("the key of a node has no topology")
 		}
 	})
 }

@@ -205,7 +205,6 @@ func (tt *twinTest) checkTopology(key string) {
 		tt.Fatalf("topology %s has %d slots of %d", key, len(domains), tt.snapshot.Slots())
 	}
 	values, nodes := map[int]string{}, map[string]int{}
-	alive := 0
 	for slot, domain := range domains {
 		if !tt.snapshot.Alive(Slot(slot)) {
 			if domain != -1 {
@@ -221,7 +220,6 @@ func (tt *twinTest) checkTopology(key string) {
 		}
 		if has {
 			nodes[value]++
-			alive++
 		}
 		values[tt.twin.nodes[node.Name].life] = fmt.Sprint(has, value)
 	}
@@ -239,8 +237,24 @@ func (tt *twinTest) checkTopology(key string) {
 			tt.Errorf("topology %s: %d nodes in %q, want %d", key, topology.domains[domain].nodes, value, nodes[value])
 		}
 	}
-	if len(topology.ids) != len(nodes) || topology.Unique() != (alive == len(nodes)) {
-		tt.Errorf("topology %s: %d domains, Unique %v with %v", key, len(topology.ids), topology.Unique(), nodes)
+	if len(topology.ids) != len(nodes) {
+		tt.Errorf("topology %s: %d domains with %v", key, len(topology.ids), nodes)
+	}
+	for value, domain := range numbers {
+		large := topology.Large(domain)
+		if n := nodes[value]; n > maxSmall && !large || n <= minLarge && large {
+			tt.Errorf("topology %s: %q with %d nodes is large: %v", key, value, n, large)
+		}
+		listed := topology.AppendMembers(nil, domain)
+		for _, slot := range listed {
+			if domains[slot] != domain {
+				tt.Errorf("topology %s: slot %d is listed in domain %d, it is in %d", key, slot, domain, domains[slot])
+			}
+		}
+		slices.Sort(listed)
+		if len(slices.Compact(listed)) != nodes[value] {
+			tt.Errorf("topology %s: %v are listed in %q, which has %d nodes", key, listed, value, nodes[value])
+		}
 	}
 	before, ok := tt.domains[key]
 	moved := false

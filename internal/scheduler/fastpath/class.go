@@ -27,7 +27,10 @@ type class struct {
 	// constraints from which the tracker of PodTopologySpread is made, or nil if there are none.
 	trackers []*tracker
 	tracked  bool
-	spread   *topology.SpreadConstraints
+	// crowded is the position in the log before which nobody tries again to make trackers, because
+	// there were too many topology keys.
+	crowded uint64
+	spread  *topology.SpreadConstraints
 	// groups are the groups of nodes that the class last used, or nil if none.
 	groups *groups
 	// explanation is kept for pods that fit nowhere.
@@ -51,6 +54,9 @@ func copyOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
 	like.CalculateResource()
 	return like, nil
 }
+
+// cross returns the cross part of the class's key.
+func (c *class) cross() string { return c.key[len(c.local.key):] }
 
 // size estimates the memory of a class, without what it may share.
 func (c *class) size() int {

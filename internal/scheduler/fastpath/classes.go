@@ -190,10 +190,10 @@ func (t *classTable) dropRows(l *localRows) {
 	}
 }
 
-// dropAll removes all classes.
-func (t *classTable) dropAll() {
-	for _, in := range t.instances {
-		for _, c := range in.setup.classes {
+// dropIf removes the classes that a function returns true for.
+func (t *classTable) dropIf(outdated func(*class) bool) {
+	for _, c := range t.byID {
+		if outdated(c) {
 			t.drop(c)
 		}
 	}

@@ -165,7 +165,7 @@ func (d *decision) devicesChanged(ctx context.Context) bool {
 // like is the pod, or the part of it that determines its class.
 func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 	classes := d.engine.classes
-	c, reason := d.engine.classify(ctx, d.instance, like, &d.refresher)
+	c, reason := d.engine.classify(ctx, d.instance, like, &d.refresher, d.nominated)
 	if reason == None {
 		reason = d.prepareUncached(ctx, c)
 	}

@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // eligibilityRows holds the answers of the plugins of kind eligibility, for each node, for pods
@@ -39,21 +38,23 @@ type eligibilityRows struct {
 	// normalized holds the scores of Plan.normalized, before normalization. A nil column is all
 	// zeros. The columns of plugins of other kinds are nil.
 	normalized [][]int64
+	// trackers holds the trackers of PodTopologySpread that classes share, by tracker.key.
+	trackers map[string]*tracker
 }
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (s *setup) holdEligibility(ctx context.Context, plugins *framework.Framework, key *keyWriter,
-	pod *corev1.Pod) (*eligibilityRows, error) {
+func (s *setup) holdEligibility(ctx context.Context, plan *Plan, key *keyWriter, pod *corev1.Pod) (*eligibilityRows,
+	error) {
 	r, ok := s.eligibilityRows[string(key.eligibilityPart())]
 	if !ok {
-		runner, err := newRunner(ctx, plugins, pod)
+		runner, err := newRunner(ctx, plan, plan.eligibility, pod)
 		if err != nil {
 			return nil, err
 		}
 		r = &eligibilityRows{
 			runner: runner, key: string(key.eligibilityPart()), setup: s,
-			normalized: make([][]int64, len(s.normalized)),
+			normalized: make([][]int64, len(s.normalized)), trackers: map[string]*tracker{},
 		}
 		if key.rules != nil {
 			r.rules = key.rules.clone()

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -41,11 +42,14 @@ type Engine struct {
 	// mentions are the keys of the labels that distinguish classes. All profiles share them,
 	// because the selectors of one profile's pods select the pods of others.
 	mentions *topology.Mentions
-	// allLabels is mentions.All() when the classes were last dropped for a change.
-	allLabels bool
+	// allLabels are the namespaces in which all labels counted when classes were last dropped for a
+	// change, "" for everywhere.
+	allLabels sets.Set[string]
 	nodes     *nodeTable
 	// nominations are the nodes with nominated pods, for pods of each priority.
 	nominations framework.Nominations
+	// nominatedRead holds how far mentions has read the terms of nominated pods.
+	nominatedRead map[*framework.NominatedNodes]uint64
 	classes     *classTable
 	search      uncachedSearch
 
@@ -87,7 +91,9 @@ func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments)
 		maxBytes = DefaultMemoryLimit()
 	}
 	instruments.memoryLimit.Set(float64(maxBytes))
-	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), nodes: newNodeTable()}
+	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), allLabels: sets.New[string](),
+		nodes: newNodeTable(),
+		nominatedRead: map[*framework.NominatedNodes]uint64{}}
 	e.classes = newClassTable(e.nodes, maxBytes, instruments)
 	e.lent.pass.snapshot = snapshot
 	return e

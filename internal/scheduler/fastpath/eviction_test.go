@@ -133,7 +133,7 @@ func TestMetricsOfMemory(t *testing.T) {
 	}
 	keys := counted(t, metrics.FastPathLabelKeys)
 	asks := asking("another")
-	asks.Name, asks.UID, asks.Namespace, asks.Spec.NodeName = "asks", "asks", "ns", "n1"
+	asks.Name, asks.UID, asks.Spec.NodeName = "asks", "asks", "n1"
 	if err := s.cache.AddPod(klog.FromContext(s.ctx), asks); err != nil {
 		t.Fatal(err)
 	}

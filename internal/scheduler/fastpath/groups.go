@@ -37,6 +37,8 @@ type groups struct {
 	// class that used the groups last: these slots are in no group.
 	flips uint64
 	out   exceptions
+	// movedTo is the position in topology.Tracker.Moved, by tracker.
+	movedTo []uint64
 	// retry is the position in the log from which the number of groups may be small enough again.
 	retry uint64
 
@@ -102,7 +104,8 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 			return g
 		}
 	}
-	g := &groups{rows: l, trackers: slices.Clone(trackers), numbers: map[string]int32{}}
+	g := &groups{rows: l, trackers: slices.Clone(trackers), movedTo: make([]uint64, len(trackers)),
+		numbers: map[string]int32{}}
 	l.groups = append(l.groups, g)
 	return g
 }
@@ -117,9 +120,9 @@ func (g *groups) sync(r *refresher, without *exceptions) bool {
 	for _, x := range g.trackers {
 		epoch += x.GroupsEpoch()
 	}
-	flips, known := g.rows.occupation.since(g.flips)
-	calm := ok && known && epoch == g.epoch && len(changes)+len(flips) <= max(minGroups, r.snapshot.Slots()/8)
-	g.pos, g.epoch, g.flips = log.End(), epoch, g.rows.occupation.end()
+	known := g.readMoved(r)
+	calm := ok && known && epoch == g.epoch && len(changes)+len(r.moved) <= max(minGroups, r.snapshot.Slots()/8)
+	g.pos, g.epoch = log.End(), epoch
 	switch {
 	case !calm:
 		g.clear()
@@ -132,8 +135,8 @@ func (g *groups) sync(r *refresher, without *exceptions) bool {
 				g.move(change.Slot)
 			}
 		}
-		r.examined += len(flips)
-		for _, slot := range flips {
+		r.examined += len(r.moved)
+		for _, slot := range r.moved {
 			g.put(slot)
 		}
 	case g.pos >= g.retry:
@@ -171,6 +174,19 @@ func (g *groups) leaveOut(r *refresher, without *exceptions) {
 	}
 }
 
+// readMoved collects the slots that may belong to another group although they have not changed:
+// their keys have changed because of other nodes, or they have become occupied or free. It returns
+// false if they are not known.
+func (g *groups) readMoved(r *refresher) bool {
+	flips, known := g.rows.occupation.since(g.flips)
+	r.moved, g.flips = append(r.moved[:0], flips...), g.rows.occupation.end()
+	for i, x := range g.trackers {
+		slots, end, ok := x.Moved(g.movedTo[i])
+		r.moved, g.movedTo[i], known = append(r.moved, slots...), end, known && ok
+	}
+	return known
+}
+
 // make groups all nodes, unless that results in too many groups.
 func (g *groups) make(r *refresher) {
 	g.made = true
@@ -190,7 +206,7 @@ func (g *groups) clear() {
 	}
 	*g = groups{
 		rows: g.rows, trackers: g.trackers, users: g.users, bytes: g.bytes,
-		pos: g.pos, epoch: g.epoch, flips: g.flips, retry: g.retry, numbers: map[string]int32{},
+		pos: g.pos, epoch: g.epoch, flips: g.flips, movedTo: g.movedTo, retry: g.retry, numbers: map[string]int32{},
 	}
 }
 

@@ -149,11 +149,13 @@ func (t *trackerOf) Bytes() int { return 1000 + len(t.numbers) }
 
 func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	s := newScene(t, 10, 0)
-	shared, own := &tracker{Tracker: &trackerOf{}, key: "shared"}, &tracker{Tracker: &trackerOf{}}
+	trackers := map[string]*tracker{}
+	shared := &tracker{Tracker: &trackerOf{}, in: trackers, key: "shared"}
+	own := &tracker{Tracker: &trackerOf{}, in: trackers, key: "own"}
+	trackers["shared"], trackers["own"] = shared, own
 	for _, app := range []string{"a", "b"} {
 		s.expect(s.pod(app), None)
 		c := s.engine.lent.decision.class
-		c.local.spreadTrackers = map[string]*tracker{"shared": shared}
 		shared.users++
 		c.trackers = append(c.trackers, shared)
 		if app == "b" {
@@ -171,12 +173,12 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	first, second := s.engine.classes.residents.victim(nil), s.engine.lent.decision.class
 	rows := second.local
 	s.engine.classes.drop(first)
-	if len(rows.spreadTrackers) != 1 || len(rows.groups) != 1 {
+	if len(trackers) != 2 || len(rows.groups) != 1 {
 		t.Error("what another class uses is gone")
 	}
 	s.engine.classes.drop(second)
-	if s.engine.classes.bytes != 0 || len(rows.spreadTrackers) != 0 || len(rows.groups) != 0 {
-		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(rows.spreadTrackers),
+	if s.engine.classes.bytes != 0 || len(trackers) != 0 || len(rows.groups) != 0 {
+		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(trackers),
 			len(rows.groups))
 	}
 }
@@ -223,6 +225,36 @@ func TestTies(t *testing.T) {
 	for slot := range ties.all() {
 		if slot == 1 {
 			break
+		}
+	}
+}
+
+// fresh is a tracker that is never stale.
+type fresh struct{ topology.Tracker }
+
+func (fresh) Stale() bool { return false }
+
+func TestClassesShareTrackers(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.expect(s.pod("a"), None)
+	r := &s.engine.lent.decision.refresher
+	trackers, made := map[string]*tracker{}, 0
+	classOf := func(requests, labels string) *class {
+		c := &class{key: requests + labels, local: &localRows{key: requests}}
+		c.shareTracker(r, trackers, c.cross(), func() *tracker {
+			made++
+			return &tracker{Tracker: fresh{}}
+		})
+		return c
+	}
+	classes := []*class{classOf("small ", "web"), classOf("large ", "web"), classOf("large ", "db")}
+	if made != 2 || classes[0].trackers[0] != classes[1].trackers[0] ||
+		classes[1].trackers[0] == classes[2].trackers[0] {
+		t.Errorf("%d trackers were made", made)
+	}
+	for i, left := range []int{2, 1, 0} {
+		if classes[i].dropTrackers(&s.engine.classes.budget); len(trackers) != left {
+			t.Errorf("%d trackers are left after class %d, want %d", len(trackers), i, left)
 		}
 	}
 }

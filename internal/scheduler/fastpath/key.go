@@ -15,8 +15,8 @@ import (
 // Pods belong to one class if their keys are equal. A key has two parts. The local part is
 // everything that the local plugins of kindOf read: pods with the same local part share rows. The
 // cross part is everything else that matters to PodTopologySpread and InterPodAffinity, both for
-// this pod and for other pods once it runs. It contains the labels that some selector reads
-// (topology.Mentions).
+// this pod and for other pods once it runs. It contains the labels that some selector of pods in
+// its namespace reads (topology.Mentions).
 //
 // No two pods that differ in what matters have the same key. Two equal pods may have different
 // keys.
@@ -89,7 +89,7 @@ func (w *keyWriter) writeImages(plan *Plan, pod *corev1.Pod, snapshot *cache.Sna
 // what the pod's controller selects.
 func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 	w.Text(pod.Namespace)
-	w.Map(pod.Labels, mentions.Has)
+	w.Map(pod.Labels, mentions.In(pod.Namespace).Has)
 	podfields.WriteController(&w.Writer, pod)
 	return podfields.WriteSpread(&w.Writer, pod) && podfields.WritePodAffinity(&w.Writer, pod)
 }

@@ -52,10 +52,8 @@ type localRows struct {
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
-	// spreadTrackers holds the trackers of PodTopologySpread that classes may share, by
-	// tracker.key. groups are all groups in use.
-	spreadTrackers map[string]*tracker
-	groups         []*groups
+	// groups are all groups in use.
+	groups []*groups
 	// bytes is the size of the rows when it was last accounted.
 	bytes int
 
@@ -80,10 +78,10 @@ type localRows struct {
 func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
 	l := &localRows{key: string(key.localPart()), setup: s, extended: podfields.RequestsExtended(pod)}
 	var err error
-	if l.runner, err = newRunner(ctx, r.plan.local, pod); err != nil {
+	if l.runner, err = newRunner(ctx, r.plan, r.plan.local, pod); err != nil {
 		return nil, err
 	}
-	if l.eligibility, err = s.holdEligibility(ctx, r.plan.eligibility, key, pod); err != nil {
+	if l.eligibility, err = s.holdEligibility(ctx, r.plan, key, pod); err != nil {
 		return nil, err
 	}
 	l.named = l.named || l.eligibility.named

@@ -50,6 +50,10 @@ type Plan struct {
 	// namesNodes is true if PreFilter of NodeAffinity returns the names of the nodes for a pod that
 	// names nodes.
 	namesNodes bool
+	// listsNodes is true if PreScore of a plugin whose answers are kept may read the list of nodes.
+	// That of kube-scheduler's plugins does not. Making the list after a node was added or removed
+	// costs all nodes.
+	listsNodes bool
 
 	rowPlan
 	topologyPlan
@@ -181,6 +185,9 @@ func NewPlan(cfg PlanConfig) *Plan {
 	for _, p := range points {
 		if own, ok := p.plugin.(NodeLocal); ok && p.kind == local {
 			g.keys = append(g.keys, own)
+		}
+		if _, inTree := kindInTree(p.plugin); !inTree && p.preScore && p.kind != opaque {
+			g.listsNodes = true
 		}
 		g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
 	}

@@ -33,4 +33,6 @@ type scratch struct {
 	nodeScores, allScores []int64
 	// active is for class.groupsOf.
 	active []*tracker
+	// moved is for groups.readMoved.
+	moved []cache.Slot
 }

@@ -28,8 +28,8 @@ type runner struct {
 	named bool
 }
 
-// newRunner runs PreFilter and PreScore of the plugins, before any node.
-func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Pod) (runner, error) {
+// newRunner runs PreFilter and PreScore of some plugins of a Plan, before any node.
+func newRunner(ctx context.Context, plan *Plan, plugins *framework.Framework, pod *corev1.Pod) (runner, error) {
 	a := runner{state: schedframework.NewCycleState()}
 	allowed, status, _ := plugins.RunPreFilterPlugins(ctx, a.state, pod)
 	if !status.IsSuccess() {
@@ -39,9 +39,12 @@ func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Po
 		a.named = true
 		return a, nil
 	}
-	nodes, err := plugins.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return a, err
+	var nodes []fwk.NodeInfo
+	if plan.listsNodes {
+		var err error
+		if nodes, err = plugins.SnapshotSharedLister().NodeInfos().List(); err != nil {
+			return a, err
+		}
 	}
 	if status := plugins.RunPreScorePlugins(ctx, a.state, pod, nodes); !status.IsSuccess() {
 		return a, statusError(status)

@@ -30,13 +30,16 @@ type setup struct {
 	locals          map[string]*localRows
 	eligibilityRows map[string]*eligibilityRows
 	imageColumns    map[string]*imageColumn
+	// affinityTrackers holds the trackers of InterPodAffinity that classes share, by tracker.key.
+	affinityTrackers map[string]*tracker
 }
 
 func newSetup(plan *Plan) *setup {
 	return &setup{
 		rowPlan: plan.rowPlan, seed: maphash.MakeSeed(),
 		classes: map[string]*class{}, locals: map[string]*localRows{}, eligibilityRows: map[string]*eligibilityRows{},
-		imageColumns: map[string]*imageColumn{},
+		imageColumns:     map[string]*imageColumn{},
+		affinityTrackers: map[string]*tracker{},
 	}
 }
 

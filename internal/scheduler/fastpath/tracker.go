@@ -6,6 +6,7 @@ package fastpath
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
@@ -15,15 +16,18 @@ import (
 )
 
 // tracker is a topology.Tracker that replaces PodTopologySpread or InterPodAffinity, with the
-// weight of its score. Classes with equal rows and equal spread constraints share one tracker for
-// PodTopologySpread, whatever the other labels of their pods.
+// weight of its score.
+//
+// Classes share trackers. That of PodTopologySpread depends on the spread constraints and, for the
+// nodes that count, on the inputs of eligibilityRows, whatever the other labels of the pods. That
+// of InterPodAffinity depends on the cross part of the key alone.
 type tracker struct {
 	topology.Tracker
 	plugin  string
 	filters bool
 	weight  int64
-	// key is its key in localRows.spreadTrackers, or "" if it is not shared. users is the number of
-	// classes that use it.
+	// in is the map that it is in, under key. users is the number of classes that use it.
+	in    map[string]*tracker
 	key   string
 	users int
 	// bytes is its size when it was last accounted.
@@ -88,59 +92,63 @@ func (c *class) syncTrackers(r *refresher, mentions *topology.Mentions) error {
 
 // makeTrackers replaces the trackers that no other class has kept up to date.
 func (c *class) makeTrackers(r *refresher, mentions *topology.Mentions) error {
+	plan, constraints := r.plan, c.spread
 	c.dropTrackers(&r.classes.budget)
-	plan := r.plan
 	if plan.hasSpread {
-		constraints, err := plan.topology.Sources.SpreadConstraints(plan.topology.SpreadArgs, c.like.Pod)
-		if err != nil {
-			return err
-		}
-		c.spread = constraints
-		if constraints != nil {
-			constraints.Mention(mentions)
-			if err := c.shareSpreadTracker(r); err != nil {
+		if constraints == nil || constraints.Changed() {
+			var err error
+			if constraints, err = plan.spreadConstraints(mentions, c.like.Pod); err != nil {
 				return err
 			}
 		}
+		if c.spread = constraints; constraints != nil {
+			c.shareTracker(r, c.local.eligibility.trackers, constraints.Key(), func() *tracker {
+				return &tracker{Tracker: constraints.Tracker(), plugin: podtopologyspread.Name,
+					filters: plan.spreadFilters, weight: plan.spreadWeight}
+			})
+		}
 	}
 	if plan.hasAffinity {
-		made, err := plan.topology.Sources.Affinity(plan.topology.AffinityArgs, c.like.Pod)
+		var err error
+		c.shareTracker(r, c.local.setup.affinityTrackers, c.cross(), func() *tracker {
+			var made topology.Tracker
+			if made, err = plan.topology.Sources.Affinity(plan.topology.AffinityArgs, c.like.Pod); err != nil {
+				return nil
+			}
+			return &tracker{Tracker: made, plugin: interpodaffinity.Name, filters: plan.affinityFilters,
+				weight: plan.affinityWeight}
+		})
 		if err != nil {
 			return err
 		}
-		c.addTracker(r.snapshot, &tracker{Tracker: made, plugin: interpodaffinity.Name, filters: plan.affinityFilters,
-			weight: plan.affinityWeight})
 	}
 	c.tracked = true
 	return nil
 }
 
-// shareSpreadTracker gives a class the tracker for its spread constraints.
-func (c *class) shareSpreadTracker(r *refresher) error {
-	rows, key := c.local, c.spread.Key()
-	if x, ok := rows.spreadTrackers[key]; ok && x.sync(r) {
-		x.users++
-		c.trackers = append(c.trackers, x)
-		return nil
+// spreadConstraints returns the spread constraints that apply to a pod, nil if there are none, and
+// adds the labels that they read to mentions.
+func (p *Plan) spreadConstraints(mentions *topology.Mentions, pod *corev1.Pod) (*topology.SpreadConstraints, error) {
+	constraints, err := p.topology.Sources.SpreadConstraints(p.topology.SpreadArgs, pod)
+	if constraints != nil {
+		constraints.Mention(mentions)
 	}
-	made, err := c.spread.Tracker()
-	if err != nil {
-		return err
-	}
-	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: r.plan.spreadFilters,
-		weight: r.plan.spreadWeight, key: key}
-	if rows.spreadTrackers == nil {
-		rows.spreadTrackers = map[string]*tracker{}
-	}
-	// This may replace a tracker that other classes still hold; they will find it stale.
-	rows.spreadTrackers[key] = x
-	c.addTracker(r.snapshot, x)
-	return nil
+	return constraints, err
 }
 
-// addTracker gives a class a new tracker.
-func (c *class) addTracker(snapshot *cache.Snapshot, x *tracker) {
-	x.users, x.pos = 1, snapshot.Log().End()
+// shareTracker gives a class the tracker with a key, and makes the tracker if there is none. It
+// does nothing if it cannot be made.
+func (c *class) shareTracker(r *refresher, in map[string]*tracker, key string, made func() *tracker) {
+	x, ok := in[key]
+	if !ok || !x.sync(r) {
+		if x = made(); x == nil {
+			return
+		}
+		x.in, x.key, x.pos = in, key, r.snapshot.Log().End()
+		// This may replace a tracker that other classes still hold; they will find it stale.
+		in[key] = x
+	}
+	x.users++
 	c.trackers = append(c.trackers, x)
 }
 
@@ -151,8 +159,8 @@ func (c *class) dropTrackers(b *budget) {
 		x.users--
 		if x.users == 0 {
 			b.bytes -= x.bytes
-			if c.local.spreadTrackers[x.key] == x {
-				delete(c.local.spreadTrackers, x.key)
+			if x.in[x.key] == x {
+				delete(x.in, x.key)
 			}
 		}
 	}

@@ -172,8 +172,8 @@ var (
 		"Number of classes of pods for which the fast path keeps answers of plugins.")
 	// FastPathLabelKeys is the number of label keys that tell classes apart.
 	FastPathLabelKeys = newGauge("livesched_fast_path_label_keys",
-		"Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods. Above "+
-			"256, all labels do.")
+		"Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods, in the "+
+			"namespace with the most. Above 256, all labels of a namespace do.")
 	// ClassLookups counts the searches for the class of a pod.
 	ClassLookups = newCounterVec("livesched_fast_path_class_lookups_total",
 		"Number of lookups of pods' classes, by result: 'hit', 'new', or 'evicted' if the class was evicted not long "+

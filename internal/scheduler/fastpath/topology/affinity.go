@@ -51,8 +51,7 @@ type affinity struct {
 	normals normals
 	// effects holds the contribution of the pods of each signature.
 	effects memo[[]effect]
-	// regrouped counts the changes after which the nodes must be grouped again.
-	regrouped uint64
+	moved
 }
 
 // axis is one topology key with the sums over its domains.
@@ -107,8 +106,9 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 		t.byBinding = t.byBinding || byBinding(term.Selector)
 	}
 	t.build()
-	if t.tooMany() || t.renumbered() {
-		return nil, errTopologies
+	t.moved.on = true
+	if t.tooMany() {
+		return nil, ErrTopologies
 	}
 	return t, nil
 }
@@ -170,11 +170,17 @@ func (a *affinity) axis(key string) *axis {
 	return x
 }
 
-// maxAxes bounds the topology keys of a class. It is less than the number that a snapshot
-// maintains, so that the terms of some pods do not take the topologies of all others away.
-const maxAxes = 48
+// The number of topology keys of a class is limited by the memory for them, so that the terms of
+// some pods do not take the topologies of all others away. minAxes are always allowed.
+const (
+	minAxes      = 48
+	maxAxesBytes = 16 << 20
+	axisBytes    = 4 << 10 // besides the column
+)
 
-func (a *affinity) tooMany() bool { return len(a.axes) > maxAxes }
+func (a *affinity) tooMany() bool {
+	return len(a.axes) > max(minAxes, maxAxesBytes/(axisBytes+4*a.sources.snapshot.Slots()))
+}
 
 // axisOf returns the axis of the topology key of a term, or nil if the term has no effect because
 // no node has the key.
@@ -212,7 +218,7 @@ func (a *affinity) Update(slot cache.Slot) {
 		before = before || x.affine.at(slot) != 0
 	}
 	for _, x := range a.axes {
-		x.move(slot, a.sources.snapshot.Slots())
+		x.move(slot, a.sources.snapshot.Slots(), &a.moved)
 	}
 	for _, x := range a.required {
 		after = after || x.affine.at(slot) != 0
@@ -230,7 +236,7 @@ const effectBytes = 128
 
 // Bytes implements Tracker.
 func (a *affinity) Bytes() int {
-	bytes := objectBytes + a.effects.bytes(effectBytes)
+	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*cap(a.moved.slots)
 	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}

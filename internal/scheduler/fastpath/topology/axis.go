@@ -112,14 +112,26 @@ func (a *axis) look(slots int) {
 	}
 }
 
+// in returns the totals of a place.
+func (a *axis) in(place int32) amounts {
+	return amounts{a.affine.in(place), a.hostile.in(place), a.guarded.in(place), a.wanted.in(place)}
+}
+
 // move replaces the contribution of a node by found, in the node's current place.
-func (a *axis) move(slot cache.Slot, slots int) {
+func (a *axis) move(slot cache.Slot, slots int, moved *moved) {
 	a.at = grow(a.at, slots)
 	from, to, bound := a.at[slot], a.now(slot), a.bound()
+	before := [...]amounts{a.in(from), a.in(to)}
 	a.at[slot] = to
 	a.affine.move(slot, from, to, a.found.affine, slots, bound)
 	a.hostile.move(slot, from, to, a.found.hostile, slots, bound)
 	a.guarded.move(slot, from, to, a.found.guarded, slots, bound)
 	a.wanted.move(slot, from, to, a.found.wanted, slots, bound)
 	a.found = amounts{}
+	if a.in(from) != before[0] {
+		moved.add(&a.places, from)
+	}
+	if from != to && a.in(to) != before[1] {
+		moved.add(&a.places, to)
+	}
 }

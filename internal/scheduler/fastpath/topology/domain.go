@@ -24,17 +24,6 @@ type places struct {
 	key  string
 	topo *cache.Topology
 	at   []int32 // by slot
-	// single is true if no domain had more than one node at the last call of regroup. The total of
-	// a domain is then the contribution of its one node, and it distinguishes nodes better than the
-	// place does.
-	single bool
-}
-
-// regroup updates single and reports whether it has changed.
-func (p *places) regroup() bool {
-	was := p.single
-	p.single = p.topo.Unique()
-	return p.single != was
 }
 
 func newPlaces(snapshot *cache.Snapshot, key string) places {
@@ -55,6 +44,11 @@ func (p *places) now(slot cache.Slot) int32 {
 		return emptyValue
 	}
 	return domain + firstPlace
+}
+
+// small reports whether a place is a domain with few nodes.
+func (p *places) small(place int32) bool {
+	return place >= firstPlace && !p.topo.Large(place-firstPlace)
 }
 
 // bound is greater than every place.

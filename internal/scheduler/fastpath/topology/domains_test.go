@@ -296,22 +296,23 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 // TestMoreTopologyKeysThanTheCacheTracks expects that the plugin decides about the class, rather
 // than that each pod makes new twins.
 func TestMoreTopologyKeysThanTheCacheTracks(t *testing.T) {
+	const tooMany = maxAxesBytes/axisBytes + 1
 	c, sources := three(t)
 	racks := map[string]string{}
-	for i := range 65 {
+	for i := range tooMany {
 		racks[fmt.Sprint("key", i)] = "x"
 	}
 	c.addNode(labelledNode("n4", racks))
 	c.refresh()
 	many := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
-		for i := range 65 {
+		for i := range tooMany {
 			terms := &p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 			*terms = append(*terms,
 				corev1.PodAffinityTerm{TopologyKey: fmt.Sprint("key", i), LabelSelector: app("web")})
 		}
 	}
-	if _, err := sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(many)); !errors.Is(err, errTopologies) {
+	if _, err := sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(many)); !errors.Is(err, ErrTopologies) {
 		t.Errorf("own terms: %v", err)
 	}
 	cross := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web()))
@@ -325,7 +326,7 @@ func TestMoreTopologyKeysThanTheCacheTracks(t *testing.T) {
 	if !cross.Stale() {
 		t.Error("another pod's terms: not stale")
 	}
-	if _, err := sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web()); !errors.Is(err, errTopologies) {
+	if _, err := sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web()); !errors.Is(err, ErrTopologies) {
 		t.Errorf("another pod's terms: %v", err)
 	}
 }

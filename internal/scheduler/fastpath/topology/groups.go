@@ -9,19 +9,56 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Nodes are grouped in one of two ways. Where domains have many nodes, as zones do, the key holds
-// the place of a node: the totals of a domain are then the same for all its nodes. Where each node
-// is a domain of its own, as with hostnames, places would make as many groups as there are nodes,
-// so the key holds the totals themselves.
+// Nodes are grouped by domain in one of two ways. Of a domain with many nodes, such as a zone, the
+// key of a node's group holds the place: the totals of the domain are the same for all its nodes.
+// Of a domain with few nodes, such as a hostname or a rack, the key holds the totals themselves,
+// because places would make about as many groups as there are nodes. When such totals change, so do
+// the keys of all nodes in the domain, which Moved returns.
+//
+// A soft constraint on any key but the hostname always uses places: its weight depends on the
+// number of domains.
+
+// moved logs the slots whose keys changed because of another node in their domain.
+type moved struct {
+	// on is true once the tracker has been built.
+	on bool
+	// first is the position of slots[0].
+	first uint64
+	slots []cache.Slot
+}
+
+// minMoved is the number of entries that the log keeps at least.
+const minMoved = 1024
+
+// add adds the nodes in a place whose totals have changed. It does nothing if their keys hold the
+// place.
+func (m *moved) add(p *places, place int32) {
+	if !m.on || !p.small(place) {
+		return
+	}
+	if len(m.slots) >= max(2*minMoved, len(p.at)/2) {
+		dropped := len(m.slots) / 2
+		m.slots = m.slots[:copy(m.slots, m.slots[dropped:])]
+		m.first += uint64(dropped)
+	}
+	m.slots = p.topo.AppendMembers(m.slots, place-firstPlace)
+}
+
+// Moved implements Tracker.
+func (m *moved) Moved(pos uint64) (slots []cache.Slot, end uint64, ok bool) {
+	end = m.first + uint64(len(m.slots))
+	if pos < m.first || pos > end {
+		return nil, end, false
+	}
+	return m.slots[pos-m.first:], end, true
+}
 
 // GroupsEpoch implements Tracker.
-func (s *spread) GroupsEpoch() uint64 {
+func (s *spread) GroupsEpoch() (epoch uint64) {
 	for i := range s.hard {
-		if s.hard[i].regroup() {
-			s.regrouped++
-		}
+		epoch += s.hard[i].topo.Resized()
 	}
-	return s.regrouped
+	return epoch
 }
 
 // AppendGroup implements Tracker. The places also determine whether a node lacks a key that it
@@ -29,14 +66,10 @@ func (s *spread) GroupsEpoch() uint64 {
 func (s *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range s.hard {
 		y := &s.hard[i]
-		place := y.at[slot]
-		switch {
-		case !y.single:
-			key = binary.AppendUvarint(key, uint64(place))
-		case place == unlabelled:
-			key = append(key, 0)
-		default:
-			key = binary.AppendUvarint(key, 1+uint64(y.pods[place]))
+		if place := y.at[slot]; y.small(place) {
+			key = binary.AppendUvarint(key, 1+2*uint64(y.pods[place]))
+		} else {
+			key = binary.AppendUvarint(key, 2*uint64(place))
 		}
 	}
 	for i := range s.soft {
@@ -56,33 +89,29 @@ func (s *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 
 // GroupsEpoch implements Tracker. A term of a pod may add an axis.
 func (a *affinity) GroupsEpoch() uint64 {
+	epoch := uint64(len(a.axes))
 	for _, x := range a.axes {
-		if x.regroup() {
-			a.regrouped++
-		}
+		epoch += x.topo.Resized()
 	}
-	return a.regrouped + uint64(len(a.axes))
+	return epoch
 }
 
 // AppendGroup implements Tracker.
 func (a *affinity) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for _, x := range a.axes {
 		place := x.at[slot]
-		if !x.single {
-			key = binary.AppendUvarint(key, uint64(place))
+		if !x.small(place) {
+			key = binary.AppendUvarint(key, 2*uint64(place))
 			continue
 		}
-		if place == unlabelled {
-			key = append(key, 0)
-			continue
-		}
+		totals := x.in(place)
 		answers := byte(1)
-		for i, found := range [...]bool{x.affine.in(place) > 0, x.hostile.in(place) > 0, x.guarded.in(place) > 0} {
+		for i, found := range [...]bool{totals.affine > 0, totals.hostile > 0, totals.guarded > 0} {
 			if found {
 				answers |= 2 << i
 			}
 		}
-		key = binary.AppendVarint(append(key, answers), x.wanted.in(place))
+		key = binary.AppendVarint(append(key, answers), totals.wanted)
 	}
 	return key
 }

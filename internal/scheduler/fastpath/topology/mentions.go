@@ -4,257 +4,229 @@
 package topology
 
 import (
-	"iter"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// DefaultMaxMentions is the number of label keys above which all labels of all pods count.
+// DefaultMaxMentions is the number of label keys above which all labels of a namespace's pods
+// count.
 const DefaultMaxMentions = 256
-
-// While all labels count, Mentions looks after firstRecount calls of ReadSnapshot whether they
-// still must. The number doubles each time, up to lastRecount.
-const (
-	firstRecount = 1 << 10
-	lastRecount  = 1 << 20
-)
 
 // Mentions are the keys of pod labels that some selector reads: of affinity terms of pods that run
 // or were seen, of topology spread constraints, of services and controllers. Labels under other
 // keys distinguish no two pods, such as those that each pod of a Job has for itself.
 //
-// Keys are added until there are too many. Then all labels count, until the selectors of the pods
-// on nodes read few enough: Mentions forgets the other keys. A caller that treats pods with
-// different labels as equal must reconsider when Changed returns true, and must report the
-// selectors of pending pods, constraints and services again. Mentions belongs to the goroutine of
-// the scheduling loop.
+// A key counts in the namespaces in which the selector selects pods: that of the pod, service or
+// controller, or those that an affinity term names. Terms that may select pods of any namespace
+// make a key count everywhere. So nobody makes labels of other namespaces count whose pods have no
+// affinity to pods there.
+//
+// Keys are added until a namespace has too many. Then all labels of its pods count, until the
+// selectors of pods on nodes and of services read few enough: Mentions forgets the other keys.
+//
+// A caller that treats pods with different labels as equal must reconsider those that Changes
+// returns, and must report the selectors of pending pods and constraints again. Mentions belongs to
+// the goroutine of the scheduling loop.
 type Mentions struct {
-	keys    sets.Set[string]
-	most    int
-	all     bool
-	changed bool
+	most       int
+	everywhere *mentioned
+	in         map[string]*mentioned // by namespace
+	changes    Changes
 	// epoch and read are the position up to which signatures have been read.
 	epoch uint64
 	read  int
-	// calls counts the calls of ReadSnapshot while all labels count, up to recountAfter.
-	calls, recountAfter int
-	// forgotten counts how often keys were forgotten.
-	forgotten int
+	// reads counts the calls of ReadSnapshot. forgotten counts how often keys were forgotten.
+	reads, forgotten int
+	// round and room are for prune.
+	round, room int
 }
 
-// NewMentions returns empty mentions. All labels count once there are more than most keys (0:
-// DefaultMaxMentions).
+// mentioned are the keys that count in one namespace, or everywhere.
+type mentioned struct {
+	keys sets.Set[string]
+	all  bool
+	// since is the value of Mentions.reads when all last changed, or was last reconsidered.
+	// recountAfter is the number of reads after which to reconsider it.
+	since, recountAfter int
+	// recounted is true if not all labels count any more, after they did.
+	recounted bool
+	// round is the value of Mentions.round when the namespace was last used.
+	round int
+}
+
+// NewMentions returns empty mentions. All labels of a namespace count once there are more than most
+// keys (0: DefaultMaxMentions).
 func NewMentions(most int) *Mentions {
 	if most == 0 {
 		most = DefaultMaxMentions
 	}
-	return &Mentions{keys: sets.New[string](), most: most, recountAfter: firstRecount}
+	m := &Mentions{most: most, in: map[string]*mentioned{}, room: minPruned}
+	m.everywhere = m.newMentioned()
+	return m
 }
+
+func (m *Mentions) newMentioned() *mentioned {
+	return &mentioned{keys: sets.New[string](), since: m.reads, recountAfter: firstRecount, round: m.round}
+}
+
+func (n *mentioned) has(key string) bool { return n != nil && (n.all || n.keys.Has(key)) }
+
+// Labels are the labels of a namespace's pods that count.
+type Labels struct{ everywhere, own *mentioned }
+
+// In returns the labels that count in a namespace, until Mentions changes.
+func (m *Mentions) In(namespace string) Labels { return Labels{m.everywhere, m.in[namespace]} }
 
 // Has reports whether the label of a key counts.
-func (m *Mentions) Has(key string) bool { return m.all || m.keys.Has(key) }
+func (l Labels) Has(key string) bool { return l.everywhere.has(key) || l.own.has(key) }
 
 // All reports whether all labels count.
-func (m *Mentions) All() bool { return m.all }
+func (l Labels) All() bool { return l.everywhere.all || l.own != nil && l.own.all }
 
-// Len returns the number of keys whose labels count. If all labels count, it is greater than the
-// number of keys that may.
-func (m *Mentions) Len() int {
-	if m.all {
+// Most returns the number of keys that count in the namespace with the most. If all labels count in
+// a namespace, it is greater than the number of keys that may.
+func (m *Mentions) Most() int {
+	most := m.size(m.everywhere)
+	for _, n := range m.in {
+		most = max(most, m.size(n))
+	}
+	return most
+}
+
+func (m *Mentions) size(n *mentioned) int {
+	if n.all {
 		return m.most + 1
 	}
-	return m.keys.Len()
+	return n.keys.Len()
 }
 
-// Changed reports whether other labels count than at its last call.
-func (m *Mentions) Changed() bool {
-	changed := m.changed
-	m.changed = false
-	return changed
+// Changes describe in which namespaces other labels count than before.
+type Changes struct {
+	mentions *Mentions
+	// everything is true if that may be all. widened are keys that now count everywhere.
+	everything bool
+	widened    sets.Set[string]
+	// namespaces are those in which keys have changed, forgotten those in which keys were
+	// forgotten.
+	namespaces, forgotten sets.Set[string]
 }
 
-// add adds a key.
-func (m *Mentions) add(key string) {
-	if m.all || m.keys.Has(key) {
+// Changes returns the changes since its last call, and whether there are any. The result is valid
+// until Mentions changes again.
+func (m *Mentions) Changes() (Changes, bool) {
+	changes, changed := m.changes, m.Changing()
+	changes.mentions = m
+	m.changes = Changes{}
+	return changes, changed
+}
+
+// Changing reports whether there are changes that Changes has not returned.
+func (m *Mentions) Changing() bool {
+	c := &m.changes
+	return c.everything || len(c.widened)+len(c.namespaces) > 0
+}
+
+// Concern reports whether a pod must be reconsidered: other labels of it count now, or its
+// selectors read keys that were forgotten.
+func (c *Changes) Concern(pod *schedframework.PodInfo) bool {
+	namespace := pod.Pod.Namespace
+	if c.everything || c.namespaces.Has(namespace) {
+		return true
+	}
+	own := c.mentions.in[namespace]
+	for key := range c.widened {
+		if !own.has(key) {
+			return true
+		}
+	}
+	return len(c.forgotten) > 0 && c.selectIn(pod)
+}
+
+// selectIn reports whether an affinity term of a pod names a namespace in which keys were
+// forgotten.
+func (c *Changes) selectIn(pod *schedframework.PodInfo) bool {
+	for term := range ownTerms(pod) {
+		names, _ := namespacesOf(term)
+		for name := range names {
+			if c.forgotten.Has(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Namespaces returns the namespaces in which keys have changed, "" if they have changed everywhere.
+func (c *Changes) Namespaces() []string {
+	names := c.namespaces.UnsortedList()
+	if c.everything || len(c.widened) > 0 {
+		names = append(names, "")
+	}
+	return names
+}
+
+func insert(to *sets.Set[string], name string) {
+	if *to == nil {
+		*to = sets.New[string]()
+	}
+	to.Insert(name)
+}
+
+// add adds a key that counts in a namespace.
+func (m *Mentions) add(namespace, key string) {
+	if m.In(namespace).Has(key) {
 		return
 	}
-	m.keys.Insert(key)
-	m.changed = true
-	if m.keys.Len() > m.most {
-		m.addAll()
+	n := m.in[namespace]
+	if n == nil {
+		n = m.newMentioned()
+		m.in[namespace] = n
+	}
+	n.keys.Insert(key)
+	insert(&m.changes.namespaces, namespace)
+	if n.keys.Len() > m.most {
+		m.addAll(namespace)
 	}
 }
 
-// addAll makes all labels count from now on.
-func (m *Mentions) addAll() {
-	if !m.all {
-		m.all, m.changed, m.keys, m.calls = true, true, nil, 0
+// addAll makes all labels of a namespace count from now on.
+func (m *Mentions) addAll(namespace string) {
+	n := m.in[namespace]
+	if n == nil {
+		n = m.newMentioned()
+		m.in[namespace] = n
 	}
-}
-
-// recount makes only the labels count that the pods on nodes mention, if these are at most half as
-// many as may count: pods that mentioned the others may be gone.
-func (m *Mentions) recount(signatures *cache.Signatures) {
-	keys := sets.New[string]()
-	for of := range withTerms(signatures, 0) {
-		for key := range termKeys(of.Terms) {
-			keys.Insert(key)
-		}
-		if keys.Len() > m.most/2 {
-			return
-		}
-	}
-	m.all, m.changed, m.keys = false, true, keys
-	m.forgotten++
-}
-
-// selectorKeys returns the keys that a selector reads, some of them more than once.
-func selectorKeys(selector labels.Selector) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		requirements, _ := selector.Requirements()
-		for i := range requirements {
-			if !yield(requirements[i].Key()) {
-				return
-			}
-		}
-	}
-}
-
-// ReadSnapshot adds the keys that the affinity terms of the pods in a snapshot read. It skips those
-// that it has read before.
-func (m *Mentions) ReadSnapshot(snapshot *cache.Snapshot) {
-	signatures := snapshot.Signatures()
-	if m.all {
-		if m.calls++; m.calls < m.recountAfter {
-			return
-		}
-		m.calls, m.recountAfter = 0, min(2*m.recountAfter, lastRecount)
-		if m.recount(signatures); m.all {
-			return
-		}
-	}
-	if m.epoch != signatures.Epoch() {
-		m.epoch, m.read = signatures.Epoch(), 0
-	}
-	for of := range withTerms(signatures, m.read) {
-		m.ReadTerms(of.Terms)
-	}
-	m.read = len(signatures.WithTerms())
-}
-
-// withTerms returns the signatures with terms of pods in the snapshot, from a position on.
-func withTerms(signatures *cache.Signatures, from int) iter.Seq[*cache.Signature] {
-	return func(yield func(*cache.Signature) bool) {
-		for _, id := range signatures.WithTerms()[from:] {
-			if of := signatures.Of(id); !of.Gone() && !yield(of) {
-				return
-			}
-		}
-	}
-}
-
-// termKeys returns the keys that the affinity terms of a pod read, some of them more than once.
-func termKeys(pod *schedframework.PodInfo) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for term := range ownTerms(pod) {
-			for key := range selectorKeys(term.Selector) {
-				if !yield(key) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// ReadTerms adds the keys that the affinity terms of a pod read.
-func (m *Mentions) ReadTerms(pod *schedframework.PodInfo) {
-	for key := range termKeys(pod) {
-		m.add(key)
-	}
-}
-
-// CountNew returns the number of keys that do not count yet, and that the affinity terms and
-// topology spread constraints of a pod read.
-func (m *Mentions) CountNew(pod *schedframework.PodInfo) int {
-	keys := sets.New[string]()
-	count := func(key string) {
-		if !m.Has(key) {
-			keys.Insert(key)
-		}
-	}
-	for key := range termKeys(pod) {
-		count(key)
-	}
-	for i := range pod.Pod.Spec.TopologySpreadConstraints {
-		constraint := &pod.Pod.Spec.TopologySpreadConstraints[i]
-		for _, key := range constraint.MatchLabelKeys {
-			count(key)
-		}
-		if selector := constraint.LabelSelector; selector != nil {
-			for key := range selector.MatchLabels {
-				count(key)
-			}
-			for j := range selector.MatchExpressions {
-				count(selector.MatchExpressions[j].Key)
-			}
-		}
-	}
-	return keys.Len()
-}
-
-// ReadServices adds the keys that the services in the pod's namespace select by, if the profile has
-// default constraints for the pod: these apply to it together with the other pods of its services.
-func (f *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
-	if m.all || f.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
+	if n.all {
 		return
 	}
-	if constraints, _ := defaults(f.SpreadArgs); len(constraints) > 0 {
-		f.Sources.readServices(m, pod.Namespace)
+	m.takeAll(n)
+	if n.recounted && m.changes.forgotten.Has(namespace) { // nobody has seen yet that not all counted
+		m.changes.forgotten.Delete(namespace)
+		m.changes.namespaces.Delete(namespace)
+		return
+	}
+	insert(&m.changes.namespaces, namespace)
+}
+
+// addEverywhere adds a key that counts in all namespaces. It keeps the key in those that have it
+// already.
+func (m *Mentions) addEverywhere(key string) {
+	if m.everywhere.has(key) {
+		return
+	}
+	m.everywhere.keys.Insert(key)
+	insert(&m.changes.widened, key)
+	if m.everywhere.keys.Len() > m.most {
+		m.takeAll(m.everywhere)
+		m.changes.everything = true
 	}
 }
 
-// readServices adds the keys that the services in a namespace select by, unless that was done since
-// the last change of any service, and m has forgotten no keys since.
-func (s *Sources) readServices(m *Mentions, namespace string) {
-	owners := s.currentOwners()
-	at := version(owners.serviceStore)
-	if at == "" || at != owners.readAt || owners.forgotten != m.forgotten {
-		owners.readAt, owners.read, owners.forgotten = at, sets.New[string](), m.forgotten
+// takeAll makes all labels count. If the last recount held for as long as it took, the next one
+// need not wait longer than the first.
+func (m *Mentions) takeAll(n *mentioned) {
+	if m.reads-n.since >= n.recountAfter {
+		n.recountAfter = firstRecount
 	}
-	if owners.read.Has(namespace) {
-		return
-	}
-	services, err := owners.services.Services(namespace).List(labels.Everything())
-	if err != nil {
-		m.addAll()
-		return
-	}
-	for _, service := range services {
-		for key := range service.Spec.Selector {
-			m.add(key)
-		}
-	}
-	owners.read.Insert(namespace)
-}
-
-// Mention adds the keys that the constraints read.
-func (c *SpreadConstraints) Mention(m *Mentions) {
-	for i := range c.pod.Spec.TopologySpreadConstraints {
-		// The selector has only the matchLabelKeys that the pod has.
-		for _, key := range c.pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys {
-			m.add(key)
-		}
-	}
-	for _, rules := range [...][]rule{c.hard, c.soft} {
-		for i := range rules {
-			for key := range selectorKeys(rules[i].selector) {
-				m.add(key)
-			}
-		}
-	}
+	n.all, n.keys, n.since = true, nil, m.reads
 }

@@ -118,7 +118,7 @@ func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Po
 	if constraints == nil || err != nil {
 		return nil, err
 	}
-	return constraints.Tracker()
+	return constraints.Tracker(), nil
 }
 
 // verdicts returns a plugin's filter results for a pod, by slot.

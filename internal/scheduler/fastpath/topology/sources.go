@@ -37,8 +37,8 @@ type Sources struct {
 	owners *owners
 }
 
-// errTopologies is returned for pods with more topology keys than a snapshot maintains.
-var errTopologies = errors.New("too many topology keys")
+// ErrTopologies is returned for pods that terms with too many topology keys concern.
+var ErrTopologies = errors.New("too many topology keys")
 
 // NewSources returns the sources of a profile. It takes the snapshot that decisions are made on,
 // the synced informers that the profile's plugins got from their handle, and the feature gates that

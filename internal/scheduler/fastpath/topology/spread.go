@@ -43,8 +43,7 @@ type spread struct {
 	// totals and normals are scratch space for Score.
 	totals  []float64
 	normals normals
-	// regrouped counts the changes after which the nodes must be grouped again.
-	regrouped uint64
+	moved
 }
 
 // counter counts the pods of the class's namespace that a selector matches, node by node.
@@ -58,14 +57,12 @@ type counter struct {
 
 // Tracker returns the tracker of PodTopologySpread for pods with these constraints. It becomes
 // stale when the constraints change.
-func (c *SpreadConstraints) Tracker() (Tracker, error) {
+func (c *SpreadConstraints) Tracker() Tracker {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
 	t.build(c.hard, c.soft)
-	if t.renumbered() {
-		return nil, errTopologies
-	}
-	return t, nil
+	t.moved.on = true
+	return t
 }
 
 // build makes the tallies and counts the pods of all nodes.
@@ -171,9 +168,9 @@ func (s *spread) Update(slot cache.Slot) {
 	if info := s.sources.snapshot.Info(slot); info != nil {
 		node = info.Node()
 	}
-	s.move(s.hard, slot, node, node != nil && !s.lacksKey(s.hard, slot))
+	s.recount(s.hard, slot, node, node != nil && !s.lacksKey(s.hard, slot))
 	lacks := node != nil && s.allKeys && s.lacksKey(s.soft, slot)
-	s.move(s.soft, slot, node, node != nil && !lacks)
+	s.recount(s.soft, slot, node, node != nil && !lacks)
 	s.setLacks(slot, lacks)
 	for i := range s.counters {
 		c := &s.counters[i]
@@ -242,14 +239,14 @@ func (s *spread) setLacks(slot cache.Slot, lacks bool) {
 	s.lacks[slot] = lacks
 }
 
-// move recounts a node, as it is now, for the constraints of one kind. The inclusion policies may
-// still exclude an eligible node.
-func (s *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
+// recount recounts a node, as it is now, for the constraints of one kind. The inclusion policies
+// may still exclude an eligible node.
+func (s *spread) recount(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {
 		y, c := &tallies[i], &s.counters[tallies[i].counter]
 		y.grow(s.sources.snapshot.Slots())
-		y.move(slot, eligible && verdicts.includes(s, y, node), c.at(slot), c.fresh)
+		y.move(slot, eligible && verdicts.includes(s, y, node), c.at(slot), c.fresh, &s.moved)
 	}
 }
 
@@ -284,7 +281,7 @@ func (i *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 
 // Bytes implements Tracker.
 func (s *spread) Bytes() int {
-	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes)
+	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes) + 4*cap(s.moved.slots)
 	for i := range s.counters {
 		bytes += 4 * cap(s.counters[i].pods)
 	}

@@ -43,20 +43,27 @@ func (t *tally) grow(slots int) {
 
 // move recounts a node: it removes the node from the place where it was counted and adds it to its
 // current place if it counts. before is the number of its pods that were counted, after the number
-// now.
-func (t *tally) move(slot cache.Slot, counts bool, before, after int32) {
+// now. It logs the other nodes of a domain whose number of pods has changed.
+func (t *tally) move(slot cache.Slot, counts bool, before, after int32, moved *moved) {
 	from, to := t.at[slot], t.now(slot)
+	pods := [...]int32{t.pods[from], t.pods[to]}
 	counted := t.counts[slot]
 	t.at[slot], t.counts[slot] = to, counts
 	if counted && counts && from == to {
 		t.add(to, 0, after-before)
-		return
+	} else {
+		if counted {
+			t.add(from, -1, -before)
+		}
+		if counts {
+			t.add(to, 1, after)
+		}
 	}
-	if counted {
-		t.add(from, -1, -before)
+	if t.pods[from] != pods[0] {
+		moved.add(&t.places, from)
 	}
-	if counts {
-		t.add(to, 1, after)
+	if from != to && t.pods[to] != pods[1] {
+		moved.add(&t.places, to)
 	}
 }
 

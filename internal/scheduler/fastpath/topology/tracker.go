@@ -22,7 +22,7 @@ import (
 //
 //	Stale                 after each refresh of the snapshot; a stale Tracker must be replaced
 //	Update                once for each slot that has changed since the Tracker was made or updated
-//	GroupsEpoch           if AppendGroup is called
+//	GroupsEpoch, Moved    if AppendGroup is called
 //	Keep, KeepsBeside,    any number of times, until the next refresh
 //	Score, AppendGroup
 type Tracker interface {
@@ -61,12 +61,16 @@ type Tracker interface {
 	Score(feasible []cache.Slot, sizes []int32, scores []int64) (ok bool)
 	// AppendGroup appends to key everything by which Keep and Score distinguish the node in a
 	// slot from others. Nodes with equal keys form one group: they get equal answers, now and after
-	// any change to other nodes. The key of a slot changes only when the slot is updated or
-	// GroupsEpoch grows. No key is a prefix of another.
+	// any change to other nodes. The key of a slot changes only when the slot is updated, when
+	// Moved returns it, or when GroupsEpoch grows. No key is a prefix of another.
 	AppendGroup(key []byte, slot cache.Slot) []byte
-	// GroupsEpoch returns a number that grows when the keys of slots that were not updated may have
-	// changed. Call it after the updates that follow a refresh, and before AppendGroup.
+	// GroupsEpoch returns a number that grows when the keys of any slots may have changed. Call it
+	// after the updates that follow a refresh, and before AppendGroup.
 	GroupsEpoch() uint64
+	// Moved returns slots whose keys may have changed since a position that an earlier call has
+	// returned, although they were not updated, and the position after them. If ok is false, it
+	// does not know all of them. They are valid until the next update.
+	Moved(pos uint64) (slots []cache.Slot, end uint64, ok bool)
 	// LetsAll reports whether Keep would currently keep every node. It returns
 	// false if in doubt.
 	LetsAll() bool

@@ -36,7 +36,7 @@ type class struct {
 // tried counts the cases, so that the test does not pass without them.
 type tried struct {
 	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
-	grouped, kept, beside, besideRefused                                int
+	grouped, kept, moved, beside, besideRefused                         int
 	refusals                                                            map[string]int
 }
 
@@ -80,7 +80,7 @@ func TestTwinsMatchThePlugins(t *testing.T) {
 	}
 	t.Logf("%+v", r.tried)
 	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped,
-		r.kept, r.beside, r.besideRefused} {
+		r.kept, r.moved, r.beside, r.besideRefused} {
 		if n < *twinSteps/100 {
 			t.Errorf("the run tried too little of something: %+v", r.tried)
 			break
