@@ -64,6 +64,7 @@ type environment struct {
 	podsInPreBind *framework.PodsInPreBind
 	recorder      *events.FakeRecorder
 	evictor       *Evictor
+	budgets       *Budgets
 	groups        *podgroup.Registry
 
 	// The profile's instance.
@@ -90,6 +91,8 @@ func newEnvironment(t *testing.T) *environment {
 	spoilt := rest.CopyConfig(admin)
 	spoilt.Wrap(func(next http.RoundTripper) http.RoundTripper { p.calls.next = next; return p.calls })
 	p.client, err = clientset.NewForConfig(spoilt)
+	must(t, err)
+	p.budgets, err = NewBudgets(factory.Policy().V1().PodDisruptionBudgets())
 	must(t, err)
 	pods := factory.Core().V1().Pods().Lister()
 	// On the test's clock, no back-off ends during the test.
@@ -123,7 +126,8 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.groups, p.evictor, clock.RealClock{})
+			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.groups, p.evictor, p.budgets,
+				clock.RealClock{})
 			pl = p.plugin
 		}
 		instances[name] = pl
