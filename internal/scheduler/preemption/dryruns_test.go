@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -58,11 +59,13 @@ type crowd struct {
 	namespaces []string
 	// pdbs are the budgets. Informers know none.
 	pdbs map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	// version counts the replaced nodes.
+	version uint64
 	// grouped means that pods are in groups, which are evicted as a whole at times.
 	grouped bool
 }
 
-func newCrowd(t *testing.T, nodes int) *crowd {
+func newCrowd(t testing.TB, nodes int) *crowd {
 	c := &crowd{environment: newEnvironment(t), Rand: rand.New(rand.NewPCG(20261122, 0)),
 		namespaces: []string{namespace}, pdbs: map[types.NamespacedName]*policyv1.PodDisruptionBudget{}}
 	evaluator := c.plugin.Evaluator
@@ -166,9 +169,35 @@ func (c *crowd) disturb() {
 				c.queue.Nominator().DeleteNominatedPodIfExists(nominated.GetPod())
 			}
 		}
+	case n < 80:
+		c.replaceNode(c.IntN(len(c.nodes)))
 	default:
 		c.changeBudget()
+		if c.IntN(20) == 0 { // this change is not known any more, nor those before
+			c.budgets.first += uint64(len(c.budgets.changes))
+			c.budgets.changes = nil
+		}
 	}
+}
+
+// replaceNode puts a node with another name in the place of one, and its pods on it.
+func (c *crowd) replaceNode(i int) {
+	c.t.Helper()
+	before := c.nodes[i]
+	info, err := c.snapshot.Get(before)
+	must(c.t, err)
+	must(c.t, c.cache.RemoveNode(logr.Discard(), info.Node()))
+	c.made++
+	c.nodes[i] = fmt.Sprintf("n%d", c.made)
+	for _, on := range c.residents {
+		if on.Spec.NodeName == before {
+			must(c.t, c.cache.RemovePod(logr.Discard(), on))
+		}
+	}
+	c.residents = slices.DeleteFunc(c.residents, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == before })
+	c.addNode(c.nodes[i])
+	c.add(c.nodes[i], 1000, "400m")
+	c.version++
 }
 
 // changeResident changes the status of a pod on a node, the time of its start, or its labels.
@@ -280,7 +309,6 @@ func cachedMatchFresh(t *testing.T, c *crowd, least int) {
 	t.Helper()
 	c.namespaces = []string{namespace, "other"}
 	potential := [][]string{c.nodes, c.nodes[1:]}
-	full := []*schedframework.NodeToStatus{c.full(potential[0]), c.full(potential[1])}
 	preemptors := []*corev1.Pod{c.pending(2), c.pending(3), c.pending(4)}
 	chosen, refused, remembered := 0, 0, 0
 	which := 0
@@ -293,8 +321,9 @@ func cachedMatchFresh(t *testing.T, c *crowd, least int) {
 			which = 1 - which
 		}
 		before := c.runs.runs.Load()
-		state := c.preparedOf(pod, uint64(1+c.IntN(2)), uint64(1+which))
-		statuses, nodes := full[which], potential[which]
+		state := c.preparedOf(pod, uint64(1+c.IntN(2)), 2*c.version+uint64(1+which))
+		nodes := potential[which]
+		statuses := c.full(nodes)
 		groups := c.plugin.finder.victims.current()
 		search, err := c.plugin.finder.newSearch(state, pod, statuses, groups)
 		must(t, err)
@@ -443,5 +472,186 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 		if runs := c.runs.runs.Load() - before; runs != tt.runs {
 			t.Errorf("with %d nodes there were %d dry runs, want %d", len(tt.potential), runs, tt.runs)
 		}
+	}
+}
+
+// TestDryRunsPerPreemptor bounds the dry runs of a preemptor by the nodes that have changed in a way
+// that may change a result, and one on the node that is chosen, whatever else happens.
+func TestDryRunsPerPreemptor(t *testing.T) {
+	// status changes the status of every pod, but not when it was started.
+	status := func(c *crowd) {
+		for i, pod := range c.residents {
+			now := pod.DeepCopy()
+			now.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Reason: fmt.Sprint(c.Int())}}
+			must(c.t, c.cache.UpdatePod(logr.Discard(), pod, now))
+			c.residents[i] = now
+		}
+	}
+	allow := func(c *crowd, key types.NamespacedName, allowed int32, disrupted ...string) {
+		now := c.pdbs[key].DeepCopy()
+		now.Status.DisruptionsAllowed, now.Status.DisruptedPods = allowed, map[string]metav1.Time{}
+		for _, name := range disrupted {
+			now.Status.DisruptedPods[name] = metav1.Time{}
+		}
+		c.budgets.OnUpdate(c.pdbs[key], now)
+		c.pdbs[key] = now
+	}
+	const nodes, classes = 20, 8
+	for name, tt := range map[string]struct {
+		// change happens before each preemptor, with the budgets of all pods, of those on the first
+		// node, of no pod, and of another namespace.
+		change func(c *crowd, budgets []types.NamespacedName)
+		runs   int32
+	}{
+		"quiet":                           {func(*crowd, []types.NamespacedName) {}, 1},
+		"status of pods":                  {func(c *crowd, _ []types.NamespacedName) { status(c) }, 1},
+		"a budget allows enough":          {func(c *crowd, of []types.NamespacedName) { allow(c, of[0], 5+int32(c.IntN(9))) }, 1},
+		"an unknown pod is disrupted":     {func(c *crowd, of []types.NamespacedName) { allow(c, of[0], 9, fmt.Sprint(c.Int())) }, 1},
+		"the budget of a node":            {func(c *crowd, of []types.NamespacedName) { allow(c, of[1], int32(c.IntN(2))) }, 2},
+		"the budget of no pod":            {func(c *crowd, of []types.NamespacedName) { allow(c, of[2], int32(c.IntN(9))) }, 1},
+		"the budget of another namespace": {func(c *crowd, of []types.NamespacedName) { allow(c, of[3], int32(c.IntN(9))) }, 1},
+		"a new budget of no pod":          {func(c *crowd, _ []types.NamespacedName) { c.budget(namespace, app("x"), 0) }, 1},
+		"a new budget of another namespace": {func(c *crowd, _ []types.NamespacedName) {
+			c.budget("other", &metav1.LabelSelector{}, 0)
+		}, 1},
+		"a node": {func(c *crowd, _ []types.NamespacedName) { c.add(pick(c.Rand, c.nodes...), 5, "1m") }, 1 + classes},
+		"a start": {func(c *crowd, _ []types.NamespacedName) {
+			i := c.IntN(len(c.residents))
+			now := c.residents[i].DeepCopy()
+			now.Status.StartTime = c.startTime()
+			must(c.t, c.cache.UpdatePod(logr.Discard(), c.residents[i], now))
+			c.residents[i] = now
+		}, 1 + classes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrowd(t, nodes)
+			for _, node := range c.nodes {
+				pod := c.add(node, 0, "600m").DeepCopy()
+				pod.Labels = map[string]string{"app": node, "all": ""}
+				must(t, c.cache.UpdatePod(logr.Discard(), pod, pod))
+				c.residents = append(c.residents, pod)
+			}
+			budgets := []types.NamespacedName{
+				c.budget(namespace, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: "all", Operator: metav1.LabelSelectorOpExists}}}, 5),
+				c.budget(namespace, app(c.nodes[0]), 1), c.budget(namespace, app("nobody"), 1),
+				c.budget("other", &metav1.LabelSelector{}, 1),
+			}
+			c.evictor.mu.Lock()
+			c.evictor.closed = true // nothing is evicted
+			c.evictor.mu.Unlock()
+			pod := c.pending(10)
+			for i := range 5 * classes {
+				if i >= classes {
+					tt.change(c, budgets)
+				}
+				state, before := c.preparedOf(pod, uint64(1+i%classes), 1), c.runs.runs.Load()
+				if _, status := c.plugin.PostFilter(c.ctx, state, pod, c.full(c.nodes)); !status.IsSuccess() {
+					t.Fatal(status)
+				}
+				if runs := c.runs.runs.Load() - before; i >= classes && runs > tt.runs {
+					t.Fatalf("%d dry runs for preemptor %d, want at most %d", runs, i, tt.runs)
+				}
+			}
+		})
+	}
+}
+
+// Classes in turn that do not all fit into the memory are found at times, and no more memory is
+// used than is allowed.
+func TestDryRunsOfManyClasses(t *testing.T) {
+	c := newCrowd(t, 20)
+	for _, node := range c.nodes {
+		c.add(node, 0, "600m")
+	}
+	pod := c.pending(10)
+	one := 0
+	known, preemptors := 0, 0
+	dryRuns := c.evictor.dryRuns
+	for i := range 400 {
+		state, before := c.preparedOf(pod, uint64(1+i%10), 1), c.runs.runs.Load()
+		if node, _ := c.plugin.chooseNode(c.ctx, state, pod, c.full(c.nodes), nil); node == nil {
+			t.Fatal("no node is chosen")
+		}
+		if i == 0 {
+			one = dryRuns.bytes
+			dryRuns.limit = 8 * one
+		}
+		if dryRuns.bytes > dryRuns.limit || len(dryRuns.classes) != len(dryRuns.keys) ||
+			dryRuns.bytes != one*len(dryRuns.keys) {
+			t.Fatalf("%d classes take %d bytes, one took %d, allowed are %d", len(dryRuns.classes), dryRuns.bytes, one,
+				dryRuns.limit)
+		}
+		if preemptors++; c.runs.runs.Load() == before {
+			known++
+		}
+	}
+	if known < preemptors/4 {
+		t.Errorf("of %d preemptors of 10 classes, of which 8 fit into the memory, %d needed no dry run", preemptors, known)
+	}
+}
+
+// After more changes than the logs keep, all results are forgotten.
+func TestDryRunsAfterManyChanges(t *testing.T) {
+	c := newCrowd(t, 2)
+	for _, node := range c.nodes {
+		c.add(node, 0, "600m")
+	}
+	pod := c.pending(10)
+	runs := func() int32 {
+		t.Helper()
+		state, before := c.prepared(pod, 1), c.runs.runs.Load()
+		if node, _ := c.plugin.chooseNode(c.ctx, state, pod, c.full(c.nodes), nil); node == nil {
+			t.Fatal("no node is chosen")
+		}
+		return c.runs.runs.Load() - before
+	}
+	resident := c.add("n0", 1, "1m")
+	many := func(change func()) {
+		for i := range 20_000 {
+			if change(); i%100 == 0 {
+				must(t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
+			}
+		}
+	}
+	if first, second := runs(), runs(); first != 2 || second != 0 {
+		t.Fatalf("%d dry runs for the first preemptor, %d for the second", first, second)
+	}
+	many(func() {
+		now := resident.DeepCopy()
+		now.Status.StartTime = c.startTime()
+		must(t, c.cache.UpdatePod(logr.Discard(), resident, now))
+		resident = now
+	})
+	if got := runs(); got != 2 {
+		t.Errorf("%d dry runs after many starts", got)
+	}
+	many(func() {
+		must(t, c.cache.RemovePod(logr.Discard(), resident))
+		must(t, c.cache.AddPod(logr.Discard(), resident))
+	})
+	if got := runs(); got != 2 {
+		t.Errorf("%d dry runs after many changes", got)
+	}
+}
+
+// The evictions that a group has planned count against budgets when it chooses again.
+func TestDryRunsAfterPlannedEvictions(t *testing.T) {
+	c := newCrowd(t, 3)
+	for i, node := range c.nodes {
+		pod := c.add(node, []int32{0, 0, 5}[i], "600m").DeepCopy()
+		pod.Labels = map[string]string{"app": []string{"a", "a", "b"}[i]}
+		must(t, c.cache.UpdatePod(logr.Discard(), pod, pod))
+	}
+	c.budget(namespace, app("a"), 1)
+	pod := c.pending(10)
+	trial := c.plugin.VictimsFor(func(podgroup.Key) bool { return false }).NewTrial(func(int) int { return 0 }, 100)
+	for _, want := range []string{"n0 n1", "n2"} {
+		choice, err := trial.Choose(c.ctx, c.prepared(pod, 1), pod, c.full(c.nodes))
+		must(t, err)
+		if choice == nil || !strings.Contains(want, choice.Node) {
+			t.Fatalf("chosen is %+v, want %s", choice, want)
+		}
+		must(t, c.cache.RemovePod(logr.Discard(), choice.Victims[0]))
 	}
 }

@@ -52,7 +52,7 @@ const (
 // environment is a scheduler with one profile, reduced to preemption: its scheduling cycles always
 // fail.
 type environment struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 	// client is the scheduler's client, whose calls may fail; admin is the tests' client.
 	client, admin clientset.Interface
@@ -72,7 +72,7 @@ type environment struct {
 	plugin    *Plugin
 }
 
-func newEnvironment(t *testing.T) *environment {
+func newEnvironment(t testing.TB) *environment {
 	t.Helper()
 	p := &environment{
 		t:             t,
@@ -448,14 +448,14 @@ func (s *spoiledCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func eventually(t *testing.T, actual any) gomega.AsyncAssertion {
+func eventually(t testing.TB, actual any) gomega.AsyncAssertion {
 	t.Helper()
 	return gomega.NewWithT(t).Eventually(actual).WithTimeout(time.Minute).WithPolling(5 * time.Millisecond)
 }
