@@ -107,8 +107,8 @@ func (c *classDryRuns) followBudget(s *search, name types.NamespacedName, select
 			}
 		default:
 			object := s.disruptions.remaining(now)
-			if by.full && len(object.Status.DisruptedPods) == 0 && int(object.Status.DisruptionsAllowed) >= by.most {
-				return // it is as if it had not changed
+			if by.enough && int(object.Status.DisruptionsAllowed) >= by.most {
+				return // no pod violates it, as before
 			}
 			for slot, read := range by.slots {
 				if read.differs(object) {
@@ -144,10 +144,10 @@ type budgetReads map[types.NamespacedName]*readers
 // readers are the results that have read a budget.
 type readers struct {
 	slots map[cache.Slot]*budgetRead
-	// most is no less than the number of pods on any of the nodes. full is true if the budget allows
+	// most is no less than the number of pods on any of the nodes. enough is true if the budget allows
 	// to evict all pods on each of the nodes.
-	most int
-	full bool
+	most   int
+	enough bool
 }
 
 // read notes what a result has read of budgets.
@@ -159,11 +159,11 @@ func (c *classDryRuns) read(slot cache.Slot, result *dryRun) {
 			if c.reads == nil {
 				c.reads = budgetReads{}
 			}
-			by = &readers{slots: map[cache.Slot]*budgetRead{}, full: true}
+			by = &readers{slots: map[cache.Slot]*budgetRead{}, enough: true}
 			c.reads[read.name] = by
 		}
 		by.slots[slot] = read
-		by.most, by.full = max(by.most, len(read.pods)), by.full && read.isFull()
+		by.most, by.enough = max(by.most, len(read.pods)), by.enough && read.seen == enough
 		c.readBytes += readBytes + 16*len(read.pods)
 	}
 }

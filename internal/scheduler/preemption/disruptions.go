@@ -5,6 +5,7 @@ package preemption
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,21 +76,26 @@ type seen struct {
 	disrupted uint64
 }
 
+// enough is seen of a budget that none of the pods violates.
+var enough = seen{allowed: math.MaxInt32}
+
 func see(b *policyv1.PodDisruptionBudget, pods []string) seen {
-	var s seen
-	counted := int32(len(pods))
-	if len(b.Status.DisruptedPods) > 0 {
-		for i, name := range pods {
-			if _, ok := b.Status.DisruptedPods[name]; ok {
-				counted--
-				s.disrupted |= 1 << (i % 64)
-			}
+	var disrupted uint64
+	counted := len(pods)
+	for i, name := range pods {
+		if _, ok := b.Status.DisruptedPods[name]; ok {
+			counted--
+			disrupted |= 1 << (i % 64)
 		}
 	}
-	if s.allowed = min(max(b.Status.DisruptionsAllowed, 0), counted); s.disrupted != 0 && len(pods) > 64 {
-		s.allowed = -1
+	switch allowed := max(b.Status.DisruptionsAllowed, 0); {
+	case int(allowed) >= counted:
+		return enough
+	case disrupted != 0 && len(pods) > 64:
+		return seen{allowed: -1}
+	default:
+		return seen{allowed: allowed, disrupted: disrupted}
 	}
-	return s
 }
 
 // differs reports whether a dry run with this state of the budget may come to another result.
@@ -97,9 +103,6 @@ func (r *budgetRead) differs(now *policyv1.PodDisruptionBudget) bool {
 	s := see(now, r.pods)
 	return s != r.seen || s.allowed < 0
 }
-
-// isFull reports whether the budget allows to evict all pods, and counts them all.
-func (r *budgetRead) isFull() bool { return int(r.seen.allowed) == len(r.pods) }
 
 // matching returns the budgets that select a possible victim of a pod with this priority, and what
 // a dry run with them reads. All others are nothing to upstream, which would parse the selectors of

@@ -214,7 +214,6 @@ func (c *classDryRuns) forget(slot cache.Slot) {
 	if result := c.ring.results[c.at[slot]]; result != nil {
 		c.unread(slot, result)
 		c.ring.set(int(c.at[slot]), nil)
-		c.message = ""
 	}
 }
 

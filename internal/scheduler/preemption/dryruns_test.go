@@ -25,7 +25,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -59,6 +58,8 @@ type crowd struct {
 	namespaces []string
 	// pdbs are the budgets. Informers know none.
 	pdbs map[types.NamespacedName]*policyv1.PodDisruptionBudget
+	// nominees are pods to nominate.
+	nominees []*corev1.Pod
 	// version counts the replaced nodes.
 	version uint64
 	// grouped means that pods are in groups, which are evicted as a whole at times.
@@ -145,25 +146,17 @@ func (c *crowd) disturb() {
 		c.setWhole(pick(c.Rand, "g1", "g2", "g3"), c.IntN(3) > 0)
 	}
 	switch n := c.IntN(100); {
-	case n < 25:
+	case n < 20:
 		c.residents = append(c.residents, c.add(node, int32(c.IntN(4)), pick(c.Rand, "1m", "100m", "300m")))
-	case n < 45 && len(c.residents) > len(c.nodes):
+	case n < 40 && len(c.residents) > len(c.nodes):
 		i := c.IntN(len(c.residents))
 		must(c.t, c.cache.RemovePod(logr.Discard(), c.residents[i]))
 		c.residents = slices.Delete(c.residents, i, i+1)
-	case n < 65 && len(c.residents) > 0:
+	case n < 60 && len(c.residents) > 0:
 		c.changeResident()
-	case n < 70:
-		c.made++
-		name := fmt.Sprintf("nominated-%d", c.made)
-		pod := c.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: corev1.PodSpec{SchedulerName: "mine"}})
-		pod.Spec.Priority = ptr.To(int32(c.IntN(5)))
-		info, err := schedframework.NewPodInfo(pod)
-		must(c.t, err)
-		c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
-			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 	case n < 75:
+		c.nominate(node)
+	case n < 77:
 		for _, name := range c.nodes {
 			for _, nominated := range c.queue.Nominator().NominatedPodsForNode(name) {
 				c.queue.Nominator().DeleteNominatedPodIfExists(nominated.GetPod())
@@ -178,6 +171,23 @@ func (c *crowd) disturb() {
 			c.budgets.changes = nil
 		}
 	}
+}
+
+// nominate nominates a pod of any priority for a node. It may have been nominated for another one.
+func (c *crowd) nominate(node string) {
+	c.t.Helper()
+	if len(c.nominees) < 8 {
+		c.made++
+		c.nominees = append(c.nominees, c.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("nominated-%d", c.made)},
+			Spec:       corev1.PodSpec{SchedulerName: "mine"}}))
+	}
+	pod := pick(c.Rand, c.nominees...).DeepCopy()
+	pod.Spec.Priority = new(int32(c.IntN(5)))
+	info, err := schedframework.NewPodInfo(pod)
+	must(c.t, err)
+	c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
+		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }
 
 // replaceNode puts a node with another name in the place of one, and its pods on it.
@@ -237,12 +247,12 @@ func (c *crowd) changeBudget() {
 		return
 	}
 	now := before.DeepCopy()
-	switch c.IntN(8) {
+	switch c.IntN(10) {
 	case 0:
 		delete(c.pdbs, key)
 		c.budgets.OnDelete(toolscache.DeletedFinalStateUnknown{Key: key.String(), Obj: before})
 		return
-	case 1:
+	case 1, 5, 6:
 		now.Spec.Selector = c.selector()
 	case 2:
 		now.Status.CurrentHealthy++
@@ -261,7 +271,7 @@ func (c *crowd) changeBudget() {
 }
 
 func (c *crowd) selector() *metav1.LabelSelector {
-	return pick(c.Rand, nil, &metav1.LabelSelector{}, metav1.SetAsLabelSelector(map[string]string{"app": "a"}),
+	return pick(c.Rand, nil, &metav1.LabelSelector{}, app("c"), metav1.SetAsLabelSelector(map[string]string{"app": "a"}),
 		metav1.SetAsLabelSelector(map[string]string{"app": "b"}))
 }
 
@@ -588,6 +598,22 @@ func TestDryRunsOfManyClasses(t *testing.T) {
 	}
 	if known < preemptors/4 {
 		t.Errorf("of %d preemptors of 10 classes, of which 8 fit into the memory, %d needed no dry run", preemptors, known)
+	}
+}
+
+// A node that is gone is not looked at, even if the statuses are said to be the same.
+func TestDryRunsAfterANodeIsGone(t *testing.T) {
+	c := newCrowd(t, 3)
+	for i, node := range c.nodes {
+		c.add(node, int32(i), "600m")
+	}
+	pod := c.pending(10)
+	for _, want := range c.nodes[:2] {
+		node, _ := c.plugin.chooseNode(c.ctx, c.prepared(pod, 1), pod, c.full(c.nodes), nil)
+		if node == nil || node.Node().Name != want {
+			t.Fatalf("chosen is %v, want %s", node, want)
+		}
+		must(t, c.cache.RemoveNode(logr.Discard(), node.Node()))
 	}
 }
 
