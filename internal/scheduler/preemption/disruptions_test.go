@@ -5,6 +5,7 @@ package preemption
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 
@@ -60,6 +61,41 @@ func TestPlannedDisruptions(t *testing.T) {
 	}
 	if want := map[string]int32{"ns/all": 0, "ns/db": 1, "ns/web": 2, "other/db": 3}; !maps.Equal(left, want) {
 		t.Errorf("left is %v, want %v", left, want)
+	}
+}
+
+// A change matters only if upstream takes other pods for ones that violate the budget.
+func TestChangesThatADryRunSees(t *testing.T) {
+	many := make([]string, 65)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	for name, tt := range map[string]struct {
+		pods          []string
+		allowed       [2]int32
+		disrupted     [2][]string
+		wantDifferent bool
+	}{
+		"more than enough":               {pods: []string{"a"}, allowed: [2]int32{1, 2}},
+		"less than none":                 {pods: []string{"a"}, allowed: [2]int32{0, -1}},
+		"not enough":                     {pods: []string{"a", "b"}, allowed: [2]int32{2, 1}, wantDifferent: true},
+		"another pod":                    {pods: []string{"a"}, disrupted: [2][]string{{"x"}, {"y"}}},
+		"enough for one pod less":        {pods: []string{"a"}, allowed: [2]int32{1, 0}, disrupted: [2][]string{nil, {"a"}}},
+		"of two pods, one or the other":  {pods: []string{"a", "b"}, disrupted: [2][]string{{"a"}, {"b"}}, wantDifferent: true},
+		"too many pods, one or no other": {pods: many, disrupted: [2][]string{{"0"}, {"64"}}, wantDifferent: true},
+		"too many pods, none":            {pods: many},
+	} {
+		var states [2]*policyv1.PodDisruptionBudget
+		for i := range states {
+			states[i] = disruptionBudget("ns", "b", app("db"), tt.allowed[i])
+			for _, pod := range tt.disrupted[i] {
+				states[i].Status.DisruptedPods[pod] = metav1.Time{}
+			}
+		}
+		read := budgetRead{pods: tt.pods, seen: see(states[0], tt.pods)}
+		if got := read.differs(states[1]); got != tt.wantDifferent {
+			t.Errorf("%s: differs: %v", name, got)
+		}
 	}
 }
 

@@ -184,6 +184,7 @@ func (c *crowd) nominate(node string) {
 	}
 	pod := pick(c.Rand, c.nominees...).DeepCopy()
 	pod.Spec.Priority = new(int32(c.IntN(5)))
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "1m", "150m", "600m"))
 	info, err := schedframework.NewPodInfo(pod)
 	must(c.t, err)
 	c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
