@@ -5,9 +5,12 @@ package sidebyside
 
 import (
 	"context"
+	"sync"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientinformers "k8s.io/client-go/informers"
@@ -25,6 +28,7 @@ import (
 // client-go's factory, and livesched through a manager's cache that returns the same informers.
 type Objects struct {
 	clientinformers.SharedInformerFactory
+	told *told
 }
 
 // NewObjects returns empty stores.
@@ -35,7 +39,7 @@ func NewObjects() Objects {
 // NewObjectsOf returns objects as NewObjects does. An informer that the test runs lists those given
 // here.
 func NewObjectsOf(listed ...runtime.Object) Objects {
-	return Objects{objects.NewInformers(fakeclient.NewClientset(listed...))}
+	return Objects{objects.NewInformers(fakeclient.NewClientset(listed...)), &told{}}
 }
 
 // managerCache serves Objects as a manager's cache does.
@@ -47,10 +51,70 @@ type managerCache struct {
 func (c managerCache) GetInformer(_ context.Context, obj client.Object,
 	_ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
 	informer, err := c.objects.informer(obj)
-	if _, ok := obj.(*resourcev1.ResourceClaim); ok {
+	switch obj.(type) {
+	case *resourcev1.ResourceClaim:
 		return heard{filled{informer}}, err
+	case *policyv1.PodDisruptionBudget, *storagev1.CSINode, *storagev1.VolumeAttachment:
+		return following{filled{informer}, c.objects.told}, err
 	}
 	return filled{informer}, err
+}
+
+// told are the handlers that are called for objects that are put or removed by hand.
+type told struct {
+	mu       sync.Mutex // guards handlers
+	handlers map[toolscache.Store][]toolscache.ResourceEventHandler
+}
+
+// add adds a handler, which gets the objects in the store first.
+func (t *told) add(store toolscache.Store, handler toolscache.ResourceEventHandler) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.handlers == nil {
+		t.handlers = map[toolscache.Store][]toolscache.ResourceEventHandler{}
+	}
+	t.handlers[store] = append(t.handlers[store], handler)
+	for _, obj := range store.List() {
+		handler.OnAdd(obj, true)
+	}
+}
+
+// tell calls the handlers of a store after a change from before to now; either may be nil.
+func (t *told) tell(store toolscache.Store, before, now any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, handler := range t.handlers[store] {
+		switch {
+		case now == nil:
+			handler.OnDelete(before)
+		case before == nil:
+			handler.OnAdd(now, false)
+		default:
+			handler.OnUpdate(before, now)
+		}
+	}
+}
+
+// following is an informer of objects that livesched follows by events, and does not look up.
+type following struct {
+	filled
+	told *told
+}
+
+func (f following) AddEventHandler(
+	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	f.told.add(f.GetStore(), handler)
+	return &informers.EmptyRegistration{Done: done}, nil
+}
+
+func (f following) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
+	_ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return f.AddEventHandler(handler)
+}
+
+func (f following) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return f.AddEventHandler(handler)
 }
 
 // heard calls its handlers if the test runs the informer. The plugin DynamicResources knows only
@@ -108,9 +172,17 @@ func (a Objects) Put(objects ...runtime.Object) error {
 		if err != nil {
 			return err
 		}
-		if err := store.Update(obj); err != nil {
+		before, exists, err := store.Get(obj)
+		if err == nil {
+			err = store.Update(obj)
+		}
+		if err != nil {
 			return err
 		}
+		if !exists {
+			before = nil
+		}
+		a.told.tell(store, before, obj)
 	}
 	return nil
 }
@@ -121,7 +193,11 @@ func (a Objects) Remove(obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return store.Delete(obj)
+	if err := store.Delete(obj); err != nil {
+		return err
+	}
+	a.told.tell(store, obj, nil)
+	return nil
 }
 
 func (a Objects) store(obj runtime.Object) (toolscache.Indexer, error) {

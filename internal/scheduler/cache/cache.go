@@ -242,6 +242,7 @@ func (c *Cache) fillLocked(s *Snapshot) {
 		}
 	}
 	s.log.cut()
+	s.starts.cut()
 }
 
 // shownLocked returns the nodes that a snapshot holds, in the order in which they were added.

@@ -6,6 +6,10 @@ package cache
 import (
 	"slices"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestLog(t *testing.T) {
@@ -78,4 +82,43 @@ func TestLog(t *testing.T) {
 			t.Error("a reader that starts after it is refused")
 		}
 	})
+}
+
+// The start of a pod is no change to plugins, and has a log of its own.
+func TestStarts(t *testing.T) {
+	f := newFixture(t, newNode("n1", "z"))
+	pod := newPod("p", "n1")
+	f.must(f.AddPod(quiet, pod))
+	f.refresh()
+	update := func(edits ...func(*corev1.Pod)) (starts int) {
+		t.Helper()
+		pos := f.snapshot.Starts().End()
+		now := pod.DeepCopy()
+		for _, edit := range edits {
+			edit(now)
+		}
+		f.must(f.UpdatePod(quiet, pod, now))
+		pod = now
+		f.expectLog()
+		changes, ok := f.snapshot.Starts().Since(pos)
+		if !ok {
+			t.Error("the log has a gap")
+		}
+		return len(changes)
+	}
+	started := func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)} }
+	ready := func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}} }
+	restarted := func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: time.Unix(2, 0)} }
+	if got := update(ready); got != 0 {
+		t.Errorf("%d starts when the pod is ready", got)
+	}
+	if got := update(started); got != 1 {
+		t.Errorf("%d starts when the pod starts", got)
+	}
+	if got := update(started, ready); got != 0 {
+		t.Errorf("%d starts when it starts at the same time", got)
+	}
+	if got := update(restarted); got != 1 {
+		t.Errorf("%d starts when it starts at another time", got)
+	}
 }

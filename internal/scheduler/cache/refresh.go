@@ -109,6 +109,9 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 		}
 		s.resignPod(slot, i, d.info)
 		s.bumpVersion(slot)
+		if !d.old.Pod.Status.StartTime.Equal(d.info.Pod.Status.StartTime) {
+			s.starts.add(Change{Slot: slot}, 0)
+		}
 	case nodeChanged:
 		s.setNode(d.node)
 		s.logChange(slot, NodeObject, 0)

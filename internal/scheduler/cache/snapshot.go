@@ -50,6 +50,7 @@ type Snapshot struct {
 	slots    map[string]Slot
 	free     []Slot
 	log      Log
+	starts   Log
 	tree     nodeTree
 
 	// Sets of nodes by the pods on them.
@@ -80,12 +81,12 @@ var _ fwk.SharedLister = (*Snapshot)(nil)
 
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
-	s := &Snapshot{log: Log{first: 1}, topologyBytes: minTopologyBytes}
+	s := &Snapshot{log: Log{first: 1}, starts: Log{first: 1}, topologyBytes: minTopologyBytes}
 	s.reset(nil)
 	return s
 }
 
-// reset empties the snapshot, to be filled from a cache. It keeps the log.
+// reset empties the snapshot, to be filled from a cache. It keeps the logs.
 func (s *Snapshot) reset(source *Cache) {
 	s.source = source
 	s.infos, s.versions, s.slots, s.free = nil, nil, make(map[string]Slot), nil
@@ -132,6 +133,11 @@ func (s *Snapshot) NumNodes() int { return len(s.slots) }
 
 // Log returns the change log.
 func (s *Snapshot) Log() *Log { return &s.log }
+
+// Starts returns the log of pods whose start time has changed without an entry in the change log.
+// Preemption compares pods by it; to all other plugins, such a pod is the same as before. Only the
+// slots of its entries are set, and it keeps at least 8192 of them.
+func (s *Snapshot) Starts() *Log { return &s.starts }
 
 // Changes returns the number of changes of nodes and pods, since the cache was made, that a
 // decision may depend on. Each of these counts as one: a node is added, changed or removed; a pod

@@ -4,6 +4,7 @@
 package differential
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,7 +22,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	livepreemption "github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // spy is a plugin that remembers the nodes that passed all filters.
@@ -117,8 +117,11 @@ func (w *witness) SelectVictimsOnNode(
 	possible []*preemption.DomainVictim, budgets []*policyv1.PodDisruptionBudget,
 ) ([]*corev1.Pod, int, *fwk.Status) {
 	budgets = slices.Clone(budgets)
-	livepreemption.SortBudgets(budgets) // their order matters, and lists have none
-	for _, victim := range possible {   // so does that of the pods of a group
+	// Their order matters, and lists have none.
+	slices.SortFunc(budgets, func(a, b *policyv1.PodDisruptionBudget) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	for _, victim := range possible { // so does that of the pods of a group
 		slices.SortFunc(victim.Pods(), func(a, b fwk.PodInfo) int {
 			return strings.Compare(a.GetPod().Name, b.GetPod().Name)
 		})

@@ -50,8 +50,8 @@ type Engine struct {
 	nominations framework.Nominations
 	// nominatedRead holds how far mentions has read the terms of nominated pods.
 	nominatedRead map[*framework.NominatedNodes]uint64
-	classes     *classTable
-	search      uncachedSearch
+	classes       *classTable
+	search        uncachedSearch
 
 	// lent is the memory of the latest decision.
 	lent struct {
@@ -92,7 +92,7 @@ func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments)
 	}
 	instruments.memoryLimit.Set(float64(maxBytes))
 	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), allLabels: sets.New[string](),
-		nodes: newNodeTable(),
+		nodes:         newNodeTable(),
 		nominatedRead: map[*framework.NominatedNodes]uint64{}}
 	e.classes = newClassTable(e.nodes, maxBytes, instruments)
 	e.lent.pass.snapshot = snapshot

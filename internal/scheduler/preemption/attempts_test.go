@@ -6,7 +6,7 @@ package preemption
 import (
 	"testing"
 
-	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -74,9 +74,12 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	pl, err := frameworkplugins.NewInTreeRegistry()[names.DefaultPreemption](c.ctx, one, h)
 	must(t, err)
 	c.plugin = New(pl.(*defaultpreemption.DefaultPreemption), h, c.snapshot, c.queue.Nominator(), c.groups, c.evictor,
-		clock.RealClock{})
+		c.budgets, clock.RealClock{})
 
-	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")} // allow no disruption
+	for _, namespace := range []string{namespace, "other"} {
+		c.budget(namespace, &metav1.LabelSelector{}, 0)
+	}
+	budgets := c.allBudgets()
 	for i, node := range c.nodes {
 		c.add(node, int32(2+i), "600m")
 	}

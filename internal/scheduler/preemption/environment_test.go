@@ -52,7 +52,7 @@ const (
 // environment is a scheduler with one profile, reduced to preemption: its scheduling cycles always
 // fail.
 type environment struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 	// client is the scheduler's client, whose calls may fail; admin is the tests' client.
 	client, admin clientset.Interface
@@ -64,6 +64,7 @@ type environment struct {
 	podsInPreBind *framework.PodsInPreBind
 	recorder      *events.FakeRecorder
 	evictor       *Evictor
+	budgets       *Budgets
 	groups        *podgroup.Registry
 
 	// The profile's instance.
@@ -71,7 +72,7 @@ type environment struct {
 	plugin    *Plugin
 }
 
-func newEnvironment(t *testing.T) *environment {
+func newEnvironment(t testing.TB) *environment {
 	t.Helper()
 	p := &environment{
 		t:             t,
@@ -90,6 +91,8 @@ func newEnvironment(t *testing.T) *environment {
 	spoilt := rest.CopyConfig(admin)
 	spoilt.Wrap(func(next http.RoundTripper) http.RoundTripper { p.calls.next = next; return p.calls })
 	p.client, err = clientset.NewForConfig(spoilt)
+	must(t, err)
+	p.budgets, err = NewBudgets(factory.Policy().V1().PodDisruptionBudgets())
 	must(t, err)
 	pods := factory.Core().V1().Pods().Lister()
 	// On the test's clock, no back-off ends during the test.
@@ -123,7 +126,8 @@ func (p *environment) reload() {
 		pl, err := registry[name](p.ctx, args[name], h)
 		must(p.t, err)
 		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.groups, p.evictor, clock.RealClock{})
+			p.plugin = New(upstream, h, p.snapshot, p.queue.Nominator(), p.groups, p.evictor, p.budgets,
+				clock.RealClock{})
 			pl = p.plugin
 		}
 		instances[name] = pl
@@ -444,14 +448,14 @@ func (s *spoiledCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func eventually(t *testing.T, actual any) gomega.AsyncAssertion {
+func eventually(t testing.TB, actual any) gomega.AsyncAssertion {
 	t.Helper()
 	return gomega.NewWithT(t).Eventually(actual).WithTimeout(time.Minute).WithPolling(5 * time.Millisecond)
 }

@@ -72,6 +72,9 @@ type Evictor struct {
 	ctx    context.Context // of the goroutines, until Close
 	cancel context.CancelCauseFunc
 
+	// dryRuns are those of all Plugins. They belong to the goroutine of the scheduling loop.
+	dryRuns *dryRuns
+
 	// running counts the goroutines. No goroutine is added once closed is set.
 	running sync.WaitGroup
 
@@ -119,6 +122,7 @@ func NewEvictor(ctx context.Context, cfg Config) *Evictor {
 		Config:   cfg,
 		ctx:      ctx,
 		cancel:   cancel,
+		dryRuns:  newDryRuns(),
 		active:   map[types.UID][]*preemption{},
 		latest:   map[types.UID]*preemption{},
 		sweepAt:  minSweep,

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -164,11 +163,7 @@ func (g *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	if choice == nil || err != nil {
 		return nil, err
 	}
-	budgets, err := g.evaluator.PdbLister.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	g.disruptions.add(choice.Victims, budgets)
+	g.disruptions.plan(choice.Victims)
 	g.choices = append(g.choices, choice)
 	return choice, nil
 }

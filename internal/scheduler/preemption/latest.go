@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -47,12 +48,17 @@ func IsVictim(pod *corev1.Pod) bool {
 
 // onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.
 func onNode(snapshot *cache.Snapshot, victim *corev1.Pod) *corev1.Pod {
-	node, err := snapshot.Get(victim.Spec.NodeName)
+	return podOn(snapshot, victim.Spec.NodeName, victim.UID)
+}
+
+// podOn returns a pod on a node, nil if it is not there.
+func podOn(snapshot *cache.Snapshot, nodeName string, uid types.UID) *corev1.Pod {
+	node, err := snapshot.Get(nodeName)
 	if err != nil {
 		return nil
 	}
 	for _, info := range node.GetPods() {
-		if info.GetPod().UID == victim.UID {
+		if info.GetPod().UID == uid {
 			return info.GetPod()
 		}
 	}

@@ -55,18 +55,25 @@ var (
 
 // New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
 // handle is the one that pl was built with. groups are those that pods on nodes may belong to; nil:
-// none. evictor is nil if the Plugin is only for Trials.
+// none. evictor is nil if the Plugin is only for Trials. budgets are those of the cluster.
 func New(
 	pl *defaultpreemption.DefaultPreemption, handle Handle, snapshot *cache.Snapshot, nominator framework.Nominator,
-	groups *podgroup.Registry, evictor *Evictor, clock clock.PassiveClock,
+	groups *podgroup.Registry, evictor *Evictor, budgets *Budgets,
+	clock clock.PassiveClock,
 ) *Plugin {
 	pl.Executor = newExecutor(handle, false)
-	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
-	pl.Evaluator.PdbLister = budgetLister{pl.Evaluator.PdbLister}
+	d := &disruptions{Budgets: budgets}
+	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, rules{pl.Evaluator.Interface, d},
+		pl.Executor)
+	pl.Evaluator.PdbLister = nil // see rules
+	known := newDryRuns()
+	if evictor != nil {
+		known = evictor.dryRuns
+	}
 	return &Plugin{
 		DefaultPreemption: pl, handle: handle, evictor: evictor, clock: clock,
-		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, intN: rand.IntN,
-			left: math.MaxInt, victims: newVictimGroups(snapshot, groups), groupExecutor: newExecutor(handle, true),
+		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, dryRuns: known,
+			number: finders.Add(1), intN: rand.IntN, left: math.MaxInt, disruptions: d, victims: newVictimGroups(snapshot, groups), groupExecutor: newExecutor(handle, true),
 			groupPolicies: utilfeature.DefaultFeatureGate.Enabled(features.PodGroupPreemptionPolicy)},
 	}
 }

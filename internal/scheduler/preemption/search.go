@@ -8,8 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -28,13 +27,16 @@ type finder struct {
 	nominator framework.Nominator
 	// nominations are the nodes with nominated pods, by the nominator.
 	nominations framework.Nominations
-	dryRuns     dryRuns
+	// dryRuns may be shared with other finders, from which number tells this one.
+	dryRuns *dryRuns
+	number  uint64
 	// intN draws the node at which a search begins. It returns a random number from 0 to n-1.
 	intN func(n int) int
+	// byName means that nodes are in the order of their names, and not in any order.
+	byName bool
 	// left is the number of dry runs that are allowed.
-	left int
-	// disruptions count against the budgets.
-	disruptions disruptions
+	left        int
+	disruptions *disruptions
 	// victims are the groups whose pods are evicted in their own way. nil: the groups, and their
 	// pods, stay as they are.
 	victims *victimGroups
@@ -45,16 +47,15 @@ type finder struct {
 }
 
 // search is the search for the best candidate for one preemptor. It follows
-// Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.37
-// (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
-// results.
+// Evaluator.findCandidates, Evaluator.DryRunPreemption and Evaluator.SelectCandidate of Kubernetes
+// 1.37 (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse
+// known results.
 type search struct {
 	*finder
-	state     fwk.CycleState
-	pod       *corev1.Pod
-	nominated *framework.NominatedNodes
-	budgets   []*policyv1.PodDisruptionBudget
-	known     *classDryRuns
+	state fwk.CycleState
+	pod   *corev1.Pod
+	key   dryRunKey
+	known *classDryRuns
 	// evaluator is that of the finder, or one like it that knows the groups.
 	evaluator *schedpreemption.Evaluator
 	groups    *units
@@ -74,12 +75,12 @@ func (p *Plugin) chooseNode(
 	if err != nil {
 		return nil, ""
 	}
-	candidates, ok := s.candidates(ctx)
+	slot, found, ok := s.choose(ctx)
 	switch {
 	case !ok:
 		return nil, ""
-	case len(candidates) > 0:
-		return s.nodeOf(s.evaluator.SelectCandidate(ctx, candidates)), ""
+	case found:
+		return s.snapshot.Info(slot), ""
 	case s.upstreamChecksEligibility():
 		return nil, ""
 	}
@@ -89,18 +90,14 @@ func (p *Plugin) chooseNode(
 // newSearch prepares a search that reuses the dry runs that are known for the class of the pod.
 func (f *finder) newSearch(state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 	groups *units) (*search, error) {
-	budgets, err := f.evaluator.PdbLister.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	budgets = f.disruptions.remaining(budgets)
 	refusals := framework.ReadRefusals(state)
 	s := &search{
-		finder: f, state: state, pod: pod, nominated: f.nominations.Read(f.nominator, pod), budgets: budgets,
-		evaluator: f.evaluatorFor(f.evaluator, groups), groups: groups,
-		known: f.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets), groups.versionOf()),
+		finder: f, state: state, pod: pod, evaluator: f.evaluatorFor(f.evaluator, groups), groups: groups,
+		key: dryRunKey{finder: f.number, class: refusals.Class, priority: corev1helpers.PodPriority(pod)},
 	}
-	return s, s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos())
+	s.known = f.dryRuns.of(s.key)
+	s.known.catchUp(s)
+	return s, s.known.findPotential(refusals.Version, statuses, f)
 }
 
 // allows counts dry runs. It returns false if they are too many.
@@ -109,14 +106,7 @@ func (f *finder) allows(dryRuns int) bool {
 	return f.left >= 0
 }
 
-// nodeOf returns the node of a candidate.
-func (s *search) nodeOf(c schedpreemption.Candidate) fwk.NodeInfo {
-	slot, ok := s.snapshot.SlotOf(c.Name())
-	if !ok {
-		return nil
-	}
-	return s.snapshot.Info(slot)
-}
+func (s *search) nameOf(slot cache.Slot) string { return s.snapshot.Info(slot).Node().Name }
 
 // upstreamChecksEligibility reports whether upstream may refuse the pod with another message than
 // that there is no candidate: the pod does not exist any more, or waits for the victims of an
@@ -126,118 +116,107 @@ func (s *search) upstreamChecksEligibility() bool {
 	return err != nil || latest.Status.NominatedNodeName != ""
 }
 
-// candidates returns the candidates in upstream's order. Beginning with some node, nodes are added
-// until there are as many candidates as wanted and at least one of them violates no disruption
-// budget. Those that violate none come first. ok is false if a dry run failed or there is no
-// potential node.
+// choose returns the node of the best candidate. Beginning with some node, upstream adds nodes until
+// there are as many candidates as wanted and at least one of them violates no disruption budget,
+// and takes the best of them, or any of the best ones. This one takes the first of these. ok is
+// false if a dry run failed or there is no potential node.
 //
-// Unlike upstream, it keeps all candidates that violate budgets, not only as many as wanted: all
-// were looked at, and the best of them is taken.
-func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candidate, ok bool) {
-	potential := s.known.potential
-	if len(potential) == 0 {
-		return nil, false
+// Unlike upstream, it takes the best of all candidates that violate budgets, not only of as many as
+// wanted: all were looked at.
+func (s *search) choose(ctx context.Context) (slot cache.Slot, found, ok bool) {
+	ring := &s.known.ring
+	if ring.len() == 0 {
+		return 0, false, false
 	}
-	_, wanted := s.evaluator.GetOffsetAndNumCandidates(int32(len(potential)))
-	offset := s.intN(len(potential))
-	var nonViolating, violating []schedpreemption.Candidate
-	for looked := 0; looked < len(potential) &&
-		(len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
-		// At least as many nodes as candidates are missing, so that their dry runs run in parallel.
-		next := make([]string, 0, wanted)
-		for i := max(1, int(wanted)-len(nonViolating)-len(violating)); i > 0 && looked < len(potential); i-- {
-			next = append(next, potential[(offset+looked)%len(potential)])
-			looked++
+	defer s.dryRuns.account(s.key)
+	_, wanted := s.evaluator.GetOffsetAndNumCandidates(int32(ring.len()))
+	offset := s.intN(ring.len())
+	// Nodes that are not known count as candidates until they are, so a window never holds a node at
+	// which upstream would not look. Their dry runs run in parallel.
+	length := ring.window(offset, wanted)
+	for {
+		outdated := ring.unknownIn(offset, length)
+		if len(outdated) == 0 {
+			break
 		}
-		if !s.update(ctx, next) {
-			return nil, false
+		if !s.update(ctx, outdated) {
+			return 0, false, false
 		}
-		for _, name := range next {
-			switch victims := s.known.byNode[name].victims; {
-			case victims == nil:
-			case victims.NumPDBViolations == 0:
-				nonViolating = append(nonViolating, candidate{name, victims})
-			default:
-				violating = append(violating, candidate{name, victims})
-			}
-		}
+		length = ring.window(offset, wanted)
 	}
-	return append(nonViolating, violating...), true
+	best := ring.bestIn(offset, length)
+	if best == none {
+		return 0, false, true
+	}
+	return s.known.potential[best], true, true
 }
 
-// update does the dry runs on the nodes for which the known result is out of date. It
-// returns false if one failed, or if there may be no more.
-func (s *search) update(ctx context.Context, nodes []string) bool {
-	type task struct {
-		name   string
-		info   *schedframework.NodeInfo
-		result dryRun
-		failed bool
-	}
-	var outdated []task
-	for _, name := range nodes {
-		slot, ok := s.snapshot.SlotOf(name)
-		if !ok {
-			return false
-		}
-		version, nominated := s.snapshot.Version(slot), s.nominated.Number(name)
-		if known, ok := s.known.byNode[name]; !ok || known.spans || known.version != version ||
-			known.nominated != nominated {
-			outdated = append(outdated,
-				task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated,
-					spans: s.victims != nil && s.groups.spans(name)}})
-		}
-	}
+// update does the dry runs on the nodes at these positions. It returns false if one failed, or if
+// there may be no more.
+func (s *search) update(ctx context.Context, outdated []int) bool {
 	if !s.allows(len(outdated)) {
 		return false
 	}
+	results := make([]*dryRun, len(outdated))
 	s.evaluator.Handler.Parallelizer().Until(ctx, len(outdated), func(i int) {
-		t := &outdated[i]
-		t.failed = !s.dryRun(ctx, t.info, &t.result)
+		results[i] = s.dryRun(ctx, s.snapshot.Info(s.known.potential[outdated[i]]))
 	}, s.evaluator.PluginName)
-	if ctx.Err() != nil || slices.ContainsFunc(outdated, func(t task) bool { return t.failed }) {
+	if ctx.Err() != nil || slices.Contains(results, nil) {
 		return false
 	}
-	for _, t := range outdated {
-		s.known.set(t.name, t.result)
+	for i, result := range results {
+		s.known.set(s.known.potential[outdated[i]], result)
 	}
 	return true
 }
 
-// dryRun does a dry run on a copy of a node. It returns false if that failed.
-func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo, result *dryRun) bool {
+// dryRun does a dry run on a copy of a node. It returns nil if that failed.
+func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo) *dryRun {
 	possible, err := s.evaluator.GetVictimsOnNode(ctx, s.groups.forUpstream(node))
 	if err != nil {
-		return false
+		return nil
 	}
+	budgets, reads := s.disruptions.matching(possible, s.key.priority)
 	pods, violations, status := s.evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), possible,
-		s.budgets)
+		budgets)
+	result := &dryRun{spans: s.victims != nil && s.groups.spans(node.Node().Name)}
 	switch {
 	case status.IsSuccess() && len(pods) > 0:
-		result.victims = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)}
-		return true
-	case status.IsRejected():
+		result.victims, result.reads = refsTo(pods), reads
+		result.merit = meritOf(&extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)})
+		return result
+	case status.IsRejected(): // before it had read a budget
 		result.status = status
-		return true
+		return result
 	}
-	return false
+	return nil
 }
 
-// candidate is a node with its victims.
-type candidate struct {
-	name    string
-	victims *extenderv1.Victims
+// victimRef is a pod to evict. Its object may change after the dry run.
+type victimRef struct {
+	uid  types.UID
+	node string
 }
 
-// Victims implements schedpreemption.Candidate.
-func (c candidate) Victims() *extenderv1.Victims { return c.victims }
+func refsTo(pods []*corev1.Pod) []victimRef {
+	refs := make([]victimRef, len(pods))
+	for i, pod := range pods {
+		refs[i] = victimRef{uid: pod.UID, node: pod.Spec.NodeName}
+	}
+	return refs
+}
 
-// Name implements schedpreemption.Candidate.
-func (c candidate) Name() string { return c.name }
-
-// NumPodGroupDisruptions implements schedpreemption.Candidate. Only upstream's metrics of groups
-// that preempt need it.
-func (candidate) NumPodGroupDisruptions() int { return 0 }
+// podsOf returns the victims of a result as they are now. It returns nil if one is not there, which
+// does not happen while the result is valid.
+func (s *search) podsOf(result *dryRun) []*corev1.Pod {
+	pods := make([]*corev1.Pod, len(result.victims))
+	for i, victim := range result.victims {
+		if pods[i] = podOn(s.snapshot, victim.node, victim.uid); pods[i] == nil {
+			return nil
+		}
+	}
+	return pods
+}
 
 // onlyNode limits the nodes on which preemption may help to one.
 type onlyNode struct {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -55,10 +54,11 @@ func (p *Plugin) trialFinder(intN func(n int) int, dryRuns int,
 			return eligible(node, victim, preemptor) && mayEvict(node.Node().Name, victim)
 		}
 	}
-	evaluator.Interface = &pl
+	d := &disruptions{Budgets: p.finder.disruptions.Budgets}
+	evaluator.Interface = rules{&pl, d}
 	return finder{
-		evaluator: &evaluator, snapshot: p.finder.snapshot, nominator: p.finder.nominator,
-		intN: intN, left: dryRuns, disruptions: disruptions{},
+		evaluator: &evaluator, snapshot: p.finder.snapshot, nominator: p.finder.nominator, dryRuns: newDryRuns(),
+		intN: intN, byName: true, left: dryRuns, disruptions: d,
 		groupExecutor: p.finder.groupExecutor, groupPolicies: p.finder.groupPolicies,
 	}
 }
@@ -117,34 +117,23 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if len(s.known.potential) == 0 {
 		return nil, nil
 	}
-	slices.Sort(s.known.potential) // the statuses are in no order
-	switch candidates, ok := s.candidates(ctx); {
+	slot, found, ok := s.choose(ctx)
+	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case t.left < 0:
 		return nil, ErrTooManyDryRuns
 	case !ok:
 		return nil, errDryRun
-	case len(candidates) == 0:
+	case !found:
 		return nil, nil
-	default:
-		chosen := t.selectCandidate(ctx, candidates)
-		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods,
-			violations: chosen.Victims().NumPDBViolations}, nil
 	}
-}
-
-// selectCandidate returns the first of the candidates that are as good as the one that upstream
-// selects, which is any of them.
-func (t *Trial) selectCandidate(ctx context.Context, candidates []schedpreemption.Candidate) schedpreemption.Candidate {
-	selected := t.evaluator.SelectCandidate(ctx, candidates)
-	best := meritOf(selected.Victims())
-	for _, c := range candidates {
-		if meritOf(c.Victims()) == best {
-			return c
-		}
+	result := s.known.resultOn(slot)
+	victims := s.podsOf(result)
+	if victims == nil {
+		return nil, errDryRun
 	}
-	return selected
+	return &Choice{Node: s.nameOf(slot), Victims: victims, violations: result.merit.violations}, nil
 }
 
 // merit is what upstream compares candidates by.
@@ -156,6 +145,14 @@ type merit struct {
 	pods           int
 	// started is the earliest start among the pods of the highest priority.
 	started int64
+}
+
+// compare compares two candidates as upstream does. It is negative if a is to be taken.
+func (a *merit) compare(b *merit) int {
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations), cmp.Compare(a.first, b.first), cmp.Compare(a.priorities, b.priorities),
+		cmp.Compare(a.pods, b.pods), cmp.Compare(b.started, a.started),
+	)
 }
 
 func meritOf(victims *extenderv1.Victims) merit {

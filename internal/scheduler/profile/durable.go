@@ -33,15 +33,16 @@ const binderTimeout = 365 * 24 * time.Hour
 //   - DefaultPreemption knows the pods whose victims are being evicted. If each instance knew only
 //     its own, a new one would let a preemptor back in before its victims are gone.
 //
-// The process has one of each. Both read an informer scope that stays open until the process ends.
+// The process has one of each, and one index of the disruption budgets. All read an informer scope that stays open until the process ends.
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes
 	volumes *followedVolumes
 	evictor *preemption.Evictor // nil in a fork, which evicts no pods
+	budgets *preemption.Budgets
 }
 
-// newDurable creates durable state without an evictor.
+// newDurable creates durable state without an evictor and disruption budgets.
 func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
 	volumes, err := newPodVolumes(core.PersistentVolumes())
@@ -79,7 +80,8 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
 		if d.evictor == nil || features().EnableAsyncPreemption {
 			env := handle.env
-			return preemption.New(pl, handle, env.Snapshot, env.Nominator, env.Groups, d.evictor, env.Clock)
+			return preemption.New(pl, handle, env.Snapshot, env.Nominator, env.Groups, d.evictor, d.budgets,
+				env.Clock)
 		}
 	}
 	return plugin

@@ -104,6 +104,9 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
+	if durable.budgets, err = preemption.NewBudgets(d.Scope.Policy().V1().PodDisruptionBudgets()); err != nil {
+		return nil, err
+	}
 	durable.evictor = preemption.NewEvictor(ctx, preemption.Config{
 		Client:        d.Client,
 		Pods:          d.Scope.Core().V1().Pods().Lister(),
@@ -135,7 +138,8 @@ func (e *Environment) forShadows() *Environment {
 	d.EventSources = NoSources{}
 	d.Metrics = nil
 	return &Environment{
-		Dependencies: d, Devices: e.Devices, Durable: &Durable{binder: e.Durable.binder, volumes: e.Durable.volumes},
+		Dependencies: d, Devices: e.Devices,
+		Durable:     &Durable{binder: e.Durable.binder, volumes: e.Durable.volumes, budgets: e.Durable.budgets},
 		instruments: framework.Discarded(),
 	}
 }
@@ -163,6 +167,7 @@ func (e *Environment) Fork(ctx context.Context, d Dependencies) (*Environment, e
 	if err != nil {
 		return nil, err
 	}
+	durable.budgets = e.Durable.budgets // they show the present, as listers do
 	return &Environment{Dependencies: d, Devices: managers, Durable: durable, instruments: framework.Discarded()}, nil
 }
 
