@@ -1,0 +1,132 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/livesched/livesched/hack/bench/chart"
+	"github.com/livesched/livesched/hack/bench/report"
+)
+
+// columns lists what the table shows beside the ratios.
+var columns = []struct{ title, value string }{
+	{"first to last", firstToLast},
+	{"pods", pods},
+	{"CPU ms/pod", cpuPerPod},
+	{"CPU s", schedulerCPU},
+	{"peak MiB", schedulerRSS},
+	{"API CPU ms/pod", apiCPU},
+	{"p50", percentile(50)},
+	{"p99", percentile(99)},
+	{"measured s", seconds},
+	{"total s", totalSeconds},
+	{"differing", differing},
+}
+
+// Tables returns a table of the results, one of what was reduced, and one of what has no result.
+func Tables(r *report.Report) []report.Table {
+	results := report.Table{
+		Title: "Kubernetes' scheduler benchmark, " + r.Parameters["kubernetes"],
+		Header: []string{"workload", "", "status", "pods/s", "x kube-scheduler", "of ceiling", "upstream's threshold",
+			"CPU per pod x kube-scheduler"},
+	}
+	for _, c := range columns {
+		results.Header = append(results.Header, c.title)
+	}
+	reduced := report.Table{Title: "Reduced workloads", Header: []string{"workload", "parameters"}}
+	notes := report.Table{Title: "Without a result", Header: []string{"workload", "", "status", "why"}}
+	for _, name := range r.Rows.Each(labelWorkload) {
+		of := r.Rows.Where(labelWorkload, name)
+		addResults(&results, of, name)
+		for _, row := range of {
+			if row.Labels[labelStatus] != statusOK {
+				notes.Add(name, row.Labels[labelContender], row.Labels[labelStatus], row.Labels[labelNote])
+			}
+		}
+		if text := of[0].Labels[labelReduced]; text != "" {
+			reduced.Add(name, text)
+		}
+	}
+	tables := []report.Table{results}
+	for _, t := range []report.Table{reduced, notes} {
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
+	}
+	return tables
+}
+
+// addResults adds the rows of a workload: one for each contender and collection.
+func addResults(t *report.Table, of report.Rows, name string) {
+	for _, row := range of {
+		if row.Labels[labelStatus] == statusSkipped {
+			continue
+		}
+		own := report.Rows{row}
+		beside := func(contender string) report.Rows {
+			return slices.DeleteFunc(of.Where(labelContender, contender), func(other report.Row) bool {
+				return other.Labels[labelStatus] != statusOK || other.Labels[labelCollection] != row.Labels[labelCollection]
+			})
+		}
+		theirs := beside(kubeScheduler)
+		title := name
+		if part := row.Labels[labelCollection]; part != "" {
+			title += ", collection " + part
+		}
+		cells := []string{
+			title, row.Labels[labelContender], row.Labels[labelStatus],
+			report.Number(own.Median(podsPerSecond)), ratio(own, theirs), ratio(own, beside(ceiling)),
+			report.Number(own.Median(thresholdValue)),
+			report.Ratio(own.Median(cpuPerPod), theirs.Median(cpuPerPod)),
+		}
+		for _, c := range columns {
+			cells = append(cells, report.Number(own.Median(c.value)))
+		}
+		t.Add(cells...)
+	}
+}
+
+// ratio returns the ratio of the throughputs of two contenders. If one of the runs was too short for
+// samples, it is the ratio of the rates from the first pod to the last, after a ~.
+func ratio(own, other report.Rows) string {
+	if text := report.Ratio(own.Median(podsPerSecond), other.Median(podsPerSecond)); text != "" {
+		return text
+	}
+	if text := report.Ratio(own.Median(firstToLast), other.Median(firstToLast)); text != "" {
+		return "~" + text
+	}
+	return ""
+}
+
+// perChart is the number of workloads in a chart, so that their names can be read.
+const perChart = 12
+
+// Charts returns charts of the throughput of the workloads that kube-scheduler and livesched both
+// finished.
+func Charts(r *report.Report) []chart.Chart {
+	done := slices.DeleteFunc(slices.Clone(r.Rows), func(row report.Row) bool {
+		return row.Labels[labelStatus] != statusOK || row.Labels[labelCollection] != "" ||
+			math.IsNaN(report.Rows{row}.Median(podsPerSecond))
+	})
+	names := slices.DeleteFunc(done.Each(labelWorkload), func(name string) bool {
+		of := done.Where(labelWorkload, name)
+		return len(of.Where(labelContender, livesched)) == 0 || len(of.Where(labelContender, kubeScheduler)) == 0
+	})
+	var all []chart.Chart
+	for part := range slices.Chunk(names, perChart) {
+		c := chart.Chart{
+			File: fmt.Sprintf("kubernetes-%d", len(all)+1), Title: "Kubernetes' scheduler benchmark", X: "workload",
+			Y: "pods/s", Groups: part,
+		}
+		for _, contender := range contenders {
+			c.Series = append(c.Series, done.Where(labelContender, contender).
+				Bars(contender, labelWorkload, part, podsPerSecond))
+		}
+		all = append(all, c)
+	}
+	return all
+}
