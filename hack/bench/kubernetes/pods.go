@@ -125,10 +125,10 @@ func (o *createPods) maker(e *executor, namespace string) (maker, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, n int) error {
-		group, ctx := errgroup.WithContext(ctx)
+		group, running := errgroup.WithContext(ctx)
 		group.SetLimit(podWorkers)
 		for i := range n {
-			if ctx.Err() != nil {
+			if running.Err() != nil {
 				break
 			}
 			group.Go(func() error {
@@ -137,12 +137,12 @@ func (o *createPods) maker(e *executor, namespace string) (maker, error) {
 					return err
 				}
 				if volumes != nil {
-					if err := volumes.create(ctx, e, namespace, i, pod); err != nil {
+					if err := volumes.create(running, e, namespace, i, pod); err != nil {
 						return err
 					}
 				}
-				return retry(ctx, func() error {
-					_, err := e.client.CoreV1().Pods(namespace).Create(ctx, pod.DeepCopy(), metav1.CreateOptions{})
+				return retry(running, func() error {
+					_, err := e.client.CoreV1().Pods(namespace).Create(running, pod.DeepCopy(), metav1.CreateOptions{})
 					return err
 				})
 			})

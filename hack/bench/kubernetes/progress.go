@@ -6,6 +6,7 @@ package kubernetes
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -48,7 +49,14 @@ func (p *progress) end(t *turn, o outcome) {
 	p.doneSize += t.size() + turnSize
 	result := o.status
 	for _, c := range o.collections {
-		result += fmt.Sprintf(", %d pods at %.0f pods/s", c.scheduledSoFar(), c.samples.average())
+		result += fmt.Sprintf(", %d pods", c.scheduledSoFar())
+		rate := c.samples.average()
+		if math.IsNaN(rate) {
+			rate = c.firstToLast()
+		}
+		if !math.IsNaN(rate) {
+			result += fmt.Sprintf(" at %.0f pods/s", rate)
+		}
 	}
 	if o.note != "" {
 		result += ": " + o.note
