@@ -23,7 +23,7 @@ import (
 )
 
 // binderWorkers is the number of pods that the ceiling writes for at a time.
-const binderWorkers = 32
+const binderWorkers = 64
 
 // noCeiling returns why there is no ceiling for a plan, or "" if there is one: a client that decides
 // nothing cannot leave out pods that a scheduler has to refuse at first.
