@@ -5,6 +5,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 )
@@ -220,10 +222,8 @@ func (b *binder) act(ctx context.Context, pod *corev1.Pod) error {
 			Message: "no node has as much CPU",
 		})
 	}
-	for _, victim := range victims {
-		if err := b.evict(ctx, victim); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
+	if err := b.evictAll(ctx, victims); err != nil {
+		return err
 	}
 	if err := b.writeClaims(ctx, pod, node); err != nil {
 		return err
@@ -309,24 +309,31 @@ func priorityOf(pod *corev1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-func (b *binder) evict(ctx context.Context, victim *corev1.Pod) error {
-	current, err := b.client.CoreV1().Pods(victim.Namespace).Get(ctx, victim.Name, metav1.GetOptions{})
+// evictAll evicts pods at the same time, as schedulers do.
+func (b *binder) evictAll(ctx context.Context, victims []*corev1.Pod) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, victim := range victims {
+		group.Go(func() error {
+			err := b.condition(ctx, victim, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				Reason: corev1.PodReasonPreemptionByScheduler, Message: "preempted",
+			})
+			if err == nil {
+				err = b.client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{})
+			}
+			return client.IgnoreNotFound(err)
+		})
+	}
+	return group.Wait()
+}
+
+// condition adds a condition to the status of a pod.
+func (b *binder) condition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
 	if err != nil {
 		return err
 	}
-	err = b.condition(ctx, current, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-		Message: "preempted",
-	})
-	if err != nil && !apierrors.IsConflict(err) {
-		return err
-	}
-	return b.client.CoreV1().Pods(victim.Namespace).Delete(ctx, victim.Name, metav1.DeleteOptions{})
-}
-
-func (b *binder) condition(ctx context.Context, pod *corev1.Pod, condition corev1.PodCondition) error {
-	pod = pod.DeepCopy()
-	pod.Status.Conditions = append(pod.Status.Conditions, condition)
-	_, err := b.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	_, err = b.client.CoreV1().Pods(pod.Namespace).
+		Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
