@@ -36,6 +36,9 @@ type collection struct {
 	count       int       // guarded by mu
 	first, last time.Time // of the pods in count; guarded by mu
 
+	// unlimited ends the limit of the time of the collection.
+	unlimited func()
+
 	samples sampler // of the goroutine of run, until it has ended
 	end     context.CancelFunc
 	stopped chan struct{}
@@ -64,7 +67,7 @@ func (e *executor) collect(name string, namespaces []string, selector map[string
 	c.end = func() { end(); _ = e.pods.RemoveEventHandler(handle) }
 	go c.run(ctx)
 	e.collection = c
-	e.begun()
+	c.unlimited = e.begin()
 	return nil
 }
 
@@ -75,6 +78,7 @@ func (e *executor) stopCollecting() error {
 	}
 	e.collection = nil
 	c.ended = time.Now()
+	c.unlimited()
 	c.end()
 	<-c.stopped
 	var err error

@@ -37,8 +37,8 @@ type executor struct {
 	pods cache.SharedIndexInformer
 	// observe is called when a collection begins and when it ends.
 	observe func() (observation, error)
-	// begun is called when a collection begins.
-	begun func()
+	// begin is called when a collection begins, and what it returns when the collection ends.
+	begin func() (end func())
 
 	// expected is the number of pods in each namespace that a barrier waits for.
 	expected map[string]int
@@ -89,8 +89,8 @@ func (e *executor) runAll(ctx context.Context) error {
 		if err == nil {
 			err = e.failed()
 		}
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(cause, err) // a request that was cut off does not know why
 		}
 		if err != nil {
 			e.abandonCollection()

@@ -19,7 +19,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +59,7 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.within.nodes, "max-nodes", 0, "if an operation creates more nodes, all counts are divided; 0: no limit")
 	flags.IntVar(&o.within.pods, "max-pods", 0, "if an operation creates more pods, all counts are divided; 0: no limit")
 	flags.DurationVar(&o.limit, "limit", 5*time.Minute, "how long a contender may be measured")
-	flags.DurationVar(&o.setupLimit, "setup-limit", 15*time.Minute, "how long everything before and after that may take")
+	flags.DurationVar(&o.setupLimit, "setup-limit", 15*time.Minute, "how long operations may take before, between and after that")
 	flags.StringVar(&o.state, "state", "bin/benchmarks/kubernetes.json",
 		"where the figures go; what the file has already is not measured again")
 	flags.BoolVar(&o.list, "list", false, "list the workloads and run nothing")
@@ -220,7 +219,7 @@ func (b *bench) measure(ctx context.Context, t *turn) outcome {
 	began := time.Now()
 	o := b.runTurn(ctx, t, dir)
 	o.total = time.Since(began)
-	if o.status != statusOK && !slices.Contains([]string{ceiling}, t.contender) {
+	if o.status != statusOK && t.contender != ceiling {
 		if file := keepLog(dir, b.logs, t.name(), t.contender); file != "" {
 			o.note += "; log: " + file
 		}

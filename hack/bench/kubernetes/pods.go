@@ -37,14 +37,14 @@ func (o *createPods) run(ctx context.Context, e *executor, index int) error {
 			return err
 		}
 	}
-	make, err := o.maker(e, namespace)
+	create, err := o.maker(e, namespace)
 	if err != nil {
 		return err
 	}
 	if o.SteadyState {
-		err = o.steadily(ctx, e, namespace, make)
+		err = o.steadily(ctx, e, namespace, create)
 	} else {
-		err = o.rapidly(ctx, e, namespace, make)
+		err = o.rapidly(ctx, e, namespace, create)
 	}
 	if err != nil || !o.CollectMetrics {
 		return err
@@ -62,8 +62,8 @@ func (o *createPodSets) run(ctx context.Context, e *executor, index int) error {
 }
 
 // rapidly creates all pods, and waits until they are scheduled unless the operation does not.
-func (o *createPods) rapidly(ctx context.Context, e *executor, namespace string, make maker) error {
-	if err := make(ctx, o.Count); err != nil {
+func (o *createPods) rapidly(ctx context.Context, e *executor, namespace string, create maker) error {
+	if err := create(ctx, o.Count); err != nil {
 		return err
 	}
 	if o.SkipWaitToCompletion {
@@ -75,7 +75,7 @@ func (o *createPods) rapidly(ctx context.Context, e *executor, namespace string,
 
 // steadily keeps a number of pods waiting for a while: it deletes each pod that is scheduled, and
 // creates another.
-func (o *createPods) steadily(ctx context.Context, e *executor, namespace string, make maker) error {
+func (o *createPods) steadily(ctx context.Context, e *executor, namespace string, create maker) error {
 	bound := newQueue[string]()
 	handle, err := e.onBound(func(pod *corev1.Pod) {
 		if pod.Namespace == namespace {
@@ -88,7 +88,7 @@ func (o *createPods) steadily(ctx context.Context, e *executor, namespace string
 	defer func() { _ = e.pods.RemoveEventHandler(handle) }()
 	during, cancel := context.WithTimeout(ctx, o.Duration.Duration)
 	defer cancel()
-	if err := make(ctx, o.Count); err != nil {
+	if err := create(ctx, o.Count); err != nil {
 		return err
 	}
 	for n := 0; ; n++ {
@@ -107,7 +107,7 @@ func (o *createPods) steadily(ctx context.Context, e *executor, namespace string
 		err = e.client.CoreV1().Pods(namespace).Delete(ctx, name,
 			metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background})
 		if err == nil {
-			err = make(ctx, 1)
+			err = create(ctx, 1)
 		}
 		if err != nil {
 			return err

@@ -37,7 +37,8 @@ var errLimit = errors.New("the limit is reached")
 func (b *bench) runTurn(ctx context.Context, t *turn, dir string) (o outcome) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	setup := time.AfterFunc(b.setupLimit, func() { end(fmt.Errorf("%w of %s before measuring", errLimit, b.setupLimit)) })
+	setup := time.AfterFunc(b.setupLimit,
+		func() { end(fmt.Errorf("%w: %s without measuring", errLimit, b.setupLimit)) })
 	defer setup.Stop()
 	c, err := t.start(ctx, dir)
 	if err != nil {
@@ -63,10 +64,13 @@ func (b *bench) runTurn(ctx context.Context, t *turn, dir string) (o outcome) {
 		seen.api, err = (&cluster.Cluster{ControlPlane: c}).CPU()
 		return seen, err
 	}
-	e.begun = func() {
+	e.begin = func() func() {
 		setup.Stop()
-		timer := time.AfterFunc(b.limit, func() { end(fmt.Errorf("%w of %s", errLimit, b.limit)) })
-		context.AfterFunc(ctx, func() { timer.Stop() })
+		measuring := time.AfterFunc(b.limit, func() { end(fmt.Errorf("%w: %s of measuring", errLimit, b.limit)) })
+		return func() {
+			measuring.Stop()
+			setup.Reset(b.setupLimit)
+		}
 	}
 	go func() {
 		select {
