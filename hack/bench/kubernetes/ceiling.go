@@ -27,8 +27,8 @@ import (
 // binderWorkers is the number of pods that the ceiling writes for at a time.
 const binderWorkers = 64
 
-// noCeiling returns why there is no ceiling for a plan, or "" if there is one: a client that decides
-// nothing cannot leave out pods that a scheduler has to refuse at first.
+// noCeiling returns why there is no ceiling for a plan, or "" if there is one: a client that
+// decides nothing cannot leave out pods that a scheduler has to refuse at first.
 func (p *plan) noCeiling() string {
 	pods, devices, refused := false, false, false
 	read := newTemplates(p.of.dir)
@@ -61,16 +61,17 @@ func (p *plan) noCeiling() string {
 
 // binder is the ceiling: a client that makes the requests of a scheduler, without its decisions.
 //
-//   - A pod is bound to the next node, round robin, as soon as it has no gates and its claims exist.
+//   - A pod is bound to the next node, round robin, as soon as it has no gates and its claims
+//     exist.
 //   - For a pod with a priority, pods of a lower one are evicted from that node until its CPU is
 //     sufficient: with the condition that a scheduler writes, and a deletion.
-//   - For each claim for devices, it adds a finalizer, and writes an allocation of made-up devices and
-//     the reservation. If the claim has an allocation, it writes the reservation alone.
+//   - For each claim for devices, it adds a finalizer, and writes an allocation of made-up devices
+//     and the reservation. If the claim has an allocation, it writes the reservation alone.
 //   - A pod that requests more CPU than any node has gets the condition of an unschedulable pod.
 //
-// It writes no Events, no nominations and no statuses of PodGroups, which schedulers write beside the
-// decisions. The volumes of the templates are bound already, so that no scheduler writes anything for
-// them.
+// It writes no Events, no nominations and no statuses of PodGroups, which schedulers write beside
+// the decisions. The volumes of the templates are bound already, so that no scheduler writes
+// anything for them.
 type binder struct {
 	*executor
 	cancel  context.CancelFunc
@@ -234,8 +235,8 @@ func (b *binder) act(ctx context.Context, pod *corev1.Pod) error {
 	}, metav1.CreateOptions{})
 }
 
-// place takes the next node for a pod, and the pods that have to go. It waits until there is a node.
-// The node is "" if no node has as much CPU as the pod requests.
+// place takes the next node for a pod, and the pods that have to go. It waits until there is a
+// node. The node is "" if no node has as much CPU as the pod requests.
 func (b *binder) place(ctx context.Context, pod *corev1.Pod) (node string, victims []*corev1.Pod, err error) {
 	for {
 		b.mu.Lock()

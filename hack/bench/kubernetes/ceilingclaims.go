@@ -20,7 +20,8 @@ const madeUpDriver = "test-driver.cdi.k8s.io"
 // writeClaims writes what a scheduler writes to the claims of a pod.
 func (b *binder) writeClaims(ctx context.Context, pod *corev1.Pod, node string) error {
 	for _, name := range claimNames(pod) {
-		err := clientretry.RetryOnConflict(clientretry.DefaultRetry, func() error { return b.writeClaim(ctx, pod, name, node) })
+		err := clientretry.RetryOnConflict(clientretry.DefaultRetry,
+			func() error { return b.writeClaim(ctx, pod, name, node) })
 		if err != nil {
 			return err
 		}

@@ -34,8 +34,8 @@ type testCase struct {
 	Labels                         []string
 	DefaultThresholdMetricSelector *thresholdMetricSelector
 
-	// dir is the directory of the file, to which its paths are relative, and topic is that directory
-	// as seen from the benchmark's.
+	// dir is the directory of the file, to which its paths are relative, and topic is that
+	// directory as seen from the benchmark's.
 	dir, topic string
 }
 

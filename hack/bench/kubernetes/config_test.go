@@ -24,8 +24,8 @@ func theCases(t *testing.T) []*testCase {
 	return cases
 }
 
-// TestAllWorkloadsOfKubernetesCanBePlanned also finds a release of Kubernetes that has an operation, a
-// field or a configuration which this package does not know.
+// TestAllWorkloadsOfKubernetesCanBePlanned also finds a release of Kubernetes that has an
+// operation, a field or a configuration which this package does not know.
 func TestAllWorkloadsOfKubernetesCanBePlanned(t *testing.T) {
 	// These lack a parameter, also upstream. None of them has the label performance.
 	incomplete := []string{"SchedulingWithResourceClaimTemplate/empty_100nodes",
@@ -186,7 +186,8 @@ func TestWorkloadsOverrideTheirCase(t *testing.T) {
 func TestLabelsSelectWorkloads(t *testing.T) {
 	labels := []string{"performance", "short"}
 	for filter, want := range map[string]bool{
-		"": true, "performance": true, "+performance,short": true, "performance,-short": false, "-slow": true, "slow": false,
+		"": true, "performance": true, "+performance,short": true, "performance,-short": false, "-slow": true,
+		"slow": false,
 	} {
 		if got := enabled(filter, labels); got != want {
 			t.Errorf("%q: %v", filter, got)

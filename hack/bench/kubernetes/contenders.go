@@ -17,7 +17,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kubeschedulerconfigv1 "k8s.io/kube-scheduler/config/v1"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -114,8 +114,8 @@ func (p *plan) start(ctx context.Context, dir string) (*controlplane.ControlPlan
 	}
 	return controlplane.Start(ctx, controlplane.Options{
 		Dir: dir, Processors: goruntime.GOMAXPROCS(0), WithControllerManager: true, APIServerFlags: flags,
-		// Upstream runs the same controllers. The one for service accounts only shows that the process
-		// works.
+		// Upstream runs the same controllers. The one for service accounts only shows that the
+		// process works.
 		ControllerManagerFlags: append(p.gateFlags(), "--kube-api-qps=5000", "--kube-api-burst=5000",
 			"--controllers=garbage-collector-controller,namespace-controller,resourceclaim-controller,"+
 				"serviceaccount-controller"),
@@ -181,7 +181,7 @@ func (p *plan) profile() (*v1alpha1.SchedulerProfile, error) {
 // convert copies a configuration with one profile into a SchedulerProfile. It knows the fields that
 // the benchmark's configurations have; another one is an error.
 func convert(text []byte, into *v1alpha1.SchedulerProfile) error {
-	var config kubeschedulerconfigv1.KubeSchedulerConfiguration
+	var config configv1.KubeSchedulerConfiguration
 	if err := yaml.UnmarshalStrict(text, &config); err != nil {
 		return err
 	}
@@ -200,9 +200,9 @@ func convert(text []byte, into *v1alpha1.SchedulerProfile) error {
 		into.Spec.PluginConfig = append(into.Spec.PluginConfig,
 			v1alpha1.PluginConfig{Name: plugin.Name, Args: plugin.Args})
 	}
-	var left kubeschedulerconfigv1.KubeSchedulerConfiguration
+	var left configv1.KubeSchedulerConfiguration
 	left.TypeMeta, left.PercentageOfNodesToScore = config.TypeMeta, config.PercentageOfNodesToScore
-	left.Profiles = []kubeschedulerconfigv1.KubeSchedulerProfile{{SchedulerName: from.SchedulerName,
+	left.Profiles = []configv1.KubeSchedulerProfile{{SchedulerName: from.SchedulerName,
 		PercentageOfNodesToScore: from.PercentageOfNodesToScore, PluginConfig: from.PluginConfig}}
 	copied, err := yaml.Marshal(left)
 	if err != nil {

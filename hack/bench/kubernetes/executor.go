@@ -42,7 +42,8 @@ type executor struct {
 
 	// expected is the number of pods in each namespace that a barrier waits for.
 	expected map[string]int
-	// nextNode is the index of the next node to prepare, among all nodes in the order of their names.
+	// nextNode is the index of the next node to prepare, among all nodes in the order of their
+	// names.
 	nextNode int
 	// collection is the one that runs, or nil, and done are those that have ended.
 	collection *collection
@@ -117,8 +118,8 @@ func (e *executor) failed() error {
 	return e.failure
 }
 
-// each calls fn for 0..n-1: concurrently, or one after the other while metrics are collected, so that
-// the load is the one upstream.
+// each calls fn for 0..n-1: concurrently, or one after the other while metrics are collected, so
+// that the load is the one upstream.
 func (e *executor) each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	if e.collection == nil {
 		return cluster.Each(ctx, n, fn)
@@ -166,7 +167,8 @@ func (e *executor) resource(obj *unstructured.Unstructured, namespace string) (d
 	}
 	namespaced := mapping.Scope.Name() == "namespace"
 	if namespaced != (namespace != "") {
-		return nil, fmt.Errorf("%s has the scope %s, but the namespace is %q", gvk.Kind, mapping.Scope.Name(), namespace)
+		return nil, fmt.Errorf("%s has the scope %s, but the namespace is %q", gvk.Kind, mapping.Scope.Name(),
+			namespace)
 	}
 	if namespaced {
 		return e.dynamic.Resource(mapping.Resource).Namespace(namespace), nil

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubernetes runs the scheduler benchmark of Kubernetes, test/integration/scheduler_perf,
-// end to end with livesched, with kube-scheduler, and with a client that only writes what a scheduler
-// would write.
+// end to end with livesched, with kube-scheduler, and with a client that only writes what a
+// scheduler would write.
 //
-// It reads the test cases and templates in the module k8s.io/kubernetes, and runs their operations on
-// an etcd and a kube-apiserver of their own for each workload and contender. It measures the
-// throughput as upstream does. Upstream runs API server, scheduler and test in one process; here each
-// has its own.
+// It reads the test cases and templates in the module k8s.io/kubernetes, and runs their operations
+// on an etcd and a kube-apiserver of their own for each workload and contender. It measures the
+// throughput as upstream does. Upstream runs API server, scheduler and test in one process; here
+// each has its own.
 package kubernetes
 
 import (
@@ -56,10 +56,13 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.labels, "labels", "performance", "labels that a workload must have or, after a minus, must not")
 	flags.StringVar(&o.cases, "cases", "", "regular expression for the names, Case/Workload")
 	flags.StringSliceVar(&o.contenders, "contenders", contenders, "who schedules, in turn")
-	flags.IntVar(&o.within.nodes, "max-nodes", 0, "if an operation creates more nodes, all counts are divided; 0: no limit")
-	flags.IntVar(&o.within.pods, "max-pods", 0, "if an operation creates more pods, all counts are divided; 0: no limit")
+	flags.IntVar(&o.within.nodes, "max-nodes", 0,
+		"if an operation creates more nodes, all counts are divided; 0: no limit")
+	flags.IntVar(&o.within.pods, "max-pods", 0,
+		"if an operation creates more pods, all counts are divided; 0: no limit")
 	flags.DurationVar(&o.limit, "limit", 5*time.Minute, "how long a contender may be measured")
-	flags.DurationVar(&o.setupLimit, "setup-limit", 15*time.Minute, "how long operations may take before, between and after that")
+	flags.DurationVar(&o.setupLimit, "setup-limit", 15*time.Minute,
+		"how long operations may take before, between and after that")
 	flags.StringVar(&o.state, "state", "bin/benchmarks/kubernetes.json",
 		"where the figures go; what the file has already is not measured again")
 	flags.BoolVar(&o.list, "list", false, "list the workloads and run nothing")
@@ -96,7 +99,8 @@ func (o *options) run(ctx context.Context) error {
 
 // module returns the directory and the version of the module k8s.io/kubernetes.
 func module(ctx context.Context) (dir, version string, err error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/kubernetes").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "k8s.io/kubernetes").
+		Output()
 	if err != nil {
 		return "", "", fmt.Errorf("looking for k8s.io/kubernetes: %w", err)
 	}

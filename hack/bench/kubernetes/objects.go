@@ -92,7 +92,8 @@ func (o *createResourceClaims) run(ctx context.Context, e *executor, _ int) erro
 		return err
 	}
 	return e.each(ctx, o.Count, func(ctx context.Context, _ int) error {
-		_, err := e.client.ResourceV1().ResourceClaims(o.Namespace).Create(ctx, claim.DeepCopy(), metav1.CreateOptions{})
+		_, err := e.client.ResourceV1().ResourceClaims(o.Namespace).
+			Create(ctx, claim.DeepCopy(), metav1.CreateOptions{})
 		return err
 	})
 }
@@ -165,9 +166,10 @@ func (o *churn) loop(ctx context.Context, e *executor, namespace string, interva
 	return nil
 }
 
-// churnOnce deletes the object with a name, or creates one if the name is empty. It returns the name
-// of the new object. As upstream, it ignores that an object cannot be created.
-func (e *executor) churnOnce(ctx context.Context, obj *unstructured.Unstructured, namespace, name string) (string, error) {
+// churnOnce deletes the object with a name, or creates one if the name is empty. It returns the
+// name of the new object. As upstream, it ignores that an object cannot be created.
+func (e *executor) churnOnce(ctx context.Context, obj *unstructured.Unstructured, namespace, name string) (string,
+	error) {
 	of, err := e.churned(obj, namespace)
 	if err != nil {
 		return "", err

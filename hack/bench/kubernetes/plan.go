@@ -24,7 +24,8 @@ type plan struct {
 // it has created nodes.
 const declaredFeaturesParam = "numNodeDeclaredFeatures"
 
-// limits are the highest numbers of nodes and pods that one operation creates. 0: there is no limit.
+// limits are the highest numbers of nodes and pods that one operation creates. 0: there is no
+// limit.
 type limits struct{ nodes, pods int }
 
 // plan returns what a workload does within limits.
@@ -70,8 +71,8 @@ func unroll(o op) []op {
 	return all
 }
 
-// counts are the counts of an operation: of outer things, of inner ones in each of them, and whether
-// these are nodes or pods.
+// counts are the counts of an operation: of outer things, of inner ones in each of them, and
+// whether these are nodes or pods.
 type counts struct {
 	outer, inner string // references to parameters; inner may be empty
 	nodes, pods  bool
@@ -101,8 +102,8 @@ func countsOf(o op) counts {
 }
 
 // reduce returns the parameters within limits. All counts are divided by one whole number, so that
-// most of the proportions that the comments of the cases ask for stay: pods for each node, claims for
-// each pod.
+// most of the proportions that the comments of the cases ask for stay: pods for each node, claims
+// for each pod.
 func (w *workload) reduce(within limits) (map[string]any, []string, error) {
 	divisor, err := w.divisor(within)
 	if err != nil || divisor == 1 {
@@ -110,8 +111,8 @@ func (w *workload) reduce(within limits) (map[string]any, []string, error) {
 	}
 	divided, kept := map[string]bool{}, map[string]bool{}
 	for _, o := range w.of.WorkloadTemplate {
-		// Of groups of pods, either the number or the size is divided, in all operations alike: a few
-		// large groups become smaller, many small ones become fewer.
+		// Of groups of pods, either the number or the size is divided, in all operations alike: a
+		// few large groups become smaller, many small ones become fewer.
 		if c := countsOf(o.op); c.inner != "" {
 			outer, _ := w.value(c.outer)
 			inner, _ := w.value(c.inner)

@@ -44,7 +44,8 @@ func TestParametersBecomeCounts(t *testing.T) {
 	if n := p.ops[0].(*createNodes).Count; n != 5 {
 		t.Errorf("%d nodes", n)
 	}
-	if o := p.ops[1].(*createPods); o.Count != 8 || !o.SteadyState || o.Duration.Seconds() != 3 || o.SignatureBatchSize != 1 {
+	if o := p.ops[1].(*createPods); o.Count != 8 || !o.SteadyState || o.Duration.Seconds() != 3 ||
+		o.SignatureBatchSize != 1 {
 		t.Errorf("pods %+v", o)
 	}
 	for i, name := range []string{"ns-0", "ns-1"} {
@@ -105,7 +106,8 @@ func TestAllCountsAreDividedByOneNumber(t *testing.T) {
 		{"nodes", plain, map[string]any{"nodes": 5000.0, "init": 1000.0, "pods": 10000.0, "batch": 100.0},
 			limits{nodes: 1000}, map[string]any{"nodes": 1000.0, "init": 200.0, "pods": 2000.0, "batch": 100.0}},
 		{"pods", plain, map[string]any{"nodes": 5000.0, "init": 1000.0, "pods": 10000.0, "batch": 100.0},
-			limits{nodes: 5000, pods: 1000}, map[string]any{"nodes": 500.0, "init": 100.0, "pods": 1000.0, "batch": 100.0}},
+			limits{nodes: 5000, pods: 1000},
+			map[string]any{"nodes": 500.0, "init": 100.0, "pods": 1000.0, "batch": 100.0}},
 		{"never to nothing", plain, map[string]any{"nodes": 100.0, "init": 3.0, "pods": 0.0, "batch": 1.0},
 			limits{nodes: 10}, map[string]any{"nodes": 10.0, "init": 1.0, "pods": 0.0, "batch": 1.0}},
 		{"many groups", groups, map[string]any{"nodes": 100.0, "groups": 1000.0, "size": 3.0},

@@ -15,13 +15,13 @@ import (
 
 // progress tells on standard error how far a run is.
 type progress struct {
-	began                 time.Time
-	turns, doneTurns      int
-	size, doneSize, fixed int
+	began            time.Time
+	turns, doneTurns int
+	size, doneSize   int
 }
 
-// turnSize is the size that a turn has beside its nodes and pods: the start of a control plane takes
-// as long as some thousand of them.
+// turnSize is the size that a turn has beside its nodes and pods: the start of a control plane
+// takes as long as some thousand of them.
 const turnSize = 5000
 
 func newProgress(work []*turn) *progress {
@@ -71,7 +71,8 @@ func list(to io.Writer, workloads []*workload, within limits) error {
 	for _, of := range workloads {
 		p, err := of.plan(within)
 		if err != nil {
-			fmt.Fprintf(w, "%s\t%s\t%s\t\tcannot run: %v\n", of.of.topic, of.name(), strings.Join(of.labels(), ","), err)
+			fmt.Fprintf(w, "%s\t%s\t%s\t\tcannot run: %v\n", of.of.topic, of.name(),
+				strings.Join(of.labels(), ","), err)
 			continue
 		}
 		notes := p.reduced

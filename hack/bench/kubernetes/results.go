@@ -31,8 +31,8 @@ const (
 
 // The names of the values.
 const (
-	// podsPerSecond is the throughput as upstream measures it: the average of the samples. Runs that
-	// are too short for two samples do not have it.
+	// podsPerSecond is the throughput as upstream measures it: the average of the samples. Runs
+	// that are too short for two samples do not have it.
 	podsPerSecond = "pods/s"
 	// firstToLast is the rate from the first scheduled pod to the last, without samples.
 	firstToLast = "first to last pods/s"

@@ -47,7 +47,8 @@ func TestFiguresOfACollection(t *testing.T) {
 	c := &collection{
 		count: 11, first: start, last: start.Add(2 * time.Second), began: start, ended: start.Add(4 * time.Second),
 		before: observation{scheduler: cluster.Usage{CPU: time.Second}, api: time.Second},
-		after:  observation{scheduler: cluster.Usage{CPU: 2100 * time.Millisecond, PeakRSS: 1 << 20}, api: 3200 * time.Millisecond},
+		after: observation{scheduler: cluster.Usage{CPU: 2100 * time.Millisecond, PeakRSS: 1 << 20},
+			api: 3200 * time.Millisecond},
 	}
 	c.samples.throughputs = []float64{4, 8, 6}
 	got := c.values()

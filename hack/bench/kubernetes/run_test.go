@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// everyOperation is a case that runs the operations, but for those of PodGroups. The ceiling must be
-// able to finish it.
+// everyOperation is a case that runs the operations, but for those of PodGroups. The ceiling must
+// be able to finish it.
 const everyOperation = `
 - name: Every
   featureGates: {DynamicResourceAllocation: true}

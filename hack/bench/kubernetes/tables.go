@@ -69,7 +69,8 @@ func addResults(t *report.Table, of report.Rows, name string) {
 		own := report.Rows{row}
 		beside := func(contender string) report.Rows {
 			return slices.DeleteFunc(of.Where(labelContender, contender), func(other report.Row) bool {
-				return other.Labels[labelStatus] != statusOK || other.Labels[labelCollection] != row.Labels[labelCollection]
+				return other.Labels[labelStatus] != statusOK ||
+					other.Labels[labelCollection] != row.Labels[labelCollection]
 			})
 		}
 		theirs := beside(kubeScheduler)
@@ -90,8 +91,8 @@ func addResults(t *report.Table, of report.Rows, name string) {
 	}
 }
 
-// ratio returns the ratio of the throughputs of two contenders. If one of the runs was too short for
-// samples, it is the ratio of the rates from the first pod to the last, after a ~.
+// ratio returns the ratio of the throughputs of two contenders. If one of the runs was too short
+// for samples, it is the ratio of the rates from the first pod to the last, after a ~.
 func ratio(own, other report.Rows) string {
 	if text := report.Ratio(own.Median(podsPerSecond), other.Median(podsPerSecond)); text != "" {
 		return text
