@@ -170,7 +170,8 @@ func TestTablesHaveRatiosAndReasons(t *testing.T) {
 		}
 	}
 	charts := Charts(r)
-	if len(charts) != 1 || !reflect.DeepEqual(charts[0].Groups, []string{"A"}) {
+	if len(charts) != 1 || !reflect.DeepEqual(charts[0].Series[0].Y, []float64{2, 3}) ||
+		!reflect.DeepEqual(charts[0].Series[1].Y, []float64{4}) {
 		t.Errorf("charts %+v", charts)
 	}
 }

@@ -4,11 +4,8 @@
 package kubernetes
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
-	"github.com/livesched/livesched/hack/bench/chart"
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
@@ -101,33 +98,4 @@ func ratio(own, other report.Rows) string {
 		return "~" + text
 	}
 	return ""
-}
-
-// perChart is the number of workloads in a chart, so that their names can be read.
-const perChart = 12
-
-// Charts returns charts of the throughput of the workloads that kube-scheduler and livesched both
-// finished.
-func Charts(r *report.Report) []chart.Chart {
-	done := slices.DeleteFunc(slices.Clone(r.Rows), func(row report.Row) bool {
-		return row.Labels[labelStatus] != statusOK || row.Labels[labelCollection] != "" ||
-			math.IsNaN(report.Rows{row}.Median(podsPerSecond))
-	})
-	names := slices.DeleteFunc(done.Each(labelWorkload), func(name string) bool {
-		of := done.Where(labelWorkload, name)
-		return len(of.Where(labelContender, livesched)) == 0 || len(of.Where(labelContender, kubeScheduler)) == 0
-	})
-	var all []chart.Chart
-	for part := range slices.Chunk(names, perChart) {
-		c := chart.Chart{
-			File: fmt.Sprintf("kubernetes-%d", len(all)+1), Title: "Kubernetes' scheduler benchmark", X: "workload",
-			Y: "pods/s", Groups: part,
-		}
-		for _, contender := range contenders {
-			c.Series = append(c.Series, done.Where(labelContender, contender).
-				Bars(contender, labelWorkload, part, podsPerSecond))
-		}
-		all = append(all, c)
-	}
-	return all
 }
