@@ -12,13 +12,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/hack/bench/cluster"
@@ -72,8 +76,11 @@ func (p *plan) noCeiling() string {
 // It writes no Events, no nominations and no statuses of PodGroups, which schedulers write beside
 // the decisions. The volumes of the templates are bound already, so that no scheduler writes
 // anything for them.
+//
+// It is a process of its own, like the schedulers: otherwise it would share its processors and its
+// connection with those that create the pods.
 type binder struct {
-	*executor
+	client  clientset.Interface
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	err     error // of the run; set before ended is closed
@@ -92,18 +99,44 @@ type nodeState struct {
 	pods      []*corev1.Pod
 }
 
-// startBinder starts the ceiling.
-func startBinder(ctx context.Context, e *executor) (contender, error) {
+// ceilingCommand returns the subcommand that is the process of the ceiling.
+func ceilingCommand() *cobra.Command {
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use: ceiling, Short: "The process of the ceiling, which the benchmark starts", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+			if err != nil {
+				return err
+			}
+			b, err := startBinder(cmd.Context(), config)
+			if err != nil {
+				return err
+			}
+			<-b.Done()
+			return b.Err()
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "configuration of the client")
+	return cmd
+}
+
+// startBinder starts a binder that runs until ctx ends.
+func startBinder(ctx context.Context, config *rest.Config) (*binder, error) {
+	client, err := clientset.NewForConfig(fast(config))
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	b := &binder{executor: e, cancel: cancel, ended: make(chan struct{}), waiting: newQueue[*corev1.Pod](),
+	b := &binder{client: client, cancel: cancel, ended: make(chan struct{}), waiting: newQueue[*corev1.Pod](),
 		taken: map[types.UID]bool{}}
-	factory := informers.NewSharedInformerFactory(e.client, 0)
-	_, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	factory := informers.NewSharedInformerFactory(client, 0)
+	_, err = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { b.addNode(obj.(*corev1.Node)) },
 		DeleteFunc: func(obj any) { b.removeNode(obj) },
 	})
 	if err == nil {
-		_, err = e.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(obj any) { b.see(obj.(*corev1.Pod)) },
 			UpdateFunc: func(_, obj any) { b.see(obj.(*corev1.Pod)) },
 		})
@@ -123,7 +156,7 @@ func startBinder(ctx context.Context, e *executor) (contender, error) {
 	return b, nil
 }
 
-// Usage returns nothing: the binder is part of the benchmark's process.
+// Usage returns nothing: where a binder is the contender, which tests do, it has no process.
 func (b *binder) Usage() (cluster.Usage, error) { return cluster.Usage{}, nil }
 
 // Done returns a channel that is closed when the binder has ended.

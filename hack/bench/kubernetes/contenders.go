@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
@@ -24,6 +25,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/test/controlplane"
+	childprocess "github.com/livesched/livesched/test/controlplane/process"
 )
 
 // The contenders.
@@ -58,7 +60,10 @@ type process struct{ *cluster.Scheduler }
 const differencesMetric = "livesched_fast_path_differences_total"
 
 func (p process) stop(ctx context.Context) (differences float64, err error) {
-	metrics, err := p.Metrics(ctx)
+	var metrics map[string]*dto.MetricFamily
+	if p.MetricsURL != "" {
+		metrics, err = p.Metrics(ctx)
+	}
 	for _, m := range metrics[differencesMetric].GetMetric() {
 		differences += m.GetCounter().GetValue()
 	}
@@ -222,7 +227,7 @@ func (b *bench) startContender(ctx context.Context, name string, e *executor,
 	var err error
 	switch name {
 	case ceiling:
-		return startBinder(ctx, e)
+		return b.startCeiling(ctx, c)
 	case kubeScheduler:
 		s, err = e.startKubeScheduler(c, b.kubeScheduler)
 	case livesched:
@@ -236,6 +241,18 @@ func (b *bench) startContender(ctx context.Context, name string, e *executor,
 		return nil, errors.Join(err, s.Stop(stopGrace))
 	}
 	return process{s}, nil
+}
+
+// startCeiling runs the ceiling as a process of this program, or in this process if that is a test.
+func (b *bench) startCeiling(ctx context.Context, c *controlplane.ControlPlane) (contender, error) {
+	if b.self == "" {
+		return startBinder(ctx, c.Config())
+	}
+	p, err := childprocess.Start(childprocess.Config{
+		Name: ceiling, Path: b.self, Args: []string{command, ceiling, "--kubeconfig=" + c.Kubeconfig()},
+		LogFile: filepath.Join(c.Dir(), ceiling+".log"),
+	})
+	return process{&cluster.Scheduler{Process: p}}, err
 }
 
 // keepLog copies the log of a contender that failed to a directory where it stays.

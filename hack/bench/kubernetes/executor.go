@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -57,14 +58,13 @@ type executor struct {
 
 // newExecutor returns an executor whose informer runs until ctx ends.
 func newExecutor(ctx context.Context, p *plan, config *rest.Config) (*executor, error) {
-	plain := rest.CopyConfig(config)
-	plain.QPS, plain.Burst = cluster.QPS, cluster.QPS
-	typed := rest.CopyConfig(plain)
-	typed.ContentType = "application/vnd.kubernetes.protobuf"
+	typed := fast(config)
 	client, err := clientset.NewForConfig(typed)
 	if err != nil {
 		return nil, err
 	}
+	plain := rest.CopyConfig(typed)
+	plain.ContentType = runtime.ContentTypeJSON
 	dyn, err := dynamic.NewForConfig(plain)
 	if err != nil {
 		return nil, err
@@ -78,6 +78,14 @@ func newExecutor(ctx context.Context, p *plan, config *rest.Config) (*executor, 
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
 	return e, ctx.Err()
+}
+
+// fast returns a configuration for clients that never wait, and that use protobuf.
+func fast(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = cluster.QPS, cluster.QPS
+	config.ContentType = runtime.ContentTypeProtobuf
+	return config
 }
 
 // runAll runs all operations, and ends those in the background.

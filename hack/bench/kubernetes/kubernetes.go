@@ -41,17 +41,21 @@ type options struct {
 	liveschedArgs []string
 }
 
+// command is the name of the subcommand.
+const command = "kubernetes"
+
 // Command returns the subcommand.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "kubernetes",
+		Use:   command,
 		Short: "Kubernetes' own scheduler benchmark, beside kube-scheduler and a client that only writes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context())
 		},
 	}
+	cmd.AddCommand(ceilingCommand())
 	flags := cmd.Flags()
 	flags.StringVar(&o.labels, "labels", "performance", "labels that a workload must have or, after a minus, must not")
 	flags.StringVar(&o.cases, "cases", "", "regular expression for the names, Case/Workload")
@@ -142,6 +146,8 @@ type bench struct {
 	report *report.Report
 	// kubeScheduler is the path of kube-scheduler.
 	kubeScheduler string
+	// self is the path of this program, or "" in a test.
+	self string
 	// settings identify, for each contender, what the figures depend on.
 	settings map[string]string
 	// logs is the directory for the logs of contenders that failed.
@@ -156,10 +162,13 @@ func (o *options) newBench(ctx context.Context, version string) (*bench, error) 
 	}
 	b := &bench{options: o, kubeScheduler: set.Paths[binaries.Scheduler],
 		logs: filepath.Join(filepath.Dir(o.state), "kubernetes-logs")}
+	if b.self, err = os.Executable(); err != nil {
+		return nil, err
+	}
 	if b.settings, err = o.settingsOf(version); err != nil {
 		return nil, err
 	}
-	b.report, err = report.Continue("kubernetes", o.state, map[string]string{
+	b.report, err = report.Continue(command, o.state, map[string]string{
 		"max-nodes": fmt.Sprint(o.within.nodes), "max-pods": fmt.Sprint(o.within.pods), "limit": o.limit.String(),
 		"kubernetes": version,
 	})
@@ -223,7 +232,7 @@ func (b *bench) measure(ctx context.Context, t *turn) outcome {
 	began := time.Now()
 	o := b.runTurn(ctx, t, dir)
 	o.total = time.Since(began)
-	if o.status != statusOK && t.contender != ceiling {
+	if o.status != statusOK {
 		if file := keepLog(dir, b.logs, t.name(), t.contender); file != "" {
 			o.note += "; log: " + file
 		}
