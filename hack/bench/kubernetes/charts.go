@@ -21,7 +21,7 @@ func Charts(r *report.Report) []chart.Chart {
 		own, theirs := of.Where(labelContender, livesched), of.Where(labelContender, kubeScheduler)
 		rate := own.Median(podsPerSecond) / theirs.Median(podsPerSecond)
 		if math.IsNaN(rate) {
-			rate = own.Median(firstToLast) / theirs.Median(firstToLast)
+			rate = own.Median(wholeRate) / theirs.Median(wholeRate)
 		}
 		throughput = appendFinite(throughput, rate)
 		cpu = appendFinite(cpu, theirs.Median(cpuPerPod)/own.Median(cpuPerPod))

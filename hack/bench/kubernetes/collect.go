@@ -32,9 +32,9 @@ type collection struct {
 	before, after observation
 	began, ended  time.Time
 
-	mu          sync.Mutex
-	count       int       // guarded by mu
-	first, last time.Time // of the pods in count; guarded by mu
+	mu    sync.Mutex
+	count int       // guarded by mu
+	last  time.Time // of the pods in count; guarded by mu
 
 	// unlimited ends the limit of the time of the collection.
 	unlimited func()
@@ -113,9 +113,6 @@ func (c *collection) scheduled() {
 	defer c.mu.Unlock()
 	c.count++
 	c.last = time.Now()
-	if c.first.IsZero() {
-		c.first = c.last
-	}
 }
 
 func (c *collection) scheduledSoFar() int {
@@ -139,14 +136,14 @@ func (c *collection) run(ctx context.Context) {
 	}
 }
 
-// firstToLast returns the pods per second between the first pod and the last.
-func (c *collection) firstToLast() float64 {
+// whole returns the pods per second from the start to the last pod, or NaN if there is none.
+func (c *collection) whole() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count < 2 || !c.last.After(c.first) {
+	if c.count == 0 || !c.last.After(c.began) {
 		return math.NaN()
 	}
-	return float64(c.count-1) / c.last.Sub(c.first).Seconds()
+	return float64(c.count) / c.last.Sub(c.began).Seconds()
 }
 
 // sampler computes the throughput from samples, as upstream does:

@@ -52,7 +52,7 @@ func (p *progress) end(t *turn, o outcome) {
 		result += fmt.Sprintf(", %d pods", c.scheduledSoFar())
 		rate := c.samples.average()
 		if math.IsNaN(rate) {
-			rate = c.firstToLast()
+			rate = c.whole()
 		}
 		if !math.IsNaN(rate) {
 			result += fmt.Sprintf(" at %.0f pods/s", rate)

@@ -34,8 +34,8 @@ const (
 	// podsPerSecond is the throughput as upstream measures it: the average of the samples. Runs
 	// that are too short for two samples do not have it.
 	podsPerSecond = "pods/s"
-	// firstToLast is the rate from the first scheduled pod to the last, without samples.
-	firstToLast = "first to last pods/s"
+	// wholeRate is the rate from the start of the measurement to the last scheduled pod, without samples.
+	wholeRate = "whole pods/s"
 	// pods is the number of scheduled pods, and seconds the time of the measurement.
 	pods    = "pods"
 	seconds = "measured s"
@@ -60,8 +60,8 @@ func percentile(p int) string { return fmt.Sprintf("p%d pods/s", p) }
 func (c *collection) values() map[string]float64 {
 	n := float64(c.scheduledSoFar())
 	values := map[string]float64{pods: n, seconds: c.ended.Sub(c.began).Seconds()}
-	if rate := c.firstToLast(); !math.IsNaN(rate) {
-		values[firstToLast] = rate
+	if rate := c.whole(); !math.IsNaN(rate) {
+		values[wholeRate] = rate
 	}
 	if len(c.samples.throughputs) > 0 {
 		values[podsPerSecond] = c.samples.average()

@@ -45,7 +45,7 @@ func TestThroughputIsComputedAsUpstream(t *testing.T) {
 func TestFiguresOfACollection(t *testing.T) {
 	start := time.Now()
 	c := &collection{
-		count: 11, first: start, last: start.Add(2 * time.Second), began: start, ended: start.Add(4 * time.Second),
+		count: 11, last: start.Add(2 * time.Second), began: start, ended: start.Add(4 * time.Second),
 		before: observation{scheduler: cluster.Usage{CPU: time.Second}, api: time.Second},
 		after: observation{scheduler: cluster.Usage{CPU: 2100 * time.Millisecond, PeakRSS: 1 << 20},
 			api: 3200 * time.Millisecond},
@@ -53,7 +53,7 @@ func TestFiguresOfACollection(t *testing.T) {
 	c.samples.throughputs = []float64{4, 8, 6}
 	got := c.values()
 	for name, want := range map[string]float64{
-		pods: 11, seconds: 4, firstToLast: 5, podsPerSecond: 6, percentile(50): 6, percentile(99): 8,
+		pods: 11, seconds: 4, wholeRate: 5.5, podsPerSecond: 6, percentile(50): 6, percentile(99): 8,
 		schedulerCPU: 1.1, cpuPerPod: 100, apiCPU: 200, schedulerRSS: 1,
 	} {
 		if math.Abs(got[name]-want) > 1e-9 {
@@ -61,7 +61,7 @@ func TestFiguresOfACollection(t *testing.T) {
 		}
 	}
 	none := (&collection{began: start, ended: start}).values()
-	for _, name := range []string{podsPerSecond, firstToLast, cpuPerPod, schedulerRSS} {
+	for _, name := range []string{podsPerSecond, wholeRate, cpuPerPod, schedulerRSS} {
 		if _, ok := none[name]; ok {
 			t.Errorf("without pods and process there is a %s", name)
 		}
@@ -147,8 +147,8 @@ func TestTablesHaveRatiosAndReasons(t *testing.T) {
 	add("A", livesched, statusOK, map[string]float64{podsPerSecond: 300, cpuPerPod: 1})
 	add("B", kubeScheduler, statusTimeout, map[string]float64{podsPerSecond: 10})
 	add("B", livesched, statusOK, map[string]float64{podsPerSecond: 300})
-	add("C", kubeScheduler, statusOK, map[string]float64{firstToLast: 10})
-	add("C", livesched, statusOK, map[string]float64{firstToLast: 20, podsPerSecond: 3})
+	add("C", kubeScheduler, statusOK, map[string]float64{wholeRate: 10})
+	add("C", livesched, statusOK, map[string]float64{wholeRate: 20, podsPerSecond: 3})
 	tables := Tables(r)
 	var text strings.Builder
 	for _, table := range tables {

@@ -11,7 +11,7 @@ import (
 
 // columns lists what the table shows beside the ratios.
 var columns = []struct{ title, value string }{
-	{"first to last", firstToLast},
+	{"whole", wholeRate},
 	{"pods", pods},
 	{"CPU ms/pod", cpuPerPod},
 	{"CPU s", schedulerCPU},
@@ -89,12 +89,12 @@ func addResults(t *report.Table, of report.Rows, name string) {
 }
 
 // ratio returns the ratio of the throughputs of two contenders. If one of the runs was too short
-// for samples, it is the ratio of the rates from the first pod to the last, after a ~.
+// for samples, it is the ratio of the rates from the start to the last pod, after a ~.
 func ratio(own, other report.Rows) string {
 	if text := report.Ratio(own.Median(podsPerSecond), other.Median(podsPerSecond)); text != "" {
 		return text
 	}
-	if text := report.Ratio(own.Median(firstToLast), other.Median(firstToLast)); text != "" {
+	if text := report.Ratio(own.Median(wholeRate), other.Median(wholeRate)); text != "" {
 		return "~" + text
 	}
 	return ""
