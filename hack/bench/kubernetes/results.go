@@ -34,7 +34,8 @@ const (
 	// podsPerSecond is the throughput as upstream measures it: the average of the samples. Runs
 	// that are too short for two samples do not have it.
 	podsPerSecond = "pods/s"
-	// wholeRate is the rate from the start of the measurement to the last scheduled pod, without samples.
+	// wholeRate is the rate from the start of the measurement to the last scheduled pod, without
+	// samples.
 	wholeRate = "whole pods/s"
 	// pods is the number of scheduled pods, and seconds the time of the measurement.
 	pods    = "pods"
