@@ -157,10 +157,10 @@ func TestTablesHaveRatiosAndReasons(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"A | livesched | ok | 300 | 3.00 |  |  | 0.25 |",
+		"A | livesched | ok | 300 | 3.00 |  |  |  |  |  | 0.25 |",
 		"B | kube-scheduler | timeout | 10.0 |  |",
 		"B | livesched | ok | 300 |  |", // there is nothing to compare it with
-		"C | livesched | ok | 3.00 | ~2.00 |",
+		"C | livesched | ok | 3.00 |  |  |  | 20.0 | 2.00 |",
 		"A | nodes 5 instead of 10\n",
 		"A | ceiling | skipped | because\n",
 		"B | kube-scheduler | timeout | because\n",

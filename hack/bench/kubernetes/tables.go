@@ -11,7 +11,6 @@ import (
 
 // columns lists what the table shows beside the ratios.
 var columns = []struct{ title, value string }{
-	{"whole", wholeRate},
 	{"pods", pods},
 	{"CPU ms/pod", cpuPerPod},
 	{"CPU s", schedulerCPU},
@@ -29,7 +28,7 @@ func Tables(r *report.Report) []report.Table {
 	results := report.Table{
 		Title: "Kubernetes' scheduler benchmark, " + r.Parameters["kubernetes"],
 		Header: []string{"workload", "", "status", "pods/s", "x kube-scheduler", "of ceiling", "upstream's threshold",
-			"CPU per pod x kube-scheduler"},
+			"whole", "whole x kube-scheduler", "whole of ceiling", "CPU per pod x kube-scheduler"},
 	}
 	for _, c := range columns {
 		results.Header = append(results.Header, c.title)
@@ -70,15 +69,17 @@ func addResults(t *report.Table, of report.Rows, name string) {
 					other.Labels[labelCollection] != row.Labels[labelCollection]
 			})
 		}
-		theirs := beside(kubeScheduler)
+		theirs, limit := beside(kubeScheduler), beside(ceiling)
 		title := name
 		if part := row.Labels[labelCollection]; part != "" {
 			title += ", collection " + part
 		}
 		cells := []string{
 			title, row.Labels[labelContender], row.Labels[labelStatus],
-			report.Number(own.Median(podsPerSecond)), ratio(own, theirs), ratio(own, beside(ceiling)),
-			report.Number(own.Median(thresholdValue)),
+			report.Number(own.Median(podsPerSecond)), ratio(own, theirs), ratio(own, limit),
+			report.Number(own.Median(thresholdValue)), report.Number(own.Median(wholeRate)),
+			report.Ratio(own.Median(wholeRate), theirs.Median(wholeRate)),
+			report.Ratio(own.Median(wholeRate), limit.Median(wholeRate)),
 			report.Ratio(own.Median(cpuPerPod), theirs.Median(cpuPerPod)),
 		}
 		for _, c := range columns {
@@ -88,14 +89,7 @@ func addResults(t *report.Table, of report.Rows, name string) {
 	}
 }
 
-// ratio returns the ratio of the throughputs of two contenders. If one of the runs was too short
-// for samples, it is the ratio of the rates from the start to the last pod, after a ~.
+// ratio returns the ratio of the throughputs of two contenders.
 func ratio(own, other report.Rows) string {
-	if text := report.Ratio(own.Median(podsPerSecond), other.Median(podsPerSecond)); text != "" {
-		return text
-	}
-	if text := report.Ratio(own.Median(wholeRate), other.Median(wholeRate)); text != "" {
-		return "~" + text
-	}
-	return ""
+	return report.Ratio(own.Median(podsPerSecond), other.Median(podsPerSecond))
 }
