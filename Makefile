@@ -30,6 +30,10 @@ PREVIOUS ?= HEAD^
 RELOADS ?= 1000
 # Flags for `make bench-...`, such as --nodes, --kinds and --out; `go run ./hack/bench throughput --help` lists them.
 BENCH_FLAGS ?=
+# What bench-kubernetes runs: labels that a workload has or, after a minus, has not, and a regular expression for
+# Case/Workload.
+LABELS ?= performance
+CASES ?=
 # What to test, and more flags: of `go test`, such as -run or -v, or of the tests, such as -ginkgo.focus. The flags follow
 # the packages: after a flag that it does not know, go test takes packages for arguments of the tests. The suite that takes
 # longest begins first.
@@ -303,7 +307,7 @@ fuzz: ## Run each fuzz target for FUZZTIME.
 ##@ Measure (figures go to bin/benchmarks; docs/compare/performance.md says how long each takes)
 
 .PHONY: bench
-bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-parts.
+bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-kubernetes and bench-parts.
 
 # bench_run runs a subcommand of hack/bench, with the version of Kubernetes that its plugins are to have.
 bench_run = @assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
@@ -325,6 +329,10 @@ bench-reload: ## Reloads: apply to first decision, standstill, and pods a second
 bench-scale: ## Large clusters, simulated: memory, start, decisions, changes of nodes (BENCH_FLAGS).
 	$(call bench_run,scale)
 
+.PHONY: bench-kubernetes
+bench-kubernetes: livesched ## Kubernetes' own scheduler benchmark; a second run continues the first (LABELS, CASES, BENCH_FLAGS).
+	$(call bench_run,kubernetes --labels='$(LABELS)' --cases='$(CASES)')
+
 .PHONY: bench-parts
 bench-parts: ## The Go benchmarks of single packages (BENCH, BENCH_PACKAGES).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
@@ -332,7 +340,7 @@ bench-parts: ## The Go benchmarks of single packages (BENCH, BENCH_PACKAGES).
 
 .PHONY: bench-charts
 bench-charts: ## Draw the charts of the documentation from the JSON files in docs/benchmarks.
-	@set -e; for benchmark in decision throughput reload scale; do \
+	@set -e; for benchmark in decision throughput reload scale kubernetes; do \
 		files="$$(find docs/benchmarks -name "$$benchmark*.json" | sort)"; \
 		if [ -n "$$files" ]; then go run ./hack/bench plot $$files; fi; \
 	done; \

@@ -15,6 +15,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/chart"
 	"github.com/livesched/livesched/hack/bench/decision"
+	"github.com/livesched/livesched/hack/bench/kubernetes"
 	"github.com/livesched/livesched/hack/bench/reload"
 	"github.com/livesched/livesched/hack/bench/report"
 	"github.com/livesched/livesched/hack/bench/rollout"
@@ -32,6 +33,7 @@ var results = map[string]struct {
 	"reload":     {reload.Tables, reload.Charts},
 	"rollout":    {rollout.Tables, rollout.Charts},
 	"scale":      {scale.Tables, scale.Charts},
+	"kubernetes": {kubernetes.Tables, kubernetes.Charts},
 }
 
 // tableCommand prints the tables of reports.

@@ -22,7 +22,9 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,6 +61,27 @@ func New(benchmark, file string, parameters map[string]string) (*Report, error) 
 		Parameters: parameters, Rows: Rows{}, file: file,
 	}
 	return r, r.write() // finds a file that cannot be written before an hour of measurements
+}
+
+// Continue is New, except that the rows of the file stay if it exists: a benchmark that takes long
+// measures what they do not have.
+func Continue(benchmark, file string, parameters map[string]string) (*Report, error) {
+	var rows Rows
+	before, err := Read(file)
+	switch {
+	case err == nil && before.Benchmark != benchmark:
+		return nil, fmt.Errorf("%s is of benchmark %s", file, before.Benchmark)
+	case err == nil:
+		rows = before.Rows
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	r, err := New(benchmark, "", parameters)
+	if err != nil {
+		return nil, err
+	}
+	r.Rows, r.file = append(r.Rows, rows...), file
+	return r, r.write()
 }
 
 // Add adds a row, or values to the row with the same labels, and writes the file.

@@ -176,6 +176,26 @@ func TestPartsArePutTogether(t *testing.T) {
 	}
 }
 
+func TestARunContinues(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubernetes.json")
+	for i, kind := range []string{"basic", "anti"} {
+		r, err := Continue("kubernetes", file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Rows) != i {
+			t.Errorf("run %d begins with %d rows", i, len(r.Rows))
+		}
+		mustAdd(t, r, kind, map[string]float64{"us/pod": 1})
+	}
+	if r, err := Read(file); err != nil || len(r.Rows) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := Continue("scale", file, nil); err == nil {
+		t.Error("the report of another benchmark is continued")
+	}
+}
+
 func TestTheLatestRunWinsInWhateverOrderFilesAreNamed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(day, value string) string {

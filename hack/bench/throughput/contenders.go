@@ -6,9 +6,7 @@ package throughput
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,7 +18,6 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/hack/bench/cluster"
-	"github.com/livesched/livesched/test/controlplane/process"
 	"github.com/livesched/livesched/test/workload"
 )
 
@@ -55,9 +52,9 @@ type usage struct {
 
 var contenders = map[string]contender{
 	bindOnly:      prepareBindOnly,
-	kubeScheduler: prepareKubeScheduler(""),
+	kubeScheduler: prepareKubeScheduler(nil),
 	// Every node is scored, as livesched does by default.
-	"kube-scheduler-100": prepareKubeScheduler("percentageOfNodesToScore: 100"),
+	"kube-scheduler-100": prepareKubeScheduler(map[string]any{"percentageOfNodesToScore": 100}),
 	livesched:            prepareLivesched(func(int) int32 { return 0 }),
 	asked:                prepareAsked(explainAndSimulate),
 	explained:            prepareAsked(explain),
@@ -186,29 +183,14 @@ func (r *binder) stop() error {
 }
 
 // prepareKubeScheduler runs kube-scheduler with its default profile, under the benchmark's
-// scheduler name and with one more field.
-func prepareKubeScheduler(field string) contender {
+// scheduler name and with more fields.
+func prepareKubeScheduler(fields map[string]any) contender {
 	return func(_ context.Context, b *bench) (launch, error) {
-		file := filepath.Join(b.dir, "kube-scheduler.yaml")
-		text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-clientConnection: {kubeconfig: %q, qps: %d, burst: %d, contentType: application/vnd.kubernetes.protobuf}
-profiles: [{schedulerName: %s}]
-%s
-`, b.Kubeconfig(), cluster.QPS, cluster.QPS, cluster.SchedulerName, field)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
-		port, err := process.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port),
-			append([]string{
-				"--config=" + file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-				"--authorization-always-allow-paths=/metrics",
-			}, b.gates...)...), nil
+		config := map[string]any{"profiles": []any{map[string]any{"schedulerName": cluster.SchedulerName}}}
+		maps.Copy(config, fields)
+		return b.launch(func() (*cluster.Scheduler, error) {
+			return cluster.StartKubeScheduler(b.program(b.kubeScheduler, b.gates...), config)
+		}), nil
 	}
 }
 
@@ -233,32 +215,24 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 		if err != nil {
 			return nil, err
 		}
-		port, err := process.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		return b.process("livesched", b.options.livesched, fmt.Sprintf("http://127.0.0.1:%d/metrics", port),
-			append([]string{
-				"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--secure-port=0",
-				"--health-probe-bind-address=0",
-				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port),
-				fmt.Sprintf("--kube-api-qps=%d", cluster.QPS), fmt.Sprintf("--kube-api-burst=%d", cluster.QPS),
-			}, flags...)...), nil
+		return b.launch(func() (*cluster.Scheduler, error) {
+			return cluster.StartLivesched(b.program(b.options.livesched, flags...))
+		}), nil
 	}
 }
 
-// child is the process of a scheduler.
-type child struct {
-	*process.Process
-	// metrics is the URL of its metrics.
-	metrics string
+// program describes a scheduler with more flags.
+func (b *bench) program(path string, flags ...string) cluster.Program {
+	return cluster.Program{Path: path, Flags: flags, Kubeconfig: b.Kubeconfig(), Dir: b.dir}
 }
 
-// process runs a program that serves its metrics at a URL.
-func (b *bench) process(name, path, metrics string, args ...string) launch {
+// child is the process of a scheduler.
+type child struct{ *cluster.Scheduler }
+
+// launch runs a scheduler.
+func (b *bench) launch(start func() (*cluster.Scheduler, error)) launch {
 	return func(fail context.CancelCauseFunc) (running, error) {
-		p, err := process.Start(process.Config{Name: name, Path: path, Args: args,
-			LogFile: filepath.Join(b.dir, name+".log")})
+		p, err := start()
 		if err != nil {
 			return nil, err
 		}
@@ -268,16 +242,16 @@ func (b *bench) process(name, path, metrics string, args ...string) launch {
 				fail(err)
 			}
 		}()
-		return child{p, metrics}, nil
+		return child{p}, nil
 	}
 }
 
 func (c child) usage() (usage, error) {
-	of, err := cluster.UsageOf(c.PID())
+	of, err := c.Usage()
 	if err != nil {
 		return usage{}, err
 	}
-	made, err := readDecisions(c.metrics)
+	made, err := readDecisions(c.Scheduler)
 	return usage{of, made}, err
 }
 

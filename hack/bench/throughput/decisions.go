@@ -4,16 +4,13 @@
 package throughput
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
 )
 
 // decisionSeconds is the histogram of the time of decisions, which livesched and kube-scheduler
@@ -36,32 +33,16 @@ func (d decisions) mean() float64 {
 	return float64(d.total) / float64(d.count) / float64(time.Microsecond)
 }
 
-// metricsClient does not check certificates: kube-scheduler signs its own, and the benchmark asks
-// the loopback interface alone.
-var metricsClient = &http.Client{
-	Timeout:   10 * time.Second,
-	Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // see above
-}
-
-// readDecisions reads the decisions of the scheduler that serves metrics at a URL.
-func readDecisions(url string) (decisions, error) {
-	response, err := metricsClient.Get(url)
+// readDecisions reads the decisions of a scheduler so far.
+func readDecisions(s *cluster.Scheduler) (decisions, error) {
+	families, err := s.Metrics(context.Background())
 	if err != nil {
 		return decisions{}, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return decisions{}, fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return parseDecisions(response.Body)
+	return decisionsIn(families)
 }
 
-func parseDecisions(text io.Reader) (decisions, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(text)
-	if err != nil {
-		return decisions{}, err
-	}
+func decisionsIn(families map[string]*dto.MetricFamily) (decisions, error) {
 	family := families[decisionSeconds]
 	if family.GetType() != dto.MetricType_HISTOGRAM {
 		return decisions{}, errors.New("no histogram " + decisionSeconds)

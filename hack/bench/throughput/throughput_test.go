@@ -228,11 +228,11 @@ scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf"} 4
 scheduler_scheduling_algorithm_duration_seconds_sum 0.002
 scheduler_scheduling_algorithm_duration_seconds_count 4
 `
-	got, err := parseDecisions(strings.NewReader(text))
+	got, err := parseDecisions(t, text)
 	if want := (decisions{4, 2 * time.Millisecond}); err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	if got, err := parseDecisions(strings.NewReader("# TYPE up gauge\nup 1\n")); err == nil {
+	if got, err := parseDecisions(t, "# TYPE up gauge\nup 1\n"); err == nil {
 		t.Errorf("got %v of a text without the histogram", got)
 	}
 }
@@ -253,4 +253,13 @@ func TestWindowsTakeTurns(t *testing.T) {
 	if got := w.values(); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+}
+
+func parseDecisions(t *testing.T, text string) (decisions, error) {
+	t.Helper()
+	families, err := cluster.ParseMetrics(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decisionsIn(families)
 }
