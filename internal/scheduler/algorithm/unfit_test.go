@@ -458,3 +458,48 @@ func (w *world) large() *corev1.Pod {
 	}
 	return pod
 }
+
+// TestTheTermsOfANominatedPodDistinguishLabels nominates a pod that was never decided about. Its
+// anti-affinity reads a label that no selector has read before.
+func TestTheTermsOfANominatedPodDistinguishLabels(t *testing.T) {
+	w := newAlike(t, 2)
+	special := func(yes bool) *corev1.Pod {
+		pod := w.another(podOf("basic", 0))
+		if yes {
+			pod.Labels["special"] = "yes"
+		}
+		return pod
+	}
+	repels := func(key, value string) *corev1.Pod {
+		pod := w.another(podOf("basic", 1))
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname,
+				LabelSelector: metav1.SetAsLabelSelector(map[string]string{key: value})}}}}
+		return pod
+	}
+	// InterPodAffinity heeds nominated pods only if the terms of a running pod concern the pod, too.
+	w.place(repels("app", "basic-0"), workload.NodeName(1), cache.Class{})
+	feasible := func(pod *corev1.Pod) int {
+		t.Helper()
+		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+		state := schedframework.NewCycleState()
+		fast := w.ours.tryFast(w.ctx, w.profile, state, pod)
+		if fast.reason == fastpath.NoFit {
+			return 0
+		}
+		if fast.reason != fastpath.None {
+			t.Fatalf("the pod takes the scalar path: %s", fast.reason)
+		}
+		return fast.Feasible
+	}
+	if n := feasible(special(false)); n != 1 {
+		t.Fatalf("the pod fits %d nodes, want the one without a pod that keeps it away", n)
+	}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{repels("special", "yes")}
+	if n := feasible(special(false)); n != 1 {
+		t.Errorf("the pod fits %d nodes beside a nominated pod that does not concern it", n)
+	}
+	if n := feasible(special(true)); n != 0 {
+		t.Errorf("the pod fits %d nodes, although a nominated pod keeps it away", n)
+	}
+}
