@@ -23,6 +23,7 @@ import (
 	fakeclient "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -70,6 +71,10 @@ type Cluster interface {
 	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
 	// AddCSINode reports the drivers of a node.
 	AddCSINode(node *storagev1.CSINode) error
+	// Nominate nominates a pending pod to a node, as a preemption does. The pod is not scheduled.
+	Nominate(pod *corev1.Pod, node string) error
+	// Denominate ends the nomination of a pod.
+	Denominate(pod *corev1.Pod)
 	// Refresh brings the snapshot up to date.
 	Refresh() error
 	// Place refreshes the snapshot, decides about a pod, assumes it on the chosen node, and returns
@@ -202,6 +207,26 @@ func (u *upstream) AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.
 func (u *upstream) AddCSINode(node *storagev1.CSINode) error {
 	return u.factory.Storage().V1().CSINodes().Informer().GetIndexer().Add(node)
 }
+
+// Nominate implements Cluster.
+func (u *upstream) Nominate(pod *corev1.Pod, node string) error {
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		return err
+	}
+	if err := u.factory.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
+		return err
+	}
+	u.framework.AddNominatedPod(u.logger, info, to(node))
+	return nil
+}
+
+func to(node string) *fwk.NominatingInfo {
+	return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+}
+
+// Denominate implements Cluster.
+func (u *upstream) Denominate(pod *corev1.Pod) { u.framework.DeleteNominatedPodIfExists(pod) }
 
 // Refresh implements Cluster.
 func (u *upstream) Refresh() error {

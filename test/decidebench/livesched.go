@@ -25,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
@@ -39,6 +40,7 @@ type livesched struct {
 	volumes  *fastpath.VolumeChanges
 	snapshot *cache.Snapshot
 	decider  *algorithm.Decider
+	queue    *queue.Queue // for nominations
 	fast     bool // without it, all decisions take the scalar path
 	// profiles take turns. placed is the number of calls of Place.
 	profiles []algorithm.Params
@@ -54,10 +56,14 @@ type livesched struct {
 func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error) {
 	l := &livesched{
 		upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot(), volumes: fastpath.NewVolumeChanges(),
+		queue:    queue.New(queue.Config{}),
 		profiles: make([]algorithm.Params, profiles.Number), unlike: profiles.Unlike,
 	}
 	l.inCycle = l.timing.Attach(u.ctx)
 	l.fast = fast
+	l.queue.Reconfigure(l.logger, &queue.Settings{
+		Profiles: map[string]*queue.ProfileSettings{u.profile.SchedulerName: {}},
+	}, nil)
 	return l, l.Reload()
 }
 
@@ -114,7 +120,8 @@ func (l *livesched) build(name string, i int) (algorithm.Params, error) {
 	if l.unlike {
 		plugins.ScoreWeights[names.InterPodAffinity] += int64(i)
 	}
-	f := framework.New(framework.Config{ProfileName: name, Plugins: plugins, Args: args, Snapshot: l.snapshot})
+	f := framework.New(framework.Config{ProfileName: name, Plugins: plugins, Args: args, Snapshot: l.snapshot,
+		Nominator: l.queue.Nominator()})
 	return algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
 		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Volumes: l.volumes,
 		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
@@ -159,6 +166,25 @@ func (l *livesched) AddCSINode(node *storagev1.CSINode) error {
 	}
 	l.volumes.OnAdd(node, false)
 	return nil
+}
+
+// Nominate implements Cluster.
+func (l *livesched) Nominate(pod *corev1.Pod, node string) error {
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		return err
+	}
+	l.queue.Nominator().AddNominatedPod(l.logger, info, to(node))
+	return nil
+}
+
+// Denominate implements Cluster.
+func (l *livesched) Denominate(pod *corev1.Pod) { l.queue.Nominator().DeleteNominatedPodIfExists(pod) }
+
+// Close implements Cluster.
+func (l *livesched) Close() {
+	l.queue.Close()
+	l.upstream.Close()
 }
 
 // Refresh implements Cluster.
