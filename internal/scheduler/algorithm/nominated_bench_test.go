@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -52,7 +53,7 @@ func BenchmarkDecideAmidEvents(b *testing.B) {
 		{"no-room/quiet", tooLarge, 0, nil},
 		{"no-room/node-added", tooLarge, 0, addNode},
 		{"no-room/gpu", requesting(workload.Basic, "nvidia.com/gpu", "1"), 0, nil},
-		{"no-room/anti-and-pod-placed", requesting(workload.Anti, corev1.ResourceCPU, "1000"), 0, placePod},
+		{"no-room/affinity-and-pod-placed", besideNobody, 0, placePod},
 	} {
 		b.Run(scene.name, func(b *testing.B) {
 			cluster, err := decidebench.New(decidebench.Livesched)
@@ -95,6 +96,18 @@ func BenchmarkDecideAmidEvents(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// besideNobody returns a pod that has to run in the zone of pods that there are not.
+func besideNobody(i int) *corev1.Pod {
+	pod := workload.Pods{Kind: workload.Basic}.Pod(i)
+	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey:   corev1.LabelTopologyZone,
+			LabelSelector: metav1.SetAsLabelSelector(map[string]string{"app": "nobody"}),
+		}},
+	}}
+	return pod
 }
 
 // nominated returns a pod to nominate. Pods of another number have another name.
