@@ -40,7 +40,7 @@ func (e *Engine) classify(ctx context.Context, in *instance, like *corev1.Pod, r
 	e.lent.claims.prepare(in.plan, e.snapshot, like)
 	e.keys.rules = &e.lent.claims.rules
 	for {
-		e.readNominated(in.plan, like, nominated)
+		e.readNominated(in.plan, nominated)
 		if c, reason = e.findClass(ctx, in, like, r); c != nil && reason == None {
 			reason = e.prepareTrackers(ctx, c, like, r)
 		}
@@ -68,21 +68,19 @@ func (e *Engine) forgetIfMentionsChanged(ctx context.Context) bool {
 }
 
 // readNominated adds the labels that the anti-affinity terms of nominated pods read. A class has no
-// answer beside such a pod unless all its pods are alike for these terms.
-func (e *Engine) readNominated(plan *Plan, pod *corev1.Pod, nominated *framework.NominatedNodes) {
+// answer beside such a pod unless all its pods are alike for these terms. It leaves out no pod of
+// the nodes: the pod of this decision is a nominated one to the next.
+func (e *Engine) readNominated(plan *Plan, nominated *framework.NominatedNodes) {
 	pos := e.nominatedRead[nominated]
 	if !plan.hasAffinity || pos == nominated.End() {
 		return
 	}
 	names, ok := nominated.Since(pos)
 	if !ok {
-		names = nil
-		for name := range nominated.All {
-			names = append(names, name)
-		}
+		names = nominated.Names()
 	}
 	for _, name := range names {
-		for _, other := range plan.framework.NominatedPods(pod, name) {
+		for _, other := range plan.framework.Nominator().NominatedPodsForNode(name) {
 			if info, ok := other.(*schedframework.PodInfo); ok && len(info.RequiredAntiAffinityTerms) > 0 {
 				e.mentions.ReadTerms(info)
 			}

@@ -85,7 +85,7 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 	switch {
 	case err != nil || fit:
 		return d.afterNominated(ctx, err)
-	case !d.uncached.active() && d.class.plain():
+	case !d.uncached.active() && d.class.plain() && d.repelling.empty():
 		reason = d.decidePlain()
 	default:
 		reason = d.decideGeneral(ctx)
@@ -214,9 +214,7 @@ func (d *decision) filterCached(sorted *groups) {
 // nominated pods.
 func (d *decision) keep() {
 	d.pass.keep(d.class)
-	if d.repelling != nil {
-		d.pass.feasible = d.repelling.without(d.pass.feasible)
-	}
+	d.pass.feasible = d.repelling.without(d.pass.feasible)
 }
 
 // score computes the totals of the pass's nodes and returns the best ones. A single node needs no

@@ -50,6 +50,9 @@ func (e *exceptions) has(slot cache.Slot) bool {
 	return ok
 }
 
+// empty reports whether there are none. e may be nil.
+func (e *exceptions) empty() bool { return e == nil || len(e.slots) == 0 }
+
 // set adds or removes a slot.
 func (e *exceptions) set(slot cache.Slot, in bool) {
 	if e.has(slot) == in {
@@ -76,7 +79,7 @@ func (e *exceptions) setVersion(classes *classTable) {
 
 // without removes the exceptions from a list of slots.
 func (e *exceptions) without(slots []cache.Slot) []cache.Slot {
-	if len(e.slots) == 0 {
+	if e.empty() {
 		return slots
 	}
 	return slices.DeleteFunc(slots, e.has)

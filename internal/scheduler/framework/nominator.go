@@ -4,6 +4,9 @@
 package framework
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -163,6 +166,9 @@ func (v *NominatedNodes) All(yield func(name string, number uint64) bool) {
 		}
 	}
 }
+
+// Names returns the names of all nodes with nominated pods that count for some pod of the priority.
+func (v *NominatedNodes) Names() []string { return slices.Collect(maps.Keys(v.numbers)) }
 
 // Changed reports whether other nominated pods may count for a pod now than when Read was called for
 // it.

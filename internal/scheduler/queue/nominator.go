@@ -99,6 +99,7 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.countLocked()
 	n.removeLocked(pod.UID)
 }
 
@@ -151,6 +152,7 @@ func (n *Nominator) addQueueLocked(logger klog.Logger, info fwk.PodInfo, nominat
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.countLocked()
 	n.putLocked(logger, info, node)
 }
 
@@ -162,6 +164,7 @@ func (n *Nominator) updateQueueLocked(logger klog.Logger, oldPod *corev1.Pod, in
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.countLocked()
 	if known := n.byPod[oldPod.UID]; known != nil && node == oldPod.Status.NominatedNodeName {
 		// The node in the status did not change. The update may even be older than the status patch
 		// of a nomination made in memory.
@@ -178,6 +181,7 @@ func (n *Nominator) refreshQueueLocked(logger klog.Logger, info *schedframework.
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.countLocked()
 	if known := n.byPod[info.Pod.UID]; known != nil {
 		n.putLocked(logger, info, known.node)
 	}
@@ -205,8 +209,11 @@ func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string)
 	nm := &nomination{node: node, info: own}
 	n.byPod[pod.UID] = nm
 	n.setNodeLocked(node, append(n.byNode[node], nm))
-	n.size.Store(int64(len(n.byPod)))
 }
+
+// countLocked sets size at the end of a change. Until then, readers without the lock see the number
+// before it: a pod whose nomination is replaced is nominated all the time.
+func (n *Nominator) countLocked() { n.size.Store(int64(len(n.byPod))) }
 
 // removeLocked removes the pod's nomination, if it has one.
 func (n *Nominator) removeLocked(uid types.UID) {
@@ -215,7 +222,6 @@ func (n *Nominator) removeLocked(uid types.UID) {
 		return
 	}
 	delete(n.byPod, uid)
-	n.size.Store(int64(len(n.byPod)))
 	n.setNodeLocked(nm.node, slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm }))
 }
 
@@ -236,6 +242,7 @@ func (n *Nominator) setNodeLocked(node string, nominated []*nomination) {
 func (n *Nominator) serveQueueLocked(names sets.Set[string]) (ended []*nomination) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	defer n.countLocked()
 	n.served = names
 	for uid, nm := range n.byPod {
 		if !names.Has(nm.info.Pod.Spec.SchedulerName) {

@@ -1,0 +1,119 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/test/workload"
+)
+
+// TestDecisionsBesideNominatedPodsMatchTheScalarPath uses small clusters of equal nodes in which
+// pods with terms and constraints of their own, of three priorities, come beside nominated ones.
+func TestDecisionsBesideNominatedPodsMatchTheScalarPath(t *testing.T) {
+	for world := range uint64(12) {
+		t.Run(fmt.Sprint(world), func(t *testing.T) {
+			t.Parallel()
+			const nodes, steps = 40, 300
+			w, g := newAlike(t, nodes), newGenerator(world, 99)
+			var waiting []*corev1.Pod
+			for step := range steps {
+				switch node := workload.NodeName(g.IntN(nodes)); g.IntN(6) {
+				case 0, 1:
+					pod := w.constrained(g)
+					if g.chance(60) {
+						pod.Status.NominatedNodeName = node
+					}
+					waiting = append(waiting, pod)
+					w.handle.nominated[node] = append(w.handle.nominated[node], pod)
+				case 2:
+					delete(w.handle.nominated, node)
+				case 3:
+					w.place(w.constrained(g), node, cache.Class{})
+				case 4:
+					if len(w.pods) > 0 {
+						w.removePod()
+					}
+				}
+				pod := w.constrained(g)
+				if len(waiting) > 0 && g.chance(30) {
+					pod, waiting = waiting[0], waiting[1:]
+				}
+				w.decide(fmt.Sprintf("world %d, step %d", world, step), w.profile, pod)
+			}
+			if fast := w.seen["path "]; fast < steps/2 {
+				t.Errorf("only %d decisions took the fast path", fast)
+			}
+		})
+	}
+}
+
+// constrained returns a pod of one of three priorities and three series, which may depend on the
+// pods of one of the series, and may fill a node.
+func (a *alike) constrained(g *generator) *corev1.Pod {
+	series := []string{"a", "b", "c"}
+	pod := a.another(podOf("basic", 0))
+	pod.Labels = map[string]string{"app": pick(g, series)}
+	pod.Spec.Priority = ptr.To(int32(g.IntN(3)))
+	selector := metav1.SetAsLabelSelector(map[string]string{"app": pick(g, series)})
+	key := pick(g, []string{hostname, zone})
+	terms := []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: selector}}
+	switch g.IntN(5) {
+	case 0:
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	case 1:
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key,
+			WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector}}
+	case 2:
+		pod.Spec.Affinity = &corev1.Affinity{
+			PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	if g.chance(15) {
+		pod.Spec.Containers = fullPod().Spec.Containers
+	}
+	return pod
+}
+
+// TestAPodKeepsAwayFromANominatedOneIfNoneRuns: no running pod concerns InterPodAffinity.
+func TestAPodKeepsAwayFromANominatedOneIfNoneRuns(t *testing.T) {
+	w := newAlike(t, 2)
+	other := w.another(podOf("basic", 1))
+	other.Labels = map[string]string{"app": "other"}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{other}
+	pod := repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "other")
+	if reason := w.decide("beside the other", w.profile, pod); reason != fastpath.None {
+		t.Errorf("the pod takes the scalar path: %s", reason)
+	}
+}
+
+// TestTheTermsOfAPodWithoutClassCountForOthers nominates a pod that reads so many labels that it has
+// no class, and tries it again before others.
+func TestTheTermsOfAPodWithoutClassCountForOthers(t *testing.T) {
+	w := newAlike(t, 2)
+	w.place(repels(w.another(podOf("basic", 1)), corev1.LabelHostname, "guarded", "yes"), workload.NodeName(1),
+		cache.Class{})
+	odd := repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "special", "yes")
+	terms := &odd.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for i := range 70 {
+		*terms = append(*terms, corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
+			LabelSelector: metav1.SetAsLabelSelector(map[string]string{fmt.Sprint("key-", i): "yes"})})
+	}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{odd}
+	if reason := w.decide("the odd pod", w.profile, odd); reason != fastpath.Selectors {
+		t.Fatalf("the reason is %q", reason)
+	}
+	for _, special := range []string{"no", "yes"} {
+		pod := w.another(podOf("basic", 0))
+		pod.Labels = map[string]string{"guarded": "yes", "special": special}
+		w.decide("special: "+special, w.profile, pod)
+	}
+}
