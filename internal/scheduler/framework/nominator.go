@@ -164,8 +164,8 @@ func (v *NominatedNodes) All(yield func(name string, number uint64) bool) {
 	}
 }
 
-// Changed reports whether other nominated pods may count for a pod now than when Read was called for
-// it.
+// Changed reports whether other nominated pods may count for a pod now than when Read was called
+// for it.
 func (v *NominatedNodes) Changed(pod *corev1.Pod) bool {
 	if v.source == nil {
 		return false
