@@ -81,8 +81,8 @@ type Cluster interface {
 	// the node's name.
 	Place(pod *corev1.Pod) (node string, err error)
 	// Reload drops the state that the contender keeps for classes of pods, as a new instance of the
-	// profile with other arguments does. The next decision about a pod of each class is then the first. kube-scheduler
-	// has no such state.
+	// profile with other arguments does. The next decision about a pod of each class is then the
+	// first. kube-scheduler has no such state.
 	Reload() error
 	// Close ends the goroutines of the cluster. It does not wait for kube-scheduler's metric
 	// recorder, which ends within a second.

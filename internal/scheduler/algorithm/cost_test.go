@@ -48,8 +48,8 @@ func TestDecisionExaminesFewNodes(t *testing.T) {
 	}
 }
 
-// TestDecisionExaminesFewNodesBesideNominatedPods is TestDecisionExaminesFewNodes while the nodes of
-// 300 nominated pods wait for their victims to end, and one pod more is nominated, or no more,
+// TestDecisionExaminesFewNodesBesideNominatedPods is TestDecisionExaminesFewNodes while the nodes
+// of 300 nominated pods wait for their victims to end, and one pod more is nominated, or no more,
 // before each decision. The nominated pods keep away from each other.
 func TestDecisionExaminesFewNodesBesideNominatedPods(t *testing.T) {
 	const classes, most, nominated = 20, 100, 300

@@ -122,7 +122,7 @@ func (n nominator) Nominations(pod *corev1.Pod, _ uint64) framework.NominationCh
 func (n nominator) number(node string, pod *corev1.Pod, itself bool) (number uint64) {
 	hash := fnv.New64()
 	for _, other := range n[node] {
-		if !(itself && other.UID == pod.UID) && ptr.Deref(other.Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
+		if (!itself || other.UID != pod.UID) && ptr.Deref(other.Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
 			_, _ = fmt.Fprintf(hash, "%p ", other)
 			number = hash.Sum64()
 		}

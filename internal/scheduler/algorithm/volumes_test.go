@@ -138,7 +138,9 @@ func (w *world) addLimit(node string) {
 	}
 	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{driver}
 	if w.chance(60) {
-		csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/gce-pd," + awsPlugin}
+		csiNode.Annotations = map[string]string{
+			corev1.MigratedPluginsAnnotationKey: "kubernetes.io/gce-pd," + awsPlugin,
+		}
 	}
 	if w.chance(60) {
 		driver.Name = awsDriver
@@ -217,7 +219,7 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 			requirement = corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpExists}
 		}
 	}
-	if of != labelled && of != anywhere && !(of == inTree && w.chance(50)) {
+	if of != labelled && of != anywhere && (of != inTree || !w.chance(50)) {
 		volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
 			Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 				{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}},

@@ -19,8 +19,8 @@ var (
 	// ErrUnknownNode is returned by RemoveNode and Overlay.Place for a node that is not in the
 	// cache.
 	ErrUnknownNode = errors.New("node is not in the scheduler cache")
-	// ErrKnownPod is returned by AssumePod and Overlay.Commit for a pod that is in the cache already,
-	// assumed or added, and by Overlay.Place for one that is on the node already.
+	// ErrKnownPod is returned by AssumePod and Overlay.Commit for a pod that is in the cache
+	// already, assumed or added, and by Overlay.Place for one that is on the node already.
 	ErrKnownPod = errors.New("pod is in the scheduler cache already")
 	// ErrNotAssumed is returned by ForgetPod for a pod that was confirmed by the API server, or
 	// that is assumed on another node.

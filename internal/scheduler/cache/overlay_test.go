@@ -222,7 +222,8 @@ func TestAPodIsNotPlacedWhereItIs(t *testing.T) {
 	o, err := f.BeginOverlay(quiet, f.snapshot)
 	f.must(err)
 	f.must(o.Place(infoOf(other), Class{}))
-	if err := o.Place(infoOf(objects.Edited(bound)), Class{}); !errors.Is(err, ErrKnownPod) || f.snapshot.Placed() != 1 {
+	err = o.Place(infoOf(objects.Edited(bound)), Class{})
+	if !errors.Is(err, ErrKnownPod) || f.snapshot.Placed() != 1 {
 		t.Errorf("placing it: got %v, and %d pods are placed", err, f.snapshot.Placed())
 	}
 	f.must(o.Close())

@@ -142,8 +142,8 @@ func (d *decision) endFilter() {
 	d.laps.filtered = time.Now()
 }
 
-// checkDevices returns Devices if devices may have backed a resource that the pod requests while the
-// filters were run: the answers of NodeResourcesFit then depend on more than the node. What was
+// checkDevices returns Devices if devices may have backed a resource that the pod requests while
+// the filters were run: the answers of NodeResourcesFit then depend on more than the node. What was
 // computed for the class is dropped.
 func (d *decision) checkDevices(ctx context.Context) Reason {
 	if !d.class.local.extended || !d.devicesChanged(ctx) {

@@ -41,9 +41,9 @@ type explanation struct {
 	// refusals counts the statuses of the diagnosis. It is nil until the first node has changed.
 	refusals *refusals
 	// nominated holds the nodes with nominated pods. Their statuses take these pods into account.
-	// read is the position in the changes of nominations. own is the node that the latest pod itself
-	// is nominated to, without which the status there was determined. outdated are nodes of which
-	// only the status without nominated pods is known, within one update.
+	// read is the position in the changes of nominations. own is the node that the latest pod
+	// itself is nominated to, without which the status there was determined. outdated are nodes of
+	// which only the status without nominated pods is known, within one update.
 	nominated map[string]*nominatedStatus
 	read      struct {
 		of  *framework.NominatedNodes
@@ -57,7 +57,8 @@ type explanation struct {
 type nominatedStatus struct {
 	// alone is the status without the nominated pods.
 	alone *fwk.Status
-	// number identifies the pods for which the diagnosis was made. 0: none, the filters must be run.
+	// number identifies the pods for which the diagnosis was made. 0: none, the filters must be
+	// run.
 	number uint64
 }
 

@@ -110,9 +110,9 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	return g
 }
 
-// sync brings the groups up to date with the snapshot, leaves out exceptions (nil: none), and reports
-// whether the groups can be used. It makes them only at the second call with few changes in between, because making them costs as much
-// as several passes over all nodes.
+// sync brings the groups up to date with the snapshot, leaves out exceptions (nil: none), and
+// reports whether the groups can be used. It makes them only at the second call with few changes in
+// between, because making them costs as much as several passes over all nodes.
 func (g *groups) sync(r *refresher, without *exceptions) bool {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(g.pos)

@@ -114,7 +114,9 @@ func (d *decision) afterNominated(ctx context.Context, err error) Reason {
 // isNamed reports whether a pod that names nodes names this one.
 func isNamed(pod *corev1.Pod, node string) bool {
 	terms := podfields.RequiredNodeSelector(pod).NodeSelectorTerms
-	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool { return t.MatchFields[0].Values[0] == node })
+	return slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return t.MatchFields[0].Values[0] == node
+	})
 }
 
 // filterNamed collects the named nodes that the pod fits. The nodes that exist and that PreFilter

@@ -239,8 +239,8 @@ func (u *besidesUpdate) update(ctx context.Context, slot cache.Slot) error {
 	return nil
 }
 
-// filter runs the local filters on a node with its nominated pods, and determines what these mean to
-// the trackers.
+// filter runs the local filters on a node with its nominated pods, and determines what these mean
+// to the trackers.
 func (u *besidesUpdate) filter(ctx context.Context, node *beside, info *schedframework.NodeInfo) error {
 	u.refresher.examined++
 	plugins := u.Plan.nodeWise

@@ -224,17 +224,17 @@ func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
 // askNominated makes the plugins run on the nodes with nominated pods, whose claims count, too. It
 // reports whether there are any.
 func (u *uncached) askNominated() bool {
-	any := false
+	found := false
 	if u.nominated == nil {
 		return false
 	}
 	for name := range u.nominated.All {
 		if slot, ok := u.snapshot.SlotOf(name); ok && u.claims.accepted.has(slot) {
 			u.claims.accepted.remove(slot)
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 // settle runs the plugins that were skipped on the selected node, because they leave state that

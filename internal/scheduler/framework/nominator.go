@@ -170,8 +170,8 @@ func (v *NominatedNodes) All(yield func(name string, number uint64) bool) {
 // Names returns the names of all nodes with nominated pods that count for some pod of the priority.
 func (v *NominatedNodes) Names() []string { return slices.Collect(maps.Keys(v.numbers)) }
 
-// Changed reports whether other nominated pods may count for a pod now than when Read was called for
-// it.
+// Changed reports whether other nominated pods may count for a pod now than when Read was called
+// for it.
 func (v *NominatedNodes) Changed(pod *corev1.Pod) bool {
 	if v.source == nil {
 		return false

@@ -805,8 +805,8 @@ func TestAGroupThatLostAPod(t *testing.T) {
 		To(HavePrefix("3 of 4 pods are bound, the others wait for room: pod group default/g: 0 of 1 pods"))
 }
 
-// TestAMemberThatAnotherComponentHasBound has an attempt at a group with a pod that was bound, to the
-// only node, after it was popped: the others are placed if they are enough.
+// TestAMemberThatAnotherComponentHasBound has an attempt at a group with a pod that was bound, to
+// the only node, after it was popped: the others are placed if they are enough.
 func TestAMemberThatAnotherComponentHasBound(t *testing.T) {
 	for needed, placed := range map[int][]string{2: {"a", "c"}, 3: nil} {
 		w := newGroupWorld(t)

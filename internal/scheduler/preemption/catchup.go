@@ -151,8 +151,8 @@ type budgetReads map[types.NamespacedName]*readers
 // readers are the results that have read a budget.
 type readers struct {
 	slots map[cache.Slot]*budgetRead
-	// most is no less than the number of pods on any of the nodes. enough is true if the budget allows
-	// to evict all pods on each of the nodes.
+	// most is no less than the number of pods on any of the nodes. enough is true if the budget
+	// allows to evict all pods on each of the nodes.
 	most   int
 	enough bool
 }

@@ -147,8 +147,8 @@ func (d *disruptions) matching(victims []*schedpreemption.DomainVictim, priority
 	return budgets, reads
 }
 
-// rules are the rules of upstream's plugin. Upstream's evaluator gives them no budgets, as it has no
-// lister of these; they take the ones that matter on the node.
+// rules are the rules of upstream's plugin. Upstream's evaluator gives them no budgets, as it has
+// no lister of these; they take the ones that matter on the node.
 type rules struct {
 	schedpreemption.Interface
 	disruptions *disruptions

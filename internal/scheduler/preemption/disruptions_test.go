@@ -76,12 +76,16 @@ func TestChangesThatADryRunSees(t *testing.T) {
 		disrupted     [2][]string
 		wantDifferent bool
 	}{
-		"more than enough":               {pods: []string{"a"}, allowed: [2]int32{1, 2}},
-		"less than none":                 {pods: []string{"a"}, allowed: [2]int32{0, -1}},
-		"not enough":                     {pods: []string{"a", "b"}, allowed: [2]int32{2, 1}, wantDifferent: true},
-		"another pod":                    {pods: []string{"a"}, disrupted: [2][]string{{"x"}, {"y"}}},
-		"enough for one pod less":        {pods: []string{"a"}, allowed: [2]int32{1, 0}, disrupted: [2][]string{nil, {"a"}}},
-		"of two pods, one or the other":  {pods: []string{"a", "b"}, disrupted: [2][]string{{"a"}, {"b"}}, wantDifferent: true},
+		"more than enough": {pods: []string{"a"}, allowed: [2]int32{1, 2}},
+		"less than none":   {pods: []string{"a"}, allowed: [2]int32{0, -1}},
+		"not enough":       {pods: []string{"a", "b"}, allowed: [2]int32{2, 1}, wantDifferent: true},
+		"another pod":      {pods: []string{"a"}, disrupted: [2][]string{{"x"}, {"y"}}},
+		"enough for one pod less": {
+			pods: []string{"a"}, allowed: [2]int32{1, 0}, disrupted: [2][]string{nil, {"a"}},
+		},
+		"of two pods, one or the other": {
+			pods: []string{"a", "b"}, disrupted: [2][]string{{"a"}, {"b"}}, wantDifferent: true,
+		},
 		"too many pods, one or no other": {pods: many, disrupted: [2][]string{{"0"}, {"64"}}, wantDifferent: true},
 		"too many pods, none":            {pods: many},
 	} {

@@ -184,7 +184,8 @@ func (c *crowd) nominate(node string) {
 	}
 	pod := pick(c.Rand, c.nominees...).DeepCopy()
 	pod.Spec.Priority = new(int32(c.IntN(5)))
-	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "1m", "150m", "600m"))
+	requests := pod.Spec.Containers[0].Resources.Requests
+	requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "1m", "150m", "600m"))
 	info, err := schedframework.NewPodInfo(pod)
 	must(c.t, err)
 	c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
@@ -272,7 +273,8 @@ func (c *crowd) changeBudget() {
 }
 
 func (c *crowd) selector() *metav1.LabelSelector {
-	return pick(c.Rand, nil, &metav1.LabelSelector{}, app("c"), metav1.SetAsLabelSelector(map[string]string{"app": "a"}),
+	return pick(c.Rand, nil, &metav1.LabelSelector{}, app("c"),
+		metav1.SetAsLabelSelector(map[string]string{"app": "a"}),
 		metav1.SetAsLabelSelector(map[string]string{"app": "b"}))
 }
 
@@ -486,8 +488,8 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 	}
 }
 
-// TestDryRunsPerPreemptor bounds the dry runs of a preemptor by the nodes that have changed in a way
-// that may change a result, and one on the node that is chosen, whatever else happens.
+// TestDryRunsPerPreemptor bounds the dry runs of a preemptor by the nodes that have changed in a
+// way that may change a result, and one on the node that is chosen, whatever else happens.
 func TestDryRunsPerPreemptor(t *testing.T) {
 	// status changes the status of every pod, but not when it was started.
 	status := func(c *crowd) {
@@ -514,14 +516,26 @@ func TestDryRunsPerPreemptor(t *testing.T) {
 		change func(c *crowd, budgets []types.NamespacedName)
 		runs   int32
 	}{
-		"quiet":                           {func(*crowd, []types.NamespacedName) {}, 1},
-		"status of pods":                  {func(c *crowd, _ []types.NamespacedName) { status(c) }, 1},
-		"a budget allows enough":          {func(c *crowd, of []types.NamespacedName) { allow(c, of[0], 5+int32(c.IntN(9))) }, 1},
-		"an unknown pod is disrupted":     {func(c *crowd, of []types.NamespacedName) { allow(c, of[0], 9, fmt.Sprint(c.Int())) }, 1},
-		"the budget of a node":            {func(c *crowd, of []types.NamespacedName) { allow(c, of[1], int32(c.IntN(2))) }, 2},
-		"the budget of no pod":            {func(c *crowd, of []types.NamespacedName) { allow(c, of[2], int32(c.IntN(9))) }, 1},
-		"the budget of another namespace": {func(c *crowd, of []types.NamespacedName) { allow(c, of[3], int32(c.IntN(9))) }, 1},
-		"a new budget of no pod":          {func(c *crowd, _ []types.NamespacedName) { c.budget(namespace, app("x"), 0) }, 1},
+		"quiet":          {func(*crowd, []types.NamespacedName) {}, 1},
+		"status of pods": {func(c *crowd, _ []types.NamespacedName) { status(c) }, 1},
+		"a budget allows enough": {func(c *crowd, of []types.NamespacedName) {
+			allow(c, of[0], 5+int32(c.IntN(9)))
+		}, 1},
+		"an unknown pod is disrupted": {func(c *crowd, of []types.NamespacedName) {
+			allow(c, of[0], 9, fmt.Sprint(c.Int()))
+		}, 1},
+		"the budget of a node": {func(c *crowd, of []types.NamespacedName) {
+			allow(c, of[1], int32(c.IntN(2)))
+		}, 2},
+		"the budget of no pod": {func(c *crowd, of []types.NamespacedName) {
+			allow(c, of[2], int32(c.IntN(9)))
+		}, 1},
+		"the budget of another namespace": {func(c *crowd, of []types.NamespacedName) {
+			allow(c, of[3], int32(c.IntN(9)))
+		}, 1},
+		"a new budget of no pod": {func(c *crowd, _ []types.NamespacedName) {
+			c.budget(namespace, app("x"), 0)
+		}, 1},
 		"a new budget of another namespace": {func(c *crowd, _ []types.NamespacedName) {
 			c.budget("other", &metav1.LabelSelector{}, 0)
 		}, 1},
@@ -598,7 +612,8 @@ func TestDryRunsOfManyClasses(t *testing.T) {
 		}
 	}
 	if known < preemptors/4 {
-		t.Errorf("of %d preemptors of 10 classes, of which 8 fit into the memory, %d needed no dry run", preemptors, known)
+		t.Errorf("of %d preemptors of 10 classes, of which 8 fit into the memory, %d needed no dry run",
+			preemptors, known)
 	}
 }
 

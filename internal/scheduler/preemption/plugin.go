@@ -73,7 +73,8 @@ func New(
 	return &Plugin{
 		DefaultPreemption: pl, handle: handle, evictor: evictor, clock: clock,
 		finder: finder{evaluator: pl.Evaluator, snapshot: snapshot, nominator: nominator, dryRuns: known,
-			number: finders.Add(1), intN: rand.IntN, left: math.MaxInt, disruptions: d, victims: newVictimGroups(snapshot, groups), groupExecutor: newExecutor(handle, true),
+			number: finders.Add(1), intN: rand.IntN, left: math.MaxInt, disruptions: d,
+			victims: newVictimGroups(snapshot, groups), groupExecutor: newExecutor(handle, true),
 			groupPolicies: utilfeature.DefaultFeatureGate.Enabled(features.PodGroupPreemptionPolicy)},
 	}
 }

@@ -116,10 +116,10 @@ func (s *search) upstreamChecksEligibility() bool {
 	return err != nil || latest.Status.NominatedNodeName != ""
 }
 
-// choose returns the node of the best candidate. Beginning with some node, upstream adds nodes until
-// there are as many candidates as wanted and at least one of them violates no disruption budget,
-// and takes the best of them, or any of the best ones. This one takes the first of these. ok is
-// false if a dry run failed or there is no potential node.
+// choose returns the node of the best candidate. Beginning with some node, upstream adds nodes
+// until there are as many candidates as wanted and at least one of them violates no disruption
+// budget, and takes the best of them, or any of the best ones. This one takes the first of these.
+// ok is false if a dry run failed or there is no potential node.
 //
 // Unlike upstream, it takes the best of all candidates that violate budgets, not only of as many as
 // wanted: all were looked at.
@@ -131,8 +131,8 @@ func (s *search) choose(ctx context.Context) (slot cache.Slot, found, ok bool) {
 	defer s.dryRuns.account(s.key)
 	_, wanted := s.evaluator.GetOffsetAndNumCandidates(int32(ring.len()))
 	offset := s.intN(ring.len())
-	// Nodes that are not known count as candidates until they are, so a window never holds a node at
-	// which upstream would not look. Their dry runs run in parallel.
+	// Nodes that are not known count as candidates until they are, so a window never holds a node
+	// at which upstream would not look. Their dry runs run in parallel.
 	length := ring.window(offset, wanted)
 	for {
 		outdated := ring.unknownIn(offset, length)

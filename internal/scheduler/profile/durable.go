@@ -33,7 +33,8 @@ const binderTimeout = 365 * 24 * time.Hour
 //   - DefaultPreemption knows the pods whose victims are being evicted. If each instance knew only
 //     its own, a new one would let a preemptor back in before its victims are gone.
 //
-// The process has one of each, and one index of the disruption budgets. All read an informer scope that stays open until the process ends.
+// The process has one of each, and one index of the disruption budgets. All read an informer scope
+// that stays open until the process ends.
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes

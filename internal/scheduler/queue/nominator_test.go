@@ -281,8 +281,8 @@ func nominatedNodes(n *Nominator, pod *corev1.Pod) map[string]uint64 {
 	return maps.Collect(all.Read(n, pod).All)
 }
 
-// TestReadersOfNominationsSeeAllChanges changes nominations at random. Those who follow the changes,
-// for pods of several priorities, must see the same as those who read all nominations.
+// TestReadersOfNominationsSeeAllChanges changes nominations at random. Those who follow the
+// changes, for pods of several priorities, must see the same as those who read all nominations.
 func TestReadersOfNominationsSeeAllChanges(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))

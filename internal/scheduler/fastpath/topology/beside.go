@@ -16,8 +16,8 @@ import (
 // kube-scheduler, a nominated pod counts only while its own node is being filtered, so it changes
 // the answer for no other node.
 
-// Beside is what the pods that are nominated to a node mean to the pods of a class. It remains valid
-// as long as the Tracker is not stale, and may be used for any node.
+// Beside is what the pods that are nominated to a node mean to the pods of a class. It remains
+// valid as long as the Tracker is not stale, and may be used for any node.
 type Beside struct {
 	// keys are the topology keys of the required anti-affinity terms by which the pods keep those
 	// of the class away, or the other way round.
@@ -54,9 +54,10 @@ func (a *affinity) Beside(pods []fwk.PodInfo) (b Beside) {
 // requires reports whether the class has required terms of its own.
 func (a *affinity) requires() bool { return len(a.required)+len(a.anti) > 0 }
 
-// KeepsBeside implements Tracker. The pods are in every domain of the node. That they match required
-// affinity terms does not matter: Keep has found others that do, or the node may have the first. The plugin ignores them for
-// pods that it skips: those without required terms that the terms of no running pod concern.
+// KeepsBeside implements Tracker. The pods are in every domain of the node. That they match
+// required affinity terms does not matter: Keep has found others that do, or the node may have the
+// first. The plugin ignores them for pods that it skips: those without required terms that the
+// terms of no running pod concern.
 func (a *affinity) KeepsBeside(slot cache.Slot, b *Beside) bool {
 	if len(b.keys) == 0 || !a.requires() && !a.guards() {
 		return true
@@ -70,7 +71,8 @@ func (a *affinity) KeepsBeside(slot cache.Slot, b *Beside) bool {
 	return true
 }
 
-// guards reports whether a required anti-affinity term of a pod on a node concerns the class's pods.
+// guards reports whether a required anti-affinity term of a pod on a node concerns the class's
+// pods.
 func (a *affinity) guards() bool {
 	for _, x := range a.axes {
 		if x.guarded.contributing > 0 {

@@ -44,7 +44,8 @@ type Tracker interface {
 	// slots, in their order, and returns them.
 	Keep(slots []cache.Slot) []cache.Slot
 	// Refusal returns the status with which the plugin refuses the node in a slot, or nil if Keep
-	// would keep it. There are few of them, so that they can be compared. They must not be modified.
+	// would keep it. There are few of them, so that they can be compared. They must not be
+	// modified.
 	Refusal(slot cache.Slot) *fwk.Status
 	// Beside returns what pods that are nominated to a node mean to Keep for that node.
 	Beside(pods []fwk.PodInfo) Beside
