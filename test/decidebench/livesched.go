@@ -41,7 +41,7 @@ type livesched struct {
 	snapshot *cache.Snapshot
 	decider  *algorithm.Decider
 	queue    *queue.Queue // for nominations
-	fast     bool // without it, all decisions take the scalar path
+	fast     bool         // without it, all decisions take the scalar path
 	// profiles take turns. placed is the number of calls of Place.
 	profiles []algorithm.Params
 	unlike   bool // see Profiles

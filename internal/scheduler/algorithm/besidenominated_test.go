@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -95,8 +97,8 @@ func TestAPodKeepsAwayFromANominatedOneIfNoneRuns(t *testing.T) {
 	}
 }
 
-// TestTheTermsOfAPodWithoutClassCountForOthers nominates a pod that reads so many labels that it has
-// no class, and tries it again before others.
+// TestTheTermsOfAPodWithoutClassCountForOthers nominates a pod that reads so many labels that it
+// had no class, and tries it again before others.
 func TestTheTermsOfAPodWithoutClassCountForOthers(t *testing.T) {
 	w := newAlike(t, 2)
 	w.place(repels(w.another(podOf("basic", 1)), corev1.LabelHostname, "guarded", "yes"), workload.NodeName(1),
@@ -107,10 +109,16 @@ func TestTheTermsOfAPodWithoutClassCountForOthers(t *testing.T) {
 		*terms = append(*terms, corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname,
 			LabelSelector: metav1.SetAsLabelSelector(map[string]string{fmt.Sprint("key-", i): "yes"})})
 	}
-	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{odd}
-	if reason := w.decide("the odd pod", w.profile, odd); reason != fastpath.Selectors {
+	if reason := w.decide("at first", w.profile, odd); reason != fastpath.Selectors {
 		t.Fatalf("the reason is %q", reason)
 	}
+	for len(w.pods) > 1 {
+		w.must(w.cache.RemovePod(klog.FromContext(w.ctx), w.pods[1]))
+		w.pods = w.pods[:1]
+	}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{odd}
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	w.ours.tryFast(w.ctx, w.profile, schedframework.NewCycleState(), odd)
 	for _, special := range []string{"no", "yes"} {
 		pod := w.another(podOf("basic", 0))
 		pod.Labels = map[string]string{"guarded": "yes", "special": special}

@@ -38,8 +38,8 @@ func BenchmarkDecideAmidEvents(b *testing.B) {
 	for _, scene := range []struct {
 		name string
 		pod  func(i int) *corev1.Pod
-		// nominated is the number of nominated pods, which avoid each other. If event is not nil, it
-		// happens before each decision.
+		// nominated is the number of nominated pods, which avoid each other. If event is not nil,
+		// it happens before each decision.
 		nominated int
 		event     func(b *testing.B, c decidebench.Cluster, i int)
 	}{

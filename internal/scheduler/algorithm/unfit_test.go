@@ -477,7 +477,7 @@ func TestTheTermsOfANominatedPodDistinguishLabels(t *testing.T) {
 				LabelSelector: metav1.SetAsLabelSelector(map[string]string{key: value})}}}}
 		return pod
 	}
-	// InterPodAffinity heeds nominated pods only if the terms of a running pod concern the pod, too.
+	// InterPodAffinity heeds nominated pods only if terms of a running pod concern the pod, too.
 	w.place(repels("app", "basic-0"), workload.NodeName(1), cache.Class{})
 	feasible := func(pod *corev1.Pod) int {
 		t.Helper()

@@ -32,8 +32,8 @@ func scalarDecisions() float64 {
 	return testutil.ToFloat64(metrics.Decisions.WithLabelValues(metrics.PathScalar, string(fastpath.NoFit)))
 }
 
-// TestTheReasonOnANominatedNodeFollowsOtherNodes changes a node in the zone of one to which a pod is
-// nominated.
+// TestTheReasonOnANominatedNodeFollowsOtherNodes changes a node in the zone of one to which a pod
+// is nominated.
 func TestTheReasonOnANominatedNodeFollowsOtherNodes(t *testing.T) {
 	w := newAlike(t, 6)
 	pod := repels(w.another(podOf("basic", 0)), corev1.LabelTopologyZone, "app", "x")
@@ -66,8 +66,8 @@ func TestTheReasonOnANominatedNodeFollowsOtherNodes(t *testing.T) {
 	}
 }
 
-// TestANominatedPodThatFitsNowhereDoesNotCountItself has a pod that is nominated to a full node, and
-// others of its class.
+// TestANominatedPodThatFitsNowhereDoesNotCountItself has a pod that is nominated to a full node,
+// and others of its class.
 func TestANominatedPodThatFitsNowhereDoesNotCountItself(t *testing.T) {
 	w := newAlike(t, 1)
 	w.place(w.another(podOf("basic", 0)), workload.NodeName(0), cache.Class{})
