@@ -70,6 +70,8 @@ type world struct {
 	seen           outcomes
 	// volumeChanges gets the events of CSINodes and VolumeAttachments.
 	volumeChanges *fastpath.VolumeChanges
+	// devices are those of the profiles, or nil.
+	devices fastpath.DeviceClasses
 	// parallelism is that of the profiles. With more than 1, the scalar path finds nodes in any
 	// order, and so it draws differently among those with the highest total.
 	parallelism int
@@ -340,7 +342,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	})}
 	planned := fastpath.PlanConfig{
 		Framework: p.Framework, Snapshot: w.snapshot,
-		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+		Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate), Devices: w.devices,
 	}
 	if !w.noTrackers {
 		planned.Informers, planned.Volumes = w.handle.SharedInformerFactory(), w.volumeChanges

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -44,6 +45,11 @@ type Managers struct {
 // ClassChanges returns a number that grows with each change of a device class, once plugins see the
 // change.
 func (m *Managers) ClassChanges() uint64 { return m.classChanges.Load() }
+
+// Backs reports whether devices of a class back a resource that pods request by its name.
+func (m *Managers) Backs(name corev1.ResourceName) bool {
+	return m.DRA != nil && m.DRA.DeviceClassResolver().GetDeviceClass(name) != nil
+}
 
 // countClassChanges makes ClassChanges count what a cache of classes processes.
 func (m *Managers) countClassChanges(classes *extendedresourcecache.ExtendedResourceCache) {

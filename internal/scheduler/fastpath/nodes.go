@@ -5,7 +5,6 @@ package fastpath
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -30,8 +29,10 @@ type nodeTable struct {
 	// built.
 	pos   uint64
 	nodes []nodeResources
-	// scalars are the columns of other resources that some class requests.
+	// scalars are the columns of other resources that some class requests. in lists by slot the
+	// columns in which the node has, or had, an amount; it is empty until there is a column.
 	scalars map[corev1.ResourceName]*scalarColumn
+	in      [][]*scalarColumn
 	// bytes is the size of the table when it was last accounted.
 	bytes int
 }
@@ -47,13 +48,6 @@ type nodeResources struct {
 	nearness int64
 }
 
-// scalarColumn is a resource that not every node has, such as an extended one or huge pages.
-type scalarColumn struct {
-	allocatable, requested []int64 // by slot
-	// users is the number of localRows that hold the column.
-	users int
-}
-
 func newNodeTable() *nodeTable {
 	return &nodeTable{scalars: map[corev1.ResourceName]*scalarColumn{}}
 }
@@ -64,6 +58,9 @@ func (t *nodeTable) sync(snapshot *cache.Snapshot) {
 		t.nodes = append(t.nodes, make([]nodeResources, add)...)
 		for _, column := range t.scalars {
 			column.grow(len(t.nodes))
+		}
+		if len(t.in) > 0 {
+			t.in = fitted(t.in, len(t.nodes), nil)
 		}
 	}
 	t.pos = catchUp(snapshot, t.pos, t.read)
@@ -104,50 +101,10 @@ func (t *nodeTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 		t.nodes[slot].nearness = nearness(deviationOfPair(
 			share(requested.MilliCPU, allocatable.MilliCPU), share(requested.Memory, allocatable.Memory)))
 	}
-	for name, column := range t.scalars {
-		column.read(name, slot, info)
-	}
-}
-
-// hold returns the column of a resource. The caller must release it with release.
-func (t *nodeTable) hold(name corev1.ResourceName, snapshot *cache.Snapshot) *scalarColumn {
-	column, ok := t.scalars[name]
-	if !ok {
-		column = &scalarColumn{}
-		column.grow(snapshot.Slots())
-		for slot := range column.allocatable {
-			if info := snapshot.Info(cache.Slot(slot)); info != nil {
-				column.read(name, cache.Slot(slot), info)
-			}
-		}
-		t.scalars[name] = column
-	}
-	column.users++
-	return column
-}
-
-// release releases a column. It is dropped with its last user.
-func (t *nodeTable) release(name corev1.ResourceName) {
-	column := t.scalars[name]
-	if column.users--; column.users == 0 {
-		delete(t.scalars, name)
-	}
-}
-
-func (c *scalarColumn) grow(slots int) {
-	if len(c.allocatable) >= slots {
-		return
-	}
-	c.allocatable = append(c.allocatable, make([]int64, slots-len(c.allocatable))...)
-	c.requested = append(c.requested, make([]int64, slots-len(c.requested))...)
-}
-
-func (c *scalarColumn) read(name corev1.ResourceName, slot cache.Slot, info *schedframework.NodeInfo) {
-	c.allocatable[slot] = info.Allocatable.ScalarResources[name]
-	c.requested[slot] = info.Requested.ScalarResources[name]
+	t.readScalars(slot, info)
 }
 
 // size estimates the memory of the columns.
 func (t *nodeTable) size() int {
-	return len(t.scalars) * 16 * len(t.nodes)
+	return len(t.scalars)*16*len(t.nodes) + 24*cap(t.in)
 }

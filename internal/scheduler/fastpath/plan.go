@@ -20,6 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // Plan describes how the fast path treats the plugins of one instance of a profile: which plugins
@@ -150,6 +151,8 @@ type PlanConfig struct {
 type DeviceClasses interface {
 	// ClassChanges returns a number that grows with each change, once plugins see the change.
 	ClassChanges() uint64
+	// Backs reports whether devices of a class back a resource that pods request by its name.
+	Backs(name corev1.ResourceName) bool
 }
 
 // scorer is a Score plugin.
@@ -198,6 +201,11 @@ func NewPlan(cfg PlanConfig) *Plan {
 	g.topologyPlan = newTopologyPlan(f, points, trackers)
 	g.uncachedPlan = newUncachedPlan(f, points, &cfg)
 	return g
+}
+
+// devicesBack reports whether devices back a resource that a pod requests.
+func (p *Plan) devicesBack(pod *corev1.Pod) bool {
+	return p.deviceClasses != nil && podfields.RequestsAny(pod, p.deviceClasses.Backs)
 }
 
 // classChanges returns the number of changes of device classes so far.

@@ -86,6 +86,9 @@ func (u *uncached) allows(node string) bool {
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, pod := d.Plan, d.Pod
+	if c.local.extended && p.devicesBack(pod) {
+		return Devices // before PreFilter, which the scalar path runs, too
+	}
 	if !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}

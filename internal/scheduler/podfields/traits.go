@@ -21,19 +21,19 @@ func UsesVolumeClaims(pod *corev1.Pod) bool {
 // UsesDevices reports whether a pod has resource claims, or requests a resource that devices may
 // back.
 func UsesDevices(pod *corev1.Pod, backed func(corev1.ResourceName) bool) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || requestsAny(pod, backed)
+	return len(pod.Spec.ResourceClaims) > 0 || RequestsAny(pod, backed)
 }
 
 // RequestsExtended reports whether a pod requests anything but the resources that every node has.
 // Such a resource may come from a device plugin, or be backed by devices of a DeviceClass.
 func RequestsExtended(pod *corev1.Pod) bool {
-	return requestsAny(pod, func(name corev1.ResourceName) bool {
+	return RequestsAny(pod, func(name corev1.ResourceName) bool {
 		return name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage
 	})
 }
 
-// requestsAny reports whether a pod requests one of the resources that is selects.
-func requestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
+// RequestsAny reports whether a pod requests one of the resources that is selects.
+func RequestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
 	has := func(list corev1.ResourceList) bool {
 		for name := range list {
 			if is(name) {

@@ -1,0 +1,88 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/test/workload"
+)
+
+// backed are device classes that back one resource. changes counts their changes.
+type backed struct {
+	resource corev1.ResourceName
+	changes  uint64
+}
+
+func (b *backed) ClassChanges() uint64                { return b.changes }
+func (b *backed) Backs(name corev1.ResourceName) bool { return name == b.resource }
+
+// TestDevicesAreLeftToTheScalarPath: PreFilter of DynamicResources goes through all claims, so the
+// fast path must not run it for a pod that it does not decide about.
+func TestDevicesAreLeftToTheScalarPath(t *testing.T) {
+	w := newWorld(t, seed, 0)
+	w.devices = &backed{resource: gpu}
+	for i := range 3 {
+		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
+	}
+	p := w.profile("with devices", unchanged)
+	preFilters := func() int {
+		n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues("DynamicResources",
+			schedmetrics.PreFilter, p.Framework.ProfileName()))
+		w.must(err)
+		return int(n)
+	}
+	pod := podOf("basic", 0)
+	pod.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	before := preFilters()
+	fast := w.ours.tryFast(w.ctx, p, schedframework.NewCycleState(), pod)
+	if n := preFilters() - before; fast.reason != fastpath.Devices || n != 0 {
+		t.Errorf("the reason is %q after %d calls of PreFilter, want %q and none", fast.reason, n, fastpath.Devices)
+	}
+}
+
+// TestExplanationsAreNotKeptWhileDeviceClassesChange counts a change of device classes while the
+// scalar path explains why a pod that requests an extended resource fits nowhere.
+func TestExplanationsAreNotKeptWhileDeviceClassesChange(t *testing.T) {
+	for _, changes := range []bool{false, true} {
+		w := newWorld(t, seed, 0)
+		classes := &backed{resource: "example.com/other"}
+		w.devices = classes
+		for i := range 3 {
+			w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
+		}
+		p := w.profile("with device classes", unchanged)
+		pod := podOf("basic", 0)
+		pod.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
+		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+		explained := func() bool {
+			state := schedframework.NewCycleState()
+			fast := w.ours.tryFast(w.ctx, p, state, pod)
+			unfit, ok := fast.Unfit()
+			if !ok {
+				t.Fatalf("the reason is %q", fast.reason)
+			}
+			known := unfit.Explained()
+			_, err := w.ours.newScalar(request{p, state, pod}).decide(w.ctx)
+			if changes {
+				classes.changes++
+			}
+			keepExplanation(w.ctx, unfit, state, err)
+			return known
+		}
+		explained()
+		if known := explained(); known == changes {
+			t.Errorf("with changes: %t; the explanation was kept: %t", changes, known)
+		}
+	}
+}
