@@ -107,6 +107,7 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 	if durable.budgets, err = preemption.NewBudgets(d.Scope.Policy().V1().PodDisruptionBudgets()); err != nil {
 		return nil, err
 	}
+	durable.volumes.follow() // now, so that profiles add and leave behind no handlers
 	durable.evictor = preemption.NewEvictor(ctx, preemption.Config{
 		Client:        d.Client,
 		Pods:          d.Scope.Core().V1().Pods().Lister(),

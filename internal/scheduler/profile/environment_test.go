@@ -96,7 +96,6 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 		e.Durable.Close(stopped)
 	})
 	must(t, scope.WaitForSync(ctx))
-	e.Durable.volumes.follow() // once for the process, not for each build
 	e.handlers = source.Handlers()
 	return e
 }

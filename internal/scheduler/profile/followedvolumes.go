@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// followedVolumes follows the CSINodes and VolumeAttachments for the fast path of all profiles,
-// once a profile needs it: without such a profile, the process need not read VolumeAttachments.
+// followedVolumes follows the CSINodes and VolumeAttachments for the fast path of all profiles. A
+// fork does so only if one of its profiles needs it.
 type followedVolumes struct {
 	scope *informers.Scope // lives as long as the process
 
