@@ -48,8 +48,8 @@ func (t *nodeTable) release(name corev1.ResourceName) {
 	}
 }
 
-// readScalars reads the amounts on the node in a slot. The number of columns does not matter: a node
-// has amounts of few of the resources.
+// readScalars reads the amounts on the node in a slot. The number of columns does not matter: a
+// node has amounts of few of the resources.
 func (t *nodeTable) readScalars(slot cache.Slot, info *schedframework.NodeInfo) {
 	if len(t.scalars) == 0 {
 		return
