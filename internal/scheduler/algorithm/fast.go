@@ -111,11 +111,7 @@ func (d *Decider) explain(ctx context.Context, r request, unfit fastpath.Unfit) 
 	if !unfit.Explained() {
 		return nil
 	}
-	// PostFilter plugins use the state that PreFilter leaves, as Filter plugins do.
-	if allowed, status, _ := r.Framework.RunPreFilterPlugins(ctx, r.state, r.pod); !status.IsSuccess() ||
-		!allowed.AllNodes() {
-		return nil
-	}
+	r.Framework.DeferPreFilter(r.state, r.pod)
 	known := unfit.Explain(ctx, r.state)
 	if known == nil {
 		return nil

@@ -84,6 +84,10 @@ func TestUnschedulableClassIsRejectedFromTheCacheUntilAChange(t *testing.T) {
 		second.NumAllNodes != 2 {
 		t.Errorf("the first pod was told %q, the second %q", want, got)
 	}
+	if _, err := second.state.Read("PreFilterNodeResourcesFit"); err == nil {
+		t.Error("PreFilter has run although nothing has read the state")
+	}
+	w.must(framework.RunDeferredPreFilter(w.ctx, second.state))
 	if _, err := second.state.Read("PreFilterNodeResourcesFit"); err != nil {
 		t.Errorf("preemption would miss what PreFilter leaves: %v", err)
 	}

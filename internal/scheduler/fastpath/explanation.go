@@ -30,6 +30,11 @@ type explanation struct {
 	version uint64
 	// pos is the position in the log up to which the diagnosis is up to date.
 	pos uint64
+	// allNodes is true if each node has a status: PreFilter allows all nodes for the class.
+	allNodes bool
+	// ofClass is the state that PreFilter of the node-wise plugins left for the class. nil: it has
+	// not run yet.
+	ofClass fwk.CycleState
 	// nodeWise is true if the status of each node is independent of other nodes.
 	nodeWise bool
 	// tracks is true if the statuses of PodTopologySpread and InterPodAffinity are kept up to date,
@@ -64,21 +69,37 @@ type nominatedStatus struct {
 
 // nodeFilters runs the Filter plugins on single nodes for one pod.
 type nodeFilters struct {
-	framework *framework.Framework
-	// local are those of its plugins for which explanation.tracks does not hold the statuses.
-	local *framework.Framework
+	plan *Plan
+	// state may have PreFilter deferred.
 	state fwk.CycleState
 	pod   *corev1.Pod
 }
 
-// alone runs the local filters without the pods that are nominated to the node.
-func (f *nodeFilters) alone(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
-	return f.local.RunFilterPlugins(ctx, f.state, f.pod, node)
-}
-
 // beside runs the filters with the pods that are nominated to the node.
 func (f *nodeFilters) beside(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
-	return f.framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+	if err := framework.RunDeferredPreFilter(ctx, f.state); err != nil {
+		return fwk.AsStatus(err)
+	}
+	return f.plan.framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+}
+
+// alone runs the filters without the pods that are nominated to the node, apart from those whose
+// statuses trackers know.
+func (e *explanation) alone(ctx context.Context, f *nodeFilters, node fwk.NodeInfo) *fwk.Status {
+	if !f.plan.last {
+		if err := framework.RunDeferredPreFilter(ctx, f.state); err != nil {
+			return fwk.AsStatus(err)
+		}
+		return f.plan.framework.RunFilterPlugins(ctx, f.state, f.pod, node)
+	}
+	if e.ofClass == nil {
+		state := schedframework.NewCycleState()
+		if _, status, _ := f.plan.nodeWise.RunPreFilterPlugins(ctx, state, f.pod); !status.IsSuccess() {
+			return fwk.AsStatus(statusError(status))
+		}
+		e.ofClass = state
+	}
+	return f.plan.nodeWise.RunFilterPlugins(ctx, e.ofClass, f.pod, node)
 }
 
 // refusalBytes estimates the memory of a diagnosis and its refusals for a node.
@@ -105,7 +126,7 @@ func (e *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapsho
 	for name, number := range nominated.All {
 		n := &nominatedStatus{number: number}
 		if slot, ok := snapshot.SlotOf(name); ok && (e.nodeWise || e.tracks) {
-			n.alone = f.alone(ctx, snapshot.Info(slot))
+			n.alone = e.alone(ctx, f, snapshot.Info(slot))
 		}
 		e.nominated[name] = n
 	}
@@ -257,7 +278,7 @@ func (u *explanationUpdate) refreshChanged(ctx context.Context, changes []cache.
 			u.track(change.Slot, nil)
 			continue
 		}
-		name, alone := node.Node().Name, u.alone(ctx, node)
+		name, alone := node.Node().Name, u.alone(ctx, u.nodeFilters, node)
 		u.examined++
 		if u.nominated[name] != nil || u.now.Number(name) != 0 {
 			u.track(change.Slot, nil)

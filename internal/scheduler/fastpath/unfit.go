@@ -27,8 +27,8 @@ func (u Unfit) Explained() bool {
 // Explain returns why the pod fits no node, if an explanation was kept for another pod of its class
 // and little has changed since. Otherwise it returns nil, as for pods that name nodes and for pods
 // for which uncached plugins were run. It runs the filters on the nodes that have changed, and on
-// those whose nominated pods have changed. state must be one on which PreFilter has succeeded and
-// has allowed all nodes.
+// those whose nominated pods have changed. PreFilter must be deferred for state, and may have run
+// when Explain returns.
 //
 // The statuses of the nodes are shared and must not be modified. They are valid until the next
 // decision.
@@ -38,6 +38,9 @@ func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 	}
 	d := u.of.lent()
 	known := &d.class.explanation
+	if !known.allNodes && framework.RunDeferredPreFilter(ctx, state) != nil {
+		return nil
+	}
 	if !d.explanationHolds() && !known.refresh(ctx, &d.refresher, d.class, d.nominated, d.nodeFilters(state)) {
 		*known = explanation{} // it may be up to date for some nodes only
 		return nil
@@ -74,7 +77,7 @@ func (u Unfit) Keep(ctx context.Context, diagnosis schedframework.Diagnosis, sta
 	all := diagnosis.NodeToStatus.Len() == d.engine.NumNodes()
 	c.explanation = explanation{
 		diagnosis: &diagnosis, version: classes.nextVersion(), pos: snapshot.Log().End(),
-		nodeWise: all && c.acceptsAll(), tracks: all && d.Plan.last,
+		allNodes: all, nodeWise: all && c.acceptsAll(), tracks: all && d.Plan.last,
 	}
 	c.explanation.noteNominated(ctx, snapshot, d.nominated, d.nodeFilters(state))
 	if d.checkDevices(ctx) != None {
@@ -121,11 +124,7 @@ func (d *decision) explanationHolds() bool {
 }
 
 func (d *decision) nodeFilters(state fwk.CycleState) *nodeFilters {
-	f := &nodeFilters{framework: d.Plan.framework, local: d.Plan.framework, state: state, pod: d.Pod}
-	if d.Plan.last {
-		f.local = d.Plan.nodeWise
-	}
-	return f
+	return &nodeFilters{plan: d.Plan, state: state, pod: d.Pod}
 }
 
 // refusals returns the identity of the statuses of the explanation, which must hold.

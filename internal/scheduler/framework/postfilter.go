@@ -29,6 +29,11 @@ func (f *Framework) RunPostFilterPlugins(
 	var reasons []string
 	var refusedBy string
 	for _, pl := range f.cfg.Plugins.PostFilter {
+		if _, ok := pl.(DeferredPreFilterPlugin); !ok {
+			if err := RunDeferredPreFilter(ctx, state); err != nil {
+				return nil, fwk.AsStatus(err)
+			}
+		}
 		ctx := logger.context(ctx, pl.Name())
 		own,
 			s := callFor(ctx, f, state, schedmetrics.PostFilter, pl.Name(),

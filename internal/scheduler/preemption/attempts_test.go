@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // Upstream counts each call of PostFilter once, whatever comes of it.
@@ -52,6 +54,7 @@ func TestEachPreemptionIsCountedOnceAsUpstreamCounts(t *testing.T) {
 				pod = &renamed
 			}
 			state := c.prepared(pod, 1)
+			must(t, framework.RunDeferredPreFilter(c.ctx, state))
 			upstream := counted(func() { c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, c.full(c.nodes)) })
 			got := counted(func() {
 				if _, status := c.plugin.PostFilter(c.ctx, state, pod, c.full(c.nodes)); status.Code() != tt.want {
@@ -86,6 +89,7 @@ func TestTheBestOfAllNodesThatViolateBudgetsIsTaken(t *testing.T) {
 	pod := c.pending(100)
 	for range 5 { // each starts with another node
 		state := c.prepared(pod, 1)
+		must(t, framework.RunDeferredPreFilter(c.ctx, state))
 		statuses := c.full(c.nodes)
 		potential, err := statuses.NodesForStatusCode(c.snapshot.NodeInfos(), fwk.Unschedulable)
 		must(t, err)

@@ -112,7 +112,7 @@ func (c *crowd) startTime() *metav1.Time {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// prepared returns a cycle state as the algorithm leaves it for a preemptor.
+// prepared returns a cycle state as the algorithm leaves it for a preemptor: PreFilter is deferred.
 func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	c.t.Helper()
 	return c.preparedOf(pod, 1, version)
@@ -123,11 +123,16 @@ func (c *crowd) preparedOf(pod *corev1.Pod, class, version uint64) fwk.CycleStat
 	c.t.Helper()
 	must(c.t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
 	state := schedframework.NewCycleState()
-	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
-		c.t.Fatalf("PreFilter: %v", status)
-	}
+	c.framework.DeferPreFilter(state, pod)
 	framework.WriteRefusals(state, &framework.Refusals{Class: class, Version: version})
 	return state
+}
+
+// preFilterHasRun reports whether the plugins have written to a state for which PreFilter was
+// deferred.
+func preFilterHasRun(state fwk.CycleState) bool {
+	_, err := state.Read("PreFilterNodeResourcesFit")
+	return err == nil
 }
 
 // full returns statuses of nodes where preemption may help.
@@ -354,6 +359,7 @@ func cachedMatchFresh(t *testing.T, c *crowd, least int) {
 			message := search.known.noCandidateMessage(search)
 			_, want := c.plugin.preempt(c.ctx, state, pod, statuses, groups)
 			if groups == nil {
+				must(t, framework.RunDeferredPreFilter(c.ctx, state))
 				_, want = c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, statuses)
 			}
 			if want.Code() != fwk.Unschedulable || message != want.Message() {
@@ -382,6 +388,7 @@ func (c *crowd) checkResults(step int, s *search, nodes []string) (candidates []
 		info := c.snapshot.Info(slot)
 		possible, err := s.evaluator.GetVictimsOnNode(c.ctx, s.groups.forUpstream(info))
 		must(c.t, err)
+		must(c.t, framework.RunDeferredPreFilter(c.ctx, s.state))
 		pods, violations, status := s.evaluator.SelectVictimsOnNode(c.ctx, s.state.Clone(), s.pod, info.Snapshot(),
 			possible, pdbs)
 		known := s.known.resultOn(slot)
@@ -484,6 +491,9 @@ func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 		}
 		if runs := c.runs.runs.Load() - before; runs != tt.runs {
 			t.Errorf("with %d nodes there were %d dry runs, want %d", len(tt.potential), runs, tt.runs)
+		}
+		if ran := preFilterHasRun(state); ran != (tt.runs > 0) {
+			t.Errorf("with %d nodes and %d dry runs PreFilter has run: %v", len(tt.potential), tt.runs, ran)
 		}
 	}
 }

@@ -336,6 +336,8 @@ func (p *environment) postFilter(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.S
 		}
 		statuses.Set(node.Node().Name, status)
 	}
+	state = schedframework.NewCycleState()
+	p.framework.DeferPreFilter(state, pod)
 	return p.framework.RunPostFilterPlugins(p.ctx, state, pod, statuses)
 }
 

@@ -48,9 +48,9 @@ type Handle interface {
 }
 
 var (
-	_ fwk.PostFilterPlugin  = &Plugin{}
-	_ fwk.PreEnqueuePlugin  = &Plugin{}
-	_ fwk.EnqueueExtensions = &Plugin{}
+	_ framework.DeferredPreFilterPlugin = &Plugin{}
+	_ fwk.PreEnqueuePlugin              = &Plugin{}
+	_ fwk.EnqueueExtensions             = &Plugin{}
 )
 
 // New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
@@ -109,12 +109,19 @@ func (p *Plugin) PostFilter(
 	return p.preempt(ctx, state, pod, statuses, groups)
 }
 
+// RunsDeferredPreFilter implements framework.DeferredPreFilterPlugin: a pod that cannot preempt
+// others needs no state.
+func (p *Plugin) RunsDeferredPreFilter() {}
+
 // preempt lets upstream's evaluator choose the node and the victims, and begins their eviction. It
 // does not call PostFilter of the embedded plugin, whose rules for pods of a group do not
 // apply: such pods come here only if they are scheduled one by one.
 func (p *Plugin) preempt(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, groups *units,
 ) (*fwk.PostFilterResult, *fwk.Status) {
+	if err := framework.RunDeferredPreFilter(ctx, state); err != nil {
+		return nil, fwk.AsStatus(err)
+	}
 	within, chosen := *p.Evaluator, &collector{}
 	within.Handler = p.handle.Within(ctx)
 	evaluator := p.finder.evaluatorFor(&within, groups)

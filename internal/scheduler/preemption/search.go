@@ -154,7 +154,7 @@ func (s *search) choose(ctx context.Context) (slot cache.Slot, found, ok bool) {
 // update does the dry runs on the nodes at these positions. It returns false if one failed, or if
 // there may be no more.
 func (s *search) update(ctx context.Context, outdated []int) bool {
-	if !s.allows(len(outdated)) {
+	if !s.allows(len(outdated)) || framework.RunDeferredPreFilter(ctx, s.state) != nil {
 		return false
 	}
 	results := make([]*dryRun, len(outdated))
