@@ -103,13 +103,13 @@ func countsOf(o op) counts {
 
 // reduce returns the parameters within limits. All counts are divided by one whole number, so that
 // most of the proportions that the comments of the cases ask for stay: pods for each node, claims
-// for each pod.
+// for each pod. Numbers of nodes are rounded up and others down, so that pods still fit.
 func (w *workload) reduce(within limits) (map[string]any, []string, error) {
 	divisor, err := w.divisor(within)
 	if err != nil || divisor == 1 {
 		return w.Params, nil, err
 	}
-	divided, kept := map[string]bool{}, map[string]bool{}
+	divided, kept, nodes := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, o := range w.of.WorkloadTemplate {
 		// Of groups of pods, either the number or the size is divided, in all operations alike: a
 		// few large groups become smaller, many small ones become fewer.
@@ -122,7 +122,9 @@ func (w *workload) reduce(within limits) (map[string]any, []string, error) {
 		}
 	}
 	for _, o := range w.of.WorkloadTemplate {
-		switch c := countsOf(o.op); {
+		c := countsOf(o.op)
+		nodes[c.outer] = nodes[c.outer] || c.nodes
+		switch {
 		case c.outer == "":
 		case c.inner != "" && divided[c.inner]:
 			kept[c.outer] = true
@@ -137,7 +139,10 @@ func (w *workload) reduce(within limits) (map[string]any, []string, error) {
 		if !ok || !divided["$"+name] || kept["$"+name] || n <= 1 {
 			continue
 		}
-		less := max((n+divisor/2)/divisor, 1)
+		less := max(n/divisor, 1)
+		if nodes["$"+name] {
+			less = (n + divisor - 1) / divisor
+		}
 		values[name] = float64(less)
 		reduced = append(reduced, fmt.Sprintf("%s %d instead of %d", name, less, n))
 	}

@@ -108,6 +108,8 @@ func TestAllCountsAreDividedByOneNumber(t *testing.T) {
 		{"pods", plain, map[string]any{"nodes": 5000.0, "init": 1000.0, "pods": 10000.0, "batch": 100.0},
 			limits{nodes: 5000, pods: 1000},
 			map[string]any{"nodes": 500.0, "init": 100.0, "pods": 1000.0, "batch": 100.0}},
+		{"nodes up and pods down", plain, map[string]any{"nodes": 100.0, "init": 99.0, "pods": 100.0, "batch": 1.0},
+			limits{nodes: 34}, map[string]any{"nodes": 34.0, "init": 33.0, "pods": 33.0, "batch": 1.0}},
 		{"never to nothing", plain, map[string]any{"nodes": 100.0, "init": 3.0, "pods": 0.0, "batch": 1.0},
 			limits{nodes: 10}, map[string]any{"nodes": 10.0, "init": 1.0, "pods": 0.0, "batch": 1.0}},
 		{"many groups", groups, map[string]any{"nodes": 100.0, "groups": 1000.0, "size": 3.0},
