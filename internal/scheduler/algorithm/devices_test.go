@@ -24,6 +24,7 @@ type backed struct {
 }
 
 func (b *backed) ClassChanges() uint64                { return b.changes }
+func (b *backed) ClaimChanges() (began, ended uint64) { return b.changes, b.changes }
 func (b *backed) Backs(name corev1.ResourceName) bool { return name == b.resource }
 
 // TestDevicesAreLeftToTheScalarPath: PreFilter of DynamicResources goes through all claims, so the

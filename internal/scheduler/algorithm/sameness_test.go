@@ -71,7 +71,9 @@ type world struct {
 	// volumeChanges gets the events of CSINodes and VolumeAttachments.
 	volumeChanges *fastpath.VolumeChanges
 	// devices are those of the profiles, or nil.
-	devices fastpath.DeviceClasses
+	devices fastpath.DeviceSource
+	// outOfTree are more plugins that profiles may enable.
+	outOfTree framework.Registry
 	// parallelism is that of the profiles. With more than 1, the scalar path finds nodes in any
 	// order, and so it draws differently among those with the highest total.
 	parallelism int
@@ -322,6 +324,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		},
 		"Parity": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return parity{}, nil },
 	}))
+	w.must(registry.Merge(w.outOfTree))
 	args := map[string]runtime.Object{}
 	for _, pc := range profile.PluginConfig {
 		args[pc.Name] = pc.Args

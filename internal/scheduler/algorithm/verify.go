@@ -39,7 +39,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	}
 	scalar := d.newScalar(r)
 	decision, err := scalar.decide(ctx)
-	if ctx.Err() != nil || attempt.NominationsChanged() {
+	if ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged() {
 		return decision, err
 	}
 	if placed && err == nil {

@@ -40,6 +40,9 @@ type Managers struct {
 	classes toolscache.SharedIndexInformer
 	// classChanges counts the changes of device classes that plugins have seen.
 	classChanges atomic.Uint64
+	// began and ended count the changes of claims before and after they change which devices plugins
+	// take for allocated.
+	began, ended atomic.Uint64
 }
 
 // ClassChanges returns a number that grows with each change of a device class, once plugins see the
@@ -51,13 +54,26 @@ func (m *Managers) Backs(name corev1.ResourceName) bool {
 	return m.DRA != nil && m.DRA.DeviceClassResolver().GetDeviceClass(name) != nil
 }
 
+// ClaimChanges returns how many changes of claims have begun to change which devices plugins take for
+// allocated, and how many have done so. If as many have begun after two decisions as had ended
+// before them, no event has changed the allocated devices in between.
+func (m *Managers) ClaimChanges() (began, ended uint64) {
+	ended = m.ended.Load()
+	return m.began.Load(), ended
+}
+
+// counting returns a handler that counts changes.
+func counting(n *atomic.Uint64) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { n.Add(1) },
+		UpdateFunc: func(any, any) { n.Add(1) },
+		DeleteFunc: func(any) { n.Add(1) },
+	}
+}
+
 // countClassChanges makes ClassChanges count what a cache of classes processes.
 func (m *Managers) countClassChanges(classes *extendedresourcecache.ExtendedResourceCache) {
-	classes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { m.classChanges.Add(1) },
-		UpdateFunc: func(any, any) { m.classChanges.Add(1) },
-		DeleteFunc: func(any) { m.classChanges.Add(1) },
-	})
+	classes.AddEventHandler(counting(&m.classChanges))
 }
 
 // NewManagers returns managers that read from the scope, which must outlive them.
@@ -84,7 +100,9 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 		return nil, fmt.Errorf("starting the resource slice tracker: %w", err)
 	}
 	m.slices = slices
+	m.claims.AddEventHandler(counting(&m.began))
 	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, slices, scope)
+	m.claims.AddEventHandler(counting(&m.ended))
 	return m, nil
 }
 

@@ -65,6 +65,14 @@ func (a Attempt) NominationsChanged() bool {
 	return d.nominated != nil && d.nominated.Changed(d.Pod)
 }
 
+// ClaimsChanged reports whether a change of a claim, by an event, may have changed which devices are
+// allocated since the decision began, and the answers of plugins with that.
+func (a Attempt) ClaimsChanged() bool {
+	d := a.lent()
+	began, _ := d.Plan.claimChanges()
+	return d.uncached.state != nil && began != d.claimChanges
+}
+
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for
 // themselves or for their group. It excludes the computation for a new class, and the nodes that
 // plugins were run on (plugin_evaluation_total).

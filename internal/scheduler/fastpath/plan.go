@@ -35,8 +35,8 @@ type Plan struct {
 	// profile tells the profiles of one time apart.
 	profile string
 	closed  <-chan struct{}
-	// deviceClasses may be nil: they never change.
-	deviceClasses DeviceClasses
+	// deviceSource may be nil: there are no devices.
+	deviceSource DeviceSource
 	// setupKey identifies the setup. "": the profile shares it with no other.
 	setupKey string
 	// scalar is true if the profile has no Score plugin, or runs a plugin at only some of the
@@ -140,17 +140,21 @@ type PlanConfig struct {
 	// Features are the feature gates that the plugins were made with.
 	Features feature.Features
 	// Devices knows when device classes change, on which the answers for pods with extended
-	// resources depend. nil: they never change.
-	Devices DeviceClasses
+	// resources depend, and when claims do. nil: there are none.
+	Devices DeviceSource
 	// Closed is closed when the instance is closed and everything kept for it can be released. nil:
 	// never.
 	Closed <-chan struct{}
 }
 
-// DeviceClasses are the device classes that plugins read.
-type DeviceClasses interface {
-	// ClassChanges returns a number that grows with each change, once plugins see the change.
+// DeviceSource knows the device classes and claims that plugins read.
+type DeviceSource interface {
+	// ClassChanges returns a number that grows with each change of a device class, once plugins see
+	// the change.
 	ClassChanges() uint64
+	// ClaimChanges returns two numbers that grow with each change of a claim, one before and one
+	// after plugins see it.
+	ClaimChanges() (began, ended uint64)
 	// Backs reports whether devices of a class back a resource that pods request by its name.
 	Backs(name corev1.ResourceName) bool
 }
@@ -171,8 +175,8 @@ type scorer struct {
 func NewPlan(cfg PlanConfig) *Plan {
 	f, trackers := cfg.Framework, newTopology(cfg)
 	g := &Plan{framework: f, profile: cmp.Or(cfg.Profile, f.ProfileName()), closed: cfg.Closed,
-		deviceClasses: cfg.Devices,
-		setupKey:      setupKey(f, trackers != nil)}
+		deviceSource: cfg.Devices,
+		setupKey:     setupKey(f, trackers != nil)}
 	points, usual := newPoints(f.Plugins())
 	if !usual {
 		g.scalar = true
@@ -205,15 +209,23 @@ func NewPlan(cfg PlanConfig) *Plan {
 
 // devicesBack reports whether devices back a resource that a pod requests.
 func (p *Plan) devicesBack(pod *corev1.Pod) bool {
-	return p.deviceClasses != nil && podfields.RequestsAny(pod, p.deviceClasses.Backs)
+	return p.deviceSource != nil && podfields.RequestsAny(pod, p.deviceSource.Backs)
 }
 
 // classChanges returns the number of changes of device classes so far.
 func (p *Plan) classChanges() uint64 {
-	if p.deviceClasses == nil {
+	if p.deviceSource == nil {
 		return 0
 	}
-	return p.deviceClasses.ClassChanges()
+	return p.deviceSource.ClassChanges()
+}
+
+// claimChanges returns the numbers of changes of claims so far.
+func (p *Plan) claimChanges() (began, ended uint64) {
+	if p.deviceSource == nil {
+		return 0, 0
+	}
+	return p.deviceSource.ClaimChanges()
 }
 
 // partOf returns the part of a Framework with the plugins of some kinds.
