@@ -192,7 +192,11 @@ func (m *move) considerLocked(c candidate) {
 		}
 		s = m.worthRequeuingLocked(m.logger, e, &m.event)
 	}
-	if s == stay {
+	switch {
+	case s == stay:
+		return
+	case e.staysGatedLocked():
+		e.missed = max(e.missed, s)
 		return
 	}
 	if m.label == "" {

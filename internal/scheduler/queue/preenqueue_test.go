@@ -20,6 +20,11 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
+// ungater is a door that the queue asks before it calls it again.
+type ungater struct{ *door }
+
+func (u *ungater) Gates(*corev1.Pod) bool { return u.status != nil }
+
 func TestGatedPods(t *testing.T) {
 	t.Run("a pod that a plugin rejects is gated until an event that the plugin waits for", func(t *testing.T) {
 		shut := newDoor("A", refusal)
@@ -53,6 +58,30 @@ func TestGatedPods(t *testing.T) {
 		f.Expect([]int{first.calls, second.calls, third.calls}).To(Equal([]int{2, 3, 1}))
 		f.Expect(f.PendingPods()[0].GatingPlugin).To(Equal("third"))
 		f.Expect(f.PendingPods()[0].UnschedulablePlugins).To(Equal([]string{"A", "third"}))
+	})
+	t.Run("a plugin that ungates its pods does not run again after each event", func(t *testing.T) {
+		shut := &ungater{door: newDoor("A", refusal)}
+		f := newFixture(t, preEnqueueOf(shut))
+		pod := newPod("a")
+		f.Add(logger, pod)
+		for range 3 {
+			f.event(nodeAdded)
+		}
+		f.Expect(f.place(pod)).To(Equal(Gated))
+		f.Expect(shut.calls).To(Equal(1))
+		shut.status = nil
+		f.Ungate(logger, pod.UID, "A")
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
+	t.Run("an event may show that it has no reason any more", func(t *testing.T) {
+		shut := &ungater{door: newDoor("A", refusal)}
+		f := newFixture(t, preEnqueueOf(shut))
+		pod := newPod("a")
+		f.Add(logger, pod)
+		shut.status = nil
+		f.event(nodeAdded)
+		f.Expect(f.place(pod)).To(Equal(Active))
+		f.Expect(shut.calls).To(Equal(2))
 	})
 	t.Run("a pod may be gated on its way to Backoff, but not when it leaves Backoff", func(t *testing.T) {
 		shut := newDoor("G", nil)

@@ -130,6 +130,8 @@ type profileRules struct {
 	hints []eventHints
 	// asked are the plugins that have hint functions, by name.
 	asked []askedPlugin
+	// ungaters are the PreEnqueue plugins that implement Ungater, by name.
+	ungaters map[string]Ungater
 	// events lists the events that each plugin registered for.
 	events map[string][]fwk.ClusterEvent
 	// matches caches the hints that match an event. Without their labels there are about a hundred
@@ -227,11 +229,17 @@ func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry)
 		name:               name,
 		settings:           s,
 		maxInUnschedulable: s.MaxInUnschedulable,
+		ungaters:           map[string]Ungater{},
 		events:             map[string][]fwk.ClusterEvent{},
 		matches:            map[fwk.ClusterEvent][]Hint{},
 	}
 	if p.maxInUnschedulable <= 0 {
 		p.maxInUnschedulable = DefaultMaxInUnschedulable
+	}
+	for _, pl := range s.PreEnqueue {
+		if u, ok := pl.(Ungater); ok {
+			p.ungaters[pl.Name()] = u
+		}
 	}
 	for event, hints := range s.Hints {
 		p.hints = append(p.hints, eventHints{event: event, hints: hints})

@@ -165,6 +165,11 @@ func (d twinDoor) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
+// twinUngater is a twinDoor that the queue asks before it runs PreEnqueue again.
+type twinUngater struct{ twinDoor }
+
+func (u twinUngater) Gates(pod *corev1.Pod) bool { return u.w.preEnqueue(u.name, pod) == no }
+
 func (w *twinWorld) preEnqueue(plugin string, pod *corev1.Pod) answer {
 	if len(pod.Spec.SchedulingGates) != 0 && plugin == "P0" {
 		return no
@@ -224,7 +229,8 @@ func (w *twinWorld) profile() *ProfileSettings {
 	}
 	for _, name := range twinPlugins {
 		if w.r.IntN(3) == 0 {
-			p.PreEnqueue = append(p.PreEnqueue, twinDoor{name, w})
+			door := twinDoor{name, w}
+			p.PreEnqueue = append(p.PreEnqueue, []fwk.PreEnqueuePlugin{door, twinUngater{door}}[w.r.IntN(2)])
 		}
 		for range w.r.IntN(3) {
 			event := twinRegistrations[w.r.IntN(len(twinRegistrations))]

@@ -4,10 +4,22 @@
 package queue
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
+
+// Ungater is a PreEnqueue plugin that calls Queue.Ungate when it has no reason any more to gate a
+// pod, unless an event shows that. After an event, the queue runs PreEnqueue for a pod that the
+// plugin gates only if Gates returns false: many pods may wait, each for an event of its own.
+type Ungater interface {
+	fwk.PreEnqueuePlugin
+	// Gates reports whether PreEnqueue would refuse the pod. It is called with the lock of the queue
+	// held.
+	Gates(pod *corev1.Pod) bool
+}
 
 // Ungate reports that a PreEnqueue plugin has no reason any more to gate a pod, where no event in
 // the cluster shows that. If that plugin gates the pod, the PreEnqueue plugins run again, and the
@@ -36,4 +48,13 @@ func (q *Queue) RetryLater(logger klog.Logger, uid types.UID) {
 	case e.place.awaitsEvent():
 		q.enqueueLocked(logger, e, afterFailure, schedframework.ForceActivate)
 	}
+}
+
+// staysGatedLocked reports whether a pod is gated by an Ungater that still gates it.
+func (e *entry) staysGatedLocked() bool {
+	if e.place != Gated {
+		return false
+	}
+	pl := e.profile.ungaters[e.info.GatingPlugin]
+	return pl != nil && pl.Gates(e.pod)
 }
