@@ -172,8 +172,7 @@ func (c *crowd) disturb() {
 	default:
 		c.changeBudget()
 		if c.IntN(20) == 0 { // this change is not known any more, nor those before
-			c.budgets.first += uint64(len(c.budgets.changes))
-			c.budgets.changes = nil
+			c.budgets.changes.Cut()
 		}
 	}
 }
