@@ -189,7 +189,8 @@ func (c *crowd) nominate(node string) {
 	pod := pick(c.Rand, c.nominees...).DeepCopy()
 	pod.Spec.Priority = new(int32(c.IntN(5)))
 	requests := pod.Spec.Containers[0].Resources.Requests
-	requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "1m", "150m", "600m"))
+	// A preemptor has room beside the first of these, and beside none of the others.
+	requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "0", "1m", "600m"))
 	info, err := schedframework.NewPodInfo(pod)
 	must(c.t, err)
 	c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
