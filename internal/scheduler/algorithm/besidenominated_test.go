@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -151,6 +152,27 @@ func TestAReloadAmidNominatedPods(t *testing.T) {
 			nominate(3, full)
 			expect("as at first, with one nominated pod", 3, 3, 3)
 		})
+	}
+}
+
+// TestNominatedPodsForManyPriorities has a pod of one class and priority come before and after pods
+// of another class with more priorities than nominated nodes are kept for, while more pods are
+// nominated.
+func TestNominatedPodsForManyPriorities(t *testing.T) {
+	w := newAlike(t, 6)
+	pod, other := w.another(podOf("basic", 0)), w.another(podOf("basic", 0))
+	other.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("7m")
+	for node := range 3 {
+		full := w.another(fullPod())
+		full.Spec.Priority = ptr.To(int32(1000))
+		w.handle.nominated[workload.NodeName(node)] = []*corev1.Pod{full}
+		if got, want := w.agree(pod), 5-node; got != want {
+			t.Errorf("the pod fits %d nodes, want %d", got, want)
+		}
+		for priority := range int32(20) {
+			other.Spec.Priority = &priority
+			w.agree(other)
+		}
 	}
 }
 
