@@ -176,6 +176,31 @@ func TestNominatedPodsForManyPriorities(t *testing.T) {
 	}
 }
 
+// TestTheNamespaceOfANominatedPodMoves has pods that keep away from those of some namespaces, and
+// one of another namespace that is nominated. Then the labels of that namespace change, without a
+// change of a node or a nomination.
+func TestTheNamespaceOfANominatedPodMoves(t *testing.T) {
+	w := newAlike(t, 4)
+	team := func(labels map[string]string) {
+		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "their", Labels: labels}})
+	}
+	pod := repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "foe")
+	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	terms[0].NamespaceSelector = metav1.SetAsLabelSelector(map[string]string{"team": "a"})
+	foe := w.another(podOf("basic", 0))
+	foe.Namespace, foe.Labels = "their", map[string]string{"app": "foe"}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{foe}
+	for i, test := range []struct {
+		labels map[string]string
+		want   int
+	}{{nil, 4}, {map[string]string{"team": "a"}, 3}, {map[string]string{"team": "b"}, 4}} {
+		team(test.labels)
+		if got := w.agree(pod); got != test.want {
+			t.Errorf("after %d changes the pod fits %d nodes, want %d", i, got, test.want)
+		}
+	}
+}
+
 // TestAPodKeepsAwayFromANominatedOneIfNoneRuns: no running pod concerns InterPodAffinity.
 func TestAPodKeepsAwayFromANominatedOneIfNoneRuns(t *testing.T) {
 	w := newAlike(t, 2)
