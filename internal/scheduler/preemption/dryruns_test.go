@@ -378,6 +378,33 @@ func cachedMatchFresh(t *testing.T, c *crowd, least int) {
 	}
 }
 
+// TestNominationsAreReadAgainAfterManyPriorities moves a nominated pod to another node. In between,
+// what was known about nominations is forgotten, because pods of many priorities came.
+func TestNominationsAreReadAgainAfterManyPriorities(t *testing.T) {
+	c := newCrowd(t, 2)
+	for _, node := range c.nodes {
+		c.residents = append(c.residents, c.add(node, 0, "100m"))
+	}
+	preemptor, nominee := c.pending(2), c.pending(4)
+	info, err := schedframework.NewPodInfo(nominee)
+	must(t, err)
+	for step, node := range c.nodes {
+		c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		search, err := c.plugin.finder.newSearch(c.prepared(preemptor, 1), preemptor, c.full(c.nodes), nil)
+		must(t, err)
+		if _, found, ok := search.choose(c.ctx); !found || !ok {
+			t.Fatalf("step %d: no node is chosen: %v, %v", step, found, ok)
+		}
+		c.checkResults(step, search, c.nodes)
+		for priority := range int32(20) {
+			other := preemptor.DeepCopy()
+			other.Spec.Priority = new(100 + priority)
+			search.nominations.Read(search.nominator, other)
+		}
+	}
+}
+
 // checkResults compares the results that a search knows with those of new dry runs, and returns the
 // candidates.
 func (c *crowd) checkResults(step int, s *search, nodes []string) (candidates []schedpreemption.Candidate) {
