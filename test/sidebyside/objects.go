@@ -6,7 +6,6 @@ package sidebyside
 import (
 	"context"
 	"sync"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -101,43 +100,22 @@ type following struct {
 	told *told
 }
 
-func (f following) AddEventHandler(
-	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	f.told.add(f.GetStore(), handler)
-	return &informers.EmptyRegistration{Done: done}, nil
-}
-
-func (f following) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
-	_ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return f.AddEventHandler(handler)
-}
-
 func (f following) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
 	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return f.AddEventHandler(handler)
+	f.told.add(f.GetStore(), handler)
+	return &informers.EmptyRegistration{Done: done}, nil
 }
 
 // heard calls its handlers if the test runs the informer. The plugin DynamicResources knows only
 // claims that it hears of.
 type heard struct{ filled }
 
-// AddEventHandler adds a handler. It counts as synced, whether the test runs the informer or not.
-func (h heard) AddEventHandler(
-	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	_, err := h.SharedIndexInformer.AddEventHandler(handler)
-	return &informers.EmptyRegistration{Done: done}, err
-}
-
-// AddEventHandlerWithResyncPeriod is AddEventHandler.
-func (h heard) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
-	_ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return h.AddEventHandler(handler)
-}
-
-// AddEventHandlerWithOptions is AddEventHandler.
+// AddEventHandlerWithOptions adds a handler. It counts as synced, whether or not the test runs the
+// informer.
 func (h heard) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
-	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return h.AddEventHandler(handler)
+	options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	_, err := h.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	return &informers.EmptyRegistration{Done: done}, err
 }
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }
@@ -145,21 +123,12 @@ func (managerCache) RemoveInformer(context.Context, client.Object) error { retur
 const done informers.AlreadyDone = "filled by hand"
 
 // filled is an informer that counts as synced, because its store is complete. It never calls its
-// handlers.
+// handlers, which informers.Scope adds with options.
 type filled struct{ toolscache.SharedIndexInformer }
 
 func (filled) HasSynced() bool                                                      { return true }
 func (filled) HasSyncedChecker() toolscache.DoneChecker                             { return done }
 func (filled) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }
-func (filled) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &informers.EmptyRegistration{Done: done}, nil
-}
-
-func (filled) AddEventHandlerWithResyncPeriod(toolscache.ResourceEventHandler,
-	time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return &informers.EmptyRegistration{Done: done}, nil
-}
-
 func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler,
 	toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	return &informers.EmptyRegistration{Done: done}, nil

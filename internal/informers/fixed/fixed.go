@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,15 +79,15 @@ func (c *cache) informerOf(object client.Object) (*informer, error) {
 
 const unchanged informers.AlreadyDone = "objects that do not change"
 
-// informer is an informer that never runs. Its store is complete when a handler is added, which
-// gets the objects at once.
+// informer is an informer that never runs. Its store is complete when informers.Scope adds a
+// handler, with options, which gets the objects at once.
 type informer struct{ toolscache.SharedIndexInformer }
 
 func (*informer) HasSynced() bool                          { return true }
 func (*informer) HasSyncedChecker() toolscache.DoneChecker { return unchanged }
 
-func (i *informer) AddEventHandler(
-	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
+	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	r := registration(make(chan struct{}))
 	objects := i.GetStore().List()
 	go func() {
@@ -98,16 +97,6 @@ func (i *informer) AddEventHandler(
 		}
 	}()
 	return r, nil
-}
-
-func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler,
-	_ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(handler)
-}
-
-func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler,
-	_ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	return i.AddEventHandler(handler)
 }
 
 func (*informer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error { return nil }

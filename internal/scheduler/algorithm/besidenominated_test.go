@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
@@ -85,6 +87,118 @@ func (a *alike) constrained(g *generator) *corev1.Pod {
 		pod.Spec.Containers = fullPod().Spec.Containers
 	}
 	return pod
+}
+
+// TestAReloadAmidNominatedPods builds a profile anew, with the same or with other plugins and
+// arguments, between decisions beside nominated pods.
+func TestAReloadAmidNominatedPods(t *testing.T) {
+	without := func(filter string) func(*schedconfig.KubeSchedulerProfile) {
+		return func(p *schedconfig.KubeSchedulerProfile) {
+			p.Plugins.PreFilter.Disabled = []schedconfig.Plugin{{Name: filter}}
+			p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: filter}}
+		}
+	}
+	for name, scene := range map[string]struct {
+		change func(*schedconfig.KubeSchedulerProfile)
+		// plain, averse and even are the numbers of nodes that such pods fit after the change.
+		plain, averse, even int
+		kept                bool
+	}{
+		"nothing has changed": {unchanged, 3, 2, 2, true},
+		"other arguments":     {otherArgs, 3, 2, 2, false},
+		"without resources":   {without("NodeResourcesFit"), 4, 3, 3, false},
+		"without affinity":    {without("InterPodAffinity"), 3, 3, 2, false},
+		"without constraints": {without("PodTopologySpread"), 3, 2, 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newAlike(t, 4)
+			pod := func(app string) *corev1.Pod {
+				pod := w.another(podOf("basic", 0))
+				pod.Labels = map[string]string{"app": app}
+				return pod
+			}
+			nominate := func(node int, pod *corev1.Pod) {
+				w.handle.nominated[workload.NodeName(node)] = []*corev1.Pod{pod}
+			}
+			// The first three nodes have no room for any other pod, for averse, and for even.
+			full, foe, like := w.another(fullPod()), pod("foe"), pod("even")
+			nominate(0, full)
+			nominate(1, foe)
+			nominate(2, like)
+			plain, averse, even := pod("plain"), repels(pod("averse"), corev1.LabelHostname, "app", "foe"), pod("even")
+			even.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1,
+				TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
+				LabelSelector: metav1.SetAsLabelSelector(map[string]string{"app": "even"})}}
+			expect := func(when string, wantPlain, wantAverse, wantEven int) {
+				t.Helper()
+				got := [...]int{w.agree(plain), w.agree(averse), w.agree(even)}
+				if want := [...]int{wantPlain, wantAverse, wantEven}; got != want {
+					t.Errorf("%s: the pods fit %d nodes, want %d", when, got, want)
+				}
+			}
+			expect("before", 3, 2, 2)
+			class := w.classOf(w.profile, plain)
+			w.profile = w.world.profile("mine", scene.change)
+			expect("after the reload", scene.plain, scene.averse, scene.even)
+			if kept := w.classOf(w.profile, plain) == class; kept != scene.kept {
+				t.Errorf("the class is the one before the reload: %v", kept)
+			}
+			nominate(0, foe)
+			nominate(1, like)
+			nominate(2, full)
+			expect("after other nominations", scene.plain, scene.averse, scene.even)
+			w.profile = w.world.profile("mine", unchanged)
+			clear(w.handle.nominated)
+			nominate(3, full)
+			expect("as at first, with one nominated pod", 3, 3, 3)
+		})
+	}
+}
+
+// TestNominatedPodsForManyPriorities has a pod of one class and priority come before and after pods
+// of another class with more priorities than nominated nodes are kept for, while more pods are
+// nominated.
+func TestNominatedPodsForManyPriorities(t *testing.T) {
+	w := newAlike(t, 6)
+	pod, other := w.another(podOf("basic", 0)), w.another(podOf("basic", 0))
+	other.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("7m")
+	for node := range 3 {
+		full := w.another(fullPod())
+		full.Spec.Priority = ptr.To(int32(1000))
+		w.handle.nominated[workload.NodeName(node)] = []*corev1.Pod{full}
+		if got, want := w.agree(pod), 5-node; got != want {
+			t.Errorf("the pod fits %d nodes, want %d", got, want)
+		}
+		for priority := range int32(20) {
+			other.Spec.Priority = &priority
+			w.agree(other)
+		}
+	}
+}
+
+// TestTheNamespaceOfANominatedPodMoves has pods that keep away from those of some namespaces, and
+// one of another namespace that is nominated. Then the labels of that namespace change, without a
+// change of a node or a nomination.
+func TestTheNamespaceOfANominatedPodMoves(t *testing.T) {
+	w := newAlike(t, 4)
+	team := func(labels map[string]string) {
+		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "their", Labels: labels}})
+	}
+	pod := repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "foe")
+	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	terms[0].NamespaceSelector = metav1.SetAsLabelSelector(map[string]string{"team": "a"})
+	foe := w.another(podOf("basic", 0))
+	foe.Namespace, foe.Labels = "their", map[string]string{"app": "foe"}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{foe}
+	for i, test := range []struct {
+		labels map[string]string
+		want   int
+	}{{nil, 4}, {map[string]string{"team": "a"}, 3}, {map[string]string{"team": "b"}, 4}} {
+		team(test.labels)
+		if got := w.agree(pod); got != test.want {
+			t.Errorf("after %d changes the pod fits %d nodes, want %d", i, got, test.want)
+		}
+	}
 }
 
 // TestAPodKeepsAwayFromANominatedOneIfNoneRuns: no running pod concerns InterPodAffinity.

@@ -3,6 +3,8 @@
 
 package cache
 
+import "github.com/livesched/livesched/internal/scheduler/changelog"
+
 // minLogEntries is the minimum number of entries that the change log keeps.
 const minLogEntries = 8192
 
@@ -34,9 +36,7 @@ type Change struct {
 	Pod ClassID
 }
 
-// Log lists the changes of the nodes of a snapshot, from refresh to refresh. A reader keeps its
-// position and reads the entries after it. Entries describe past changes: a reader must read the
-// present state of an entry's slot.
+// Log lists the changes of the nodes of a snapshot, from refresh to refresh, as changelog.Log does.
 //
 // Changes that no plugin's result depends on have no entry: the confirmation of an assumed pod on
 // its node, an update of a pod's status or annotations, an update of a node's conditions or
@@ -44,15 +44,10 @@ type Change struct {
 //
 // The log has no lock. Only UpdateSnapshot and an Overlay write it; between refreshes any number of
 // goroutines may read it.
-type Log struct {
-	// first is the position of entries[0]. Positions start at 1, so that 0 is a reader that has
-	// never read.
-	first   uint64
-	entries []Change
-}
+type Log struct{ changes changelog.Log[Change] }
 
 // End returns the position after the last entry.
-func (l *Log) End() uint64 { return l.first + uint64(len(l.entries)) }
+func (l *Log) End() uint64 { return l.changes.End() }
 
 // Since returns the entries from pos on, oldest first, and true; the reader's next position is End.
 // False means that the log does not reach back to pos and the reader must read every slot again, as
@@ -60,28 +55,9 @@ func (l *Log) End() uint64 { return l.first + uint64(len(l.entries)) }
 // except across a gap (see [Cache.UpdateSnapshot]).
 //
 // The entries are valid until the next refresh.
-func (l *Log) Since(pos uint64) ([]Change, bool) {
-	if pos < l.first || pos > l.End() {
-		return nil, false
-	}
-	return l.entries[pos-l.first:], true
-}
+func (l *Log) Since(pos uint64) ([]Change, bool) { return l.changes.Since(pos) }
 
-// add appends an entry. When the log has twice the entries that it must keep, add drops the older
-// half, so that the entries stay contiguous.
-func (l *Log) add(change Change, slots int) {
-	keep := max(minLogEntries, slots)
-	if len(l.entries) >= 2*keep {
-		dropped := len(l.entries) - keep
-		copy(l.entries, l.entries[dropped:])
-		l.entries = l.entries[:keep]
-		l.first += uint64(dropped)
-	}
-	l.entries = append(l.entries, change)
-}
+func (l *Log) add(change Change, slots int) { l.changes.Add(change, max(minLogEntries, slots)) }
 
 // cut makes a gap: all readers have to start again.
-func (l *Log) cut() {
-	l.first = l.End() + 1
-	l.entries = l.entries[:0]
-}
+func (l *Log) cut() { l.changes.Cut() }

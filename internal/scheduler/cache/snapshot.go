@@ -81,7 +81,7 @@ var _ fwk.SharedLister = (*Snapshot)(nil)
 
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
-	s := &Snapshot{log: Log{first: 1}, starts: Log{first: 1}, topologyBytes: minTopologyBytes}
+	s := &Snapshot{topologyBytes: minTopologyBytes}
 	s.reset(nil)
 	return s
 }

@@ -369,7 +369,7 @@ func TestRoomFollowsEvents(t *testing.T) {
 	}
 	s.stores.changes.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: attachment("a", "x")})
 	expect("it is detached", 4, 1)
-	for range maxVolumeChanges + 1 { // more than the list keeps
+	for range 2*maxVolumeChanges + 1 { // more than the list keeps
 		s.stores.changes.OnAdd(csiNode(), false)
 	}
 	s.add(s.stores.csiNodes, csiNode(7))

@@ -188,7 +188,7 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 	if d.leaveRoom(ctx, like) != nil {
 		return Failed
 	}
-	d.uncached.leaveOutClaims(c.local)
+	d.leaveOutClaims()
 	return None
 }
 

@@ -178,8 +178,8 @@ func (g *groups) leaveOut(r *refresher, without *exceptions) {
 // their keys have changed because of other nodes, or they have become occupied or free. It returns
 // false if they are not known.
 func (g *groups) readMoved(r *refresher) bool {
-	flips, known := g.rows.occupation.since(g.flips)
-	r.moved, g.flips = append(r.moved[:0], flips...), g.rows.occupation.end()
+	flips, known := g.rows.flips.Since(g.flips)
+	r.moved, g.flips = append(r.moved[:0], flips...), g.rows.flips.End()
 	for i, x := range g.trackers {
 		slots, end, ok := x.Moved(g.movedTo[i])
 		r.moved, g.movedTo[i], known = append(r.moved, slots...), end, known && ok

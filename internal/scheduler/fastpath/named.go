@@ -87,7 +87,7 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 	}
 	d.filterNamed()
 	if d.uncached.active() {
-		if _, err := d.uncached.filter(ctx, d.pass, &d.engine.search, 0); err != nil {
+		if _, err := d.keepUncached(ctx, 0); err != nil {
 			return Failed
 		}
 	}

@@ -312,7 +312,7 @@ func (d *decision) decideNominated(ctx context.Context) (bool, error) {
 	p.feasible, p.sizes = append(p.feasible[:0], slot), nil
 	d.keep()
 	if len(p.feasible) == 1 && d.uncached.active() {
-		if _, err := d.uncached.filter(ctx, p, &d.engine.search, 0); err != nil {
+		if _, err := d.keepUncached(ctx, 0); err != nil {
 			return false, err
 		}
 	}

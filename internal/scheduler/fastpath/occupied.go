@@ -3,7 +3,10 @@
 
 package fastpath
 
-import "github.com/livesched/livesched/internal/scheduler/cache"
+import (
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/changelog"
+)
 
 // occupation holds the slots of rows that are occupied: their nodes have no room beside nominated
 // pods. These may be different for two priorities, so each decision sets them. Rows and groups that
@@ -12,10 +15,8 @@ type occupation struct {
 	slots map[cache.Slot]struct{}
 	// version is that of the exceptions that were last set, or stale.
 	version uint64
-	// flips lists the slots that have become occupied or free, for groups. first is the position of
-	// its first entry.
-	flips []cache.Slot
-	first uint64
+	// flips lists the slots that have become occupied or free, for groups.
+	flips changelog.Log[cache.Slot]
 }
 
 // stale is the version of an occupation in which the rows have freed slots.
@@ -24,27 +25,7 @@ const stale = ^uint64(0)
 // maxFlips is the number of flips that groups may be behind.
 const maxFlips = 1024
 
-// end returns the position after the latest flip.
-func (o *occupation) end() uint64 { return o.first + uint64(len(o.flips)) }
-
-// since returns the slots that have flipped since a position. It returns false if that is not known
-// any more.
-func (o *occupation) since(pos uint64) ([]cache.Slot, bool) {
-	if pos < o.first || pos > o.end() {
-		return nil, false
-	}
-	return o.flips[pos-o.first:], true
-}
-
-func (o *occupation) flip(slot cache.Slot) {
-	if len(o.flips) >= 2*maxFlips {
-		dropped := len(o.flips) - maxFlips
-		copy(o.flips, o.flips[dropped:])
-		o.flips = o.flips[:maxFlips]
-		o.first += uint64(dropped)
-	}
-	o.flips = append(o.flips, slot)
-}
+func (o *occupation) flip(slot cache.Slot) { o.flips.Add(slot, maxFlips) }
 
 // forget frees all slots, because the rows are computed anew.
 func (o *occupation) forget() {

@@ -44,9 +44,6 @@ type uncached struct {
 	// is true if other plugins may refuse nodes, too.
 	claims *claimCheck
 	others bool
-	// nominated are the nodes with nominated pods for which the pod must leave room, nil if there
-	// are none.
-	nominated *framework.NominatedNodes
 	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
 	// scored are the scores of the nodes of the pass by the uncached plugins, nil if these did not
@@ -104,9 +101,6 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return Devices
 	}
 	u.allowed = allowed
-	if d.nominated.Any() {
-		u.nominated = d.nominated
-	}
 	u.filters = !skipped.HasAll(p.filters...)
 	if claims := &d.engine.lent.claims; u.filters && claims.simple {
 		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
@@ -122,20 +116,18 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 
 // leaveOutClaims makes the uncached plugins inactive if claims know that they accept all nodes that
 // the rows do, so that nodes need not be looked at one by one.
-func (u *uncached) leaveOutClaims(rows *localRows) {
-	if u.claims != nil && !u.others && !u.scores && u.allowed.AllNodes() && !u.nominatedFit(rows) &&
-		u.claims.acceptAll(rows) {
+func (d *decision) leaveOutClaims() {
+	u := &d.uncached
+	if u.claims != nil && !u.others && !u.scores && u.allowed.AllNodes() && !d.nominatedFit() &&
+		u.claims.acceptAll(d.class.local) {
 		u.reason = None
 	}
 }
 
 // nominatedFit reports whether the rows accept a node with nominated pods, whose claims count, too.
-func (u *uncached) nominatedFit(rows *localRows) bool {
-	if u.nominated == nil {
-		return false
-	}
-	for name := range u.nominated.All {
-		if slot, ok := u.snapshot.SlotOf(name); ok && rows.verdict[slot] == fits {
+func (d *decision) nominatedFit() bool {
+	for name := range d.nominated.All {
+		if slot, ok := d.engine.snapshot.SlotOf(name); ok && d.class.local.verdict[slot] == fits {
 			return true
 		}
 	}
@@ -149,7 +141,7 @@ func (d *decision) filterUncached(ctx context.Context) error {
 	} else {
 		d.evaluated = d.filterAllowed(d.uncached.allowed.NodeNames)
 	}
-	unasked, err := d.uncached.filter(ctx, d.pass, &d.engine.search, d.Enough)
+	unasked, err := d.keepUncached(ctx, d.Enough)
 	d.feasible = len(d.pass.feasible)
 	d.evaluated -= unasked
 	return err
@@ -180,31 +172,34 @@ func (d *decision) filterAllowed(names sets.Set[string]) int {
 	return existing
 }
 
-// filter runs the Filter plugins on the pass's nodes, in parallel, until they accept enough (0: on
-// all), and drops the others. It returns the number of nodes on which it has not run the plugins.
-func (u *uncached) filter(ctx context.Context, p *pass, search *uncachedSearch, enough int) (unasked int, err error) {
+// keepUncached runs the uncached Filter plugins on the pass's nodes, in parallel, until they accept
+// enough (0: on all), and drops the others. It returns the number of nodes on which it has not run
+// the plugins.
+func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, err error) {
+	u, p := &d.uncached, d.pass
 	ask := u.filters
 	if u.claims != nil {
 		unknown := 0
 		p.feasible, unknown = u.claims.judge(p.feasible)
-		ask = u.askNominated() || unknown > 0 || u.others
+		ask = d.askNominated() || unknown > 0 || u.others
 		if !ask && !u.scores {
 			return 0, nil
 		}
 	}
 	var filter nodeFilter
 	if ask {
-		filter = u.nodeFilter()
+		filter = d.uncachedFilter()
 	}
-	p.feasible, unasked, err = search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
+	p.feasible, unasked, err = d.engine.search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
 	return unasked, err
 }
 
-// nodeFilter returns a function that runs, on a node, the Filter plugins that are not known to
-// accept it.
-func (u *uncached) nodeFilter() nodeFilter {
+// uncachedFilter returns a function that runs, on a node, the uncached Filter plugins that are not
+// known to accept it.
+func (d *decision) uncachedFilter() nodeFilter {
+	u := &d.uncached
 	run := u.plan.uncached.RunFilterPlugins
-	if u.nominated != nil {
+	if d.nominated.Any() {
 		run = u.plan.uncached.RunFilterPluginsWithNominatedPods
 	}
 	return func(ctx context.Context, slot cache.Slot) *fwk.Status {
@@ -226,14 +221,11 @@ func (u *uncached) acceptedByClaims(slot cache.Slot) bool {
 
 // askNominated makes the plugins run on the nodes with nominated pods, whose claims count, too. It
 // reports whether there are any.
-func (u *uncached) askNominated() bool {
-	found := false
-	if u.nominated == nil {
-		return false
-	}
-	for name := range u.nominated.All {
-		if slot, ok := u.snapshot.SlotOf(name); ok && u.claims.accepted.has(slot) {
-			u.claims.accepted.remove(slot)
+func (d *decision) askNominated() bool {
+	found, accepted := false, &d.uncached.claims.accepted
+	for name := range d.nominated.All {
+		if slot, ok := d.engine.snapshot.SlotOf(name); ok && accepted.has(slot) {
+			accepted.remove(slot)
 			found = true
 		}
 	}

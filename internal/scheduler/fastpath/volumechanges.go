@@ -4,15 +4,16 @@
 package fastpath
 
 import (
-	"slices"
 	"sync"
 
 	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
-// maxVolumeChanges bounds the entries of a VolumeChanges.
-const maxVolumeChanges = 1 << 16
+// maxVolumeChanges is the number of changes that a reader of VolumeChanges may be behind.
+const maxVolumeChanges = 1 << 15
 
 // VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, oldest first. It
 // is the event handler of both kinds, for the whole process. Engines read it, each from its own
@@ -20,17 +21,14 @@ const maxVolumeChanges = 1 << 16
 //
 // All methods are safe for concurrent use.
 type VolumeChanges struct {
-	mu sync.Mutex // guards the rest
-	// first is the position of nodes[0]. Positions start at 1, so that 0 is a reader that has never
-	// read. The elements of nodes do not change: readers keep parts of it without the lock.
-	first uint64
-	nodes []string
+	mu    sync.Mutex // guards nodes, but not what since has returned
+	nodes changelog.Log[string]
 }
 
 var _ toolscache.ResourceEventHandler = (*VolumeChanges)(nil)
 
 // NewVolumeChanges returns a VolumeChanges to be added to the informers of both kinds.
-func NewVolumeChanges() *VolumeChanges { return &VolumeChanges{first: 1} }
+func NewVolumeChanges() *VolumeChanges { return &VolumeChanges{} }
 
 // OnAdd implements ResourceEventHandler.
 func (v *VolumeChanges) OnAdd(object any, _ bool) { v.add(nodeOf(object)) }
@@ -72,22 +70,14 @@ func (v *VolumeChanges) add(node string) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.nodes) == maxVolumeChanges {
-		cut := len(v.nodes) / 2
-		v.first += uint64(cut)
-		v.nodes = slices.Clone(v.nodes[cut:])
-	}
-	v.nodes = append(v.nodes, node)
+	v.nodes.AddShared(node, maxVolumeChanges)
 }
 
-// since returns the entries from a position on, and the position after them. ok is false if there
-// are older ones that are gone.
+// since returns the entries from a position on, and the position after them. ok is false if some of
+// them are gone. The entries remain valid.
 func (v *VolumeChanges) since(pos uint64) (nodes []string, end uint64, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	end = v.first + uint64(len(v.nodes))
-	if pos < v.first {
-		return nil, end, false
-	}
-	return v.nodes[pos-v.first:], end, true
+	nodes, ok = v.nodes.Since(pos)
+	return nodes, v.nodes.End(), ok
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
 // Nominator knows the pods that are nominated to nodes, as the scheduling queue does.
@@ -61,7 +63,7 @@ func (n *Nominations) Read(from Nominator, pod *corev1.Pod) *NominatedNodes {
 		if n.byPriority == nil || len(n.byPriority) >= maxPriorities {
 			n.byPriority = map[int32]*NominatedNodes{}
 		}
-		v = &NominatedNodes{source: from, numbers: map[string]uint64{}, first: 1}
+		v = &NominatedNodes{source: from, numbers: map[string]uint64{}}
 		n.byPriority[priority] = v
 	}
 	if v.source != nil {
@@ -79,9 +81,8 @@ type NominatedNodes struct {
 	// numbers are by name, without zeros, for pods that are not nominated themselves.
 	numbers map[string]uint64
 	own     NominatedNode
-	// log lists the nodes whose numbers have changed. first is the position of its first entry.
-	log   []string
-	first uint64
+	// log lists the nodes whose numbers have changed.
+	log changelog.Log[string]
 }
 
 func (v *NominatedNodes) apply(changes NominationChanges) {
@@ -114,26 +115,15 @@ func (v *NominatedNodes) set(name string, number uint64) {
 	} else {
 		v.numbers[name] = number
 	}
-	if len(v.log) >= 2*maxChanges {
-		dropped := len(v.log) - maxChanges
-		copy(v.log, v.log[dropped:])
-		v.log = v.log[:maxChanges]
-		v.first += uint64(dropped)
-	}
-	v.log = append(v.log, name)
+	v.log.Add(name, maxChanges)
 }
 
 // End returns the position after the latest change. It does not count which pod was read for.
-func (v *NominatedNodes) End() uint64 { return v.first + uint64(len(v.log)) }
+func (v *NominatedNodes) End() uint64 { return v.log.End() }
 
 // Since returns the nodes whose numbers have changed since a position, and true; false if that is
 // not known any more, as for position 0.
-func (v *NominatedNodes) Since(pos uint64) ([]string, bool) {
-	if pos < v.first || pos > v.End() {
-		return nil, false
-	}
-	return v.log[pos-v.first:], true
-}
+func (v *NominatedNodes) Since(pos uint64) ([]string, bool) { return v.log.Since(pos) }
 
 // Own returns the name of the node that the pod itself is nominated to, or "".
 func (v *NominatedNodes) Own() string { return v.own.Name }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	policyinformers "k8s.io/client-go/informers/policy/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
 // Budgets knows the PodDisruptionBudgets of the cluster by namespace, and which of them have
@@ -26,10 +28,8 @@ type Budgets struct {
 	mu sync.RWMutex // guards the fields below
 	// byNamespace lists the budgets by name. Lists are replaced, not modified.
 	byNamespace map[string][]*budget
-	// changes are the last changes. The first of them has the position first. Entries are appended,
-	// and not modified.
-	changes []budgetChange
-	first   uint64
+	// changes are the latest changes. Readers use what since has returned without the lock.
+	changes changelog.Log[budgetChange]
 }
 
 // budget is a disruption budget as preemption needs it. It is immutable.
@@ -46,9 +46,8 @@ type budgetChange struct {
 	selects bool
 }
 
-// maxBudgetChanges limits the changes that are kept. A reader that has missed some reads everything
-// again.
-const maxBudgetChanges = 4096
+// maxBudgetChanges is the number of changes that a reader may be behind.
+const maxBudgetChanges = 2048
 
 // everyPod selects all pods, as none has a label with this key.
 var everyPod = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -113,7 +112,7 @@ func (b *Budgets) set(name types.NamespacedName, now *budget) {
 	}
 	change := budgetChange{name: name, selects: !selectsAlike(before, now)}
 	if change.selects || !allowsAlike(before.object, now.object) {
-		b.record(change)
+		b.changes.AddShared(change, maxBudgetChanges)
 	}
 	list = slices.Clone(list)
 	switch {
@@ -127,16 +126,6 @@ func (b *Budgets) set(name types.NamespacedName, now *budget) {
 	if b.byNamespace[name.Namespace] = list; len(list) == 0 {
 		delete(b.byNamespace, name.Namespace)
 	}
-}
-
-// record appends a change.
-func (b *Budgets) record(change budgetChange) {
-	if len(b.changes) >= maxBudgetChanges {
-		dropped := len(b.changes) / 2
-		b.changes = slices.Clone(b.changes[dropped:]) // readers have the old ones
-		b.first += uint64(dropped)
-	}
-	b.changes = append(b.changes, change)
 }
 
 // selectsAlike reports whether two budgets are the same one with the same selector.
@@ -176,13 +165,10 @@ func (b *Budgets) get(name types.NamespacedName) *budget {
 }
 
 // since returns the changes from a position on, and the position after the last one. False means
-// that some of them are not known any more.
+// that some of them are not known any more. The changes remain valid.
 func (b *Budgets) since(pos uint64) (changes []budgetChange, end uint64, ok bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	end = b.first + uint64(len(b.changes))
-	if pos < b.first || pos > end {
-		return nil, end, false
-	}
-	return b.changes[pos-b.first:], end, true
+	changes, ok = b.changes.Since(pos)
+	return changes, b.changes.End(), ok
 }

@@ -172,8 +172,7 @@ func (c *crowd) disturb() {
 	default:
 		c.changeBudget()
 		if c.IntN(20) == 0 { // this change is not known any more, nor those before
-			c.budgets.first += uint64(len(c.budgets.changes))
-			c.budgets.changes = nil
+			c.budgets.changes.Cut()
 		}
 	}
 }
@@ -190,7 +189,8 @@ func (c *crowd) nominate(node string) {
 	pod := pick(c.Rand, c.nominees...).DeepCopy()
 	pod.Spec.Priority = new(int32(c.IntN(5)))
 	requests := pod.Spec.Containers[0].Resources.Requests
-	requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "1m", "150m", "600m"))
+	// A preemptor has room beside the first of these, and beside none of the others.
+	requests[corev1.ResourceCPU] = resource.MustParse(pick(c.Rand, "0", "1m", "600m"))
 	info, err := schedframework.NewPodInfo(pod)
 	must(c.t, err)
 	c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
@@ -375,6 +375,33 @@ func cachedMatchFresh(t *testing.T, c *crowd, least int) {
 	}
 	if chosen < 400 || refused < 50 || remembered < least {
 		t.Errorf("%d times a node was chosen, %d times none, %d dry runs were remembered", chosen, refused, remembered)
+	}
+}
+
+// TestNominationsAreReadAgainAfterManyPriorities moves a nominated pod to another node. In between,
+// what was known about nominations is forgotten, because pods of many priorities came.
+func TestNominationsAreReadAgainAfterManyPriorities(t *testing.T) {
+	c := newCrowd(t, 2)
+	for _, node := range c.nodes {
+		c.residents = append(c.residents, c.add(node, 0, "100m"))
+	}
+	preemptor, nominee := c.pending(2), c.pending(4)
+	info, err := schedframework.NewPodInfo(nominee)
+	must(t, err)
+	for step, node := range c.nodes {
+		c.queue.Nominator().AddNominatedPod(logr.Discard(), info,
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		search, err := c.plugin.finder.newSearch(c.prepared(preemptor, 1), preemptor, c.full(c.nodes), nil)
+		must(t, err)
+		if _, found, ok := search.choose(c.ctx); !found || !ok {
+			t.Fatalf("step %d: no node is chosen: %v, %v", step, found, ok)
+		}
+		c.checkResults(step, search, c.nodes)
+		for priority := range int32(20) {
+			other := preemptor.DeepCopy()
+			other.Spec.Priority = new(100 + priority)
+			search.nominations.Read(search.nominator, other)
+		}
 	}
 }
 

@@ -24,8 +24,8 @@ func (n *Nominator) Nominations(pod *corev1.Pod, since uint64) framework.Nominat
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	priority := corev1helpers.PodPriority(pod)
-	changes := framework.NominationChanges{End: n.first + uint64(len(n.log))}
-	if since < n.first || since > changes.End {
+	changes := framework.NominationChanges{End: n.log.End()}
+	if nodes, known := n.log.Since(since); !known {
 		changes.All = true
 		for node := range n.byNode {
 			if number := n.numberLocked(node, priority, nil); number != 0 {
@@ -33,7 +33,7 @@ func (n *Nominator) Nominations(pod *corev1.Pod, since uint64) framework.Nominat
 			}
 		}
 	} else {
-		for _, node := range n.log[since-n.first:] {
+		for _, node := range nodes {
 			number := n.numberLocked(node, priority, nil)
 			changes.Nodes = append(changes.Nodes, framework.NominatedNode{Name: node, Number: number})
 		}
@@ -63,21 +63,4 @@ func (n *Nominator) numberLocked(node string, priority int32, itself *nomination
 		return 0
 	}
 	return n.changed[node]<<32 | uint64(important)<<16 | uint64(self)
-}
-
-// noteLocked notes that the nominations of a node change.
-func (n *Nominator) noteLocked(node string) {
-	if len(n.log) >= 2*maxNominationLog {
-		dropped := len(n.log) - maxNominationLog
-		copy(n.log, n.log[dropped:])
-		n.log = n.log[:maxNominationLog]
-		n.first += uint64(dropped)
-	}
-	n.log = append(n.log, node)
-}
-
-// cutLocked makes all readers read all nominations.
-func (n *Nominator) cutLocked() {
-	n.first += uint64(len(n.log)) + 1
-	n.log = n.log[:0]
 }

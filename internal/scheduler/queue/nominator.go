@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
 // Nominator holds the nominated nodes of pods. Preemption nominates a node when it makes room
@@ -48,10 +50,8 @@ type Nominator struct {
 	changed map[string]uint64
 	last    uint64
 	byPod   map[types.UID]*nomination
-	// log lists the nodes whose lists have changed, the latest maxNominationLog of them at least.
-	// first is the position of its first entry.
-	log   []string
-	first uint64
+	// log lists the nodes whose lists have changed.
+	log changelog.Log[string]
 	// served holds the scheduler names that have a profile. Pods of other names are not nominated.
 	served sets.Set[string]
 
@@ -73,7 +73,6 @@ func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
 	return &Nominator{
 		queue: queue, pods: pods,
 		byNode: map[string][]*nomination{}, changed: map[string]uint64{}, byPod: map[types.UID]*nomination{},
-		first: 1,
 	}
 }
 
@@ -227,7 +226,7 @@ func (n *Nominator) removeLocked(uid types.UID) {
 
 // setNodeLocked sets the nominations of a node.
 func (n *Nominator) setNodeLocked(node string, nominated []*nomination) {
-	n.noteLocked(node)
+	n.log.Add(node, maxNominationLog)
 	if len(nominated) == 0 {
 		delete(n.byNode, node)
 		delete(n.changed, node)

@@ -34,12 +34,12 @@ func (n *Nominator) Suspend() (restore func()) {
 	byNode, byPod, changed := n.byNode, n.byPod, n.changed
 	n.byNode, n.byPod, n.changed = map[string][]*nomination{}, map[types.UID]*nomination{}, map[string]uint64{}
 	n.size.Store(0)
-	n.cutLocked()
+	n.log.Cut()
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.byNode, n.byPod, n.changed = byNode, byPod, changed
 		n.size.Store(int64(len(byPod)))
-		n.cutLocked()
+		n.log.Cut()
 	}
 }

@@ -236,7 +236,7 @@ const effectBytes = 128
 
 // Bytes implements Tracker.
 func (a *affinity) Bytes() int {
-	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*cap(a.moved.slots)
+	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*a.moved.slots.Cap()
 	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}

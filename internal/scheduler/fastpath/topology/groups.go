@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
 // Nodes are grouped by domain in one of two ways. Of a domain with many nodes, such as a zone, the
@@ -21,10 +22,10 @@ import (
 // moved logs the slots whose keys changed because of another node in their domain.
 type moved struct {
 	// on is true once the tracker has been built.
-	on bool
-	// first is the position of slots[0].
-	first uint64
-	slots []cache.Slot
+	on    bool
+	slots changelog.Log[cache.Slot]
+	// members is scratch memory for add.
+	members []cache.Slot
 }
 
 // minMoved is the number of entries that the log keeps at least.
@@ -36,21 +37,16 @@ func (m *moved) add(p *places, place int32) {
 	if !m.on || !p.small(place) {
 		return
 	}
-	if len(m.slots) >= max(2*minMoved, len(p.at)/2) {
-		dropped := len(m.slots) / 2
-		m.slots = m.slots[:copy(m.slots, m.slots[dropped:])]
-		m.first += uint64(dropped)
+	m.members = p.topo.AppendMembers(m.members[:0], place-firstPlace)
+	for _, slot := range m.members {
+		m.slots.Add(slot, max(minMoved, len(p.at)/4))
 	}
-	m.slots = p.topo.AppendMembers(m.slots, place-firstPlace)
 }
 
 // Moved implements Tracker.
 func (m *moved) Moved(pos uint64) (slots []cache.Slot, end uint64, ok bool) {
-	end = m.first + uint64(len(m.slots))
-	if pos < m.first || pos > end {
-		return nil, end, false
-	}
-	return m.slots[pos-m.first:], end, true
+	slots, ok = m.slots.Since(pos)
+	return slots, m.slots.End(), ok
 }
 
 // GroupsEpoch implements Tracker.

@@ -281,7 +281,7 @@ func (i *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 
 // Bytes implements Tracker.
 func (s *spread) Bytes() int {
-	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes) + 4*cap(s.moved.slots)
+	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes) + 4*s.moved.slots.Cap()
 	for i := range s.counters {
 		bytes += 4 * cap(s.counters[i].pods)
 	}
