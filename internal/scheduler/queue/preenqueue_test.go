@@ -73,6 +73,20 @@ func TestGatedPods(t *testing.T) {
 		f.Ungate(logger, pod.UID, "A")
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
+	t.Run("what events call for meanwhile is not lost", func(t *testing.T) {
+		open := &ungater{door: newDoor("A", nil)}
+		f := newFixture(t, preEnqueueOf(open))
+		f.Add(logger, newPod("a"))
+		popped := f.pop()
+		open.status = refusal
+		pod := f.giveBack(popped, nil, []string{"A"})
+		f.event(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}) // retried after its back-off
+		f.Expect(f.place(pod)).To(Equal(Gated))
+		f.event(nodeAdded) // A had it pending: retried at once
+		open.status = nil
+		f.Ungate(logger, pod.UID, "A")
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
 	t.Run("an event may show that it has no reason any more", func(t *testing.T) {
 		shut := &ungater{door: newDoor("A", refusal)}
 		f := newFixture(t, preEnqueueOf(shut))
