@@ -95,7 +95,7 @@ func (t target) Write(ctx context.Context, _ types.UID, u, last Update) (*Update
 		return nil, nil
 	}
 	if err == nil {
-		err = Apply(ctx, t.client, pod, patch)
+		err = apply(ctx, t.client, pod, patch)
 	}
 	switch {
 	case IsGone(err), IsBound(err), ctx.Err() != nil:

@@ -259,7 +259,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Apply(t.Context(), client, pod, patch); err != nil {
+		if err := apply(t.Context(), client, pod, patch); err != nil {
 			t.Fatal(err)
 		}
 		stored, err := client.CoreV1().Pods("ns").Get(t.Context(), "pod", metav1.GetOptions{})

@@ -54,8 +54,9 @@ type Nominator interface {
 // the place of upstream's Executor, which keeps its state in the instance, and leaves a preemptor
 // behind whose victims are gone before it ends (kubernetes/kubernetes#141694).
 //
-// Each preemption runs in its own goroutine, which ends with its last call to the API server. The
-// preemptor is held back until then, or until all of its victims are known to be deleted.
+// Each preemption runs in its own goroutine, those of the pods of a group in one. It ends with its
+// last call to the API server. The preemptor is held back until then, or until all of its victims
+// are known to be deleted; the pods of a group wait for the victims of all of them.
 // Afterwards the deletion of a victim is the event that wakes it. The event may come earlier, while
 // the preemptor is held back: the queue remembers it, and Ungate makes up for it. So the preemptor
 // is tried again exactly when something has changed, and never waits for an event that it missed.
@@ -78,13 +79,16 @@ type Evictor struct {
 	// running counts the goroutines. No goroutine is added once closed is set.
 	running sync.WaitGroup
 
+	// calls has a place for each victim that is being evicted; see enter.
+	calls chan struct{}
+
 	// mu guards the fields below. PreEnqueue takes it while the queue holds Queue.mu, so the holder
 	// of mu must not call the queue, except to read nominations.
 	mu     sync.Mutex
 	closed bool
-	// active has the preemptions of each preemptor that have not ended: one as a rule, as a
-	// preemptor that is held back begins no other.
-	active map[types.UID][]*preemption
+	// active has the evictions of each preemptor that have not ended: one as a rule, as a preemptor
+	// that is held back begins no other.
+	active map[types.UID][]*eviction
 	// latest has the last preemption of each preemptor. A sweep drops those that no longer matter,
 	// when the map has doubled since the last one.
 	latest map[types.UID]*preemption
@@ -105,6 +109,23 @@ type preemption struct {
 	victims   []*victim
 }
 
+// eviction is what one goroutine carries out: the preemption of a pod, or those of the pods of a
+// group.
+type eviction struct {
+	preemptions []*preemption
+	// pending has the victims that are still to be evicted, and others at its end: see
+	// isPendingLocked. Evictor.mu guards it.
+	pending []*victim
+}
+
+func newEviction(preemptions []*preemption) *eviction {
+	n := &eviction{preemptions: preemptions}
+	for _, p := range preemptions {
+		n.pending = append(n.pending, p.victims...)
+	}
+	return n
+}
+
 func newPreemption(preemptor *corev1.Pod, node, plugin string, victims []*corev1.Pod) *preemption {
 	p := &preemption{preemptor: preemptor, node: node, plugin: plugin}
 	for _, pod := range victims {
@@ -123,7 +144,8 @@ func NewEvictor(ctx context.Context, cfg Config) *Evictor {
 		ctx:      ctx,
 		cancel:   cancel,
 		dryRuns:  newDryRuns(),
-		active:   map[types.UID][]*preemption{},
+		calls:    make(chan struct{}, maxCalls),
+		active:   map[types.UID][]*eviction{},
 		latest:   map[types.UID]*preemption{},
 		sweepAt:  minSweep,
 		rejected: map[*corev1.Pod]struct{}{},
@@ -141,70 +163,88 @@ func (e *Evictor) Close(ctx context.Context) {
 	e.cancel(errStopping)
 }
 
-// begin carries out a preemption in the background. From now on PreEnqueue holds its preemptor
-// back. handle belongs to the instance that decided, which may be retired before the preemption
-// ends.
-func (e *Evictor) begin(handle fwk.Handle, p *preemption) {
+// begin carries out the preemption of a pod, or those of the pods of a group, in the background.
+// From now on PreEnqueue holds the preemptors back. handle belongs to the instance that decided,
+// which may be retired before the preemption ends.
+func (e *Evictor) begin(handle fwk.Handle, preemptions ...*preemption) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return
 	}
 	e.sweepLocked()
-	e.active[p.preemptor.UID] = append(e.active[p.preemptor.UID], p)
-	e.latest[p.preemptor.UID] = p
-	e.running.Go(func() { e.run(handle, p) })
+	n := newEviction(preemptions)
+	for _, p := range preemptions {
+		e.active[p.preemptor.UID] = append(e.active[p.preemptor.UID], n)
+		e.latest[p.preemptor.UID] = p
+	}
+	e.running.Go(func() { e.run(handle, n) })
 }
 
-// run is the goroutine of a preemption.
-func (e *Evictor) run(handle fwk.Handle, p *preemption) {
-	logger := klog.LoggerWithValues(klog.FromContext(e.ctx), "preemptor", klog.KObj(p.preemptor), "node", p.node)
-	ctx := klog.NewContext(e.ctx, logger)
+// run is the goroutine of an eviction.
+func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 	start := time.Now()
-	logger.V(2).Info("Preempting", "victims", len(p.victims))
-
-	cleared := e.clearNominations(ctx, p)
-	evicted := e.evictAll(ctx, handle, p)
+	cleared := true
+	for _, p := range n.preemptions {
+		ctx, logger := e.contextOf(p)
+		logger.V(2).Info("Preempting", "victims", len(p.victims))
+		cleared = e.clearNominations(ctx, p) && cleared
+	}
+	evicted := e.evictAll(handle, n)
 	result := schedmetrics.GoroutineResultSuccess
 	if !cleared || !evicted {
 		result = schedmetrics.GoroutineResultError
 	}
-	e.end(logger, p, evicted)
+	e.end(n)
 	schedmetrics.PreemptionGoroutinesDuration.WithLabelValues(result).Observe(schedmetrics.SinceInSeconds(start))
 	schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result).Inc()
-	logger.V(2).Info("Preempted", "result", result)
 }
 
-// end lets the preemptor in again. If a victim could not be evicted, the preemptor is retried after
+// contextOf returns the context of a preemption, and its logger, which names the preemptor.
+func (e *Evictor) contextOf(p *preemption) (context.Context, klog.Logger) {
+	logger := klog.LoggerWithValues(klog.FromContext(e.ctx), "preemptor", klog.KObj(p.preemptor), "node", p.node)
+	return klog.NewContext(e.ctx, logger), logger
+}
+
+// end lets the preemptors in again. If a victim could not be evicted, its preemptor is retried after
 // its back-off: there may be no event to wake it, and without a pause the pod at the head of the
 // queue would send request after request to an API server that refuses.
-func (e *Evictor) end(logger klog.Logger, p *preemption, evicted bool) {
-	uid := p.preemptor.UID
+func (e *Evictor) end(n *eviction) {
 	e.mu.Lock()
-	if rest := slices.DeleteFunc(e.active[uid], func(other *preemption) bool { return other == p }); len(rest) > 0 {
-		e.active[uid] = rest
-	} else {
-		delete(e.active, uid)
+	for _, p := range n.preemptions {
+		uid := p.preemptor.UID
+		if rest := slices.DeleteFunc(e.active[uid], func(other *eviction) bool { return other == n }); len(rest) > 0 {
+			e.active[uid] = rest
+		} else {
+			delete(e.active, uid)
+		}
 	}
 	e.mu.Unlock()
-	if evicted {
-		e.Queue.Ungate(logger, uid, p.plugin)
-	} else {
-		e.Queue.RetryLater(logger, uid)
+	for _, p := range n.preemptions {
+		_, logger := e.contextOf(p)
+		evicted := e.evicted(p)
+		logger.V(2).Info("Preempted", "evicted", evicted)
+		if evicted {
+			e.Queue.Ungate(logger, p.preemptor.UID, p.plugin)
+		} else {
+			e.Queue.RetryLater(logger, p.preemptor.UID)
+		}
 	}
 }
 
-// isEvicting reports whether victims of the preemptor are still to be evicted. A victim that the
-// informers know to be deleted counts as evicted before the API server has answered: the event of
+// evicted reports whether all victims of a preemption have been evicted.
+func (e *Evictor) evicted(p *preemption) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !slices.ContainsFunc(p.victims, func(v *victim) bool { return v.state == pending || v.state == failed })
+}
+
+// isEvicting reports whether victims of the preemptor, or of the other pods of its group, are still
+// to be evicted. A victim that the informers know to be deleted counts as evicted before the API server has answered: the event of
 // the last victim's deletion then lets the preemptor in, together with the less important pods that
 // the event wakes.
 func (e *Evictor) isEvicting(preemptor types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, p := range e.active[preemptor] {
-		if slices.ContainsFunc(p.victims, e.isPendingLocked) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.active[preemptor], e.hasPendingLocked)
 }

@@ -227,9 +227,7 @@ func (g *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nomin
 		}
 		preemptions[i].victims = append(preemptions[i].victims, next.victims...)
 	}
-	for _, p := range preemptions {
-		g.plugin.evictor.begin(g.plugin.handle, p)
-	}
+	g.plugin.evictor.begin(g.plugin.handle, preemptions...)
 	schedmetrics.PreemptionAttempts.Inc()
 	schedmetrics.PreemptionVictims.Observe(float64(victims))
 	return victims

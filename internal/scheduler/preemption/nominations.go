@@ -10,6 +10,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -21,15 +22,24 @@ import (
 func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 	cleared := true
 	for _, pod := range LosesNomination(e.Nominator, p.preemptor, p.node) {
-		status := pod.Status.DeepCopy()
-		status.NominatedNodeName = ""
-		if err := podstatus.Patch(ctx, e.Client, pod, status); err != nil && !podstatus.IsGone(err) {
+		if err := e.clearNomination(ctx, pod); err != nil && !podstatus.IsGone(err) {
 			cleared = false
 			utilruntime.HandleErrorWithContext(ctx, err, "Clearing the nomination of a less important pod failed",
 				"pod", klog.KObj(pod))
 		}
 	}
 	return cleared
+}
+
+// clearNomination clears the nomination of a pod when there is a place for the call.
+func (e *Evictor) clearNomination(ctx context.Context, pod *corev1.Pod) error {
+	leave, err := e.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return podstatus.Patch(ctx, e.Client, podstatus.Update{Pod: pod,
+		Nominating: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}})
 }
 
 // LosesNomination returns the pods whose nominations for a node end when the preemptor preempts

@@ -396,7 +396,7 @@ func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	kept := &victim{pod: &corev1.Pod{}, state: rejected}
 	shared.latest[nominated.UID] = &preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}}
 	shared.latest[standing.UID] = &preemption{preemptor: standing, node: "n1"}
-	shared.active[standing.UID] = []*preemption{shared.latest[standing.UID]}
+	shared.active[standing.UID] = []*eviction{newEviction([]*preemption{shared.latest[standing.UID]})}
 	shared.rejected[kept.pod] = struct{}{}
 	for range minSweep - 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rand.String(8))}}

@@ -48,29 +48,57 @@ func (e *Evictor) isPendingLocked(v *victim) bool {
 	return err == nil && known.UID == v.pod.UID && known.DeletionTimestamp == nil
 }
 
+// hasPendingLocked reports whether an eviction has pending victims. What is not pending never is
+// again, so that each victim is looked at once: every deletion of a victim lets each pod of a group
+// ask.
+func (e *Evictor) hasPendingLocked(n *eviction) bool {
+	for last := len(n.pending) - 1; last >= 0; last-- {
+		if e.isPendingLocked(n.pending[last]) {
+			return true
+		}
+		n.pending = n.pending[:last]
+	}
+	return false
+}
+
 func (e *Evictor) setState(v *victim, state victimState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v.state = state
 }
 
-// evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those
-// that had not begun by then are skipped, since without the failed one they make no room.
-func (e *Evictor) evictAll(ctx context.Context, handle fwk.Handle, p *preemption) bool {
+// evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those of
+// the same preemption that had not begun by then are skipped, since without the failed one they
+// make no room.
+func (e *Evictor) evictAll(handle fwk.Handle, n *eviction) bool {
 	var anyFailed atomic.Bool
-	handle.Parallelizer().Until(ctx, len(p.victims), func(i int) {
-		v := p.victims[i]
-		if anyFailed.Load() {
-			e.setState(v, failed)
+	type task struct {
+		*preemption
+		*victim
+		failed *atomic.Bool
+	}
+	var tasks []task
+	for _, p := range n.preemptions {
+		failed := new(atomic.Bool)
+		for _, v := range p.victims {
+			tasks = append(tasks, task{p, v, failed})
+		}
+	}
+	handle.Parallelizer().Until(e.ctx, len(tasks), func(i int) {
+		t := tasks[i]
+		if t.failed.Load() {
+			e.setState(t.victim, failed)
 			return
 		}
-		if err := e.evict(ctx, handle, p, v); err != nil {
-			e.setState(v, failed)
+		ctx, _ := e.contextOf(t.preemption)
+		if err := e.evict(ctx, handle, t.preemption, t.victim); err != nil {
+			e.setState(t.victim, failed)
+			t.failed.Store(true)
 			anyFailed.Store(true)
-			utilruntime.HandleErrorWithContext(ctx, err, "Evicting a victim failed", "victim", klog.KObj(v.pod))
+			utilruntime.HandleErrorWithContext(ctx, err, "Evicting a victim failed", "victim", klog.KObj(t.pod))
 		}
-	}, p.plugin)
-	return !anyFailed.Load() && ctx.Err() == nil
+	}, n.preemptions[0].plugin)
+	return !anyFailed.Load() && e.ctx.Err() == nil
 }
 
 // evict deletes a victim, or ends its binding cycle if it is not bound yet, and writes an Event
@@ -122,6 +150,11 @@ func (e *Evictor) reject(p *preemption, v *victim) bool {
 // deletePod deletes a pod, after it has added the condition with the reason. It returns false if
 // the pod does not exist any more; one of the same name with another UID is another pod.
 func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (existed bool, err error) {
+	leave, err := e.enter(ctx)
+	if err != nil {
+		return true, err
+	}
+	defer leave()
 	err = e.addDisruptionTarget(ctx, preemptor, pod)
 	switch {
 	case podstatus.IsGone(err):
@@ -152,9 +185,5 @@ func (e *Evictor) addDisruptionTarget(ctx context.Context, preemptor, pod *corev
 		Reason:  corev1.PodReasonPreemptionByScheduler,
 		Message: fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
 	}
-	status := pod.Status.DeepCopy()
-	if !podutil.UpdatePodCondition(status, condition) {
-		return nil
-	}
-	return podstatus.Patch(ctx, e.Client, pod, status)
+	return podstatus.Patch(ctx, e.Client, podstatus.Update{Pod: pod, Condition: condition})
 }
