@@ -161,6 +161,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 		ReadingConfig: readOnly,
 		Informers:     cfg.Informers,
 		Scope:         scope,
+		Cache:         p.Cache,
 		Snapshot:      snapshot,
 		Queue:         p.Queue,
 		Nominator:     p.Queue.Nominator(),

@@ -98,6 +98,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		ReadingClient: l.Requests.client,
 		Informers:     source,
 		Scope:         l.scope,
+		Cache:         l.Cache,
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
 		Nominator:     l.Queue.Nominator(),

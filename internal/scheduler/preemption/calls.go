@@ -15,9 +15,8 @@ const (
 	// and watches as well. Each one beyond opens a connection of its own, which costs both sides
 	// more than the request.
 	maxCalls = 32
-	// overdueCall is when a call gives its place to another: calls that hang, such as in a webhook
-	// for the pods of one namespace, hold up no other preemption for longer.
-	overdueCall = 5 * time.Second
+	// defaultOverdueCall is that of an Evictor.
+	defaultOverdueCall = 5 * time.Second
 )
 
 // enter waits for a place for calls to the API server, and returns a function that gives it back.
@@ -31,7 +30,7 @@ func (e *Evictor) enter(ctx context.Context) (leave func(), err error) {
 		return nil, context.Cause(ctx)
 	}
 	free := sync.OnceFunc(func() { <-e.calls })
-	timer := time.AfterFunc(overdueCall, free)
+	timer := time.AfterFunc(e.overdueCall, free)
 	return func() {
 		timer.Stop()
 		free()

@@ -98,9 +98,10 @@ func newEnvironment(t testing.TB) *environment {
 	// On the test's clock, no back-off ends during the test.
 	p.queue = queue.New(queue.Config{PodLister: pods, Clock: clocktesting.NewFakeClock(time.Now())})
 	p.evictor = NewEvictor(p.ctx, Config{
-		Client: p.client, Pods: pods, Queue: p.queue, Nominator: p.queue.Nominator(),
+		Client: p.client, Cache: p.cache, Queue: p.queue, Nominator: p.queue.Nominator(),
 		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
 	})
+	p.evictor.maxLag = 0 // only gone tells the cache of a deletion
 	t.Cleanup(func() {
 		stopped, cancel := context.WithCancel(context.Background())
 		cancel() // a failed test may have left a preemption hanging

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
-	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -24,8 +23,11 @@ import (
 // Config holds the dependencies of an Evictor. All fields are required.
 type Config struct {
 	Client clientset.Interface
-	// Pods is the informers' cache, which shows a deletion before the queue handles it.
-	Pods  corev1listers.PodLister
+	// Cache has the pods as the scheduling loop gets them. It knows of a deletion before the queue
+	// gets the event.
+	Cache interface {
+		PodOf(uid types.UID) *corev1.Pod
+	}
 	Queue Queue
 	// Nominator has the nominations of the queue.
 	Nominator Nominator
@@ -54,10 +56,11 @@ type Nominator interface {
 // the place of upstream's Executor, which keeps its state in the instance, and leaves a preemptor
 // behind whose victims are gone before it ends (kubernetes/kubernetes#141694).
 //
-// Each preemption runs in its own goroutine, those of the pods of a group in one. It ends with its
-// last call to the API server. The preemptor is held back until then, or until all of its victims
-// are known to be deleted; the pods of a group wait for the victims of all of them.
-// Afterwards the deletion of a victim is the event that wakes it. The event may come earlier, while
+// Each preemption runs in its own goroutine, those of the pods of a group in one. It ends when the
+// cache knows of all deletions. The preemptor is held back until then; the pods of a group wait for
+// the victims of all of them. Otherwise each victim whose deletion the informers report late would
+// be an event for another attempt in vain.
+// Afterwards the end of a victim is the event that wakes it. The event may come earlier, while
 // the preemptor is held back: the queue remembers it, and Ungate makes up for it. So the preemptor
 // is tried again exactly when something has changed, and never waits for an event that it missed.
 //
@@ -78,6 +81,12 @@ type Evictor struct {
 
 	// running counts the goroutines. No goroutine is added once closed is set.
 	running sync.WaitGroup
+
+	// maxLag is how long a preemption waits for the cache after its last call.
+	maxLag time.Duration
+	// overdueCall is when a call gives its place to another: calls that hang, such as in a webhook
+	// for the pods of one namespace, hold up other preemptions for no longer.
+	overdueCall time.Duration
 
 	// calls has a place for each victim that is being evicted; see enter.
 	calls chan struct{}
@@ -113,8 +122,7 @@ type preemption struct {
 // group.
 type eviction struct {
 	preemptions []*preemption
-	// pending has the victims that are still to be evicted, and others at its end: see
-	// isPendingLocked. Evictor.mu guards it.
+	// pending has the victims that isPendingLocked may be true of. Evictor.mu guards it.
 	pending []*victim
 }
 
@@ -140,11 +148,15 @@ var errStopping = errors.New("the scheduler is stopping")
 func NewEvictor(ctx context.Context, cfg Config) *Evictor {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &Evictor{
-		Config:   cfg,
-		ctx:      ctx,
-		cancel:   cancel,
-		dryRuns:  newDryRuns(),
-		calls:    make(chan struct{}, maxCalls),
+		Config:  cfg,
+		ctx:     ctx,
+		cancel:  cancel,
+		dryRuns: newDryRuns(),
+		maxLag:  defaultMaxLag,
+		calls:   make(chan struct{}, maxCalls),
+
+		overdueCall: defaultOverdueCall,
+
 		active:   map[types.UID][]*eviction{},
 		latest:   map[types.UID]*preemption{},
 		sweepAt:  minSweep,
@@ -191,6 +203,9 @@ func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 		cleared = e.clearNominations(ctx, p) && cleared
 	}
 	evicted := e.evictAll(handle, n)
+	if evicted {
+		e.awaitDeletions(n)
+	}
 	result := schedmetrics.GoroutineResultSuccess
 	if !cleared || !evicted {
 		result = schedmetrics.GoroutineResultError
@@ -198,6 +213,38 @@ func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 	e.end(n)
 	schedmetrics.PreemptionGoroutinesDuration.WithLabelValues(result).Observe(schedmetrics.SinceInSeconds(start))
 	schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result).Inc()
+}
+
+const (
+	// defaultMaxLag is that of an Evictor.
+	defaultMaxLag = 5 * time.Second
+	// lagInterval is how often awaitDeletions looks.
+	lagInterval = 10 * time.Millisecond
+)
+
+// awaitDeletions waits until the cache knows of the deletions of the victims, which takes
+// milliseconds as a rule. It does not wait for long: a watch may be interrupted. Then the preemptor
+// waits for the victims that the cache still has; see awaited.
+func (e *Evictor) awaitDeletions(n *eviction) {
+	ctx, cancel := context.WithTimeout(e.ctx, e.maxLag)
+	defer cancel()
+	ticker := time.NewTicker(lagInterval)
+	defer ticker.Stop()
+	for e.awaitsDeletions(n) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaitsDeletions reports whether the cache does not know of all deletions yet. At the end of the
+// process it does not matter any more.
+func (e *Evictor) awaitsDeletions(n *eviction) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.closed && e.hasPendingLocked(n)
 }
 
 // contextOf returns the context of a preemption, and its logger, which names the preemptor.
@@ -240,9 +287,9 @@ func (e *Evictor) evicted(p *preemption) bool {
 }
 
 // isEvicting reports whether victims of the preemptor, or of the other pods of its group, are still
-// to be evicted. A victim that the informers know to be deleted counts as evicted before the API server has answered: the event of
-// the last victim's deletion then lets the preemptor in, together with the less important pods that
-// the event wakes.
+// to be evicted. A victim that the cache knows to be deleted counts as evicted before the API server
+// has answered: the event of the last victim's deletion then lets the preemptor in, together with
+// the less important pods that the event wakes.
 func (e *Evictor) isEvicting(preemptor types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

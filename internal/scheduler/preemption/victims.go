@@ -38,14 +38,14 @@ const (
 	failed
 )
 
-// isPendingLocked reports whether the eviction of a victim has not ended, and the informers do not
-// know of its deletion either.
+// isPendingLocked reports whether a victim is still to be evicted, or the cache does not know of its
+// deletion. Of a victim that is put back rather than deleted, there is no deletion.
 func (e *Evictor) isPendingLocked(v *victim) bool {
-	if v.state != pending {
+	if v.state == rejected || v.state == failed {
 		return false
 	}
-	known, err := e.Pods.Pods(v.pod.Namespace).Get(v.pod.Name)
-	return err == nil && known.UID == v.pod.UID && known.DeletionTimestamp == nil
+	known := e.Cache.PodOf(v.pod.UID)
+	return known != nil && known.DeletionTimestamp == nil
 }
 
 // hasPendingLocked reports whether an eviction has pending victims. What is not pending never is

@@ -63,6 +63,8 @@ type Dependencies struct {
 	Informers *informers.Source
 	// Scope is a scope of Informers that lives as long as the Environment.
 	Scope *informers.Scope
+	// Cache is the cache of pods and nodes. nil: no pods are evicted.
+	Cache *cache.Cache
 	// Snapshot is the only snapshot of the scheduling loop, refreshed in place: plugins capture the
 	// pointer when they are built, so it must not be replaced while any instance lives.
 	Snapshot *cache.Snapshot
@@ -110,7 +112,7 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 	durable.volumes.follow() // now, so that profiles add and leave behind no handlers
 	durable.evictor = preemption.NewEvictor(ctx, preemption.Config{
 		Client:        d.Client,
-		Pods:          d.Scope.Core().V1().Pods().Lister(),
+		Cache:         d.Cache,
 		Queue:         d.Queue,
 		Nominator:     d.Nominator,
 		WaitingPods:   d.WaitingPods,

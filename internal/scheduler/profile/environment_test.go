@@ -81,6 +81,7 @@ func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTM
 		ReadingConfig: readOnly,
 		Informers:     source,
 		Scope:         scope,
+		Cache:         e.cache,
 		Snapshot:      e.snapshot,
 		Queue:         e.queue,
 		Nominator:     e.queue.Nominator(),

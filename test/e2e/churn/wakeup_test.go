@@ -117,6 +117,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 		KubeConfig:    w.cluster.Config,
 		Informers:     leader.Informers,
 		Scope:         scope,
+		Cache:         nodes,
 		Snapshot:      snapshot,
 		Queue:         leader.Parts().Queue,
 		Nominator:     leader.Parts().Queue.Nominator(),
