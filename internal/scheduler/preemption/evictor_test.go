@@ -146,11 +146,25 @@ func TestThePreemptorWaitsUntilTheCacheKnowsOfTheDeletions(t *testing.T) {
 		p.expectPlace(preemptor, queue.Active, queue.Backoff)
 		p.ended()
 	})
+	t.Run("which the API server reports in two steps without a grace period", func(t *testing.T) {
+		p, preemptor, victims := begun(t)
+		for _, victim := range victims {
+			ending := victim.DeepCopy()
+			ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+			must(t, p.cache.UpdatePod(logr.Discard(), victim, ending))
+		}
+		p.gone(victims[0])
+		p.expectPlace(preemptor, queue.Gated)
+		p.gone(victims[1])
+		p.gone(victims[2])
+		p.expectPlace(preemptor, queue.Active, queue.Backoff)
+		p.ended()
+	})
 	t.Run("or that they have begun to end", func(t *testing.T) {
 		p, preemptor, victims := begun(t)
 		for _, victim := range victims {
 			ending := victim.DeepCopy()
-			ending.DeletionTimestamp = new(metav1.Now())
+			ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(30))
 			must(t, p.cache.UpdatePod(logr.Discard(), victim, ending))
 		}
 		p.ended()

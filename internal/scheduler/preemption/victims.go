@@ -45,7 +45,13 @@ func (e *Evictor) isPendingLocked(v *victim) bool {
 		return false
 	}
 	known := e.Cache.PodOf(v.pod.UID)
-	return known != nil && known.DeletionTimestamp == nil
+	return known != nil && (known.DeletionTimestamp == nil || endsAtOnce(known))
+}
+
+// endsAtOnce reports whether a pod that is being deleted has nothing to wait for. The API server
+// removes it in the next moment, after it has set the time of its deletion.
+func endsAtOnce(pod *corev1.Pod) bool {
+	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) == 0
 }
 
 // hasPendingLocked reports whether an eviction has pending victims. What is not pending never is

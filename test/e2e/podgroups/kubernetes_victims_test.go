@@ -5,6 +5,8 @@ package podgroups
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -129,6 +131,29 @@ var _ = Describe("A PodGroup of Kubernetes that evicts pods", Ordered, func() {
 				Expect(K8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
 				Expect(group.Status.Conditions[0].Message).To(HaveSuffix("; preemption: evicting 1 pods"))
 			})
+	})
+
+	// The victims end one after the other, and each is an event that might help the group.
+	It("is tried once before it evicts pods, and once when all of them are gone", func(ctx context.Context) {
+		refused := func() (attempts float64) {
+			for series, n := range ProfileValues("mine") {
+				if strings.HasPrefix(series, "scheduler_schedule_attempts_total") && strings.Contains(series, "unschedulable") {
+					attempts += n
+				}
+			}
+			return attempts
+		}
+		steps := []step{differs("counts attempts in its own process"), sized("n1", "2"), sized("n2", "2")}
+		for _, node := range []string{"n1", "n2"} {
+			for i := range 20 {
+				steps = append(steps, of(10).on(node, "100m", fmt.Sprintf("%s-%d", node, i)))
+			}
+		}
+		var before float64
+		play(ctx, append(steps,
+			func(context.Context, *stage) { before = refused() },
+			of(100).group("pg1", 2).pods("2", "p-1", "p-2"), bound("p-1", "p-2"),
+			func(context.Context, *stage) { Expect(refused()-before).To(Equal(2.0), "one attempt at each pod") })...)
 	})
 
 	// TestPodGroupPreemption_NominatedNodeNameRespected
