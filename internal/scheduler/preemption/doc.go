@@ -20,7 +20,8 @@
 //	  v                                         v
 //	the pod goes back to the queue,           a new goroutine (Evictor.run):
 //	nominated for the node; PreEnqueue          clears nominations of less important pods
-//	holds it back until then                    for the node, evicts the victims
+//	holds it back until then                    for the node, evicts the victims, and waits
+//	  |                                         until the cache knows of it
 //	  |                                         |
 //	  |<----------------------------------------'
 //	  |   Queue.Ungate, or Queue.RetryLater if an eviction failed
