@@ -253,9 +253,9 @@ func (e *Evictor) contextOf(p *preemption) (context.Context, klog.Logger) {
 	return klog.NewContext(e.ctx, logger), logger
 }
 
-// end lets the preemptors in again. If a victim could not be evicted, its preemptor is retried after
-// its back-off: there may be no event to wake it, and without a pause the pod at the head of the
-// queue would send request after request to an API server that refuses.
+// end lets the preemptors in again. If a victim could not be evicted, its preemptor is retried
+// after its back-off: there may be no event to wake it, and without a pause the pod at the head of
+// the queue would send request after request to an API server that refuses.
 func (e *Evictor) end(n *eviction) {
 	e.mu.Lock()
 	for _, p := range n.preemptions {
@@ -287,8 +287,8 @@ func (e *Evictor) evicted(p *preemption) bool {
 }
 
 // isEvicting reports whether victims of the preemptor, or of the other pods of its group, are still
-// to be evicted. A victim that the cache knows to be deleted counts as evicted before the API server
-// has answered: the event of the last victim's deletion then lets the preemptor in, together with
+// to be evicted. A victim that the cache knows to be deleted counts as evicted before the API
+// server has answered: the event of the last victim's deletion then lets the preemptor in, together with
 // the less important pods that the event wakes.
 func (e *Evictor) isEvicting(preemptor types.UID) bool {
 	e.mu.Lock()

@@ -38,8 +38,8 @@ const (
 	failed
 )
 
-// isPendingLocked reports whether a victim is still to be evicted, or the cache does not know of its
-// deletion. Of a victim that is put back rather than deleted, there is no deletion.
+// isPendingLocked reports whether a victim is still to be evicted, or the cache does not know of
+// its deletion. Of a victim that is put back rather than deleted, there is no deletion.
 func (e *Evictor) isPendingLocked(v *victim) bool {
 	if v.state == rejected || v.state == failed {
 		return false
