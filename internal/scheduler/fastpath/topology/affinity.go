@@ -12,6 +12,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/memsize"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
@@ -21,8 +22,9 @@ type affinity struct {
 	sources *Sources
 	*scope
 	// pod stands for all pods of the class. Its terms name their own namespaces and those that
-	// their namespace selectors match.
-	pod *schedframework.PodInfo
+	// their namespace selectors match. podBytes is its size.
+	pod      *schedframework.PodInfo
+	podBytes int
 	// hardWeight is added to the score for a required affinity term of another pod.
 	hardWeight int32
 	// scores is false if the plugin does not score the class.
@@ -83,11 +85,11 @@ type effect struct {
 }
 
 // Affinity returns the tracker of InterPodAffinity with these arguments for pods of the class of
-// pod. It copies the pod. If it returns an error, the plugin itself must handle the pods; in most
-// cases it refuses them.
+// pod. It keeps the pod, which must not change any more. If it returns an error, the plugin itself
+// must handle the pods; in most cases it refuses them.
 func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Tracker, error) {
 	// Parse the terms instead of using a shared PodInfo: newScope writes to them.
-	info, err := schedframework.NewPodInfo(pod.DeepCopy())
+	info, err := schedframework.NewPodInfo(pod)
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
 	}
@@ -97,7 +99,7 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	}
 	preferring := len(info.PreferredAffinityTerms)+len(info.PreferredAntiAffinityTerms) > 0
 	t := &affinity{
-		sources: s, scope: scope, pod: info, hardWeight: args.HardPodAffinityWeight,
+		sources: s, scope: scope, pod: info, podBytes: memsize.Of(info), hardWeight: args.HardPodAffinityWeight,
 		scores: preferring || !args.IgnorePreferredTermsOfExistingPods,
 		all:    preferring || len(info.RequiredAffinityTerms)+len(info.RequiredAntiAffinityTerms) > 0,
 		first:  matchesAll(info.RequiredAffinityTerms, info.Pod),
@@ -236,7 +238,7 @@ const effectBytes = 128
 
 // Bytes implements Tracker.
 func (a *affinity) Bytes() int {
-	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*a.moved.slots.Cap()
+	bytes := objectBytes + a.podBytes + a.effects.bytes(effectBytes) + 4*a.moved.slots.Cap()
 	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}
