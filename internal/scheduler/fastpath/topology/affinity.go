@@ -5,9 +5,12 @@ package topology
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -124,17 +127,12 @@ func (a *affinity) build() {
 	signatures := snapshot.Signatures()
 	a.effects.look(signatures)
 	a.labelsAt = snapshot.LabelsEpoch()
-	if a.all {
-		for id := range signatures.Bound() {
-			if a.learn(id, signatures.Of(id)); a.tooMany() {
-				return
-			}
+	for id := range a.candidates(signatures) {
+		if known, _ := a.effects.has(id); known {
+			continue
 		}
-	} else {
-		for _, id := range signatures.WithTerms() {
-			if a.learn(id, signatures.Of(id)); a.tooMany() {
-				return
-			}
+		if a.learn(id, signatures.Of(id)); a.tooMany() {
+			return
 		}
 	}
 	if len(a.effects.effects) == 0 {
@@ -143,6 +141,38 @@ func (a *affinity) build() {
 	for slot := range snapshot.Slots() {
 		if slot := cache.Slot(slot); slices.ContainsFunc(signatures.On(slot), a.effects.means) {
 			a.Update(slot)
+		}
+	}
+}
+
+// candidates yields the numbers of all signatures whose pods may contribute something, and of others,
+// some of them twice: those with terms, and those of the namespaces in which the class's own terms
+// select pods.
+func (a *affinity) candidates(signatures *cache.Signatures) iter.Seq[cache.SignatureID] {
+	lists, everywhere := [][]cache.SignatureID{signatures.WithTerms()}, false
+	names := sets.New[string]()
+	for term := range ownTerms(a.pod) {
+		everywhere = everywhere || !labels.MatchesNothing(term.NamespaceSelector)
+		names = names.Union(term.Namespaces)
+	}
+	for name := range names {
+		lists = append(lists, signatures.InNamespace(name))
+	}
+	return func(yield func(cache.SignatureID) bool) {
+		if everywhere {
+			for id := range signatures.Bound() {
+				if !yield(id) {
+					return
+				}
+			}
+			return
+		}
+		for _, list := range lists {
+			for _, id := range list {
+				if !yield(id) {
+					return
+				}
+			}
 		}
 	}
 }
