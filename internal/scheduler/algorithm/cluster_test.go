@@ -156,6 +156,8 @@ func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 			Affinity:      &corev1.Affinity{},
 		},
 	}
+	// What no in-tree plugin reads. An out-of-tree one reads the version.
+	pod.Annotations = map[string]string{"version": pod.Labels["version"], "note": name}
 	for i := range 1 + g.IntN(2) {
 		pod.Spec.Containers = append(pod.Spec.Containers, g.container(i))
 	}
@@ -183,7 +185,8 @@ func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 }
 
 func (g *generator) container(i int) corev1.Container {
-	c := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: pick(g, images)}
+	c := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: pick(g, images),
+		Env: []corev1.EnvVar{{Name: "NUMBER", Value: fmt.Sprint(g.made)}}}
 	c.Resources.Requests = corev1.ResourceList{}
 	if g.chance(70) {
 		c.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+g.IntN(20))),

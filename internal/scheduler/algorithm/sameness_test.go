@@ -196,24 +196,25 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 }
 
 // parity is an out-of-tree plugin that declares that it is node-local. It depends on the parity of
-// the number of pods on a node and on a label of the pod, and normalizes scores in its own way.
+// the number of pods on a node and on an annotation of the pod, and normalizes scores in its own
+// way.
 type parity struct{}
 
 func (parity) Name() string { return "Parity" }
 
 func (parity) NodeLocalKey(pod *corev1.Pod) (string, bool) {
-	return pod.Labels["version"], pod.Labels["app"] != "batch"
+	return pod.Annotations["version"], pod.Labels["app"] != "batch"
 }
 
 func (parity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if pod.Labels["version"] == "1" {
+	if pod.Annotations["version"] == "1" {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	return nil
 }
 
 func (parity) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if pod.Labels["version"] == "1" && len(node.GetPods())%7 == 6 {
+	if pod.Annotations["version"] == "1" && len(node.GetPods())%7 == 6 {
 		return fwk.NewStatus(fwk.Unschedulable, "odd")
 	}
 	return nil

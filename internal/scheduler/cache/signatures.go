@@ -54,6 +54,9 @@ type Signatures struct {
 	// withTerms holds the numbers of the signatures with terms, and of some that no pod has any
 	// more, in ascending order.
 	withTerms []SignatureID
+	// inNamespace holds the numbers of the signatures of each namespace, and of some that no pod has
+	// any more, in ascending order.
+	inNamespace map[string][]SignatureID
 	// recent caches the signature of the last pod of a class.
 	recent [recentClasses]recentClass
 	// Scratch space.
@@ -86,6 +89,11 @@ func (s *Signatures) Bound() SignatureID { return SignatureID(len(s.all)) }
 // Epoch does not change, numbers are only appended.
 func (s *Signatures) WithTerms() []SignatureID { return s.withTerms }
 
+// InNamespace returns the numbers of all signatures of pods of a namespace, and of some that no pod
+// has any more, in ascending order. The slice must not be modified and is valid until the next
+// refresh.
+func (s *Signatures) InNamespace(name string) []SignatureID { return s.inNamespace[name] }
+
 // Epoch returns a number that changes when the signatures are renumbered, which happens when about
 // half of the numbers are unused. Until then no number is reused for another signature. Two
 // Signatures of a snapshot never have the same epoch.
@@ -99,7 +107,8 @@ func (s *Snapshot) Signatures() *Signatures {
 	defer s.lazy.Unlock()
 	if s.signatures == nil {
 		s.epochs++
-		x := &Signatures{epoch: s.epochs, spare: spareSignatures, numbers: make(map[string]SignatureID)}
+		x := &Signatures{epoch: s.epochs, spare: spareSignatures, numbers: make(map[string]SignatureID),
+			inNamespace: make(map[string][]SignatureID)}
 		x.grow(len(s.infos))
 		known := map[sharedParts]SignatureID{}
 		for slot, info := range s.infos {
@@ -252,10 +261,16 @@ func (s *Signatures) number(info fwk.PodInfo) SignatureID {
 	}
 	s.all = append(s.all, own)
 	s.numbers[own.key] = id
+	s.list(&own, id)
+	return id
+}
+
+// list adds a signature to the lists in which it belongs.
+func (s *Signatures) list(own *Signature, id SignatureID) {
+	s.inNamespace[own.Namespace] = append(s.inNamespace[own.Namespace], id)
 	if own.Terms != nil {
 		s.withTerms = append(s.withTerms, id)
 	}
-	return id
 }
 
 // leave reverts enter.
@@ -274,15 +289,13 @@ func (s *Signatures) renumber(epoch uint64) {
 	s.recent = [recentClasses]recentClass{}
 	all := make([]Signature, 0, len(s.numbers)+s.spare)
 	to := make([]SignatureID, len(s.all))
-	s.withTerms = s.withTerms[:0]
+	s.withTerms, s.inNamespace = s.withTerms[:0], make(map[string][]SignatureID)
 	for id := range s.all {
 		if own := s.all[id]; own.pods > 0 {
 			to[id] = SignatureID(len(all))
 			s.numbers[own.key] = to[id]
 			all = append(all, own)
-			if own.Terms != nil {
-				s.withTerms = append(s.withTerms, to[id])
-			}
+			s.list(&own, to[id])
 		}
 	}
 	s.all = all

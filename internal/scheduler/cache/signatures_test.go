@@ -68,12 +68,22 @@ func (tt *twinTest) checkSignatures() {
 			if of.Terms != nil && !slices.Contains(x.WithTerms(), id) {
 				tt.Errorf("signature %d is not among those with terms", id)
 			}
+			if in := x.InNamespace(pod.Namespace); !slices.Contains(in, id) || !slices.IsSorted(in) {
+				tt.Errorf("signature %d is not among those of its namespace, %v", id, in)
+			}
 		}
 	}
 	for id := range x.Bound() {
 		if of := x.Of(id); of.pods != counts[id] || of.Gone() && !reflect.DeepEqual(*of, Signature{}) {
 			tt.Errorf("signature %d has %d pods: %+v", id, counts[id], of)
 		}
+	}
+	listed := 0
+	for _, in := range x.inNamespace {
+		listed += len(in)
+	}
+	if listed != int(x.Bound()) {
+		tt.Errorf("%d of %d numbers are listed by namespace", listed, x.Bound())
 	}
 	if len(x.numbers) != len(words) || !slices.IsSorted(x.WithTerms()) {
 		tt.Errorf("%d signatures, want %d; with terms: %v", len(x.numbers), len(words), x.WithTerms())

@@ -38,6 +38,11 @@ type Managers struct {
 	claims  *assumecache.AssumeCache
 	slices  *tracker.Tracker
 	classes toolscache.SharedIndexInformer
+	*changeCounts
+}
+
+// changeCounts count changes that plugins see. Forks share them with the process.
+type changeCounts struct {
 	// classChanges counts the changes of device classes that plugins have seen.
 	classChanges atomic.Uint64
 	// began and ended count the changes of claims before and after they change which devices plugins
@@ -78,7 +83,8 @@ func (m *Managers) countClassChanges(classes *extendedresourcecache.ExtendedReso
 
 // NewManagers returns managers that read from the scope, which must outlive them.
 func NewManagers(ctx context.Context, client clientset.Interface, scope *informers.Scope) (*Managers, error) {
-	m := &Managers{CSI: nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister())}
+	m := &Managers{CSI: nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
+		changeCounts: &changeCounts{}}
 	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
 		return m, nil
 	}

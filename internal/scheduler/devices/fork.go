@@ -5,63 +5,157 @@ package devices
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	resourcev1 "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/livesched/livesched/internal/informers"
 )
 
-// Fork returns managers whose assumed state is their own. They share with m what plugins only read:
-// CSI nodes and resource slices. They read claims and classes from the scope, which must outlive
-// them. Once it has synced, CopyAssumed adds what m assumes.
-func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) (*Managers, error) {
-	f := &Managers{CSI: m.CSI}
-	if m.DRA == nil {
-		return f, nil
+// Fork returns managers whose pending allocations are their own, and change nothing in m. All else
+// is read from m, as it is at the time, also what m assumes: a fork adds no event handlers, for
+// which every claim of the cluster would be replayed.
+func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
+	f := &Managers{CSI: m.CSI, claims: m.claims, slices: m.slices, classes: m.classes, changeCounts: m.changeCounts}
+	if m.DRA != nil {
+		f.DRA = forkedDRA{m.DRA, newForkedClaims(ctx, m, scope)}
 	}
-	resources := scope.Resource().V1()
-	f.slices, f.classes = m.slices, resources.DeviceClasses().Informer()
-	f.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim",
-		"", nil)
-	f.DRA = dynamicresources.NewDRAManager(ctx, f.claims, f.slices, scope)
-	if classes, ok := f.DRA.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok && classes != nil {
-		f.countClassChanges(classes)
-		if _, err := f.classes.AddEventHandler(classes); err != nil {
-			return nil, fmt.Errorf("listening to device classes: %w", err)
-		}
-	}
-	return f, nil
+	return f
 }
 
-// CopyAssumed assumes what other does: claims that the API server has confirmed but the informers
-// do not show, and those that are to be allocated in binding cycles. What the informers of m show
-// already is newer, so assuming it may fail, and need not succeed.
-func (m *Managers) CopyAssumed(logger klog.Logger, other *Managers) {
-	if m.DRA == nil {
-		return
-	}
-	for _, obj := range other.claims.List(nil) {
-		claim, ok := obj.(*resourcev1.ResourceClaim)
-		if !ok {
-			continue
-		}
-		key := claim.Namespace + "/" + claim.Name
-		if stored, err := other.claims.GetAPIObj(key); err == nil && stored != obj {
-			if err := m.claims.Assume(claim); err != nil {
-				logger.V(4).Info("A resource claim is not assumed again", "claim", klog.KObj(claim), "err", err)
-			}
-		}
-		if allocation := other.DRA.ResourceClaims().GetPendingAllocation(claim.UID); allocation != nil {
-			pending := claim.DeepCopy()
-			pending.Status.Allocation = allocation.DeepCopy()
-			if err := m.DRA.ResourceClaims().SignalClaimPendingAllocation(claim.UID, pending); err != nil {
-				logger.V(4).Info("A pending allocation is not copied", "claim", klog.KObj(claim), "err", err)
-			}
-		}
-	}
+// forkedDRA is the manager of dynamic resources of a fork.
+type forkedDRA struct {
+	fwk.SharedDRAManager // of the process
+	claims               *forkedClaims
 }
+
+// ResourceClaims implements SharedDRAManager.
+func (f forkedDRA) ResourceClaims() fwk.ResourceClaimTracker { return f.claims }
+
+// forkedClaims are the claims of the process with the pending allocations of a fork.
+//
+//	claims and what is allocated    ---- process: informer, assumed, pending
+//	                                  \- own: pending in the fork
+//
+// A pending allocation of the process counts for the fork, too, and no method removes it.
+type forkedClaims struct {
+	process fwk.ResourceClaimTracker
+	// own knows only the claims that got pending allocations in the fork, as they were before.
+	own fwk.ResourceClaimTracker
+	// learn makes own know claims.
+	learn *learner
+}
+
+func newForkedClaims(ctx context.Context, m *Managers, scope *informers.Scope) *forkedClaims {
+	learn := &learner{}
+	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
+	own := dynamicresources.NewDRAManager(ctx, known, m.slices, scope)
+	return &forkedClaims{process: m.DRA.ResourceClaims(), own: own.ResourceClaims(), learn: learn}
+}
+
+// learner is the informer of an assume cache to which objects are added one by one.
+type learner struct {
+	toolscache.ResourceEventHandler
+}
+
+// AddEventHandler implements assumecache.Informer.
+func (l *learner) AddEventHandler(
+	handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	l.ResourceEventHandler = handler
+	return &informers.EmptyRegistration{Done: informers.AlreadyDone("claims of a fork")}, nil
+}
+
+// List implements ResourceClaimTracker.
+func (f *forkedClaims) List() ([]*resourcev1.ResourceClaim, error) { return f.process.List() }
+
+// Get implements ResourceClaimTracker.
+func (f *forkedClaims) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
+	return f.process.Get(namespace, name)
+}
+
+// ListAllAllocatedDevices implements ResourceClaimTracker. The result belongs to the caller, as do
+// those of the two trackers.
+func (f *forkedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	all, err := f.process.ListAllAllocatedDevices()
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.own.ListAllAllocatedDevices()
+	if err != nil {
+		return nil, err
+	}
+	return addAll(all, own), nil
+}
+
+// GatherAllocatedState implements ResourceClaimTracker. The result belongs to the caller, as do
+// those of the two trackers.
+func (f *forkedClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
+	all, err := f.process.GatherAllocatedState()
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.own.GatherAllocatedState()
+	if err != nil {
+		return nil, err
+	}
+	addAll(all.AllocatedDevices, own.AllocatedDevices)
+	addAll(all.AllocatedSharedDeviceIDs, own.AllocatedSharedDeviceIDs)
+	for device, capacity := range own.AggregatedCapacity {
+		all.AggregatedCapacity.Insert(structured.DeviceConsumedCapacity{DeviceID: device, ConsumedCapacity: capacity})
+	}
+	return all, nil
+}
+
+func addAll[T comparable](to, more sets.Set[T]) sets.Set[T] {
+	for each := range more {
+		to.Insert(each)
+	}
+	return to
+}
+
+// SignalClaimPendingAllocation implements ResourceClaimTracker. It does nothing if the claim is
+// allocated in the process, or about to be.
+func (f *forkedClaims) SignalClaimPendingAllocation(uid types.UID, allocated *resourcev1.ResourceClaim) error {
+	if f.own.GetPendingAllocation(uid) == nil {
+		if f.process.GetPendingAllocation(uid) != nil {
+			return nil
+		}
+		// A claim for an extended resource does not exist yet.
+		if claim, err := f.process.Get(allocated.Namespace, allocated.Name); err == nil {
+			if claim.UID == uid && claim.Status.Allocation != nil {
+				return nil
+			}
+			f.learn.OnAdd(claim, false)
+		}
+	}
+	return f.own.SignalClaimPendingAllocation(uid, allocated) // which refuses claims that it does not know
+}
+
+// GetPendingAllocation implements ResourceClaimTracker.
+func (f *forkedClaims) GetPendingAllocation(uid types.UID) *resourcev1.AllocationResult {
+	if pending := f.own.GetPendingAllocation(uid); pending != nil {
+		return pending
+	}
+	return f.process.GetPendingAllocation(uid)
+}
+
+// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
+func (f *forkedClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
+	return f.own.MaybeRemoveClaimPendingAllocation(uid, force)
+}
+
+// AssumeClaimAfterAPICall implements ResourceClaimTracker. The client of a fork writes nothing.
+func (*forkedClaims) AssumeClaimAfterAPICall(*resourcev1.ResourceClaim) error {
+	return errors.New("a fork writes no resource claims, and assumes none")
+}
+
+// AssumedClaimRestore implements ResourceClaimTracker: there is nothing to restore.
+func (*forkedClaims) AssumedClaimRestore(string, string) {}

@@ -47,6 +47,7 @@ func (c *contest) playWithForks() {
 		c.disturb(c.fork(), pod)
 		k := c.fork()
 		d, err := k.Decide(c.ctx, c.instance(k), pod)
+		c.equal("event handlers while there is a fork", handlers, c.ours.Informers.Handlers())
 		preempted := c.preemptOnFork(pod)
 		got := c.decide(pod)
 		if c.parted {

@@ -11,17 +11,22 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
-// podBytes estimates the memory of a pod that a class keeps alive.
-const podBytes = 4096
+// classBytes estimates the memory of a class besides what size adds: of the struct, and of its
+// places in maps and lists.
+const classBytes = 768
 
 // class is a set of pods with equal keys.
 type class struct {
-	key   string
-	id    cache.ClassID
-	like  *schedframework.PodInfo
-	local *localRows
+	key string
+	id  cache.ClassID
+	// like has the terms and the resources of the pods. Its pod is what likeOf keeps of one of
+	// them, and may be given to no plugin. likeBytes is its size.
+	like      *schedframework.PodInfo
+	likeBytes int
+	local     *localRows
 
 	// trackers are those that affect the class, valid once tracked is true. spread are the
 	// constraints from which the tracker of PodTopologySpread is made, or nil if there are none.
@@ -43,15 +48,15 @@ type class struct {
 	residence
 }
 
-// copyOf returns a copy of a pod for a class to keep. The scheduling of the pod itself may set its
-// node.
-func copyOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
-	own := *pod
-	like, err := schedframework.NewPodInfo(&own)
+// likeOf returns what a class keeps of a pod: not the pod itself, which stays in memory as long as
+// the class, and whose annotations, environment and volumes may be large.
+func likeOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
+	like, err := schedframework.NewPodInfo(pod)
 	if err != nil {
 		return nil, err
 	}
 	like.CalculateResource()
+	like.Pod = podfields.KeepForOthers(pod)
 	return like, nil
 }
 
@@ -60,12 +65,12 @@ func (c *class) cross() string { return c.key[len(c.local.key):] }
 
 // size estimates the memory of a class, without what it may share.
 func (c *class) size() int {
-	bytes := podBytes + 2*len(c.key) + c.explanation.size()
+	bytes := classBytes + c.likeBytes + 2*len(c.key) + c.explanation.size()
 	for _, b := range c.besides {
 		bytes += besideBytes * (1 + len(b.nodes))
 	}
 	if c.spread != nil {
-		bytes += podBytes
+		bytes += c.spread.Bytes()
 	}
 	return bytes
 }

@@ -6,6 +6,7 @@ package fastpath
 import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/memsize"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
@@ -108,7 +109,7 @@ func (t *classTable) find(s *setup, key []byte) *class {
 // add adds a class that uses rows, which may be new.
 func (t *classTable) add(key string, like *schedframework.PodInfo, rows *localRows) *class {
 	t.lastID++
-	c := &class{key: key, id: t.lastID, like: like, local: rows}
+	c := &class{key: key, id: t.lastID, like: like, likeBytes: memsize.Of(like), local: rows}
 	rows.setup.locals[rows.key] = rows
 	rows.setup.classes[c.key] = c
 	rows.classes++

@@ -123,7 +123,7 @@ func (e *Engine) findClass(ctx context.Context, in *instance, pod *corev1.Pod, r
 	if c := e.classes.find(in.setup, e.keys.class()); c != nil {
 		return c, None
 	}
-	like, err := copyOf(pod)
+	like, err := likeOf(pod)
 	if err != nil {
 		return nil, Failed
 	}

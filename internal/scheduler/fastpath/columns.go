@@ -62,7 +62,7 @@ func (l *localRows) strip() columns {
 
 // size estimates the memory of the rows, without what they share.
 func (l *localRows) size() int {
-	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + l.byFixed.size()
+	n := 1024 + l.ports + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + l.byFixed.size()
 	for i, column := range l.normalized {
 		if !l.setup.normalized[i].eligibility {
 			n += 8 * cap(column)

@@ -32,6 +32,9 @@ type decision struct {
 	// that it may run on.
 	class *class
 	named bool
+	// like is the pod, or the part of it that determines its class: the pod that the plugins are
+	// run for whose answers are kept.
+	like *corev1.Pod
 	// nominated are the nodes with nominated pods for which the pod must leave room.
 	nominated *framework.NominatedNodes
 	// repelling are the nodes on which a tracker does not accept the pod beside nominated pods.
@@ -167,6 +170,7 @@ func (d *decision) devicesChanged(ctx context.Context) bool {
 // ready finds the class of the pod and brings its rows and trackers up to date with the snapshot.
 // like is the pod, or the part of it that determines its class.
 func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
+	d.like = like
 	classes := d.engine.classes
 	c, reason := d.engine.classify(ctx, d.instance, like, &d.refresher, d.nominated)
 	if reason == None {
@@ -185,7 +189,7 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) Reason {
 		return Failed
 	}
 	d.class = c
-	if d.leaveRoom(ctx, like) != nil {
+	if d.leaveRoom(ctx) != nil {
 		return Failed
 	}
 	d.leaveOutClaims()

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // eligibilityRows holds the answers of the plugins of kind eligibility, for each node, for pods
@@ -24,6 +25,8 @@ type eligibilityRows struct {
 	rules volumeRules
 	// users is the number of localRows that use the rows.
 	users int
+	// inputs estimates the memory of what the plugins keep of the pods' selectors in state.
+	inputs int
 	// bytes is the size of the rows when it was last accounted.
 	bytes int
 
@@ -55,6 +58,7 @@ func (s *setup) holdEligibility(ctx context.Context, plan *Plan, key *keyWriter,
 		r = &eligibilityRows{
 			runner: runner, key: string(key.eligibilityPart()), setup: s,
 			normalized: make([][]int64, len(s.normalized)), trackers: map[string]*tracker{},
+			inputs: 2 * podfields.NodeSelectionBytes(pod), // as they are, and parsed
 		}
 		if key.rules != nil {
 			r.rules = key.rules.clone()
@@ -186,7 +190,7 @@ func (e *eligibilityRows) put(slot cache.Slot, scores []int64) error {
 
 // size estimates the memory of the rows.
 func (e *eligibilityRows) size() int {
-	n := 1024 + len(e.key) + 2*cap(e.verdict) + 8*cap(e.fixed)
+	n := 1024 + e.inputs + len(e.key) + 2*cap(e.verdict) + 8*cap(e.fixed)
 	for _, column := range e.normalized {
 		n += 8 * cap(column)
 	}

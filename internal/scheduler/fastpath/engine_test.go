@@ -253,7 +253,7 @@ func TestASingleNodeNeedsNoScore(t *testing.T) {
 }
 
 func TestClassesAreBoundedInBytes(t *testing.T) {
-	const maxBytes = 20 * podBytes
+	const maxBytes, most = 80 << 10, 40
 	s := newScene(t, 10, maxBytes)
 	ids := map[cache.ClassID]bool{}
 	for i := range 100 {
@@ -267,7 +267,7 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	held := s.engine.classes.residents.len()
-	if held == 0 || held > 20 || len(s.engine.classes.byID) != held ||
+	if held == 0 || held > most || len(s.engine.classes.byID) != held ||
 		len(s.engine.classes.instances["mine"].setup.classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
@@ -478,5 +478,42 @@ func expectPanics(t *testing.T, old Attempt, fit Fit) {
 			}()
 			use()
 		}()
+	}
+}
+
+// annotated is a node-local plugin that reads an annotation.
+type annotated struct{ scored }
+
+func (*annotated) NodeLocalKey(pod *corev1.Pod) (string, bool) { return pod.Annotations["tier"], true }
+
+func (*annotated) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) (int64, *fwk.Status) {
+	return int64(len(pod.Annotations["tier"])), nil
+}
+
+// TestPluginsGetTheWholePod has a plugin that reads what a class does not keep of its pods.
+func TestPluginsGetTheWholePod(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.plan = s.newPlan("mine", &annotated{})
+	for range 2 { // a new class, and a known one
+		pod := s.pod("a")
+		pod.Annotations = map[string]string{"tier": "gold"}
+		if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		fit, ok := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod}).Fit()
+		if !ok {
+			t.Fatal("the pod fits nowhere")
+		}
+		top, err := fit.Top(s.ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = 2 * int64(len("gold"))
+		if fit.Total() != want || len(top[0].Scores) != 1 || top[0].Scores[0].Score != want {
+			t.Errorf("the total is %d, and the scores are %+v, want %d", fit.Total(), top[0], want)
+		}
+	}
+	if n := s.engine.classes.residents.len(); n != 1 {
+		t.Errorf("%d classes were made", n)
 	}
 }

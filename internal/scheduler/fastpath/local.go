@@ -48,6 +48,8 @@ type localRows struct {
 	eligibility *eligibilityRows
 	demand      *demand
 	images      *imageColumn
+	// ports estimates the memory of the host ports that NodePorts keeps in state.
+	ports int
 	// extended is true if the pods request resources that devices may back.
 	extended bool
 	// classes is the number of classes that use the rows.
@@ -76,7 +78,8 @@ type localRows struct {
 // newLocalRows runs PreFilter and PreScore of the local plugins for the pods, before any node. key
 // holds the key of the pod.
 func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
-	l := &localRows{key: string(key.localPart()), setup: s, extended: podfields.RequestsExtended(pod)}
+	l := &localRows{key: string(key.localPart()), setup: s, ports: podfields.HostPortBytes(pod),
+		extended: podfields.RequestsExtended(pod)}
 	var err error
 	if l.runner, err = newRunner(ctx, r.plan, r.plan.local, pod); err != nil {
 		return nil, err

@@ -385,7 +385,7 @@ func (*readsAffinity) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 
 func TestClassesOfPodsOnTheScalarPathAreBoundedInBytes(t *testing.T) {
 	const most = 20
-	s := realScene(t, 3, most*podBytes, true)
+	s := realScene(t, 3, most*4096, true)
 	for i := range 10 * most {
 		pod := s.asking(i)
 		pod.Spec.Containers[0].Resources.Requests[gpu] = quantity(1)

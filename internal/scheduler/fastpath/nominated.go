@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -102,8 +101,8 @@ const besideBytes = 160
 const maxBesides = 4
 
 // leaveRoom makes the rows refuse the nodes on which the pod does not fit beside the pods that are
-// nominated to them. like is the pod, or the part of it that determines its class.
-func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
+// nominated to them.
+func (d *decision) leaveRoom(ctx context.Context) error {
 	c, priority := d.class, corev1helpers.PodPriority(d.Pod)
 	b := c.besides[priority]
 	if b == nil && !d.nominated.Any() {
@@ -118,7 +117,7 @@ func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
 		b.full.slots, b.repelling.slots = map[cache.Slot]struct{}{}, map[cache.Slot]struct{}{}
 		c.besides[priority] = b
 	}
-	u := besidesUpdate{besides: b, decision: d, like: like}
+	u := besidesUpdate{besides: b, decision: d}
 	if err := u.run(ctx); err != nil {
 		delete(c.besides, priority)
 		return err
@@ -132,7 +131,6 @@ func (d *decision) leaveRoom(ctx context.Context, like *corev1.Pod) error {
 type besidesUpdate struct {
 	*besides
 	*decision
-	like *corev1.Pod
 	// state is the state that PreFilter leaves, nil until it is needed.
 	state fwk.CycleState
 }

@@ -184,7 +184,7 @@ func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *fr
 	}
 	info := t.engine.snapshot.Info(t.pass.feasible[t.at[node]])
 	scores := make([]int64, len(plugins.ScorePlugins()))
-	if _, err := run.ask(ctx, plugins, info, t.class.like.Pod, scores); err != nil {
+	if _, err := run.ask(ctx, plugins, info, t.like, scores); err != nil {
 		return err
 	}
 	for _, s := range scorers {

@@ -9,12 +9,13 @@
 //	  cache            --copy------------->    cache --> snapshot
 //	  nominator        --copy------------->    nominator
 //	  assumed volumes  --assumed again---->    volume binder
-//	  assumed claims   --assumed again---->    device managers
+//	  device managers  <--read------------     device managers: pending allocations of their own
 //	  informers        <--scope------------    listers
 //	  profiles         --configuration---->    instances of its own, built when they are needed
 //
 // Nodes and pods are as they were when the fork was made. The listers of plugins, for example of
-// claims, volumes and Services, show the present.
+// claims, volumes and Services, show the present, and so do the devices that are allocated. A fork
+// adds no handlers to informers.
 //
 // A fork preempts pods only in Decider.Preempt and Fork.Evict, and takes them off their nodes at
 // once.
@@ -122,9 +123,9 @@ func (f *Forker) Fork(ctx context.Context) (*Fork, error) {
 }
 
 // assemble copies the state. The running scheduler goes on meanwhile: a pod that was assumed after
-// its nomination was copied is in both, and loses the nomination here. Volumes and devices are
-// copied last, so that no pod is on a node without those that were assumed for it. Pods that were
-// assumed in between have theirs, but are not on a node.
+// its nomination was copied is in both, and loses the nomination here. Volumes are copied last, and
+// devices are not copied, so that no pod is on a node without those that were assumed for it. Pods
+// that were assumed in between have theirs, but are not on a node.
 func (f *Fork) assemble(ctx, lifetime context.Context) error {
 	cfg := &f.forker.cfg
 	f.nominator = cfg.Nominator.Fork()

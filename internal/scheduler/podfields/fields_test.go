@@ -283,6 +283,29 @@ func TestWhatIsReadIsKept(t *testing.T) {
 	}
 }
 
+// TestWhatOthersReadIsKept fails if KeepForOthers lacks a field that PodTopologySpread and
+// InterPodAffinity read of a pod.
+func TestWhatOthersReadIsKept(t *testing.T) {
+	read := []string{"spread", "pod-affinity", "node-affinity", "tolerations", "controller"}
+	seen := map[string]bool{}
+	for _, pod := range ordinaryPods() {
+		change(pod, (*corev1.Pod).DeepCopy, func(field string, base, changed *corev1.Pod) {
+			for _, r := range podReaders {
+				if !slices.Contains(read, r.name) || !r.sees(base, changed) {
+					continue
+				}
+				seen[r.name] = true
+				if !r.sees(KeepForOthers(base), KeepForOthers(changed)) {
+					t.Errorf("%s is not kept, but read by %s", field, r.name)
+				}
+			}
+		})
+	}
+	if len(seen) != len(read) {
+		t.Errorf("only %v see any change", seen)
+	}
+}
+
 // isLookedAt reports whether the fields in a field are in testdata/fields.txt, too: then some may
 // be dropped.
 func isLookedAt(field string) bool {

@@ -70,6 +70,19 @@ func Keep(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
+// KeepForOthers returns what PodTopologySpread and InterPodAffinity read of a pod, whether they
+// decide about it or about another pod beside it. Of its owners, that is the controller.
+func KeepForOthers(pod *corev1.Pod) *corev1.Pod {
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Labels: pod.Labels}}
+	if owner := ControllerOf(pod); owner != nil {
+		out.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	in, spec := &pod.Spec, &out.Spec
+	spec.NodeSelector, spec.Affinity, spec.Tolerations = in.NodeSelector, in.Affinity, in.Tolerations
+	spec.TopologySpreadConstraints = in.TopologySpreadConstraints
+	return out
+}
+
 func keepContainers(in []corev1.Container) (out []corev1.Container) {
 	for i := range in {
 		c := &in[i]

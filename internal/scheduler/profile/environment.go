@@ -161,23 +161,26 @@ func (e *Environment) of(cfg *resolve.Profile) (*Environment, error) {
 // Fork returns an Environment whose instances decide pods to answer questions, and schedule none:
 // they call no extenders, evict no pods and write no metrics. When the scope has synced, the caller
 // calls CopyAssumed.
+//
+// It adds no event handlers: client-go would hold back all events of a kind until every object is
+// queued for the new handler, at each question.
 func (e *Environment) Fork(ctx context.Context, d Dependencies) (*Environment, error) {
-	managers, err := e.Devices.Fork(ctx, d.Scope)
-	if err != nil {
-		return nil, err
-	}
+	// The volume binder reads the stores of the informers. By its handlers it only forgets what it
+	// assumed of objects that have changed since, which it does not use any more.
+	d.Scope.IgnoreHandlers(true)
 	durable, err := newDurable(ctx, &d)
+	d.Scope.IgnoreHandlers(false)
 	if err != nil {
 		return nil, err
 	}
-	durable.budgets = e.Durable.budgets // they show the present, as listers do
-	return &Environment{Dependencies: d, Devices: managers, Durable: durable, instruments: framework.Discarded()}, nil
+	// These show the present, as listers do.
+	durable.budgets, durable.volumes = e.Durable.budgets, e.Durable.volumes
+	return &Environment{Dependencies: d, Devices: e.Devices.Fork(ctx, d.Scope), Durable: durable,
+		instruments: framework.Discarded()}, nil
 }
 
-// CopyAssumed assumes the volumes and devices in a fork that are assumed in the Environment of the
-// process.
+// CopyAssumed assumes the volumes in a fork that are assumed in the Environment of the process.
 func (e *Environment) CopyAssumed(logger klog.Logger, process *Environment) {
-	e.Devices.CopyAssumed(logger, process.Devices)
 	process.Durable.assumed.assumeAgain(logger, e.Durable.binder)
 }
 

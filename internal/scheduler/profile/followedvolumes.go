@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// followedVolumes follows the CSINodes and VolumeAttachments for the fast path of all profiles. A
-// fork does so only if one of its profiles needs it.
+// followedVolumes follows the CSINodes and VolumeAttachments for the fast path of all profiles, and
+// of forks.
 type followedVolumes struct {
 	scope *informers.Scope // lives as long as the process
 

@@ -16,6 +16,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -122,6 +123,9 @@ func (s *State) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.followClasses(); err != nil {
+		return err
+	}
 	if err := s.scope.WaitForSync(ctx); err != nil {
 		return err
 	}
@@ -141,6 +145,14 @@ func (s *State) assemble(ctx context.Context) error {
 	forks.Nominator = queue.New(queue.Config{}).Nominator()
 	s.unnominated = fork.NewForker(forks)
 	return nil
+}
+
+// followClasses lets the managers of devices know the device classes. Nothing waits for their
+// events.
+func (s *State) followClasses() error {
+	return s.env.Devices.AddEventHandlers(func(fwk.EventResource) toolscache.ResourceEventHandler {
+		return toolscache.ResourceEventHandlerFuncs{}
+	})
 }
 
 // objects returns the objects that informers have.

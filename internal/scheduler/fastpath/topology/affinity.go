@@ -5,13 +5,17 @@ package topology
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/memsize"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
@@ -21,8 +25,9 @@ type affinity struct {
 	sources *Sources
 	*scope
 	// pod stands for all pods of the class. Its terms name their own namespaces and those that
-	// their namespace selectors match.
-	pod *schedframework.PodInfo
+	// their namespace selectors match. podBytes is its size.
+	pod      *schedframework.PodInfo
+	podBytes int
 	// hardWeight is added to the score for a required affinity term of another pod.
 	hardWeight int32
 	// scores is false if the plugin does not score the class.
@@ -83,11 +88,11 @@ type effect struct {
 }
 
 // Affinity returns the tracker of InterPodAffinity with these arguments for pods of the class of
-// pod. It copies the pod. If it returns an error, the plugin itself must handle the pods; in most
-// cases it refuses them.
+// pod. It keeps the pod, which must not change any more. If it returns an error, the plugin itself
+// must handle the pods; in most cases it refuses them.
 func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Tracker, error) {
 	// Parse the terms instead of using a shared PodInfo: newScope writes to them.
-	info, err := schedframework.NewPodInfo(pod.DeepCopy())
+	info, err := schedframework.NewPodInfo(pod)
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
 	}
@@ -97,7 +102,7 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	}
 	preferring := len(info.PreferredAffinityTerms)+len(info.PreferredAntiAffinityTerms) > 0
 	t := &affinity{
-		sources: s, scope: scope, pod: info, hardWeight: args.HardPodAffinityWeight,
+		sources: s, scope: scope, pod: info, podBytes: memsize.Of(info), hardWeight: args.HardPodAffinityWeight,
 		scores: preferring || !args.IgnorePreferredTermsOfExistingPods,
 		all:    preferring || len(info.RequiredAffinityTerms)+len(info.RequiredAntiAffinityTerms) > 0,
 		first:  matchesAll(info.RequiredAffinityTerms, info.Pod),
@@ -122,17 +127,12 @@ func (a *affinity) build() {
 	signatures := snapshot.Signatures()
 	a.effects.look(signatures)
 	a.labelsAt = snapshot.LabelsEpoch()
-	if a.all {
-		for id := range signatures.Bound() {
-			if a.learn(id, signatures.Of(id)); a.tooMany() {
-				return
-			}
+	for id := range a.candidates(signatures) {
+		if known, _ := a.effects.has(id); known {
+			continue
 		}
-	} else {
-		for _, id := range signatures.WithTerms() {
-			if a.learn(id, signatures.Of(id)); a.tooMany() {
-				return
-			}
+		if a.learn(id, signatures.Of(id)); a.tooMany() {
+			return
 		}
 	}
 	if len(a.effects.effects) == 0 {
@@ -141,6 +141,38 @@ func (a *affinity) build() {
 	for slot := range snapshot.Slots() {
 		if slot := cache.Slot(slot); slices.ContainsFunc(signatures.On(slot), a.effects.means) {
 			a.Update(slot)
+		}
+	}
+}
+
+// candidates yields the numbers of all signatures whose pods may contribute something, and of others,
+// some of them twice: those with terms, and those of the namespaces in which the class's own terms
+// select pods.
+func (a *affinity) candidates(signatures *cache.Signatures) iter.Seq[cache.SignatureID] {
+	lists, everywhere := [][]cache.SignatureID{signatures.WithTerms()}, false
+	names := sets.New[string]()
+	for term := range ownTerms(a.pod) {
+		everywhere = everywhere || !labels.MatchesNothing(term.NamespaceSelector)
+		names = names.Union(term.Namespaces)
+	}
+	for name := range names {
+		lists = append(lists, signatures.InNamespace(name))
+	}
+	return func(yield func(cache.SignatureID) bool) {
+		if everywhere {
+			for id := range signatures.Bound() {
+				if !yield(id) {
+					return
+				}
+			}
+			return
+		}
+		for _, list := range lists {
+			for _, id := range list {
+				if !yield(id) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -236,7 +268,7 @@ const effectBytes = 128
 
 // Bytes implements Tracker.
 func (a *affinity) Bytes() int {
-	bytes := objectBytes + a.effects.bytes(effectBytes) + 4*a.moved.slots.Cap()
+	bytes := objectBytes + a.podBytes + a.effects.bytes(effectBytes) + 4*a.moved.slots.Cap()
 	for _, x := range a.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}

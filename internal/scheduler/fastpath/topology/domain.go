@@ -107,5 +107,5 @@ func (l *least) of(pods, nodes []int32) int32 {
 	return l.pods
 }
 
-// objectBytes estimates the memory of a tracker besides its arrays, above all the pod of its class.
-const objectBytes = 4096
+// objectBytes estimates the memory of a tracker besides its arrays and what it keeps of its class.
+const objectBytes = 1024

@@ -388,8 +388,8 @@ func TestBytesGrowWithTheCluster(t *testing.T) {
 					Bytes()
 			}
 			few, many := bytes(small), bytes(large)
-			if arrays := many - objectBytes; few < objectBytes ||
-				many != few && (arrays < 5*(few-objectBytes) || arrays < 4*1000 || arrays > 200*1000) {
+			const nodes = 1000 - 100 // one array at least, of 4 bytes a node
+			if more := many - few; few < objectBytes || more != 0 && (more < 4*nodes || more > 200*nodes) {
 				t.Errorf("%s, %d: %d and %d", kind, i, few, many)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
+	"github.com/livesched/livesched/internal/memsize"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
@@ -24,6 +25,8 @@ type spread struct {
 	// pod stands for all pods of the class. It must not be modified.
 	pod      *corev1.Pod
 	required nodeaffinity.RequiredNodeAffinity
+	// kept is the size of these two.
+	kept int
 	// constraints are the constraints that the tracker was made for.
 	constraints *SpreadConstraints
 
@@ -60,6 +63,7 @@ type counter struct {
 func (c *SpreadConstraints) Tracker() Tracker {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
+	t.kept = memsize.Of(t.pod) + memsize.Of(&t.required)
 	t.build(c.hard, c.soft)
 	t.moved.on = true
 	return t
@@ -281,7 +285,8 @@ func (i *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 
 // Bytes implements Tracker.
 func (s *spread) Bytes() int {
-	bytes := objectBytes + cap(s.lacks) + 8*cap(s.totals) + s.counting.bytes(effectBytes) + 4*s.moved.slots.Cap()
+	bytes := objectBytes + s.kept + s.constraints.Bytes() + cap(s.lacks) + 8*cap(s.totals) +
+		s.counting.bytes(effectBytes) + 4*s.moved.slots.Cap()
 	for i := range s.counters {
 		bytes += 4 * cap(s.counters[i].pods)
 	}

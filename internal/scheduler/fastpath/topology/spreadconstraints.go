@@ -14,6 +14,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/memsize"
 )
 
 // systemDefaults are the constraints of defaultingType System
@@ -34,15 +36,16 @@ type SpreadConstraints struct {
 	// system is true if the constraints are the system's default ones.
 	system bool
 	series *series // nil unless default constraints apply
+	bytes  int     // the size of hard and soft
 }
 
 // Hard reports whether Filter uses any of the constraints.
 func (c *SpreadConstraints) Hard() bool { return len(c.hard) > 0 }
 
 // SpreadConstraints returns the constraints that PodTopologySpread with these arguments applies to
-// pods of the class of pod. It copies the pod. It returns nil if the plugin does nothing for these
-// pods. If it returns an error, the plugin itself must handle the pods; in most cases it refuses
-// them.
+// pods of the class of pod. It keeps the pod, which must not change any more. It returns nil if the
+// plugin does nothing for these pods. If it returns an error, the plugin itself must handle the
+// pods; in most cases it refuses them.
 func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs,
 	pod *corev1.Pod) (*SpreadConstraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
@@ -61,7 +64,7 @@ func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs,
 	if len(hard)+len(soft) == 0 {
 		return nil, nil
 	}
-	c := &SpreadConstraints{sources: s, pod: pod.DeepCopy(), system: system}
+	c := &SpreadConstraints{sources: s, pod: pod, system: system}
 	if !own {
 		c.series = s.newSeries(c.pod)
 		if c.series.selector.Empty() {
@@ -74,8 +77,15 @@ func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs,
 		}
 	}
 	c.hard, c.soft = hard, soft
+	c.bytes = memsize.Of(&c.hard) + memsize.Of(&c.soft)
 	return c, nil
 }
+
+// Bytes estimates the memory of the constraints, without the pod's.
+func (c *SpreadConstraints) Bytes() int { return constraintsBytes + c.bytes }
+
+// constraintsBytes estimates the memory of constraints that are none.
+const constraintsBytes = 256
 
 // Changed reports whether the pods now have other constraints because services or controllers have
 // changed. Once true, it stays true.
