@@ -67,7 +67,7 @@ func (w *groupWorld) addMembers(n int, changes ...func(*corev1.Pod)) {
 // evicted returns the names of the pods that are evicted, as many as the reason of the group says.
 func (w *groupWorld) evicted() []string { return w.evictedFor("m0") }
 
-// evictedFor is evicted for the group of a pod.
+// evictedFor is evicted for the group of a pod. The cache learns that the pods are being deleted.
 func (w *groupWorld) evictedFor(pod string) (names []string) {
 	n := 0
 	if _, message, ok := strings.Cut(w.reasons[pod], "evicting "); ok {
@@ -78,6 +78,7 @@ func (w *groupWorld) evictedFor(pod string) (names []string) {
 	for _, write := range w.cluster.Requests.Take() {
 		if name, deleted := strings.CutPrefix(write, "delete pods default/"); deleted {
 			names = append(names, name)
+			w.terminate(name, 0)
 		}
 	}
 	return names
@@ -418,6 +419,9 @@ func TestAVictimThatCannotEnd(t *testing.T) {
 // terminate makes the grace period of a pod end some time ago.
 func (w *groupWorld) terminate(name string, ago time.Duration) {
 	old := w.cluster.Cache.PodOf(types.UID(name))
+	if old == nil {
+		return
+	}
 	pod := old.DeepCopy()
 	pod.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-ago)}
 	w.Expect(w.cluster.Cache.UpdatePod(logr.Discard(), old, pod)).To(Succeed())
