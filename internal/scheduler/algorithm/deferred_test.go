@@ -17,9 +17,9 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// TestRefusalsOfAClassCostNoPreFilter counts the calls of PreFilter for pods that fit nowhere, after
-// a pod is placed or a node is added before each. Those of the plugins that look at all nodes would
-// cost each pod hundreds of microseconds in a large cluster.
+// TestRefusalsOfAClassCostNoPreFilter counts the calls of PreFilter for pods that fit nowhere,
+// after a pod is placed or a node is added before each. Those of the plugins that look at all nodes
+// would cost each pod hundreds of microseconds in a large cluster.
 func TestRefusalsOfAClassCostNoPreFilter(t *testing.T) {
 	const pods = 10
 	w := newAlike(t, 4)

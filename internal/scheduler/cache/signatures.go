@@ -54,8 +54,8 @@ type Signatures struct {
 	// withTerms holds the numbers of the signatures with terms, and of some that no pod has any
 	// more, in ascending order.
 	withTerms []SignatureID
-	// inNamespace holds the numbers of the signatures of each namespace, and of some that no pod has
-	// any more, in ascending order.
+	// inNamespace holds the numbers of the signatures of each namespace, and of some that no pod
+	// has any more, in ascending order.
 	inNamespace map[string][]SignatureID
 	// recent caches the signature of the last pod of a class.
 	recent [recentClasses]recentClass

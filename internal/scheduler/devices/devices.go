@@ -45,8 +45,8 @@ type Managers struct {
 type changeCounts struct {
 	// classChanges counts the changes of device classes that plugins have seen.
 	classChanges atomic.Uint64
-	// began and ended count the changes of claims before and after they change which devices plugins
-	// take for allocated.
+	// began and ended count the changes of claims before and after they change which devices
+	// plugins take for allocated.
 	began, ended atomic.Uint64
 }
 
@@ -59,8 +59,8 @@ func (m *Managers) Backs(name corev1.ResourceName) bool {
 	return m.DRA != nil && m.DRA.DeviceClassResolver().GetDeviceClass(name) != nil
 }
 
-// ClaimChanges returns how many changes of claims have begun to change which devices plugins take for
-// allocated, and how many have done so. If as many have begun after two decisions as had ended
+// ClaimChanges returns how many changes of claims have begun to change which devices plugins take
+// for allocated, and how many have done so. If as many have begun after two decisions as had ended
 // before them, no event has changed the allocated devices in between.
 func (m *Managers) ClaimChanges() (began, ended uint64) {
 	ended = m.ended.Load()

@@ -65,8 +65,8 @@ func (a Attempt) NominationsChanged() bool {
 	return d.nominated != nil && d.nominated.Changed(d.Pod)
 }
 
-// ClaimsChanged reports whether a change of a claim, by an event, may have changed which devices are
-// allocated since the decision began, and the answers of plugins with that.
+// ClaimsChanged reports whether a change of a claim, by an event, may have changed which devices
+// are allocated since the decision began, and the answers of plugins with that.
 func (a Attempt) ClaimsChanged() bool {
 	d := a.lent()
 	began, _ := d.Plan.claimChanges()

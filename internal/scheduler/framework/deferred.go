@@ -31,8 +31,8 @@ func (f *Framework) DeferPreFilter(state fwk.CycleState, pod *corev1.Pod) {
 
 // RunDeferredPreFilter runs PreFilter if it was deferred for this state. The error is that of a
 // plugin, or means that PreFilter does not allow all nodes. A PostFilter plugin that implements
-// DeferredPreFilterPlugin calls RunDeferredPreFilter before it reads the state; RunPostFilterPlugins
-// calls it for the others. It must not be called concurrently for one state.
+// DeferredPreFilterPlugin calls RunDeferredPreFilter before it reads the state;
+// RunPostFilterPlugins calls it for the others. It must not be called concurrently for one state.
 func RunDeferredPreFilter(ctx context.Context, state fwk.CycleState) error {
 	data, _ := state.Read(deferredKey) // nil if it is not there
 	deferred, ok := data.(*deferredPreFilter)

@@ -288,8 +288,8 @@ func (e *Evictor) evicted(p *preemption) bool {
 
 // isEvicting reports whether victims of the preemptor, or of the other pods of its group, are still
 // to be evicted. A victim that the cache knows to be deleted counts as evicted before the API
-// server has answered: the event of the last victim's deletion then lets the preemptor in, together with
-// the less important pods that the event wakes.
+// server has answered: the event of the last victim's deletion then lets the preemptor in, together
+// with the less important pods that the event wakes.
 func (e *Evictor) isEvicting(preemptor types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // plugin gates only if Gates returns false: many pods may wait, each for an event of its own.
 type Ungater interface {
 	fwk.PreEnqueuePlugin
-	// Gates reports whether PreEnqueue would refuse the pod. It is called with the lock of the queue
-	// held.
+	// Gates reports whether PreEnqueue would refuse the pod. It is called with the lock of the
+	// queue held.
 	Gates(pod *corev1.Pod) bool
 }
 

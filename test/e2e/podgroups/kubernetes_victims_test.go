@@ -137,7 +137,8 @@ var _ = Describe("A PodGroup of Kubernetes that evicts pods", Ordered, func() {
 	It("is tried once before it evicts pods, and once when all of them are gone", func(ctx context.Context) {
 		refused := func() (attempts float64) {
 			for series, n := range ProfileValues("mine") {
-				if strings.HasPrefix(series, "scheduler_schedule_attempts_total") && strings.Contains(series, "unschedulable") {
+				if strings.HasPrefix(series, "scheduler_schedule_attempts_total") &&
+					strings.Contains(series, "unschedulable") {
 					attempts += n
 				}
 			}

@@ -145,9 +145,9 @@ func (a *affinity) build() {
 	}
 }
 
-// candidates yields the numbers of all signatures whose pods may contribute something, and of others,
-// some of them twice: those with terms, and those of the namespaces in which the class's own terms
-// select pods.
+// candidates yields the numbers of all signatures whose pods may contribute something, and of
+// others, some of them twice: those with terms, and those of the namespaces in which the class's
+// own terms select pods.
 func (a *affinity) candidates(signatures *cache.Signatures) iter.Seq[cache.SignatureID] {
 	lists, everywhere := [][]cache.SignatureID{signatures.WithTerms()}, false
 	names := sets.New[string]()
