@@ -60,8 +60,7 @@ func (m *Managers) Backs(name corev1.ResourceName) bool {
 }
 
 // ClaimChanges returns how many changes of claims have begun to change which devices plugins take
-// for allocated, and how many have done so. If as many have begun after two decisions as had ended
-// before them, no event has changed the allocated devices in between.
+// for allocated, and how many have done so. While both stay the same, no event changes that.
 func (m *Managers) ClaimChanges() (began, ended uint64) {
 	ended = m.ended.Load()
 	return m.began.Load(), ended

@@ -69,8 +69,7 @@ func (a Attempt) NominationsChanged() bool {
 // are allocated since the decision began, and the answers of plugins with that.
 func (a Attempt) ClaimsChanged() bool {
 	d := a.lent()
-	began, _ := d.Plan.claimChanges()
-	return d.uncached.state != nil && began != d.claimChanges
+	return d.uncached.state != nil && d.Plan.claimChanges() != d.claimChanges
 }
 
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for

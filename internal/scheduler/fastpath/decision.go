@@ -42,8 +42,8 @@ type decision struct {
 	uncached  uncached
 	// classChanges is the number of changes of device classes when the decision began.
 	classChanges uint64
-	// claimChanges is the number of changes of claims that plugins had seen by then.
-	claimChanges uint64
+	// claimChanges are the changes of claims by then.
+	claimChanges claimChanges
 
 	reason              Reason
 	feasible, evaluated int
@@ -79,7 +79,7 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 		return Verbose
 	}
 	d.classChanges = d.Plan.classChanges()
-	_, d.claimChanges = d.Plan.claimChanges()
+	d.claimChanges = d.Plan.claimChanges()
 	d.nominated = d.engine.nominations.Read(d.Plan.framework.Nominator(), d.Pod)
 	if d.Plan.namesNodes && namesNodes(d.Pod) {
 		return d.decideNamed(ctx)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // explanation holds why the pods of a class fit no node: the diagnosis of the scalar path for one
@@ -35,6 +36,8 @@ type explanation struct {
 	// ofClass is the state that PreFilter of the node-wise plugins left for the class. nil: it has
 	// not run yet.
 	ofClass fwk.CycleState
+	// ofClassBytes estimates the memory of ofClass.
+	ofClassBytes int
 	// nodeWise is true if the status of each node is independent of other nodes.
 	nodeWise bool
 	// tracks is true if the statuses of PodTopologySpread and InterPodAffinity are kept up to date,
@@ -97,7 +100,7 @@ func (e *explanation) alone(ctx context.Context, f *nodeFilters, node fwk.NodeIn
 		if _, status, _ := f.plan.nodeWise.RunPreFilterPlugins(ctx, state, f.pod); !status.IsSuccess() {
 			return fwk.AsStatus(statusError(status))
 		}
-		e.ofClass = state
+		e.ofClass, e.ofClassBytes = state, podfields.NodeSelectionBytes(f.pod)+podfields.HostPortBytes(f.pod)
 	}
 	return f.plan.nodeWise.RunFilterPlugins(ctx, e.ofClass, f.pod, node)
 }
@@ -109,7 +112,7 @@ func (e *explanation) size() int {
 	if e.diagnosis == nil {
 		return 0
 	}
-	return refusalBytes*(e.diagnosis.NodeToStatus.Len()+len(e.nominated)) + 8*cap(e.tracked)
+	return refusalBytes*(e.diagnosis.NodeToStatus.Len()+len(e.nominated)) + 8*cap(e.tracked) + e.ofClassBytes
 }
 
 // holds reports whether everything that the diagnosis depends on is unchanged.

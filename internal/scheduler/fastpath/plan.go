@@ -220,12 +220,16 @@ func (p *Plan) classChanges() uint64 {
 	return p.deviceSource.ClassChanges()
 }
 
-// claimChanges returns the numbers of changes of claims so far.
-func (p *Plan) claimChanges() (began, ended uint64) {
-	if p.deviceSource == nil {
-		return 0, 0
+// claimChanges are the numbers of changes of claims before and after plugins see each change. While
+// both stay the same, plugins see no change.
+type claimChanges struct{ began, ended uint64 }
+
+// claimChanges returns the changes of claims so far.
+func (p *Plan) claimChanges() (c claimChanges) {
+	if p.deviceSource != nil {
+		c.began, c.ended = p.deviceSource.ClaimChanges()
 	}
-	return p.deviceSource.ClaimChanges()
+	return c
 }
 
 // partOf returns the part of a Framework with the plugins of some kinds.

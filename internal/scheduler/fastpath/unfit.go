@@ -27,8 +27,7 @@ func (u Unfit) Explained() bool {
 // Explain returns why the pod fits no node, if an explanation was kept for another pod of its class
 // and little has changed since. Otherwise it returns nil, as for pods that name nodes and for pods
 // for which uncached plugins were run. It runs the filters on the nodes that have changed, and on
-// those whose nominated pods have changed. PreFilter must be deferred for state, and may have run
-// when Explain returns.
+// those whose nominated pods have changed. PreFilter must be deferred for state, or have run.
 //
 // The statuses of the nodes are shared and must not be modified. They are valid until the next
 // decision.

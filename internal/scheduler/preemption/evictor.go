@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,7 +89,8 @@ type Evictor struct {
 	// for the pods of one namespace, hold up other preemptions for no longer.
 	overdueCall time.Duration
 
-	// calls has a place for each victim that is being evicted; see enter.
+	// calls has a place for each victim that is being evicted, and for each nomination that is being
+	// cleared; see enter.
 	calls chan struct{}
 
 	// mu guards the fields below. PreEnqueue takes it while the queue holds Queue.mu, so the holder
@@ -196,18 +198,21 @@ func (e *Evictor) begin(handle fwk.Handle, preemptions ...*preemption) {
 // run is the goroutine of an eviction.
 func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 	start := time.Now()
-	cleared := true
-	for _, p := range n.preemptions {
+	var failed atomic.Bool
+	handle.Parallelizer().Until(e.ctx, len(n.preemptions), func(i int) {
+		p := n.preemptions[i]
 		ctx, logger := e.contextOf(p)
 		logger.V(2).Info("Preempting", "victims", len(p.victims))
-		cleared = e.clearNominations(ctx, p) && cleared
+		if !e.clearNominations(ctx, p) {
+			failed.Store(true)
+		}
+	}, n.preemptions[0].plugin)
+	if !e.evictAll(handle, n) {
+		failed.Store(true)
 	}
-	evicted := e.evictAll(handle, n)
-	if evicted {
-		e.awaitDeletions(n)
-	}
+	e.awaitDeletions(n)
 	result := schedmetrics.GoroutineResultSuccess
-	if !cleared || !evicted {
+	if failed.Load() {
 		result = schedmetrics.GoroutineResultError
 	}
 	e.end(n)
@@ -223,8 +228,9 @@ const (
 )
 
 // awaitDeletions waits until the cache knows of the deletions of the victims, which takes
-// milliseconds as a rule. It does not wait for long: a watch may be interrupted. Then the preemptor
-// waits for the victims that the cache still has; see awaited.
+// milliseconds as a rule. Victims that could not be evicted do not count. It does not wait for
+// long: a watch may be interrupted. Then the preemptor waits for the victims that the cache still
+// has; see awaited.
 func (e *Evictor) awaitDeletions(n *eviction) {
 	ctx, cancel := context.WithTimeout(e.ctx, e.maxLag)
 	defer cancel()
@@ -239,8 +245,7 @@ func (e *Evictor) awaitDeletions(n *eviction) {
 	}
 }
 
-// awaitsDeletions reports whether the cache does not know of all deletions yet. At the end of the
-// process it does not matter any more.
+// awaitsDeletions reports whether the cache does not know of all deletions yet. Close ends the wait.
 func (e *Evictor) awaitsDeletions(n *eviction) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -142,12 +142,12 @@ func (p *Plugin) preempt(
 	return result, status
 }
 
-// Gates implements queue.Ungater: the end of the evictions ungates the pod.
-func (p *Plugin) Gates(pod *corev1.Pod) bool { return p.evictor.isEvicting(pod.UID) }
+// GatesUntilUngated implements queue.Ungater: the end of the evictions ungates the pod.
+func (p *Plugin) GatesUntilUngated(pod *corev1.Pod) bool { return p.evictor.isEvicting(pod.UID) }
 
 // PreEnqueue holds a pod back while its victims are being evicted.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if p.Gates(pod) {
+	if p.GatesUntilUngated(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, evicting)
 	}
 	return nil

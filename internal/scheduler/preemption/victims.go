@@ -54,9 +54,9 @@ func endsAtOnce(pod *corev1.Pod) bool {
 	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 && len(pod.Finalizers) == 0
 }
 
-// hasPendingLocked reports whether an eviction has pending victims. What is not pending never is
-// again, so that each victim is looked at once: every deletion of a victim lets each pod of a group
-// ask.
+// hasPendingLocked reports whether an eviction has pending victims. It looks at each victim that is
+// not pending once: every deletion of a victim lets each pod of a group ask. A pod that was assumed
+// and not bound may be assumed again afterwards; then awaited finds it on its node.
 func (e *Evictor) hasPendingLocked(n *eviction) bool {
 	for last := len(n.pending) - 1; last >= 0; last-- {
 		if e.isPendingLocked(n.pending[last]) {

@@ -23,7 +23,7 @@ import (
 // ungater is a door that the queue asks before it calls it again.
 type ungater struct{ *door }
 
-func (u *ungater) Gates(*corev1.Pod) bool { return u.status != nil }
+func (u *ungater) GatesUntilUngated(*corev1.Pod) bool { return u.status != nil }
 
 func TestGatedPods(t *testing.T) {
 	t.Run("a pod that a plugin rejects is gated until an event that the plugin waits for", func(t *testing.T) {

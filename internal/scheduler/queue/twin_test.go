@@ -168,7 +168,9 @@ func (d twinDoor) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 // twinUngater is a twinDoor that the queue asks before it runs PreEnqueue again.
 type twinUngater struct{ twinDoor }
 
-func (u twinUngater) Gates(pod *corev1.Pod) bool { return u.w.preEnqueue(u.name, pod) == no }
+func (u twinUngater) GatesUntilUngated(pod *corev1.Pod) bool {
+	return u.w.preEnqueue(u.name, pod) == no
+}
 
 func (w *twinWorld) preEnqueue(plugin string, pod *corev1.Pod) answer {
 	if len(pod.Spec.SchedulingGates) != 0 && plugin == "P0" {

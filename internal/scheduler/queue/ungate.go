@@ -13,12 +13,12 @@ import (
 
 // Ungater is a PreEnqueue plugin that calls Queue.Ungate when it has no reason any more to gate a
 // pod, unless an event shows that. After an event, the queue runs PreEnqueue for a pod that the
-// plugin gates only if Gates returns false: many pods may wait, each for an event of its own.
+// plugin gates only if GatesUntilUngated returns false: many pods may wait, each for an event of its own.
 type Ungater interface {
 	fwk.PreEnqueuePlugin
-	// Gates reports whether PreEnqueue would refuse the pod. It is called with the lock of the
+	// GatesUntilUngated reports whether PreEnqueue would refuse the pod. It is called with the lock of the
 	// queue held.
-	Gates(pod *corev1.Pod) bool
+	GatesUntilUngated(pod *corev1.Pod) bool
 }
 
 // Ungate reports that a PreEnqueue plugin has no reason any more to gate a pod, where no event in
@@ -56,5 +56,5 @@ func (e *entry) staysGatedLocked() bool {
 		return false
 	}
 	pl := e.profile.ungaters[e.info.GatingPlugin]
-	return pl != nil && pl.Gates(e.pod)
+	return pl != nil && pl.GatesUntilUngated(e.pod)
 }
