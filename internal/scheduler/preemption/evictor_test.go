@@ -124,6 +124,35 @@ func TestPodsOfAGroupWaitForTheVictimsOfAll(t *testing.T) {
 	p.ended()
 }
 
+// Otherwise the events of the deletions would wake the group, one attempt in vain after the other.
+func TestPodsOfAGroupWaitForTheOtherVictimsIfOneCannotBeEvicted(t *testing.T) {
+	p := newEnvironment(t)
+	p.evictor.maxLag = time.Hour
+	stays, goes := p.running("n1", 1)[0], p.running("n2", 1)[0]
+	p.addNode("n1", stays)
+	p.addNode("n2", goes)
+	p.calls.set(func(r *http.Request) error {
+		if deletes(r, stays) {
+			return errForbidden
+		}
+		return nil
+	})
+	a, b := p.pending(10), p.pending(10)
+	of := newPreemption(a, "n1", names.DefaultPreemption, []*corev1.Pod{stays})
+	p.evictor.begin(&handle{environment: p}, of, newPreemption(b, "n2", names.DefaultPreemption, []*corev1.Pod{goes}))
+	eventually(t, func() victimState {
+		p.evictor.mu.Lock()
+		defer p.evictor.mu.Unlock()
+		return of.victims[0].state
+	}).Should(gomega.Equal(failed))
+	eventually(t, func() bool { return p.exists(goes) }).Should(gomega.BeFalse())
+	if !p.evictor.isEvicting(b.UID) {
+		t.Error("a pod of the group is let in before the cache knows of the deletion")
+	}
+	p.gone(goes)
+	p.ended()
+}
+
 // The informers may report deletions after the API server has answered all calls.
 func TestThePreemptorWaitsUntilTheCacheKnowsOfTheDeletions(t *testing.T) {
 	begun := func(t *testing.T) (p *environment, preemptor *corev1.Pod, victims []*corev1.Pod) {
