@@ -43,10 +43,10 @@ import (
 // PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of
 // those that fit. What they write to the CycleState is visible only to Filter, Score and
 // NormalizeScore: a plugin that has PreFilter or PreScore and also reserves, permits or binds is
-// not node-local. What they write stays in memory as long as the answers and does not count for the limit of the
-// fast path's memory, so a plugin does not write the pod. NormalizeScore may depend only on the
-// scores passed in. If PreFilter returns names of nodes, or the plugin returns an error, the pod
-// takes the scalar path. Each call gets the whole pod of the decision.
+// not node-local. What they write stays in memory as long as the answers and does not count for the
+// limit of the fast path's memory, so a plugin does not write the pod. NormalizeScore may depend
+// only on the scores passed in. If PreFilter returns names of nodes, or the plugin returns an
+// error, the pod takes the scalar path. Each call gets the whole pod of the decision.
 type NodeLocal interface {
 	fwk.Plugin
 	// NodeLocalKey returns the key of a pod: everything that the plugin reads of the pod. If ok is

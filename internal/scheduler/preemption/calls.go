@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxCalls is how many victims are evicted, and nominations cleared, at the same time. Requests beyond 100 do not fit on
-	// the connection to kube-apiserver (HTTP2MaxStreamsPerConnection), which carries the bindings
-	// and watches as well. Each one beyond opens a connection of its own, which costs both sides
-	// more than the request.
+	// maxCalls is how many victims are evicted, and nominations cleared, at the same time. Requests
+	// beyond 100 do not fit on the connection to kube-apiserver (HTTP2MaxStreamsPerConnection),
+	// which carries the bindings and watches as well. Each one beyond opens a connection of its
+	// own, which costs both sides more than the request.
 	maxCalls = 32
 	// defaultOverdueCall is that of an Evictor.
 	defaultOverdueCall = 5 * time.Second

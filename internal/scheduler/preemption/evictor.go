@@ -89,8 +89,8 @@ type Evictor struct {
 	// for the pods of one namespace, hold up other preemptions for no longer.
 	overdueCall time.Duration
 
-	// calls has a place for each victim that is being evicted, and for each nomination that is being
-	// cleared; see enter.
+	// calls has a place for each victim that is being evicted, and for each nomination that is
+	// being cleared; see enter.
 	calls chan struct{}
 
 	// mu guards the fields below. PreEnqueue takes it while the queue holds Queue.mu, so the holder
@@ -245,7 +245,8 @@ func (e *Evictor) awaitDeletions(n *eviction) {
 	}
 }
 
-// awaitsDeletions reports whether the cache does not know of all deletions yet. Close ends the wait.
+// awaitsDeletions reports whether the cache does not know of all deletions yet. Close ends the
+// wait.
 func (e *Evictor) awaitsDeletions(n *eviction) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

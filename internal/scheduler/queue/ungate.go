@@ -13,11 +13,12 @@ import (
 
 // Ungater is a PreEnqueue plugin that calls Queue.Ungate when it has no reason any more to gate a
 // pod, unless an event shows that. After an event, the queue runs PreEnqueue for a pod that the
-// plugin gates only if GatesUntilUngated returns false: many pods may wait, each for an event of its own.
+// plugin gates only if GatesUntilUngated returns false: many pods may wait, each for an event of
+// its own.
 type Ungater interface {
 	fwk.PreEnqueuePlugin
-	// GatesUntilUngated reports whether PreEnqueue would refuse the pod. It is called with the lock of the
-	// queue held.
+	// GatesUntilUngated reports whether PreEnqueue would refuse the pod. It is called with the lock
+	// of the queue held.
 	GatesUntilUngated(pod *corev1.Pod) bool
 }
 
