@@ -161,6 +161,8 @@ func TestTablesHaveRatiosAndReasons(t *testing.T) {
 		"B | kube-scheduler | timeout | 10.0 |  |",
 		"B | livesched | ok | 300 |  |", // there is nothing to compare it with
 		"C | livesched | ok | 3.00 |  |  |  | 20.0 | 2.00 |",
+		"A |  |  |  | 4.00 | 1.00 | 0.25 |",
+		"C | 10.0 | 20.0 | 2.00 |",
 		"A | nodes 5 instead of 10\n",
 		"A | ceiling | skipped | because\n",
 		"B | kube-scheduler | timeout | because\n",
@@ -168,6 +170,9 @@ func TestTablesHaveRatiosAndReasons(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
+	}
+	if got := len(tables[1].Rows); got != 2 {
+		t.Errorf("%d workloads are compared, want those with two results", got)
 	}
 	charts := Charts(r)
 	if len(charts) != 1 || !reflect.DeepEqual(charts[0].Series[0].Y, []float64{2, 3}) ||

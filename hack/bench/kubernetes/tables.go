@@ -23,7 +23,8 @@ var columns = []struct{ title, value string }{
 	{"differing", differing},
 }
 
-// Tables returns a table of the results, one of what was reduced, and one of what has no result.
+// Tables returns a table of the results, one that compares livesched with kube-scheduler, one of
+// what was reduced, and one of what has no result.
 func Tables(r *report.Report) []report.Table {
 	results := report.Table{
 		Title: "Kubernetes' scheduler benchmark, " + r.Parameters["kubernetes"],
@@ -33,11 +34,13 @@ func Tables(r *report.Report) []report.Table {
 	for _, c := range columns {
 		results.Header = append(results.Header, c.title)
 	}
+	compared := newComparison()
 	reduced := report.Table{Title: "Reduced workloads", Header: []string{"workload", "parameters"}}
 	notes := report.Table{Title: "Without a result", Header: []string{"workload", "", "status", "why"}}
 	for _, name := range r.Rows.Each(labelWorkload) {
 		of := r.Rows.Where(labelWorkload, name)
 		addResults(&results, of, name)
+		addComparison(&compared, of, name)
 		for _, row := range of {
 			if row.Labels[labelStatus] != statusOK {
 				notes.Add(name, row.Labels[labelContender], row.Labels[labelStatus], row.Labels[labelNote])
@@ -48,7 +51,7 @@ func Tables(r *report.Report) []report.Table {
 		}
 	}
 	tables := []report.Table{results}
-	for _, t := range []report.Table{reduced, notes} {
+	for _, t := range []report.Table{compared, reduced, notes} {
 		if len(t.Rows) > 0 {
 			tables = append(tables, t)
 		}
