@@ -178,9 +178,7 @@ func TestThePreemptorWaitsUntilTheCacheKnowsOfTheDeletions(t *testing.T) {
 	t.Run("which the API server reports in two steps without a grace period", func(t *testing.T) {
 		p, preemptor, victims := begun(t)
 		for _, victim := range victims {
-			ending := victim.DeepCopy()
-			ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
-			must(t, p.cache.UpdatePod(logr.Discard(), victim, ending))
+			p.ends(victim, 0)
 		}
 		p.gone(victims[0])
 		p.expectPlace(preemptor, queue.Gated)
@@ -192,9 +190,7 @@ func TestThePreemptorWaitsUntilTheCacheKnowsOfTheDeletions(t *testing.T) {
 	t.Run("or that they have begun to end", func(t *testing.T) {
 		p, preemptor, victims := begun(t)
 		for _, victim := range victims {
-			ending := victim.DeepCopy()
-			ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(30))
-			must(t, p.cache.UpdatePod(logr.Discard(), victim, ending))
+			p.ends(victim, 30)
 		}
 		p.ended()
 		p.gone(victims[0])
@@ -209,6 +205,14 @@ func TestThePreemptorWaitsUntilTheCacheKnowsOfTheDeletions(t *testing.T) {
 		}()
 		eventually(t, closed).Should(gomega.BeClosed())
 	})
+}
+
+// ends does what the event handlers do when the deletion of a pod has begun.
+func (p *environment) ends(pod *corev1.Pod, gracePeriodSeconds int64) {
+	p.t.Helper()
+	ending := pod.DeepCopy()
+	ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = new(metav1.Now()), &gracePeriodSeconds
+	must(p.t, p.cache.UpdatePod(logr.Discard(), pod, ending))
 }
 
 // countingCache counts how often it is asked.
