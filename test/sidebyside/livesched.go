@@ -61,6 +61,7 @@ type Livesched struct {
 	decider    *algorithm.Decider
 	scope      *informers.Scope
 	builder    *profile.Builder
+	durable    *profile.Durable
 	registered sets.Set[string]
 }
 
@@ -111,7 +112,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
-	l.Devices = env.Devices.DRA
+	l.Devices, l.durable = env.Devices.DRA, env.Durable
 	l.registered, l.builder = sets.KeySet(registry), profile.NewBuilder(env, 0, clock.RealClock{})
 	resolved, err := c.resolve(l.registered)
 	if err != nil {
@@ -151,8 +152,13 @@ func (l *Livesched) Follow(c *Configuration) (id string, err error) {
 	return resolved.ID(), nil
 }
 
-// Close discards the profile, and ends its informers and the queue.
+// EndPreemptions waits until no preemption is active. From now on, pods are nominated but no victim
+// is evicted.
+func (l *Livesched) EndPreemptions() { l.durable.Close(l.ctx) }
+
+// Close discards the profile, and ends its preemptions, its informers and the queue.
 func (l *Livesched) Close() {
+	l.EndPreemptions()
 	l.Queue.Close()
 	_ = l.Store.Close(context.Background()) // it fails only if its context ends
 	l.scope.Close()

@@ -210,14 +210,15 @@ func (e *Evictor) run(handle fwk.Handle, n *eviction) {
 	if !e.evictAll(handle, n) {
 		failed.Store(true)
 	}
-	e.awaitDeletions(n)
 	result := schedmetrics.GoroutineResultSuccess
 	if failed.Load() {
 		result = schedmetrics.GoroutineResultError
 	}
-	e.end(n)
+	// As in kube-scheduler, the duration is that of the calls, without the wait for the cache.
 	schedmetrics.PreemptionGoroutinesDuration.WithLabelValues(result).Observe(schedmetrics.SinceInSeconds(start))
 	schedmetrics.PreemptionGoroutinesExecutionTotal.WithLabelValues(result).Inc()
+	e.awaitDeletions(n)
+	e.end(n)
 }
 
 const (

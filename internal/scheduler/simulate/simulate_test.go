@@ -97,6 +97,7 @@ func TestDecisionsAreAmongTheBestOfAllNodes(t *testing.T) {
 func TestASimulationLeavesNoTrace(t *testing.T) {
 	c := newCluster(t, sidebyside.FastPath)
 	pending := c.fill(rand.New(rand.NewPCG(1, 3)), 6, 60)
+	c.EndPreemptions() // their metrics are not the simulation's
 	before, metricsBefore := c.Cache.Dump(), gather(t)
 	status := c.simulate(simulate.Request{Pods: all(), Pending: pending,
 		Changes: map[string]*resolve.Profile{"mine": resolved(t, binpack)}})
