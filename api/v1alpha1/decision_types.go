@@ -122,8 +122,13 @@ type Decision struct {
 	Nodes    int32 `json:"nodes"`
 	Feasible int32 `json:"feasible"`
 
-	// total is the score of the node, the highest of all. Of a pod that fitted one
-	// node, it is 0.
+	// evaluated is the number of nodes that were evaluated. It is unset if those were
+	// all: otherwise, the pod may have fitted on others, too.
+	// +optional
+	Evaluated int32 `json:"evaluated,omitempty"`
+
+	// total is the score of the node, the highest of all that were evaluated. Of a
+	// pod that fitted one node, it is 0, unless others were not evaluated.
 	// +optional
 	Total int64 `json:"total,omitempty"`
 

@@ -565,6 +565,11 @@ type BoundExplanation struct {
 	// +optional
 	Decided metav1.Time `json:"decided,omitzero"`
 
+	// evaluated is the number of nodes that were evaluated. It is unset if those were
+	// all: otherwise, the pod may have fitted on others, too.
+	// +optional
+	Evaluated int32 `json:"evaluated,omitempty"`
+
 	// tied is the number of nodes that shared the highest total.
 	// +optional
 	Tied int32 `json:"tied,omitempty"`

@@ -134,12 +134,17 @@ func (v *decisionsView) take(list *v1alpha1.DecisionList) {
 	}
 }
 
-// Fits tells how many nodes the pod fitted. Of a group as a whole, that is unknown.
+// Fits tells how many nodes the pod fitted: at least, if not all were evaluated. Of a group as a
+// whole, that is unknown.
 func (d *decisionRow) Fits() string {
 	if d.Pod == "" && d.PodGroup != "" {
 		return "–"
 	}
-	return words.Grouped.Sprintf("%d of %d", d.Feasible, d.Nodes)
+	fits := words.Grouped.Sprintf("%d of %d", d.Feasible, d.Nodes)
+	if d.Evaluated > 0 {
+		return "at least " + fits
+	}
+	return fits
 }
 
 // What decisions are about: a pod, a pod group with its pods, each as "namespace/name", or a node.

@@ -241,7 +241,11 @@ func (v *explanationView) bound(h *handler, e *v1alpha1.PodExplanation) {
 		v.add("Since then", words.Many(b.Changes, "change")+" of nodes and pods", "")
 	}
 	if e.Feasible > 0 {
-		v.add("It fitted", words.Grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes), "")
+		fitted := words.Grouped.Sprintf("%d of %d nodes", e.Feasible, e.Nodes)
+		if b.Evaluated > 0 {
+			fitted = words.Grouped.Sprintf("%d of the %d nodes that were evaluated", e.Feasible, b.Evaluated)
+		}
+		v.add("It fitted", fitted, "")
 	}
 	if b.Tied > 1 {
 		v.add("With the highest total", words.Many(b.Tied, "node"), "")

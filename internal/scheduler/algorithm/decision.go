@@ -23,8 +23,12 @@ type Result struct {
 	EvaluatedNodes int
 	// FeasibleNodes is the number of nodes that the pod fits.
 	FeasibleNodes int
+	// Partial means that the pod may fit nodes that were not evaluated: it was decided on the node
+	// that it is nominated to, the profile scores a sample, or plugins were run on the best nodes
+	// first.
+	Partial bool
 	// Total is the total of the node, which is the highest, and TiedNodes the number of nodes that
-	// share it. A node that is the only one is not scored.
+	// share it. The only node that fits is not scored.
 	Total     int64
 	TiedNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.

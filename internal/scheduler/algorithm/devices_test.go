@@ -26,6 +26,7 @@ type backed struct {
 func (b *backed) ClassChanges() uint64                { return b.changes }
 func (b *backed) ClaimChanges() (began, ended uint64) { return b.changes, b.changes }
 func (b *backed) Backs(name corev1.ResourceName) bool { return name == b.resource }
+func (b *backed) HasAlternatives(*corev1.Pod) bool    { return false }
 
 // TestDevicesAreLeftToTheScalarPath: PreFilter of DynamicResources goes through all claims, so the
 // fast path must not run it for a pod that it does not decide about.

@@ -30,14 +30,18 @@ const (
 
 // decideFast decides on the fast path if it can, and on the scalar path otherwise.
 func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
-	attempt := d.attemptFast(ctx, r)
+	draw := fastpath.Draw(d.draw)
+	if r.EveryNode || r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()) < d.cfg.Engine.NumNodes() {
+		draw = nil
+	}
+	attempt := d.attemptFast(ctx, r, draw)
 	if fit, ok := attempt.Fit(); ok {
 		if placement, ok := fit.Take(ctx, d.draw(fit.Len(), fit.NumPods)); ok {
 			d.cfg.Engine.Count(metrics.PathFast, placement.Uncached)
 			return Decision{fit: fit, Result: Result{
 				SuggestedHost: placement.NodeName, EvaluatedNodes: placement.Evaluated,
-				FeasibleNodes: placement.Feasible,
-				Class:         placement.Class, Total: placement.Total, TiedNodes: placement.Tied,
+				FeasibleNodes: placement.Feasible, Partial: placement.Partial,
+				Class: placement.Class, Total: placement.Total, TiedNodes: placement.Tied,
 			}}, nil
 		}
 	}
@@ -85,11 +89,13 @@ func (d *Decider) reasonForScalarPath(r request) fastpath.Reason {
 	return fastpath.None
 }
 
-// attemptFast decides on the fast path.
-func (d *Decider) attemptFast(ctx context.Context, r request) fastpath.Attempt {
+// attemptFast decides on the fast path. Without draw, it finds all nodes that the pod fits, or as
+// many as are enough.
+func (d *Decider) attemptFast(ctx context.Context, r request, draw fastpath.Draw) fastpath.Attempt {
 	defer timing.From(ctx).Start().End(timing.FastPath, "")
 	attempt := d.cfg.Engine.Decide(ctx, fastpath.Request{
 		Plan: r.FastPath, State: r.state, Pod: r.pod, Enough: r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()),
+		Draw: draw,
 	})
 	if logger := klog.FromContext(ctx).V(5); logger.Enabled() {
 		logger.Info("Decided on the fast path", "pod", klog.KObj(r.pod), "reason", attempt.Reason(), "examinedNodes",

@@ -45,6 +45,7 @@ func (s *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 	}
 	if s.pod.Status.NominatedNodeName != "" && ownNode == "" {
 		if feasible := s.evaluateNominatedNode(ctx); len(feasible) > 0 {
+			s.partial = len(s.allNodes) > 1
 			return feasible, nil
 		}
 	}
@@ -64,6 +65,7 @@ func (s *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 	if err != nil {
 		return nil, err
 	}
+	s.partial = len(feasible)+s.diagnosis.NodeToStatus.Len() < len(nodes)
 	passed, err := s.findNodesThatPassExtenders(ctx, feasible)
 	if err != nil {
 		return nil, err

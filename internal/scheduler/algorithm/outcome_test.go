@@ -28,7 +28,7 @@ func (d *Decider) tryFast(ctx context.Context, p Params, state fwk.CycleState, p
 	if reason := d.reasonForScalarPath(r); reason != fastpath.None {
 		return outcome{reason: reason}
 	}
-	o := outcome{Attempt: d.attemptFast(ctx, r)}
+	o := outcome{Attempt: d.attemptFast(ctx, r, nil)}
 	if fit, ok := o.Fit(); ok {
 		o.Placement, _ = fit.Take(ctx, d.draw(fit.Len(), fit.NumPods))
 	}

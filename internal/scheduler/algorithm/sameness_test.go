@@ -193,6 +193,11 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 			schedconfig.Plugin{Name: noderesources.MostAllocatedName, Weight: 1},
 			schedconfig.Plugin{Name: noderesources.LimitsName, Weight: 1})
 	},
+	// A plugin that is not known only filters.
+	func(p *schedconfig.KubeSchedulerProfile) {
+		p.Plugins.PreFilter.Enabled = append(p.Plugins.PreFilter.Enabled, schedconfig.Plugin{Name: "Whim"})
+		p.Plugins.Filter.Enabled = append(p.Plugins.Filter.Enabled, schedconfig.Plugin{Name: "Whim"})
+	},
 }
 
 // parity is an out-of-tree plugin that declares that it is node-local. It depends on the parity of
@@ -800,7 +805,8 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	if err := w.ours.compare(w.ctx, fast.Attempt, scalar, nil); err != nil {
 		w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 	}
-	if fast.Evaluated != want.EvaluatedNodes || fast.Feasible != want.FeasibleNodes {
+	if fast.Evaluated != want.EvaluatedNodes || fast.Feasible != want.FeasibleNodes ||
+		fast.Placement.Partial != want.Partial {
 		w.t.Fatalf("%s: evaluated and feasible: fast %d, %d, scalar %d, %d", where,
 			fast.Evaluated, fast.Feasible, want.EvaluatedNodes, want.FeasibleNodes)
 	}
@@ -809,8 +815,59 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	}
 	w.noteClass(pod, fast.Class.Like.Pod)
 	w.expectReserved(where, p, state, forScalar, pod, fast.NodeName)
+	if fast.Uncached != fastpath.None {
+		w.decideLate(where, p, pod, scalar, forScalar)
+	}
 	w.place(pod, fast.NodeName, fast.Class)
 	return reason
+}
+
+// decideLate decides about a pod by running the uncached plugins on the best nodes first, where that
+// is possible, and compares the outcome with that of the scalar path.
+func (w *world) decideLate(where string, p Params, pod *corev1.Pod, scalar *scalarAttempt, forScalar fwk.CycleState) {
+	w.t.Helper()
+	fatal := func(format string, args ...any) {
+		w.t.Helper()
+		w.t.Fatalf("%s, best first: pod %s, profile %s: %s", where, pod.Name, p.Framework.ProfileName(),
+			fmt.Sprintf(format, args...))
+	}
+	r := request{p, schedframework.NewCycleState(), pod}
+	fit, ok := w.ours.attemptFast(w.ctx, r, w.ours.draw).Fit()
+	if !ok {
+		fatal("no node was found")
+	}
+	late, ok := fit.Take(w.ctx, w.ours.draw(fit.Len(), fit.NumPods))
+	if best := scalar.bestNames(); !ok || !best.HasAll(fit.Names()...) || !best.Has(late.NodeName) {
+		fatal("chose %s of %v, the best are %v", late.NodeName, fit.Names(), sets.List(best))
+	}
+	w.expectReserved(where, p, r.state, forScalar, pod, late.NodeName)
+	if !late.Partial && late.Feasible != len(scalar.feasible) {
+		fatal("%d nodes fit, and the decision is not partial: %+v", len(scalar.feasible), late)
+	}
+	if !late.Partial || late.NodeName == pod.Status.NominatedNodeName {
+		return
+	}
+	w.seen["best first"]++
+	totals := map[string]int64{}
+	for _, node := range scalar.feasible {
+		totals[node.Node().Name] = late.Total
+	}
+	for i := range scalar.scores {
+		totals[scalar.scores[i].Name] = scalar.scores[i].TotalScore
+	}
+	top, err := fit.Top(w.ctx, 3)
+	if err != nil || len(top) < min(3, len(totals)) || top[0].Name != late.NodeName || top[0].TotalScore != late.Total {
+		fatal("of %v, the first are %v (%v)", totals, top, err)
+	}
+	for i, node := range top {
+		if total, ok := totals[node.Name]; !ok || total != node.TotalScore || i > 0 && total > top[i-1].TotalScore {
+			fatal("of %v, the first are %v", totals, top)
+		}
+	}
+	if all, err := fit.Totals(w.ctx); err != nil || len(all) < len(top) || all[late.NodeName] != late.Total ||
+		!fit.Fits(late.NodeName) || !fit.IsBest(late.NodeName) {
+		fatal("the totals are %v (%v)", all, err)
+	}
 }
 
 // expectReserved reserves the pod's node with the state that each of the two paths has left.
@@ -900,6 +957,9 @@ func TestFastPathMatchesScalarPath(t *testing.T) {
 	}
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])
+	}
+	if n := total["best first"]; n < 50 {
+		t.Errorf("only %d decisions asked plugins about the best nodes first", n)
 	}
 	for _, reason := range []fastpath.Reason{fastpath.Volumes, fastpath.UnknownPlugin} {
 		if n := total["rest "+string(reason)]; n < 300 {

@@ -16,6 +16,8 @@ type scalarAttempt struct {
 	request
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
+	// partial means that the pod may fit nodes that were not evaluated.
+	partial bool
 
 	// feasible and scores are the outcome of decide: the nodes that the pod fits and, if there
 	// are several, their scores.
@@ -42,7 +44,8 @@ func (s *scalarAttempt) decide(ctx context.Context) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	result := Result{EvaluatedNodes: len(s.feasible) + s.diagnosis.NodeToStatus.Len(), FeasibleNodes: len(s.feasible)}
+	result := Result{EvaluatedNodes: len(s.feasible) + s.diagnosis.NodeToStatus.Len(), FeasibleNodes: len(s.feasible),
+		Partial: s.partial}
 	switch len(s.feasible) {
 	case 0:
 		return Decision{}, &schedframework.FitError{Pod: s.pod, NumAllNodes: len(allNodes), Diagnosis: s.diagnosis}

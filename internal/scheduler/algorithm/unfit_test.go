@@ -248,7 +248,7 @@ func TestRejectionsByLaterNominatedPodsAreNotCached(t *testing.T) {
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
-	unfit, ok := w.ours.attemptFast(w.ctx, request{w.profile, schedframework.NewCycleState(), pod}).Unfit()
+	unfit, ok := w.ours.attemptFast(w.ctx, request{w.profile, schedframework.NewCycleState(), pod}, nil).Unfit()
 	if !ok {
 		t.Fatal("the pod fits")
 	}

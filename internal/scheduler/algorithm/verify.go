@@ -25,7 +25,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	all, state := r, schedframework.NewCycleState()
 	state.SetPodGroupSchedulingCycle(r.state.GetPodGroupSchedulingCycle())
 	all.PercentageOfNodesToScore, all.state = 100, state
-	attempt := d.attemptFast(ctx, all)
+	attempt := d.attemptFast(ctx, all, nil)
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {
@@ -45,16 +45,40 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	if placed && err == nil {
 		decision.Class = placement.Class
 	}
-	if difference := d.compare(ctx, attempt, scalar, err); difference != nil {
+	difference := d.compare(ctx, attempt, scalar, err)
+	if unfit, ok := attempt.Unfit(); ok {
+		keepExplanation(ctx, unfit, r.state, err)
+	}
+	if difference == nil && (placement.Uncached == fastpath.Volumes || placement.Uncached == fastpath.Devices) {
+		difference = d.compareLate(ctx, all, scalar)
+	}
+	if difference != nil {
 		metrics.FastPathDifferences.Inc()
 		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod",
 			klog.KObj(r.pod),
 			"fast", placement.NodeName, "scalar", decision.SuggestedHost)
 	}
-	if unfit, ok := attempt.Unfit(); ok {
-		keepExplanation(ctx, unfit, r.state, err)
-	}
 	return decision, err
+}
+
+// compareLate returns an error unless an attempt that runs the uncached plugins on the best nodes
+// first finds one of the best nodes. Attempts before it are out of date afterwards.
+func (d *Decider) compareLate(ctx context.Context, r request, scalar *scalarAttempt) error {
+	state := schedframework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(r.state.GetPodGroupSchedulingCycle())
+	r.state = state
+	attempt := d.attemptFast(ctx, r, d.draw)
+	fit, ok := attempt.Fit()
+	if ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged() {
+		return nil
+	}
+	if !ok {
+		return fmt.Errorf("no node was found among the best ones first: %s", attempt.Reason())
+	}
+	if best := scalar.bestNames(); !best.HasAll(fit.Names()...) {
+		return fmt.Errorf("among the best nodes first, %v were found, on the scalar path %v", fit.Names(), sets.List(best))
+	}
+	return nil
 }
 
 // compare returns an error if an attempt on the fast path differs from one on the scalar path,

@@ -50,6 +50,7 @@ func (f *freed) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node 
 func (f *freed) ClassChanges() uint64                { return 0 }
 func (f *freed) ClaimChanges() (began, ended uint64) { return f.changes, f.changes }
 func (f *freed) Backs(corev1.ResourceName) bool      { return false }
+func (f *freed) HasAlternatives(*corev1.Pod) bool    { return false }
 
 // TestVerifyComparesNothingWhileClaimsChange: with --fast-path=verify, the two paths look at the
 // devices one after the other, and a claim may be allocated or freed in between.

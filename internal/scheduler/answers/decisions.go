@@ -87,11 +87,15 @@ func withoutNumbers(text string) string {
 
 // decisionOf describes a decision.
 func decisionOf(d *decisionlog.Decision) v1alpha1.Decision {
+	evaluated := 0
+	if d.Partial {
+		evaluated = d.Evaluated
+	}
 	return v1alpha1.Decision{
 		Number: int64(d.Number), Time: metav1.NewMicroTime(d.Time), Namespace: d.Namespace, Pod: d.Name, PodUID: d.Pod,
 		PodGroup: d.Group,
 		Attempt:  int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
 		Result: v1alpha1.DecisionResult(d.Result.String()), Message: d.Message, Node: d.Node, Domain: d.Domain.String(),
-		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Total: d.Total, Tied: int32(d.Tied),
+		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Evaluated: int32(evaluated), Total: d.Total, Tied: int32(d.Tied),
 	}
 }

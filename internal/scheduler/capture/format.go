@@ -128,10 +128,12 @@ type Decision struct {
 	Nodes     int           `json:"nodes"`
 	Evaluated int           `json:"evaluated"`
 	Feasible  int           `json:"feasible"`
-	Node      string        `json:"node,omitempty"`
-	Total     int64         `json:"total,omitempty"`
-	Tied      int           `json:"tied,omitempty"`
-	Result    string        `json:"result"`
+	// Partial reports whether the pod may fit nodes that were not evaluated.
+	Partial bool   `json:"partial,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Total   int64  `json:"total,omitempty"`
+	Tied    int    `json:"tied,omitempty"`
+	Result  string `json:"result"`
 }
 
 // DomainLabel is a label of nodes: see podgroup.Domain.

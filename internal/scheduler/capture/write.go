@@ -167,7 +167,7 @@ func decisionOf(d *decisionlog.Decision) *Decision {
 		Number: uint64(d.Number), Pod: d.Pod, Time: d.Time, Attempt: d.Attempt, Profile: d.Profile,
 		Revision: d.Revision,
 		Changes:  d.Changes, Placed: d.Placed, Nominated: d.Nominated, InDomain: len(d.Domain) > 0, Nodes: d.Nodes,
-		Evaluated: d.Evaluated, Feasible: d.Feasible,
+		Evaluated: d.Evaluated, Feasible: d.Feasible, Partial: d.Partial,
 		Node: d.Node, Total: d.Total, Tied: d.Tied, Result: d.Result.String(),
 	}
 	for _, label := range d.Domain {

@@ -61,8 +61,8 @@ func ResultOf(name string) (Result, bool) {
 // restore the nodes and pods as they were at Changes, and whatever else the plugins of the profile
 // read (volumes, namespaces, nominated pods), and decide the pod by the profile at Revision. Then
 // Feasible, Total and Tied are the same, and Node is one of the Tied nodes with that Total: which
-// one is drawn is random, and not recorded. If the profile scores a sample of the nodes, Feasible
-// depends on the sample, too.
+// one is drawn is random, and not recorded. If the decision is Partial, Feasible and Tied depend on
+// which nodes were evaluated; Total does only if the profile scores a sample.
 type Decision struct {
 	// Number is set by the Log.
 	Number Number
@@ -96,9 +96,12 @@ type Decision struct {
 	// Nodes is the number of nodes in the snapshot, Evaluated of those that filters were run on,
 	// and Feasible of those that the pod fits. Of a pod that fits no node, Evaluated is unset.
 	Nodes, Evaluated, Feasible int
+	// Partial means that the pod may fit nodes that were not evaluated: see algorithm.Result.
+	Partial bool
 
 	// Node is the chosen node, "" if there is none. Total is its score, the highest of all, and
-	// Tied the number of nodes that share it. The only node that fits is not scored.
+	// Tied the number of nodes that share it. The only node that fits is not scored, and its Total
+	// is 0.
 	Node  string
 	Total int64
 	Tied  int
@@ -129,9 +132,9 @@ type entry struct {
 	nodes, evaluated, feasible, tied int32
 	attempt, placed                  int32
 	// sample is 1 + the index in Log.samples, 0 if the decision was not sampled.
-	sample    uint32
-	result    Result
-	nominated bool
+	sample             uint32
+	result             Result
+	nominated, partial bool
 	// domain is Decision.Domain as text.
 	domain handle
 }

@@ -102,7 +102,7 @@ func (l *Log) Append(d *Decision) Number {
 		namespace: l.names.hold(d.Namespace), group: l.names.hold(d.Group),
 		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
-		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
+		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated, partial: d.Partial,
 	}
 	if len(d.Domain) > 0 {
 		l.text = d.Domain.AppendTo(l.text[:0])
@@ -187,7 +187,7 @@ func (l *Log) decision(n Number) Decision {
 		Placed: int(e.placed),
 		Node:   l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
-		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Domain: l.domain(e), Top: l.top(n),
+		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Partial: e.partial, Domain: l.domain(e), Top: l.top(n),
 		Message: l.messages.get(e.message),
 	}
 }

@@ -51,7 +51,7 @@ func (r *random) decision() Decision {
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
 		Changes: r.Uint64(), Placed: r.IntN(100), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100),
 		Result:    Unschedulable,
-		Nominated: r.IntN(2) == 0,
+		Nominated: r.IntN(2) == 0, Partial: r.IntN(2) == 0,
 	}
 	switch r.IntN(10) {
 	case 0:

@@ -8,6 +8,7 @@ package devices
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -36,7 +38,7 @@ type Managers struct {
 	DRA fwk.SharedDRAManager
 
 	claims  *assumecache.AssumeCache
-	slices  *tracker.Tracker
+	tracked *tracker.Tracker
 	classes toolscache.SharedIndexInformer
 	*changeCounts
 }
@@ -64,6 +66,24 @@ func (m *Managers) Backs(name corev1.ResourceName) bool {
 func (m *Managers) ClaimChanges() (began, ended uint64) {
 	ended = m.ended.Load()
 	return m.began.Load(), ended
+}
+
+// HasAlternatives reports whether a claim of a pod lets the scheduler choose between requests for
+// devices (KEP-4816), by which nodes get different scores. It does so also if a claim is not known.
+func (m *Managers) HasAlternatives(pod *corev1.Pod) bool {
+	return m.DRA != nil && slices.ContainsFunc(pod.Spec.ResourceClaims, func(ref corev1.PodResourceClaim) bool {
+		name, _, err := resourceclaim.Name(pod, &ref)
+		if err == nil && name == nil {
+			return false // the pod needs no claim in its place
+		}
+		if err != nil {
+			return true
+		}
+		claim, err := m.DRA.ResourceClaims().Get(pod.Namespace, *name)
+		return err != nil || slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
+			return r.Exactly == nil
+		})
+	})
 }
 
 // counting returns a handler that counts changes.
@@ -100,13 +120,13 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	if options.EnableDeviceTaintRules {
 		options.TaintInformer = resources.DeviceTaintRules()
 	}
-	slices, err := tracker.StartTracker(ctx, options)
+	tracked, err := tracker.StartTracker(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("starting the resource slice tracker: %w", err)
 	}
-	m.slices = slices
+	m.tracked = tracked
 	m.claims.AddEventHandler(counting(&m.began))
-	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, slices, scope)
+	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, tracked, scope)
 	m.claims.AddEventHandler(counting(&m.ended))
 	return m, nil
 }
@@ -141,7 +161,7 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 		return nil
 	}
 	m.claims.AddEventHandler(handlerOf(fwk.ResourceClaim))
-	if _, err := m.slices.AddEventHandler(handlerOf(fwk.ResourceSlice)); err != nil {
+	if _, err := m.tracked.AddEventHandler(handlerOf(fwk.ResourceSlice)); err != nil {
 		return fmt.Errorf("listening to resource slices: %w", err)
 	}
 	changes := handlerOf(fwk.DeviceClass)

@@ -24,7 +24,7 @@ import (
 // is read from m, as it is at the time, also what m assumes: a fork adds no event handlers, for
 // which every claim of the cluster would be replayed.
 func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
-	f := &Managers{CSI: m.CSI, claims: m.claims, slices: m.slices, classes: m.classes, changeCounts: m.changeCounts}
+	f := &Managers{CSI: m.CSI, claims: m.claims, tracked: m.tracked, classes: m.classes, changeCounts: m.changeCounts}
 	if m.DRA != nil {
 		f.DRA = forkedDRA{m.DRA, newForkedClaims(ctx, m, scope)}
 	}
@@ -57,7 +57,7 @@ type forkedClaims struct {
 func newForkedClaims(ctx context.Context, m *Managers, scope *informers.Scope) *forkedClaims {
 	learn := &learner{}
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
-	own := dynamicresources.NewDRAManager(ctx, known, m.slices, scope)
+	own := dynamicresources.NewDRAManager(ctx, known, m.tracked, scope)
 	return &forkedClaims{process: m.DRA.ResourceClaims(), own: own.ResourceClaims(), learn: learn}
 }
 

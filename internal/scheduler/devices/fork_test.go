@@ -60,7 +60,8 @@ func share(claim *resourcev1.ResourceClaim, device, gigabytes string) *resourcev
 }
 
 // managed are the managers of a process that has claims "free", "waiting" and "taken", the last
-// with device "taken", and a class that backs a resource.
+// with device "taken", claims "choice" and "exact" with and without alternatives, and a class that
+// backs a resource.
 type managed struct {
 	*testing.T
 	source  *informers.Source
@@ -72,8 +73,15 @@ const backed corev1.ResourceName = "example.com/gpu"
 func newManaged(t *testing.T) *managed {
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
 		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(string(backed))}}
+	choice := claimOf("choice")
+	choice.Spec.Devices.Requests = []resourcev1.DeviceRequest{
+		{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpus"}},
+		{Name: "other", FirstAvailable: []resourcev1.DeviceSubRequest{{Name: "large"}, {Name: "small"}}},
+	}
+	exact := claimOf("exact")
+	exact.Spec.Devices.Requests = choice.Spec.Devices.Requests[:1]
 	source, err := fixed.NewSource([]client.Object{claimOf("free"), claimOf("waiting"), claimOf("taken", "taken"),
-		class})
+		choice, exact, class})
 	m := &managed{T: t, source: source}
 	m.must(err)
 	scope := source.NewScope()

@@ -37,13 +37,19 @@ type Bound struct {
 // IsRecorded reports whether the log has all that explains the decision: the scores by plugin,
 // unless there were none.
 func (b Bound) IsRecorded() bool {
-	return b.Decision != nil && (b.Decision.Top != nil || b.Decision.Feasible == 1)
+	return b.Decision != nil && (b.Decision.Top != nil || b.isUnscored())
 }
+
+// isUnscored reports whether the node was not scored, because no other was known to fit.
+func (b Bound) isUnscored() bool { return b.Decision.Feasible == 1 && b.Decision.Total == 0 }
 
 // Recorded explains why a pod is on its node, by a recorded decision.
 func Recorded(b Bound) *v1alpha1.PodExplanation {
 	x, d := newBound(b, v1alpha1.BasisRecorded), b.Decision
 	x.Nodes, x.Feasible, x.Bound.Tied = int32(d.Nodes), int32(d.Feasible), int32(d.Tied)
+	if d.Partial {
+		x.Bound.Evaluated = int32(d.Evaluated)
+	}
 	x.Bound.Top = nodeScores(d.Top)
 	x.Message = b.chosen()
 	return x
@@ -52,16 +58,21 @@ func Recorded(b Bound) *v1alpha1.PodExplanation {
 // chosen describes among how many nodes the node was chosen.
 func (b Bound) chosen() string {
 	d := b.Decision
+	fitted := fmt.Sprintf("The pod fitted on %d of %d nodes.", d.Feasible, d.Nodes)
 	switch {
-	case d.Feasible == 1:
+	case d.Partial:
+		fitted = fmt.Sprintf("livesched evaluated %d of %d nodes, and the pod fitted on %d of those.", d.Evaluated, d.Nodes,
+			d.Feasible)
+		if b.isUnscored() {
+			return fitted + " It was not scored."
+		}
+	case b.isUnscored():
 		return fmt.Sprintf("Of %d nodes, the pod fitted only this one, which was not scored.", d.Nodes)
-	case d.Tied > 1:
-		return fmt.Sprintf(
-			"The pod fitted on %d of %d nodes. %d of them shared the highest total, %d, and this one was drawn.",
-			d.Feasible, d.Nodes, d.Tied, d.Total)
 	}
-	return fmt.Sprintf("The pod fitted on %d of %d nodes. This one had the highest total, %d.", d.Feasible, d.Nodes,
-		d.Total)
+	if d.Tied > 1 {
+		return fitted + fmt.Sprintf(" %d of them shared the highest total, %d, and this one was drawn.", d.Tied, d.Total)
+	}
+	return fitted + fmt.Sprintf(" This one had the highest total, %d.", d.Total)
 }
 
 // lead describes the decision about the pod, before the text about a decision made now.

@@ -60,10 +60,20 @@ func TestARecordedDecision(t *testing.T) {
 		"drawn."; x.Message != want {
 		t.Errorf("the message is %s", x.Message)
 	}
-	d.Feasible, d.Tied, d.Top = 1, 1, nil
+	d.Feasible, d.Tied, d.Top, d.Total = 1, 1, nil, 0
 	if x := explain.Recorded(b); !b.IsRecorded() ||
 		x.Message != "Of 5000 nodes, the pod fitted only this one, which was not scored." {
 		t.Errorf("the only node: %s", x.Message)
+	}
+	d.Evaluated, d.Partial, d.Total = 12, true, 150
+	if x := explain.Recorded(b); b.IsRecorded() || x.Bound.Evaluated != 12 || x.Message !=
+		"livesched evaluated 12 of 5000 nodes, and the pod fitted on 1 of those. This one had the highest total, 150." {
+		t.Errorf("the first of some nodes, with evaluated %d: %s", x.Bound.Evaluated, x.Message)
+	}
+	d.Total = 0
+	if x := explain.Recorded(b); !b.IsRecorded() || x.Message !=
+		"livesched evaluated 12 of 5000 nodes, and the pod fitted on 1 of those. It was not scored." {
+		t.Errorf("a nominated node: %s", x.Message)
 	}
 }
 

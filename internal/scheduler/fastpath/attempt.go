@@ -107,14 +107,14 @@ func (f Fit) IsBest(node string) bool {
 }
 
 // Fits reports whether the pod fits a node. If plugins were run node by node until enough nodes
-// were found, it does not on the others.
+// were found, it does not on the others; after Top it may on more of them.
 func (f Fit) Fits(node string) bool {
 	d := f.of.lent()
 	slot, ok := d.engine.snapshot.SlotOf(node)
 	switch {
 	case !ok:
 		return false
-	case d.flat || d.named:
+	case d.flat || d.named || d.late:
 		return slices.Contains(d.pass.feasible, slot)
 	case d.class.local.verdict[slot] != fits || d.repelling != nil && d.repelling.has(slot):
 		return false
@@ -135,7 +135,7 @@ func (f Fit) Total() int64 { return f.of.lent().highest }
 // a pass over all nodes.
 func (f Fit) Totals(ctx context.Context) (map[string]int64, error) {
 	d := f.of.lent()
-	if d.feasible == 1 {
+	if d.unscored() {
 		return map[string]int64{d.nodeName(d.best.at(0)): 0}, nil
 	}
 	if err := d.totalAll(ctx); err != nil {
@@ -154,6 +154,8 @@ type Placement struct {
 	// Feasible is the number of nodes that the pod fits, Evaluated the number of nodes that were
 	// evaluated.
 	Feasible, Evaluated int
+	// Partial means that the pod may fit nodes that were not evaluated.
+	Partial bool
 	// Total is the highest total, and Tied the number of nodes that share it. A node that is the
 	// only one has no total.
 	Total int64
@@ -177,7 +179,7 @@ func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
 		return Placement{}, false
 	}
 	return Placement{
-		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Total: d.highest, Tied: d.best.len(),
+		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Partial: d.partial, Total: d.highest, Tied: d.best.len(),
 		Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
 	}, true
 }

@@ -47,10 +47,15 @@ type decision struct {
 
 	reason              Reason
 	feasible, evaluated int
+	// partial means that the pod may fit nodes that were not evaluated.
+	partial bool
 	// pass has the nodes that the pod fits. If flat is true, it has the totals of all of them. If
 	// not, it has no totals for a plain class, and one total for each group for other classes.
 	pass *pass
 	flat bool
+	// late is true if the uncached plugins have been run only on the nodes with the highest totals:
+	// pass and best have those that they accept. lateSearch continues.
+	late bool
 	// best are the nodes with the highest total, taken is the number of the one that the pod was
 	// placed on.
 	best    ties
@@ -93,6 +98,8 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 		return d.afterNominated(ctx, err)
 	case !d.uncached.active() && d.class.plain() && d.repelling.empty():
 		reason = d.decidePlain()
+	case d.mayBeLate():
+		reason = d.decideLate(ctx)
 	default:
 		reason = d.decideGeneral(ctx)
 	}
@@ -247,13 +254,19 @@ func (d *decision) totalAll(ctx context.Context) error {
 	if d.flat {
 		return nil
 	}
-	d.filterCached(nil)
+	if !d.late {
+		d.filterCached(nil)
+	}
 	if err := d.pass.total(ctx, d.class, &d.Request); err != nil {
 		return err
 	}
 	d.flat = true
 	return nil
 }
+
+// unscored reports whether the node that was found has no total, because it is the only one that
+// the pod fits.
+func (d *decision) unscored() bool { return d.feasible == 1 && !d.late }
 
 // exists reports whether there is a node of this name.
 func (d *decision) exists(node string) bool {

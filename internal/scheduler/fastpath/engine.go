@@ -52,6 +52,7 @@ type Engine struct {
 	nominatedRead map[*framework.NominatedNodes]uint64
 	classes       *classTable
 	search        uncachedSearch
+	late          lateSearch
 
 	// lent is the memory of the latest decision.
 	lent struct {
@@ -109,7 +110,15 @@ type Request struct {
 	// Enough ends the search of the uncached plugins once they accept this number of nodes. Rows
 	// and trackers always cover all nodes. 0: the uncached plugins are run on all remaining nodes.
 	Enough int
+	// Draw draws among nodes with the same total. If it is set, the uncached plugins are run on the
+	// nodes with the highest totals first, where possible, until they accept one: it is the same
+	// node as among all of them. nil: they are run as Enough says.
+	Draw Draw
 }
+
+// Draw returns one of the numbers from 0 to n-1, which stand for nodes. pods returns the number of
+// pods on a node.
+type Draw func(n int, pods func(i int) int) int
 
 // Decide finds the best nodes for a pod among all nodes. The Attempt is valid until the next call,
 // or until the snapshot changes.

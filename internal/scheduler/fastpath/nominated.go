@@ -318,6 +318,7 @@ func (d *decision) decideNominated(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	d.feasible, d.evaluated, d.flat = 1, 1, true
+	d.partial = d.engine.NumNodes() > 1
 	d.endFilter()
 	d.best.add(p.feasible)
 	return true, nil

@@ -157,6 +157,9 @@ type DeviceSource interface {
 	ClaimChanges() (began, ended uint64)
 	// Backs reports whether devices of a class back a resource that pods request by its name.
 	Backs(name corev1.ResourceName) bool
+	// HasAlternatives returns false if the claims of a pod get the same score on all nodes, because
+	// no request of theirs has alternatives.
+	HasAlternatives(pod *corev1.Pod) bool
 }
 
 // scorer is a Score plugin.
@@ -210,6 +213,11 @@ func NewPlan(cfg PlanConfig) *Plan {
 // devicesBack reports whether devices back a resource that a pod requests.
 func (p *Plan) devicesBack(pod *corev1.Pod) bool {
 	return p.deviceSource != nil && podfields.RequestsAny(pod, p.deviceSource.Backs)
+}
+
+// scoresDevices reports whether the plugin for devices may give nodes different scores for a pod.
+func (p *Plan) scoresDevices(pod *corev1.Pod) bool {
+	return p.deviceSource == nil || p.deviceSource.HasAlternatives(pod)
 }
 
 // classChanges returns the number of changes of device classes so far.

@@ -21,12 +21,18 @@ import (
 // order of their names. The only node that fits has no scores.
 //
 // A decision keeps only sums of scores. Top takes a pass over all nodes for each plugin whose
-// scores are normalized, and changes nothing that the next decision reads.
+// scores are normalized, and changes nothing that the next decision reads. If the uncached plugins
+// were run on the best nodes first (Request.Draw), Top runs them until they accept n nodes.
 func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
 	d := f.of.lent()
 	slot := d.best.at(d.taken)
-	if d.feasible == 1 {
+	if d.unscored() {
 		return []fwk.NodePluginScores{{Name: d.nodeName(slot)}}, nil
+	}
+	if d.late {
+		if err := d.searchMore(ctx, n); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.totalAll(ctx); err != nil {
 		return nil, err
@@ -40,7 +46,7 @@ func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
 // the order of the names. Its cost is that of Top.
 func (f Fit) Scores(ctx context.Context, names ...string) ([]fwk.NodePluginScores, error) {
 	d := f.of.lent()
-	if d.feasible == 1 {
+	if d.unscored() {
 		slot := d.best.at(0)
 		if slices.Contains(names, d.nodeName(slot)) {
 			return []fwk.NodePluginScores{{Name: d.nodeName(slot)}}, nil

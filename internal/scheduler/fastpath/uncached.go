@@ -106,7 +106,8 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
-		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0)
+		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0) &&
+			(s.name != p.devices || p.scoresDevices(pod))
 	})
 	if u.filters || u.scores || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
@@ -144,6 +145,7 @@ func (d *decision) filterUncached(ctx context.Context) error {
 	unasked, err := d.keepUncached(ctx, d.Enough)
 	d.feasible = len(d.pass.feasible)
 	d.evaluated -= unasked
+	d.partial = unasked > 0
 	return err
 }
 

@@ -29,7 +29,8 @@ func (c *cycle) record(ctx context.Context, decision *algorithm.Decision, status
 		Changes: c.loop.Snapshot.Changes(), Placed: c.loop.Snapshot.Placed(), Nominated: c.nominated, Domain: c.within,
 		Class: decision.Class.ID,
 		Nodes: c.loop.Snapshot.NumNodes(), Evaluated: decision.EvaluatedNodes, Feasible: decision.FeasibleNodes,
-		Node: decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes,
+		Partial: decision.Partial,
+		Node:    decision.SuggestedHost, Total: decision.Total, Tied: decision.TiedNodes,
 		Result: resultOf(status),
 	}
 	c.decision = c.loop.Decisions.Append(&d)

@@ -143,7 +143,13 @@ func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *resolve
 	if now.IsBest(d.Node) {
 		node = d.Node
 	}
-	return fits(node, now.FeasibleNodes, now.TiedNodes, now.Total), nil
+	if !d.Partial {
+		return fits(node, now.FeasibleNodes, now.TiedNodes, now.Total), nil
+	}
+	if now.FeasibleNodes == 1 {
+		return partly(node, d.Total), nil // it has no total now
+	}
+	return partly(node, now.Total), nil
 }
 
 // unfit describes the decision about a pod that fits nowhere.
@@ -154,8 +160,14 @@ func recorded(d *capture.Decision) string {
 	if d.Node == "" {
 		return unfit
 	}
+	if d.Partial {
+		return partly(d.Node, d.Total)
+	}
 	return fits(d.Node, d.Feasible, d.Tied, d.Total)
 }
+
+// partly describes a decision for which not all nodes were evaluated.
+func partly(node string, total int64) string { return fmt.Sprintf("%s: best with %d", node, total) }
 
 func fits(node string, feasible, tied int, total int64) string {
 	return fmt.Sprintf("%s: fits %d, %d best with %d", node, feasible, tied, total)

@@ -182,6 +182,27 @@ func TestWhatDiffersIsReported(t *testing.T) {
 	}
 }
 
+// TestAPartialDecisionHasCountsOfItsOwn: how many nodes fit and are best depends on which were
+// evaluated.
+func TestAPartialDecisionHasCountsOfItsOwn(t *testing.T) {
+	w, _ := placed(t)
+	for name, test := range map[string]struct {
+		change func(*capture.Decision)
+		same   int
+	}{
+		"other counts":  {func(d *capture.Decision) { d.Feasible, d.Tied = 1, 1 }, 3},
+		"another total": {func(d *capture.Decision) { d.Total++ }, 2},
+		"another node":  {func(d *capture.Decision) { d.Node = "nowhere" }, 2},
+	} {
+		snapshot := w.snapshot(false)
+		snapshot.Decisions[2].Partial = true
+		test.change(&snapshot.Decisions[2])
+		if result := w.replay(snapshot); result.Same != test.same || len(result.Different) != 3-test.same {
+			t.Errorf("%s: %+v", name, result)
+		}
+	}
+}
+
 // TestWhatCannotBeReproducedHasAReason changes a snapshot so that the last decision cannot be made
 // again.
 func TestWhatCannotBeReproducedHasAReason(t *testing.T) {

@@ -68,6 +68,9 @@ func boundDetails(e *v1alpha1.PodExplanation) string {
 	if e.Feasible > 0 {
 		text += "; nodes that it fitted: " + words.Grouped.Sprintf("%d", e.Feasible)
 	}
+	if e.Bound.Evaluated > 0 {
+		text += words.Grouped.Sprintf(" of %d that were evaluated", e.Bound.Evaluated)
+	}
 	if e.Bound.Tied > 1 {
 		text += "; nodes with the highest total: " + words.Grouped.Sprintf("%d", e.Bound.Tied)
 	}

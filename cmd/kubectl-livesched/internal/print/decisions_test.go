@@ -47,7 +47,8 @@ func someDecisions() []v1alpha1.Decision {
 		{
 			Time: ago(12 * time.Second), Namespace: "ml", Pod: "train-6", PodUID: "3", Attempt: 1, Profile: "gpu",
 			Revision: "5d9c7b6f84",
-			Result:   v1alpha1.DecisionBindFailed, Node: "node-4", Nodes: 912, Feasible: 1, Repeated: 1,
+			Result:   v1alpha1.DecisionBindFailed, Node: "node-4", Nodes: 91, Feasible: 1, Evaluated: 40,
+			Repeated: 1,
 			Message: "the node is gone",
 		},
 	}
@@ -64,7 +65,7 @@ AGE   POD              RESULT              FITS     NODE OR REASON
 4s    train-7          Bound               12/912   node-3
 10s   greedy           Unschedulable x86   0/912    3 node(s) had untolerated taint(s), 909 Insufficient nvidia.com/gpu
 11s   podgroup/train   Unschedulable       -        64 pods must be placed together, but there are resources for 60 of them at most; preemption: evicting 3 pods
-12s   train-6          BindFailed          1/912    node-4: the node is gone
+12s   train-6          BindFailed          >=1/91   node-4: the node is gone
 `},
 		"80 columns": {80, DecisionTable{}, `
 AGE   POD              RESULT              NODE OR REASON
@@ -83,7 +84,7 @@ AGE   NAMESPACE   POD              RESULT              FITS     NODE OR REASON
                                                                 nvidia.com/gpu
 11s   ml          podgroup/train   Unschedulable       -        64 pods must be placed together, but there are resources
                                                                 for 60 of them at most; preemption: evicting 3 pods
-12s   ml          train-6          BindFailed          1/912    (hidden): the node is gone
+12s   ml          train-6          BindFailed          >=1/91   (hidden): the node is gone
 Node names are hidden: you may not list nodes.
 `},
 		"wide": {0, DecisionTable{Wide: true}, `
@@ -93,7 +94,7 @@ AGE   POD              RESULT              NODE     FITS     SCORE   TIED   TRY 
 			someDecisions()[1].Message + `
 11s   podgroup/train   Unschedulable       -        -        -       -      2     gpu@5d9c7b6f84   ` +
 			someDecisions()[2].Message + `
-12s   train-6          BindFailed          node-4   1/912    -       -      1     gpu@5d9c7b6f84   the node is gone
+12s   train-6          BindFailed          node-4   >=1/91   -       -      1     gpu@5d9c7b6f84   the node is gone
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

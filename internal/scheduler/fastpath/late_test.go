@@ -1,0 +1,148 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// first draws the first node.
+func first(int, func(int) int) int { return 0 }
+
+// newLateScene is a restScene whose foreign plugin only filters, so that the best nodes come first.
+func newLateScene(t *testing.T, nodes int, f *foreign) *restScene {
+	s := &restScene{scene: newScene(t, nodes, 0), foreign: f}
+	s.plan = planOf(framework.Config{
+		ProfileName: "mine", Snapshot: s.snapshot, Parallelizer: framework.NewParallelizer(4),
+		Plugins: &framework.Plugins{
+			PreFilter: []fwk.PreFilterPlugin{f}, Filter: []fwk.FilterPlugin{s.plugin, f},
+			Score: []fwk.ScorePlugin{s.plugin}, ScoreWeights: map[string]int64{"Scored": 2},
+		},
+	})
+	return s
+}
+
+// decide decides about a pod. With draw, the best nodes come first.
+func (s *restScene) decide(draw Draw) Attempt {
+	s.Helper()
+	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+		s.Fatal(err)
+	}
+	s.foreign.preFilters, s.foreign.filtered = 0, nil
+	s.state = schedframework.NewCycleState()
+	s.attempt = s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: s.pod("a"), Draw: draw})
+	return s.attempt
+}
+
+func TestPluginsRunOnTheBestNodesFirst(t *testing.T) {
+	const nodes = 100
+	for name, test := range map[string]struct {
+		// refused is how many of the best nodes the plugin refuses, asked on how many it is run.
+		refused, asked int
+	}{
+		"the best is accepted":         {0, 1},
+		"the best is refused":          {1, 1 + 16},
+		"the first batch is refused":   {1 + 16, 1 + 16 + 32},
+		"the last node is accepted":    {nodes - 1, nodes},
+		"the second batch is refused":  {1 + 16 + 32, nodes},
+		"one of the second is refused": {1 + 3, 1 + 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			byScore := map[string]int64{}
+			refused := []string{}
+			for i, number := range rand.New(rand.NewPCG(1, 2)).Perm(nodes) {
+				name := fmt.Sprintf("n%d", number)
+				byScore[name] = int64(i)
+				if i >= nodes-test.refused {
+					refused = append(refused, name)
+				}
+			}
+			s := newLateScene(t, nodes, &foreign{filter: refuse(refused...)})
+			s.plugin.score = scores(byScore)
+			all, ok := s.decide(nil).Fit()
+			if !ok || len(s.foreign.filtered) != nodes {
+				t.Fatalf("fits: %v, by %d calls of Filter", ok, len(s.foreign.filtered))
+			}
+			best, total := all.Names(), all.Total()
+			fit, ok := s.decide(first).Fit()
+			if !ok {
+				t.Fatalf("the reason is %q", s.attempt.Reason())
+			}
+			placement, ok := fit.Take(s.ctx, 0)
+			if !ok || !slices.Contains(best, placement.NodeName) || len(s.foreign.filtered) != test.asked {
+				t.Errorf("chose %v after %d calls of Filter, want one of %v after %d", placement.NodeName,
+					len(s.foreign.filtered), best, test.asked)
+			}
+			if placement.Evaluated != test.asked || placement.Uncached != UnknownPlugin ||
+				placement.Total != total && test.refused < nodes-1 { // the only node has no total in a full search
+				t.Errorf("got %+v, want the total %d after evaluating %d nodes", placement, total, test.asked)
+			}
+			if data, err := s.state.Read(foundKey); err != nil {
+				t.Error(err)
+			} else if _, ok := data.(*found).nodes.Load(placement.NodeName); !ok {
+				t.Error("the plugin has left nothing about the node for Reserve")
+			}
+			if s.foreign.preFilters != 1 {
+				t.Errorf("PreFilter was called %d times", s.foreign.preFilters)
+			}
+		})
+	}
+}
+
+func TestASearchOfTheBestFirstMayFindNoNode(t *testing.T) {
+	for name, test := range map[string]struct {
+		status *fwk.Status
+		want   Reason
+	}{
+		"every node is refused": {fwk.NewStatus(fwk.Unschedulable, "no"), NoFit},
+		"a filter fails":        {fwk.AsStatus(errors.New("broken")), Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLateScene(t, 100, &foreign{filter: func(string) *fwk.Status { return test.status }})
+			if s.decide(first); s.attempt.Reason() != test.want {
+				t.Errorf("the reason is %q, want %q", s.attempt.Reason(), test.want)
+			}
+			s.expectNobodyAskedAgain()
+		})
+	}
+}
+
+func TestScoresNeedAnswersAboutAllNodes(t *testing.T) {
+	s := newRestScene(t, 50, &foreign{score: scores(map[string]int64{"n7": 50})})
+	fit, ok := s.decide(first).Fit()
+	if !ok || len(s.foreign.filtered) != 50 || !slices.Equal(fit.Names(), []string{"n7"}) {
+		t.Errorf("chose %v after %d calls of Filter", fit.Names(), len(s.foreign.filtered))
+	}
+}
+
+func TestTopAsksAboutFurtherNodes(t *testing.T) {
+	s := newLateScene(t, 40, &foreign{filter: refuse("n9", "n7")})
+	s.plugin.score = scores(map[string]int64{"n9": 9, "n8": 8, "n7": 7, "n6": 6, "n5": 5})
+	fit, _ := s.decide(first).Fit()
+	if _, ok := fit.Take(s.ctx, 0); !ok {
+		t.Fatalf("the reason is %q", s.attempt.Reason())
+	}
+	top, err := fit.Top(s.ctx, 3)
+	names := []string{}
+	for _, node := range top {
+		names = append(names, fmt.Sprint(node.Name, " ", node.TotalScore))
+	}
+	if want := []string{"n8 16", "n6 12", "n5 10"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("the first are %v (%v), want %v", names, err, want)
+	}
+	if everyone, err := fit.Top(s.ctx, 100); err != nil || len(everyone) != 38 || len(s.foreign.filtered) != 40 {
+		t.Errorf("%d nodes are shown (%v) after %d calls of Filter", len(everyone), err, len(s.foreign.filtered))
+	}
+	s.expectNobodyAskedAgain()
+}
