@@ -42,6 +42,8 @@ type Livesched struct {
 	// Groups are the pod groups of the queue. They do not apply until the test makes them served.
 	Groups  *podgroup.Registry
 	Profile *profile.Instance
+	// EveryNode makes decisions find all nodes that a pod fits, also where the best are enough.
+	EveryNode bool
 	// Store has the profile.
 	Store *profile.Store
 	// Forker makes forks of the other parts.
@@ -175,6 +177,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		Framework:                f,
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),
+		EveryNode:                l.EveryNode,
 	}, state, pod)
 	l.follow(pod, &decision, err)
 	l.Result = decision.Result

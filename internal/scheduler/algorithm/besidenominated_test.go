@@ -241,3 +241,19 @@ func TestTheTermsOfAPodWithoutClassCountForOthers(t *testing.T) {
 		w.decide("special: "+special, w.profile, pod)
 	}
 }
+
+// TestAPluginIsNotAskedFirstAboutARepellingNode: a plugin is run node by node for pods that keep
+// away from a nominated one.
+func TestAPluginIsNotAskedFirstAboutARepellingNode(t *testing.T) {
+	w := newAlike(t, 3)
+	other := w.another(podOf("basic", 1))
+	other.Labels, other.Spec.Priority = map[string]string{"app": "other"}, ptr.To(int32(1000))
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{other}
+	profile := w.world.profile("whims", samenessProfiles[len(samenessProfiles)-1])
+	for range 60 {
+		w.decide("beside the other", profile, repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "other"))
+	}
+	if n := w.seen["rest "+string(fastpath.UnknownPlugin)]; n < 20 {
+		t.Errorf("the plugin was run for %d pods", n)
+	}
+}

@@ -56,14 +56,15 @@ func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 		w.must(err)
 		return decision
 	}
-	if got := schedule(ordinary, podOf("basic", 0)); got.FeasibleNodes != nodes || got.EvaluatedNodes != nodes {
-		t.Errorf("rows looked at %d nodes and found %d", got.EvaluatedNodes, got.FeasibleNodes)
+	if got := schedule(ordinary, podOf("basic", 0)); got.FeasibleNodes != nodes || got.EvaluatedNodes != nodes ||
+		got.Partial {
+		t.Errorf("rows looked at %d nodes and found %d: %+v", got.EvaluatedNodes, got.FeasibleNodes, got.Result)
 	}
 	seen := sets.New[string]()
 	for i := range 30 {
 		got := schedule(opaque, podOfWhim(i))
-		if got.FeasibleNodes != enough || got.EvaluatedNodes < enough || got.EvaluatedNodes >= nodes {
-			t.Fatalf("%d nodes were found among %d, want %d", got.FeasibleNodes, got.EvaluatedNodes, enough)
+		if got.FeasibleNodes != enough || got.EvaluatedNodes < enough || got.EvaluatedNodes >= nodes || !got.Partial {
+			t.Fatalf("%d nodes were found, want %d: %+v", got.FeasibleNodes, enough, got.Result)
 		}
 		seen.Insert(got.SuggestedHost)
 	}
@@ -71,8 +72,8 @@ func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 		t.Errorf("all pods went to %v", sets.List(seen))
 	}
 	w.ours.cfg.Engine = nil
-	if got := schedule(ordinary, podOf("basic", 1)); got.FeasibleNodes != enough {
-		t.Errorf("without the fast path %d nodes were found, want %d", got.FeasibleNodes, enough)
+	if got := schedule(ordinary, podOf("basic", 1)); got.FeasibleNodes != enough || !got.Partial {
+		t.Errorf("without the fast path %d nodes were found, want %d: %+v", got.FeasibleNodes, enough, got.Result)
 	}
 }
 

@@ -49,7 +49,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	if unfit, ok := attempt.Unfit(); ok {
 		keepExplanation(ctx, unfit, r.state, err)
 	}
-	if difference == nil && (placement.Uncached == fastpath.Volumes || placement.Uncached == fastpath.Devices) {
+	if difference == nil && placement.Uncached != fastpath.None {
 		difference = d.compareLate(ctx, all, scalar)
 	}
 	if difference != nil {

@@ -60,7 +60,7 @@ func TestDevicesThatTakeFromNodes(t *testing.T) {
 		return
 	}
 	for _, kind := range []string{
-		"placed", "takes", "on the fast path", "unplaced", "Insufficient", "left", "preempting",
+		"placed", "takes", "on the fast path", "partial", "alternatives", "unplaced", "Insufficient", "left", "preempting",
 	} {
 		if total[kind] < int(cases)/4 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
@@ -221,6 +221,16 @@ func (w *deviceWorld) newClaim(i int) *resourcev1.ResourceClaim {
 	claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
 	request := claim.Spec.Devices.Requests[0].Exactly
 	request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1+w.Int64N(2)
+	if w.chance(25) {
+		w.count["alternatives"]++
+		alternative := func(name, class string) resourcev1.DeviceSubRequest {
+			return resourcev1.DeviceSubRequest{Name: name, DeviceClassName: class, Count: 1,
+				AllocationMode: resourcev1.DeviceAllocationModeExactCount}
+		}
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "device", FirstAvailable: []resourcev1.DeviceSubRequest{
+			alternative("best", []string{ofPlain, ofNode}[w.IntN(2)]), alternative("other", ofAll),
+		}}}
+	}
 	return claim
 }
 
@@ -284,6 +294,9 @@ func (w *deviceWorld) decide(pod *corev1.Pod) {
 	d := w.decideAll(w.t, pod)
 	if d.onFastPath {
 		w.count["on the fast path"]++
+	}
+	if d.partial {
+		w.count["partial"]++
 	}
 	if d.Host == "" {
 		w.count["unplaced"]++

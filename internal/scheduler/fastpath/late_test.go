@@ -84,9 +84,13 @@ func TestPluginsRunOnTheBestNodesFirst(t *testing.T) {
 				t.Errorf("chose %v after %d calls of Filter, want one of %v after %d", placement.NodeName,
 					len(s.foreign.filtered), best, test.asked)
 			}
+			// The only node has no total in a full search.
 			if placement.Evaluated != test.asked || placement.Uncached != UnknownPlugin ||
-				placement.Total != total && test.refused < nodes-1 { // the only node has no total in a full search
+				placement.Total != total && test.refused < nodes-1 {
 				t.Errorf("got %+v, want the total %d after evaluating %d nodes", placement, total, test.asked)
+			}
+			if totals, err := fit.Totals(s.ctx); err != nil || totals[placement.NodeName] != placement.Total {
+				t.Errorf("the totals are %v (%v)", totals, err)
 			}
 			if data, err := s.state.Read(foundKey); err != nil {
 				t.Error(err)
@@ -110,8 +114,12 @@ func TestASearchOfTheBestFirstMayFindNoNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newLateScene(t, 100, &foreign{filter: func(string) *fwk.Status { return test.status }})
-			if s.decide(first); s.attempt.Reason() != test.want {
+			any := func(n int, _ func(int) int) int { return rand.IntN(n) }
+			if s.decide(any); s.attempt.Reason() != test.want {
 				t.Errorf("the reason is %q, want %q", s.attempt.Reason(), test.want)
+			}
+			if n := len(s.foreign.filtered); test.want == NoFit && n != 100 {
+				t.Errorf("Filter was called for %d of 100 nodes", n)
 			}
 			s.expectNobodyAskedAgain()
 		})
