@@ -17,7 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -85,6 +88,17 @@ func (s *deviceSides) managers() []fwk.ResourceClaimTracker {
 		all = append(all, side.Devices.ResourceClaims())
 	}
 	return all
+}
+
+// addClass makes all sides know which resource a class of devices backs.
+func (s *deviceSides) addClass(class *resourcev1.DeviceClass) {
+	all := []fwk.SharedDRAManager{s.theirs.Framework.SharedDRAManager()}
+	for _, side := range s.mine {
+		all = append(all, side.Devices)
+	}
+	for _, manager := range all {
+		manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache).OnAdd(class, true)
+	}
 }
 
 // awaitClaims waits until all sides have heard of the claims.
@@ -196,11 +210,9 @@ func (s *deviceSides) place(t *testing.T, pod *corev1.Pod, d *deviceDecision) *c
 	on.Spec.NodeName = d.Host
 	on.Status.NodeAllocatableResourceClaimStatuses = dynamicresources.ExtractPodNodeAllocatableResourceClaimStatus(
 		logr.Discard(), d.State, d.Host)
-	if status := s.theirs.Framework.RunReservePluginsReserve(s.ctx, d.State, on, d.Host); !status.IsSuccess() {
-		t.Fatal(status)
-	}
-	for i := range pod.Spec.ResourceClaims {
-		s.allocate(t, on, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+	reserved := s.reserve(t, on, d)
+	for name, allocation := range reserved {
+		s.allocate(t, on, name, allocation)
 	}
 	if err := s.theirs.Scheduler.Cache.AddPod(logr.Discard(), on); err != nil {
 		t.Fatal(err)
@@ -227,19 +239,52 @@ func (s *deviceSides) place(t *testing.T, pod *corev1.Pod, d *deviceDecision) *c
 	return on
 }
 
+// reserve returns the devices that kube-scheduler reserves for a pod, by the names of its claims.
+func (s *deviceSides) reserve(t *testing.T, pod *corev1.Pod, d *deviceDecision) map[string]*resourcev1.AllocationResult {
+	t.Helper()
+	theirs, reserved := s.managers()[0], map[string]*resourcev1.AllocationResult{}
+	allocated := func() sets.Set[structured.DeviceID] {
+		all, err := theirs.ListAllAllocatedDevices()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all.Clone()
+	}
+	before := allocated()
+	if status := s.theirs.Framework.RunReservePluginsReserve(s.ctx, d.State, pod, d.Host); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	for i := range pod.Spec.ResourceClaims {
+		claim, err := theirs.Get(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reserved[claim.Name] = theirs.GetPendingAllocation(claim.UID)
+		theirs.MaybeRemoveClaimPendingAllocation(claim.UID, true)
+	}
+	if requestsGPUs(pod) { // and has no claims, which Unreserve would take for unallocated
+		allocation := &resourcev1.AllocationResult{}
+		for id := range allocated().Difference(before) {
+			allocation.Devices.Results = append(allocation.Devices.Results, resourcev1.DeviceRequestAllocationResult{
+				Request: "device", Driver: id.Driver.String(), Pool: id.Pool.String(), Device: id.Device.String()})
+		}
+		reserved[spareOf(pod.Name)] = allocation
+		s.theirs.Framework.RunReservePluginsUnreserve(s.ctx, d.State, pod, d.Host)
+	}
+	return reserved
+}
+
 // allocate tells all sides that a claim has the devices that kube-scheduler has reserved, unless it
 // had some already.
-func (s *deviceSides) allocate(t *testing.T, pod *corev1.Pod, name string) {
+func (s *deviceSides) allocate(t *testing.T, pod *corev1.Pod, name string, allocation *resourcev1.AllocationResult) {
 	t.Helper()
-	theirs := s.managers()[0]
-	claim, err := theirs.Get(pod.Namespace, name)
+	claim, err := s.managers()[0].Get(pod.Namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	claim = claim.DeepCopy()
 	if claim.Status.Allocation == nil {
-		claim.Status.Allocation = theirs.GetPendingAllocation(claim.UID)
-		theirs.MaybeRemoveClaimPendingAllocation(claim.UID, true)
+		claim.Status.Allocation = allocation
 	}
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{
 		Resource: "pods", Name: pod.Name, UID: pod.UID})
@@ -275,8 +320,12 @@ func (s *deviceSides) remove(t *testing.T, pod *corev1.Pod) {
 	if err := s.objects.Remove(pod); err != nil {
 		t.Fatal(err)
 	}
+	names := []string{spareOf(pod.Name)}
 	for i := range pod.Spec.ResourceClaims {
-		claim, err := s.managers()[0].Get(pod.Namespace, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+		names = append(names, *pod.Spec.ResourceClaims[i].ResourceClaimName)
+	}
+	for _, name := range names {
+		claim, err := s.managers()[0].Get(pod.Namespace, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -32,6 +33,9 @@ const (
 	ofAll   = "net.example.com"  // devices that any node reaches, with an overhead
 	ofPlain = "gpu.example.com"  // devices on nodes, with an overhead or with nothing
 )
+
+// gpus is a resource that devices of ofPlain back where the node has none of it.
+const gpus corev1.ResourceName = "example.com/gpu"
 
 // TestDevicesThatTakeFromNodes has the feature gate DRANodeAllocatableResources: claims take from
 // the CPU, memory and huge pages of nodes.
@@ -60,12 +64,23 @@ func TestDevicesThatTakeFromNodes(t *testing.T) {
 		return
 	}
 	for _, kind := range []string{
-		"placed", "takes", "on the fast path", "partial", "alternatives", "unplaced", "Insufficient", "left", "preempting",
+		"placed", "takes", "on the fast path", "partial", "partial with gpus", "alternatives", "unplaced", "Insufficient", "left", "preempting",
 	} {
 		if total[kind] < int(cases)/4 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
 		}
 	}
+}
+
+// decisionsPerCase is how many pods are decided in a case.
+const decisionsPerCase = 40
+
+// spareOf returns the name of the claim that a pod gets for its gpus, in place of the one that
+// PreBind would create.
+func spareOf(pod string) string { return "spare-" + pod }
+
+func requestsGPUs(pod *corev1.Pod) bool {
+	return podfields.RequestsAny(pod, func(name corev1.ResourceName) bool { return name == gpus })
 }
 
 // deviceWorld is a random cluster with devices, seen by kube-scheduler and by livesched on both
@@ -92,15 +107,25 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 		w.claims = append(w.claims, claim)
 		all = append(all, claim)
 	}
+	for i := range decisionsPerCase {
+		claim := objects.DeviceClaim(spareOf(podName(i)), ofPlain)
+		claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
+		all = append(all, claim)
+	}
 	w.deviceSides, w.cancel = newDeviceSides(t, all)
 	for i := range 3 + w.IntN(8) {
 		w.addNode(fmt.Sprintf("node-%d", i))
 	}
 	w.must(w.objects.Put(w.newSlice(ofAll, nil)))
 	for _, driver := range []string{ofNode, ofAll, ofPlain} {
-		w.must(w.objects.Put(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver},
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver},
 			Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
-				Expression: fmt.Sprintf("device.driver == %q", driver)}}}}}))
+				Expression: fmt.Sprintf("device.driver == %q", driver)}}}}}
+		if driver == ofPlain {
+			class.Spec.ExtendedResourceName = ptr.To(string(gpus))
+		}
+		w.must(w.objects.Put(class))
+		w.addClass(class)
 	}
 	go func() {
 		defer close(w.done)
@@ -133,6 +158,9 @@ func (w *deviceWorld) addNode(name string) {
 			corev1.ResourcePods:   resource.MustParse("20"),
 		},
 	}}
+	if w.chance(20) {
+		node.Status.Allocatable[gpus] = resource.MustParse("2")
+	}
 	if w.chance(60) {
 		node.Status.Allocatable["hugepages-2Mi"] = resource.MustParse("1Gi")
 	}
@@ -236,7 +264,7 @@ func (w *deviceWorld) newClaim(i int) *resourcev1.ResourceClaim {
 
 // newPod returns a pod with up to two claims, which its containers use, or with none.
 func (w *deviceWorld) newPod(i int) *corev1.Pod {
-	name := fmt.Sprintf("pod-%d", i)
+	name := podName(i)
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, UID: types.UID(name)},
 		Spec:       corev1.PodSpec{SchedulerName: schedulerName, Priority: ptr.To(w.Int32N(3))},
@@ -263,6 +291,14 @@ func (w *deviceWorld) newPod(i int) *corev1.Pod {
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, container)
 	}
+	if len(pod.Spec.ResourceClaims) == 0 && w.chance(60) {
+		container := &pod.Spec.Containers[w.IntN(len(pod.Spec.Containers))].Resources
+		container.Limits = corev1.ResourceList{gpus: resource.MustParse([]string{"1", "2", "4"}[w.IntN(3)])}
+		if container.Requests == nil {
+			container.Requests = corev1.ResourceList{}
+		}
+		container.Requests[gpus] = container.Limits[gpus]
+	}
 	if w.chance(15) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse([]string{"2", "4"}[w.IntN(2)])}}
@@ -276,7 +312,7 @@ func (w *deviceWorld) newPod(i int) *corev1.Pod {
 }
 
 func (w *deviceWorld) play() {
-	for i := range 40 {
+	for i := range decisionsPerCase {
 		w.decide(w.newPod(i))
 		if len(w.placed) > 0 && w.chance(30) {
 			at := w.IntN(len(w.placed))
@@ -297,6 +333,9 @@ func (w *deviceWorld) decide(pod *corev1.Pod) {
 	}
 	if d.partial {
 		w.count["partial"]++
+	}
+	if d.partial && requestsGPUs(pod) {
+		w.count["partial with gpus"]++
 	}
 	if d.Host == "" {
 		w.count["unplaced"]++

@@ -160,7 +160,8 @@ type Placement struct {
 	// only one has no total.
 	Total int64
 	Tied  int
-	// Class is the class of the pod.
+	// Class is the class of the pod, the zero value if it requests more than the others of its
+	// class.
 	Class cache.Class
 	// Uncached is the reason why plugins were run on the remaining nodes: UnknownPlugin, Volumes or
 	// Devices. It is None if they were not run.
@@ -178,8 +179,12 @@ func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
 		d.reason = Failed
 		return Placement{}, false
 	}
+	class := cache.Class{ID: d.class.id, Like: d.class.like}
+	if d.delegated {
+		class = cache.Class{} // the pod requests more than the others of the class
+	}
 	return Placement{
 		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Partial: d.partial, Total: d.highest, Tied: d.best.len(),
-		Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
+		Class: class, Uncached: d.uncached.reason,
 	}, true
 }

@@ -35,6 +35,9 @@ type decision struct {
 	// like is the pod, or the part of it that determines its class: the pod that the plugins are
 	// run for whose answers are kept.
 	like *corev1.Pod
+	// delegated means that devices back resources that the pod requests. like has no such requests,
+	// and NodeResourcesFit is run for the pod as an uncached plugin.
+	delegated bool
 	// nominated are the nodes with nominated pods for which the pod must leave room.
 	nominated *framework.NominatedNodes
 	// repelling are the nodes on which a tracker does not accept the pod beside nominated pods.
@@ -89,7 +92,14 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 	if d.Plan.namesNodes && namesNodes(d.Pod) {
 		return d.decideNamed(ctx)
 	}
-	if reason = d.ready(ctx, d.Pod); reason != None {
+	like := d.Pod
+	if d.Plan.devicesBack(d.Pod) {
+		if like = d.Plan.withoutBacked(d.Pod); like == nil {
+			return Devices
+		}
+		d.delegated = true
+	}
+	if reason = d.ready(ctx, like); reason != None {
 		return reason
 	}
 	fit, err := d.decideNominated(ctx)
@@ -159,6 +169,12 @@ func (d *decision) endFilter() {
 // the filters were run: the answers of NodeResourcesFit then depend on more than the node. What was
 // computed for the class is dropped.
 func (d *decision) checkDevices(ctx context.Context) Reason {
+	if d.delegated {
+		if d.Plan.classChanges() != d.classChanges {
+			return Devices
+		}
+		return None
+	}
 	if !d.class.local.extended || !d.devicesChanged(ctx) {
 		return None
 	}

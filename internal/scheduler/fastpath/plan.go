@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -109,12 +110,17 @@ type uncachedPlan struct {
 	// each pod whether devices back a resource that the pod requests; if so, the answers of
 	// NodeResourcesFit depend on more than the node.
 	devices string
-	// opaque is true if there are plugins of that kind, and opaques are their names. filters and
-	// scorers are the uncached plugins that may refuse nodes and score them.
-	opaque  bool
-	opaques sets.Set[string]
-	filters []string
-	scorers []uncachedScorer
+	// delegated is uncached with NodeResourcesFit, for pods with resources that devices back. If it
+	// is nil, such pods take the scalar path. rememberedOfDelegated is remembered with it.
+	delegated             *framework.Framework
+	rememberedOfDelegated sets.Set[string]
+	// opaque is true if there are plugins of that kind. remembered are the names of the plugins
+	// whose answers are remembered. filters and scorers are the uncached plugins that may refuse
+	// nodes and score them.
+	opaque     bool
+	remembered sets.Set[string]
+	filters    []string
+	scorers    []uncachedScorer
 	// stores is nil if claimCheck cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
 	// ofClaims are these two plugins and VolumeZone, and notOfClaims and otherFilters are the other
 	// uncached plugins and filters.
@@ -207,12 +213,41 @@ func NewPlan(cfg PlanConfig) *Plan {
 	}
 	g.topologyPlan = newTopologyPlan(f, points, trackers)
 	g.uncachedPlan = newUncachedPlan(f, points, &cfg)
+	if g.devices != "" && allModelled(points, modelled) {
+		g.delegated = f.Part(func(pl fwk.Plugin) bool {
+			return slices.Contains([]kind{opaque, volumes, perPod}, kindOf(pl)) || is[*noderesources.Fit](pl)
+		})
+		g.rememberedOfDelegated = g.remembered.Clone().Insert(noderesources.Name)
+	}
 	return g
+}
+
+// allModelled reports whether all plugins of kind resources have a model.
+func allModelled(points map[string]*pointsOf, modelled sets.Set[string]) bool {
+	for name, p := range points {
+		if p.kind == resources && !modelled.Has(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // devicesBack reports whether devices back a resource that a pod requests.
 func (p *Plan) devicesBack(pod *corev1.Pod) bool {
 	return p.deviceSource != nil && podfields.RequestsAny(pod, p.deviceSource.Backs)
+}
+
+// withoutBacked returns a pod without its requests for resources that devices back: all that the
+// plugins read whose answers are kept. It returns nil if one of them may read those requests.
+func (p *Plan) withoutBacked(pod *corev1.Pod) *corev1.Pod {
+	backs := p.deviceSource.Backs
+	if p.delegated == nil || p.resources.scoresAny(backs) {
+		return nil
+	}
+	if like := podfields.WithoutResources(pod, backs); p.sameOwnKeys(pod, like) {
+		return like
+	}
+	return nil
 }
 
 // scoresDevices reports whether the plugin for devices may give nodes different scores for a pod.

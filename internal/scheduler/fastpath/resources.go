@@ -28,7 +28,7 @@ import (
 // profile from the numbers of the nodeTable. For the pods that classes are made of, whose requests
 // follow from the spec (see podfields.ReportsResources), the results equal the results of the
 // plugins of kube-scheduler 1.37 to the last bit. It does not know resources for which
-// DynamicResources allocates devices; pods that request such resources take the scalar path.
+// DynamicResources allocates devices: see decision.delegated.
 //
 // The counterparts of the model are fit.go, resource_allocation.go, least_allocated.go,
 // most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins.
@@ -171,6 +171,15 @@ func (m *resourceModel) ignores(name corev1.ResourceName) bool {
 	}
 	group, _, _ := strings.Cut(string(name), "/")
 	return m.ignored.Has(string(name)) || m.ignoredGroups.Has(group)
+}
+
+// scoresAny reports whether one of the resources that is selects counts for a score.
+func (m *resourceModel) scoresAny(is func(corev1.ResourceName) bool) bool {
+	return slices.ContainsFunc(m.scorers, func(s resourceScorer) bool {
+		return slices.ContainsFunc(s.resources, func(spec schedconfig.ResourceSpec) bool {
+			return is(corev1.ResourceName(spec.Name))
+		})
+	})
 }
 
 // nonZeroRequests returns the requests of a pod for the score of NodeResourcesFit: a container that

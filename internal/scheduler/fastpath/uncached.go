@@ -27,10 +27,12 @@ type uncached struct {
 	plan     *Plan
 	pod      *corev1.Pod
 	snapshot *cache.Snapshot
-	// state is the pod's state. It is nil if the plugins were not run. If there are opaque plugins,
-	// it is answers: these plugins are run once, whatever the outcome of the decision. Otherwise it
-	// is undoable, because the writes of the plugins must be undone when the pod takes the scalar
-	// path.
+	// plugins are the plugins with PreFilter and Filter: Plan.uncached or Plan.delegated.
+	plugins *framework.Framework
+	// state is the pod's state. It is nil if the plugins were not run. It is answers for opaque
+	// plugins, which are run once, whatever the outcome of the decision, and for those for devices,
+	// of which a second run would double the cost of a pod that fits nowhere. Otherwise it is
+	// undoable, because the writes of the plugins must be undone when the pod takes the scalar path.
 	state    fwk.CycleState
 	answers  *framework.Answers
 	undoable *undoableState
@@ -52,10 +54,14 @@ type uncached struct {
 }
 
 // newUncached creates the state with which the plugins are run for a pod.
-func newUncached(r *Request, snapshot *cache.Snapshot) uncached {
-	u := uncached{plan: r.Plan, pod: r.Pod, snapshot: snapshot}
-	if r.Plan.opaque {
-		u.answers = framework.NewAnswers(r.State, r.Plan.opaques)
+func newUncached(r *Request, snapshot *cache.Snapshot, delegated bool) uncached {
+	u := uncached{plan: r.Plan, pod: r.Pod, snapshot: snapshot, plugins: r.Plan.uncached}
+	remembered := r.Plan.remembered
+	if delegated {
+		u.plugins, remembered = r.Plan.delegated, r.Plan.rememberedOfDelegated
+	}
+	if r.Plan.opaque || delegated || len(r.Pod.Spec.ResourceClaims) > 0 {
+		u.answers = framework.NewAnswers(r.State, remembered)
 		u.state = u.answers
 		return u
 	}
@@ -67,8 +73,8 @@ func newUncached(r *Request, snapshot *cache.Snapshot) uncached {
 // active reports whether the plugins may affect nodes.
 func (u *uncached) active() bool { return u.reason != None }
 
-// undo makes the state as good as new. The writes of opaque plugins stay, because these plugins are
-// not run again.
+// undo makes the state as good as new. The writes of the plugins whose answers are remembered stay,
+// because these plugins are not run again.
 func (u *uncached) undo() {
 	if u.undoable != nil {
 		u.undoable.undo()
@@ -83,26 +89,27 @@ func (u *uncached) allows(node string) bool {
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, pod := d.Plan, d.Pod
-	if c.local.extended && p.devicesBack(pod) {
+	if c.local.extended && p.devicesBack(d.like) {
 		return Devices // before PreFilter, which the scalar path runs, too
 	}
-	if !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
+	if !d.delegated && !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}
-	d.uncached = newUncached(&d.Request, d.engine.snapshot)
+	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
-	allowed, status, _ := p.uncached.RunPreFilterPlugins(ctx, u.state, pod)
+	allowed, status, _ := u.plugins.RunPreFilterPlugins(ctx, u.state, pod)
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
 	}
 	skipped := u.state.GetSkipFilterPlugins()
-	if c.local.extended && !skipped.Has(p.devices) {
+	if c.local.extended && !d.delegated && !skipped.Has(p.devices) {
 		// The answers of NodeResourcesFit then depend on more than the node.
 		return Devices
 	}
 	u.allowed = allowed
-	u.filters = !skipped.HasAll(p.filters...)
-	if claims := &d.engine.lent.claims; u.filters && claims.simple {
+	u.filters = d.delegated || !skipped.HasAll(p.filters...)
+	// claims does not answer for NodeResourcesFit.
+	if claims := &d.engine.lent.claims; u.filters && claims.simple && !d.delegated {
 		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
@@ -200,9 +207,9 @@ func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, e
 // known to accept it.
 func (d *decision) uncachedFilter() nodeFilter {
 	u := &d.uncached
-	run := u.plan.uncached.RunFilterPlugins
+	run := u.plugins.RunFilterPlugins
 	if d.nominated.Any() {
-		run = u.plan.uncached.RunFilterPluginsWithNominatedPods
+		run = u.plugins.RunFilterPluginsWithNominatedPods
 	}
 	return func(ctx context.Context, slot cache.Slot) *fwk.Status {
 		switch info := u.snapshot.Info(slot); {

@@ -4,9 +4,11 @@
 package podfields
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
@@ -50,6 +52,31 @@ func RequestsAny(pod *corev1.Pod, is func(corev1.ResourceName) bool) bool {
 		}
 	}
 	return has(pod.Spec.Overhead) || pod.Spec.Resources != nil && has(pod.Spec.Resources.Requests)
+}
+
+// WithoutResources returns the pod without its requests and limits for the resources that is
+// selects.
+func WithoutResources(pod *corev1.Pod, is func(corev1.ResourceName) bool) *corev1.Pod {
+	without := func(list corev1.ResourceList) corev1.ResourceList {
+		list = maps.Clone(list)
+		maps.DeleteFunc(list, func(name corev1.ResourceName, _ resource.Quantity) bool { return is(name) })
+		return list
+	}
+	own := *pod // shallow: what is changed below is cloned first
+	own.Spec.Overhead = without(own.Spec.Overhead)
+	if own.Spec.Resources != nil {
+		resources := *own.Spec.Resources
+		resources.Requests, resources.Limits = without(resources.Requests), without(resources.Limits)
+		own.Spec.Resources = &resources
+	}
+	for _, containers := range []*[]corev1.Container{&own.Spec.InitContainers, &own.Spec.Containers} {
+		*containers = slices.Clone(*containers)
+		for i := range *containers {
+			resources := &(*containers)[i].Resources
+			resources.Requests, resources.Limits = without(resources.Requests), without(resources.Limits)
+		}
+	}
+	return &own
 }
 
 // ReportsResources reports whether a pod's status has resources, or says that the spec does not

@@ -4,9 +4,12 @@
 package podfields
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -59,5 +62,33 @@ func TestStaysWithNode(t *testing.T) {
 		if got := StaysWithNode(pod); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+func TestResourcesAreLeftOut(t *testing.T) {
+	const gpu corev1.ResourceName = "example.com/gpu"
+	list := func() corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), gpu: resource.MustParse("2")}
+	}
+	requirements := func() corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: list(), Limits: list()}
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Overhead: list(), Resources: ptr.To(requirements()),
+		InitContainers: []corev1.Container{{Name: "first", Resources: requirements()}},
+		Containers:     []corev1.Container{{Name: "bare"}, {Name: "main", Resources: requirements()}},
+	}}
+	before := pod.DeepCopy()
+	is := func(name corev1.ResourceName) bool { return name == gpu }
+	without := WithoutResources(pod, is)
+	if !apiequality.Semantic.DeepEqual(before, pod) {
+		t.Error("the pod has changed")
+	}
+	if RequestsAny(without, is) || strings.Contains(without.String(), string(gpu)) {
+		t.Errorf("the resource is still there: %v", without)
+	}
+	if want := before.Spec.Containers[1].Resources.Requests.Cpu(); !want.Equal(*without.Spec.Containers[1].Resources.
+		Requests.Cpu()) || len(without.Spec.InitContainers) != 1 || without.Spec.Resources == nil {
+		t.Errorf("more than the resource is left out: %v", without)
 	}
 }
