@@ -35,7 +35,7 @@ func (b *backed) Backs(name corev1.ResourceName) bool {
 	}
 	return name == b.resource
 }
-func (b *backed) HasAlternatives(*corev1.Pod) bool    { return false }
+func (b *backed) HasAlternatives(*corev1.Pod) bool { return false }
 
 // TestDeviceClassesMayChangeDuringADecision: nodes have some of a resource that devices back on
 // other nodes.
