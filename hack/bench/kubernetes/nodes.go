@@ -27,8 +27,8 @@ func (o *createNodes) run(ctx context.Context, e *executor, index int) error {
 		return retry(ctx, func() error {
 			created := node.DeepCopy()
 			if created.Name == "" {
-				// Of five characters, as in a name that the API server generates, two of 5,000 would
-				// probably be the same.
+				// Of five characters, as in a name that the API server generates, two of 5,000
+				// would probably be the same.
 				created.Name = node.GenerateName + rand.String(10)
 			}
 			if created.Labels == nil {

@@ -251,7 +251,8 @@ func TestAPluginIsNotAskedFirstAboutARepellingNode(t *testing.T) {
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{other}
 	profile := w.world.profile("whims", samenessProfiles[len(samenessProfiles)-1])
 	for range 60 {
-		w.decide("beside the other", profile, repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "other"))
+		pod := repels(w.another(podOf("basic", 0)), corev1.LabelHostname, "app", "other")
+		w.decide("beside the other", profile, pod)
 	}
 	if n := w.seen["rest "+string(fastpath.UnknownPlugin)]; n < 20 {
 		t.Errorf("the plugin was run for %d pods", n)

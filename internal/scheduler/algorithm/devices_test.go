@@ -62,8 +62,8 @@ func TestDeviceClassesMayChangeDuringADecision(t *testing.T) {
 	}
 }
 
-// TestDevicesThatScoreAreLeftToTheScalarPath: PreFilter of DynamicResources goes through all claims,
-// so the fast path must not run it for a pod that it does not decide about.
+// TestDevicesThatScoreAreLeftToTheScalarPath: PreFilter of DynamicResources goes through all
+// claims, so the fast path must not run it for a pod that it does not decide about.
 func TestDevicesThatScoreAreLeftToTheScalarPath(t *testing.T) {
 	w := newWorld(t, seed, 0)
 	w.devices = &backed{resource: gpu}

@@ -822,8 +822,8 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	return reason
 }
 
-// decideLate decides about a pod by running the uncached plugins on the best nodes first, where that
-// is possible, and compares the outcome with that of the scalar path.
+// decideLate decides about a pod by running the uncached plugins on the best nodes first, where
+// that is possible, and compares the outcome with that of the scalar path.
 func (w *world) decideLate(where string, p Params, pod *corev1.Pod, scalar *scalarAttempt, forScalar fwk.CycleState) {
 	w.t.Helper()
 	fatal := func(format string, args ...any) {

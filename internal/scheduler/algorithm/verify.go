@@ -76,7 +76,8 @@ func (d *Decider) compareLate(ctx context.Context, r request, scalar *scalarAtte
 		return fmt.Errorf("no node was found among the best ones first: %s", attempt.Reason())
 	}
 	if best := scalar.bestNames(); !best.HasAll(fit.Names()...) {
-		return fmt.Errorf("among the best nodes first, %v were found, on the scalar path %v", fit.Names(), sets.List(best))
+		return fmt.Errorf("among the best nodes first, %v were found, on the scalar path %v", fit.Names(),
+			sets.List(best))
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func (f *freed) ClaimChanges() (began, ended uint64) { return f.changes, f.chang
 func (f *freed) Backs(corev1.ResourceName) bool      { return false }
 func (f *freed) HasAlternatives(*corev1.Pod) bool    { return false }
 
-// verify decides about a pod with --fast-path=verify and a plugin for devices, and returns the number
-// of differences.
+// verify decides about a pod with --fast-path=verify and a plugin for devices, and returns the
+// number of differences.
 func (f *freed) verify(t *testing.T) float64 {
 	w := newWorld(t, seed, 0)
 	for i := range 3 {

@@ -96,6 +96,7 @@ func decisionOf(d *decisionlog.Decision) v1alpha1.Decision {
 		PodGroup: d.Group,
 		Attempt:  int32(d.Attempt), Profile: d.Profile, Revision: d.Revision,
 		Result: v1alpha1.DecisionResult(d.Result.String()), Message: d.Message, Node: d.Node, Domain: d.Domain.String(),
-		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Evaluated: int32(evaluated), Total: d.Total, Tied: int32(d.Tied),
+		Nodes: int32(d.Nodes), Feasible: int32(d.Feasible), Evaluated: int32(evaluated), Total: d.Total,
+		Tied: int32(d.Tied),
 	}
 }

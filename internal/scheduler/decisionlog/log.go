@@ -187,7 +187,8 @@ func (l *Log) decision(n Number) Decision {
 		Placed: int(e.placed),
 		Node:   l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
-		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Partial: e.partial, Domain: l.domain(e), Top: l.top(n),
+		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Partial: e.partial,
+		Domain: l.domain(e), Top: l.top(n),
 		Message: l.messages.get(e.message),
 	}
 }

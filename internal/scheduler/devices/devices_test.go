@@ -12,6 +12,7 @@ import (
 )
 
 func TestAlternativesOfClaims(t *testing.T) {
+	type refs = []corev1.PodResourceClaim
 	m := newManaged(t)
 	named := func(claim string) corev1.PodResourceClaim {
 		return corev1.PodResourceClaim{Name: claim, ResourceClaimName: ptr.To(claim)}
@@ -22,18 +23,19 @@ func TestAlternativesOfClaims(t *testing.T) {
 			{Name: "templated", ResourceClaimName: claim}}}
 	}
 	for name, test := range map[string]struct {
-		refs   []corev1.PodResourceClaim
+		refs   refs
 		status corev1.PodStatus
 		want   bool
 	}{
-		"no claim":                         {},
-		"a claim without alternatives":     {refs: []corev1.PodResourceClaim{named("exact")}},
-		"one of two claims has some":       {refs: []corev1.PodResourceClaim{named("exact"), named("choice")}, want: true},
-		"a claim that is not known":        {refs: []corev1.PodResourceClaim{named("missing")}, want: true},
-		"a template without a claim yet":   {refs: []corev1.PodResourceClaim{templated}, want: true},
-		"the claim of a template":          {refs: []corev1.PodResourceClaim{templated}, status: of(ptr.To("exact"))},
-		"the claim of a template has some": {refs: []corev1.PodResourceClaim{templated}, status: of(ptr.To("choice")), want: true},
-		"a template that needs no claim":   {refs: []corev1.PodResourceClaim{templated}, status: of(nil)},
+		"no claim":                     {},
+		"a claim without alternatives": {refs: refs{named("exact")}},
+		"one of two claims has some":   {refs: refs{named("exact"), named("choice")}, want: true},
+		"a claim that is not known":    {refs: refs{named("missing")}, want: true},
+
+		"a template without a claim yet":   {refs: refs{templated}, want: true},
+		"the claim of a template":          {refs: refs{templated}, status: of(ptr.To("exact"))},
+		"the claim of a template has some": {refs: refs{templated}, status: of(ptr.To("choice")), want: true},
+		"a template that needs no claim":   {refs: refs{templated}, status: of(nil)},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"},
 			Spec: corev1.PodSpec{ResourceClaims: test.refs}, Status: test.status}

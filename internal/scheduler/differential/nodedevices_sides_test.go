@@ -134,7 +134,8 @@ func (s *deviceSides) decideAll(t *testing.T, pod *corev1.Pod) *deviceDecision {
 			t.Fatalf("%s, path %d: kube-scheduler: %v, on %q; livesched: %v, on %q", pod.Name, i, d.Err, d.Host,
 				got.Err, got.Host)
 		}
-		if got.Err == nil && got.Feasible != d.Feasible && !(i == 1 && d.partial && got.Feasible < d.Feasible) {
+		partial := i == 1 && d.partial && got.Feasible < d.Feasible
+		if got.Err == nil && got.Feasible != d.Feasible && !partial {
 			t.Fatalf("%s, path %d: the pod fits on %d nodes of kube-scheduler, on %d of livesched", pod.Name, i,
 				d.Feasible, got.Feasible)
 		}
@@ -144,8 +145,8 @@ func (s *deviceSides) decideAll(t *testing.T, pod *corev1.Pod) *deviceDecision {
 	}
 	if every := s.mine[2].Result; scalar.Total != every.Total || scalar.TiedNodes != every.TiedNodes ||
 		scalar.FeasibleNodes > 1 && scalar.Total != fast.Total {
-		t.Fatalf("%s: the total of %d nodes is %d on the scalar path, of %d is %d on the fast path; %d of the best first",
-			pod.Name, scalar.TiedNodes, scalar.Total, every.TiedNodes, every.Total, fast.Total)
+		t.Fatalf("%s: the total of %d nodes is %d on the scalar path, of %d is %d on the fast path; %d of the best "+
+			"first", pod.Name, scalar.TiedNodes, scalar.Total, every.TiedNodes, every.Total, fast.Total)
 	}
 	s.compareNodes(t, pod, d)
 	return d
@@ -240,7 +241,8 @@ func (s *deviceSides) place(t *testing.T, pod *corev1.Pod, d *deviceDecision) *c
 }
 
 // reserve returns the devices that kube-scheduler reserves for a pod, by the names of its claims.
-func (s *deviceSides) reserve(t *testing.T, pod *corev1.Pod, d *deviceDecision) map[string]*resourcev1.AllocationResult {
+func (s *deviceSides) reserve(t *testing.T, pod *corev1.Pod,
+	d *deviceDecision) map[string]*resourcev1.AllocationResult {
 	t.Helper()
 	theirs, reserved := s.managers()[0], map[string]*resourcev1.AllocationResult{}
 	allocated := func() sets.Set[structured.DeviceID] {

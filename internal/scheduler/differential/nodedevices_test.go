@@ -64,7 +64,8 @@ func TestDevicesThatTakeFromNodes(t *testing.T) {
 		return
 	}
 	for _, kind := range []string{
-		"placed", "takes", "on the fast path", "partial", "partial with gpus", "alternatives", "unplaced", "Insufficient", "left", "preempting",
+		"placed", "takes", "on the fast path", "partial", "partial with gpus", "alternatives", "unplaced",
+		"Insufficient", "left", "preempting",
 	} {
 		if total[kind] < int(cases)/4 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
@@ -255,9 +256,9 @@ func (w *deviceWorld) newClaim(i int) *resourcev1.ResourceClaim {
 			return resourcev1.DeviceSubRequest{Name: name, DeviceClassName: class, Count: 1,
 				AllocationMode: resourcev1.DeviceAllocationModeExactCount}
 		}
-		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "device", FirstAvailable: []resourcev1.DeviceSubRequest{
-			alternative("best", []string{ofPlain, ofNode}[w.IntN(2)]), alternative("other", ofAll),
-		}}}
+		alternatives := []resourcev1.DeviceSubRequest{
+			alternative("best", []string{ofPlain, ofNode}[w.IntN(2)]), alternative("other", ofAll)}
+		claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "device", FirstAvailable: alternatives}}
 	}
 	return claim
 }

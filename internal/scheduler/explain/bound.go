@@ -61,8 +61,8 @@ func (b Bound) chosen() string {
 	fitted := fmt.Sprintf("The pod fitted on %d of %d nodes.", d.Feasible, d.Nodes)
 	switch {
 	case d.Partial:
-		fitted = fmt.Sprintf("livesched evaluated %d of %d nodes, and the pod fitted on %d of those.", d.Evaluated, d.Nodes,
-			d.Feasible)
+		fitted = fmt.Sprintf("livesched evaluated %d of %d nodes, and the pod fitted on %d of those.", d.Evaluated,
+			d.Nodes, d.Feasible)
 		if b.isUnscored() {
 			return fitted + " It was not scored."
 		}
@@ -70,7 +70,8 @@ func (b Bound) chosen() string {
 		return fmt.Sprintf("Of %d nodes, the pod fitted only this one, which was not scored.", d.Nodes)
 	}
 	if d.Tied > 1 {
-		return fitted + fmt.Sprintf(" %d of them shared the highest total, %d, and this one was drawn.", d.Tied, d.Total)
+		return fitted + fmt.Sprintf(" %d of them shared the highest total, %d, and this one was drawn.", d.Tied,
+			d.Total)
 	}
 	return fitted + fmt.Sprintf(" This one had the highest total, %d.", d.Total)
 }

@@ -184,7 +184,8 @@ func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
 		class = cache.Class{} // the pod requests more than the others of the class
 	}
 	return Placement{
-		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Partial: d.partial, Total: d.highest, Tied: d.best.len(),
+		NodeName: d.nodeName(slot), Feasible: d.feasible, Evaluated: d.evaluated, Partial: d.partial,
+		Total: d.highest, Tied: d.best.len(),
 		Class: class, Uncached: d.uncached.reason,
 	}, true
 }

@@ -114,8 +114,8 @@ func TestASearchOfTheBestFirstMayFindNoNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newLateScene(t, 100, &foreign{filter: func(string) *fwk.Status { return test.status }})
-			any := func(n int, _ func(int) int) int { return rand.IntN(n) }
-			if s.decide(any); s.attempt.Reason() != test.want {
+			drawn := func(n int, _ func(int) int) int { return rand.IntN(n) }
+			if s.decide(drawn); s.attempt.Reason() != test.want {
 				t.Errorf("the reason is %q, want %q", s.attempt.Reason(), test.want)
 			}
 			if n := len(s.foreign.filtered); test.want == NoFit && n != 100 {

@@ -32,7 +32,8 @@ type uncached struct {
 	// state is the pod's state. It is nil if the plugins were not run. It is answers for opaque
 	// plugins, which are run once, whatever the outcome of the decision, and for those for devices,
 	// of which a second run would double the cost of a pod that fits nowhere. Otherwise it is
-	// undoable, because the writes of the plugins must be undone when the pod takes the scalar path.
+	// undoable, because the writes of the plugins must be undone when the pod takes the scalar
+	// path.
 	state    fwk.CycleState
 	answers  *framework.Answers
 	undoable *undoableState

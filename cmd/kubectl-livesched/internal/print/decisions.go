@@ -160,8 +160,8 @@ func resultCell(term *terminal.Terminal, d *v1alpha1.Decision) string {
 	return text
 }
 
-// fitsCell returns how many nodes a pod fitted: at least, if not all were evaluated. Of a group as a
-// whole, that is unknown.
+// fitsCell returns how many nodes a pod fitted: at least, if not all were evaluated. Of a group as
+// a whole, that is unknown.
 func fitsCell(d *v1alpha1.Decision) string {
 	if d.Pod == "" && d.PodGroup != "" {
 		return None

@@ -49,7 +49,7 @@ func someDecisions() []v1alpha1.Decision {
 			Revision: "5d9c7b6f84",
 			Result:   v1alpha1.DecisionBindFailed, Node: "node-4", Nodes: 91, Feasible: 1, Evaluated: 40,
 			Repeated: 1,
-			Message: "the node is gone",
+			Message:  "the node is gone",
 		},
 	}
 }
