@@ -132,7 +132,8 @@ type Decision struct {
 	// +optional
 	Total int64 `json:"total,omitempty"`
 
-	// tied is the number of nodes with this score, from which the node was drawn.
+	// tied is the number of evaluated nodes with this score, from which the node was
+	// drawn.
 	// +optional
 	Tied int32 `json:"tied,omitempty"`
 }

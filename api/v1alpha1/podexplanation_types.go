@@ -570,7 +570,7 @@ type BoundExplanation struct {
 	// +optional
 	Evaluated int32 `json:"evaluated,omitempty"`
 
-	// tied is the number of nodes that shared the highest total.
+	// tied is the number of evaluated nodes that shared the highest total.
 	// +optional
 	Tied int32 `json:"tied,omitempty"`
 

@@ -27,8 +27,8 @@ type Result struct {
 	// that it is nominated to, the profile scores a sample, or plugins were run on the best nodes
 	// first.
 	Partial bool
-	// Total is the total of the node, which is the highest, and TiedNodes the number of nodes that
-	// share it. The only node that fits is not scored.
+	// Total is the total of the node, the highest of those evaluated, and TiedNodes the number of
+	// those that share it. The only node that fits is not scored.
 	Total     int64
 	TiedNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.

@@ -26,6 +26,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	state.SetPodGroupSchedulingCycle(r.state.GetPodGroupSchedulingCycle())
 	all.PercentageOfNodesToScore, all.state = 100, state
 	attempt := d.attemptFast(ctx, all, nil)
+	began := attempt.ClaimChanges()
 	fit, placed := attempt.Fit()
 	var placement fastpath.Placement
 	if placed {
@@ -39,7 +40,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	}
 	scalar := d.newScalar(r)
 	decision, err := scalar.decide(ctx)
-	if ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged() {
+	if ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged(began) {
 		return decision, err
 	}
 	if placed && err == nil {
@@ -49,8 +50,9 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 	if unfit, ok := attempt.Unfit(); ok {
 		keepExplanation(ctx, unfit, r.state, err)
 	}
-	if difference == nil && placement.Uncached != fastpath.None {
-		difference = d.compareLate(ctx, all, scalar)
+	if difference == nil && placement.Uncached != fastpath.None && !attempt.NominationsChanged() &&
+		r.state.GetPodGroupSchedulingCycle() == nil {
+		difference = d.compareLate(ctx, all, scalar, began)
 	}
 	if difference != nil {
 		metrics.FastPathDifferences.Inc()
@@ -62,18 +64,21 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 }
 
 // compareLate returns an error unless an attempt that runs the uncached plugins on the best nodes
-// first finds one of the best nodes. Attempts before it are out of date afterwards.
-func (d *Decider) compareLate(ctx context.Context, r request, scalar *scalarAttempt) error {
-	state := schedframework.NewCycleState()
-	state.SetPodGroupSchedulingCycle(r.state.GetPodGroupSchedulingCycle())
-	r.state = state
+// first finds one of the best nodes. It compares nothing if claims have changed since the decision
+// began. Attempts before it are out of date afterwards. It must not be called for a pod of a group,
+// whose plugins share state.
+func (d *Decider) compareLate(ctx context.Context, r request, scalar *scalarAttempt,
+	began fastpath.ClaimChanges) error {
+	r.state = schedframework.NewCycleState()
 	attempt := d.attemptFast(ctx, r, d.draw)
 	fit, ok := attempt.Fit()
-	if ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged() {
+	switch {
+	case ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged(began):
 		return nil
-	}
-	if !ok {
-		return fmt.Errorf("no node was found among the best ones first: %s", attempt.Reason())
+	case attempt.Reason() == fastpath.NoFit:
+		return errors.New("no node was found among the best ones first")
+	case !ok:
+		return nil // a device class has changed, or a plugin has failed
 	}
 	if best := scalar.bestNames(); !best.HasAll(fit.Names()...) {
 		return fmt.Errorf("among the best nodes first, %v were found, on the scalar path %v", fit.Names(),

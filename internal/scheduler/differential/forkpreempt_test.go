@@ -21,7 +21,7 @@ func (c *contest) preemptOnFork(pod *corev1.Pod) *fork.Preempted {
 	k := c.fork()
 	defer k.Close()
 	preempt := func() *fork.Preempted {
-		decider := k.NewDecider(func(int) int { return 0 }, true)
+		decider := k.NewDecider(func(int) int { return 0 }, fork.DeciderOptions{Preempts: true})
 		d, err := decider.Decide(c.ctx, c.instance(k), pod)
 		if err == nil {
 			return nil

@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/devices"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -201,6 +202,30 @@ func (s *deviceSides) compareTaken(t *testing.T, pod *corev1.Pod, node string, d
 	got := assumed.Status.NodeAllocatableResourceClaimStatuses
 	if diff := cmp.Diff(want, got); diff != "" || takes != (len(want) > 0) {
 		t.Fatalf("%s on %s, path %d takes (-kube-scheduler +livesched):\n%s", pod.Name, node, i, diff)
+	}
+}
+
+// compareFork decides again on a fork of livesched with the fast path that finds all nodes, as a
+// replay does.
+func (s *deviceSides) compareFork(t *testing.T, pod *corev1.Pod, d *deviceDecision) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := s.mine[1].Forker.Fork(s.ctx)
+	must(err)
+	defer k.Close()
+	cfg, err := k.Profile(schedulerName)
+	must(err)
+	instance, err := k.Instance(s.ctx, cfg)
+	must(err)
+	decider := k.NewDecider(func(int) int { return 0 }, fork.DeciderOptions{EveryNode: true})
+	got, err := decider.DecideMember(s.ctx, instance, pod)
+	if (err == nil) != (d.Host != "") || got.FeasibleNodes != d.Feasible {
+		t.Fatalf("%s on a fork: %+v (%v); kube-scheduler finds %d nodes", pod.Name, got.Result, err, d.Feasible)
 	}
 }
 

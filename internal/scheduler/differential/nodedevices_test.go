@@ -300,6 +300,13 @@ func (w *deviceWorld) newPod(i int) *corev1.Pod {
 		}
 		container.Requests[gpus] = container.Limits[gpus]
 	}
+	if w.chance(10) { // as DaemonSets make them
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
+					Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn,
+					Values: []string{w.nodes[w.IntN(len(w.nodes))]}}}}}}}}
+	}
 	if w.chance(15) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse([]string{"2", "4"}[w.IntN(2)])}}
@@ -329,6 +336,10 @@ func (w *deviceWorld) decide(pod *corev1.Pod) {
 	w.t.Helper()
 	w.must(w.objects.Put(pod))
 	d := w.decideAll(w.t, pod)
+	if w.chance(10) {
+		w.count["forks"]++
+		w.compareFork(w.t, pod, d)
+	}
 	if d.onFastPath {
 		w.count["on the fast path"]++
 	}

@@ -40,7 +40,8 @@ func (b Bound) IsRecorded() bool {
 	return b.Decision != nil && (b.Decision.Top != nil || b.isUnscored())
 }
 
-// isUnscored reports whether the node was not scored, because no other was known to fit.
+// isUnscored reports whether the node was not scored, because no other was known to fit. A total of
+// 0 counts as none.
 func (b Bound) isUnscored() bool { return b.Decision.Feasible == 1 && b.Decision.Total == 0 }
 
 // Recorded explains why a pod is on its node, by a recorded decision.
@@ -119,6 +120,9 @@ func Recompute(ctx context.Context, k *fork.Fork, b Bound) (*v1alpha1.PodExplana
 		return nil, err
 	}
 	x.Nodes, x.Feasible, x.Bound.Tied = int32(snapshot.NumNodes()), int32(d.FeasibleNodes), int32(d.TiedNodes)
+	if d.Partial {
+		x.Bound.Evaluated = int32(d.EvaluatedNodes)
+	}
 	x.Bound.Top = nodeScores(algorithm.Highest(d.Scores, pod.Spec.NodeName, decisionlog.TopNodes))
 	x.Message = b.lead() + again + ", " + rank(d, pod.Spec.NodeName)
 	if len(cfg.Extenders) > 0 {
@@ -141,6 +145,7 @@ func decideAgain(ctx context.Context, k *fork.Fork, pod *corev1.Pod) (fork.Decis
 	if err != nil {
 		return fork.Decision{}, err
 	}
+	unplaced.Status.NominatedNodeName = ""
 	return k.Decide(ctx, instance, unplaced)
 }
 

@@ -74,7 +74,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *fork.Group) (*v1alpha1.PodG
 		)
 	})
 	e.podGroup = &podGroup{
-		Group: g, pods: pods, leaf: podgroup.KeyOf(e.pod), decider: e.fork.NewDecider(rand.IntN, false),
+		Group: g, pods: pods, leaf: podgroup.KeyOf(e.pod), decider: e.fork.NewDecider(rand.IntN, fork.DeciderOptions{}),
 		best: gang.Fit{Key: g.Key, Needed: g.Needed, Ready: len(pods)},
 		fit:  &v1alpha1.PodGroupFit{},
 	}

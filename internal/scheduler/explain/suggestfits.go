@@ -30,7 +30,7 @@ func (e *explainer) countFits(ctx context.Context, alike int, tried []suggestion
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	source := rand.New(rand.NewPCG(0, 0)) // the same state gives the same numbers
-	decider := e.fork.NewDecider(source.IntN, false)
+	decider := e.fork.NewDecider(source.IntN, fork.DeciderOptions{})
 	for i := range tried {
 		if !tried[i].Verified {
 			continue

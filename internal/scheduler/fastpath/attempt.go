@@ -65,11 +65,17 @@ func (a Attempt) NominationsChanged() bool {
 	return d.nominated != nil && d.nominated.Changed(d.Pod)
 }
 
-// ClaimsChanged reports whether a change of a claim, by an event, may have changed which devices
-// are allocated since the decision began, and the answers of plugins with that.
-func (a Attempt) ClaimsChanged() bool {
+// ClaimChanges are the changes of claims, by events, that a decision has seen.
+type ClaimChanges struct{ claimChanges }
+
+// ClaimChanges returns the changes of claims until the decision began.
+func (a Attempt) ClaimChanges() ClaimChanges { return ClaimChanges{a.lent().claimChanges} }
+
+// ClaimsChanged reports whether a change of a claim since may have changed which devices are
+// allocated, and the answers of plugins with that.
+func (a Attempt) ClaimsChanged(since ClaimChanges) bool {
 	d := a.lent()
-	return d.uncached.state != nil && d.Plan.claimChanges() != d.claimChanges
+	return d.uncached.state != nil && d.Plan.claimChanges() != since.claimChanges
 }
 
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for
@@ -128,11 +134,11 @@ func (f Fit) Fits(node string) bool {
 	return len(kept) > 0
 }
 
-// Total returns the total of the best nodes, or 0 if only one node fits.
+// Total returns the total of the best nodes, or 0 if it is known that only one node fits.
 func (f Fit) Total() int64 { return f.of.lent().highest }
 
-// Totals returns the totals of all nodes that fit, by name, or 0 if there is only one. It may take
-// a pass over all nodes.
+// Totals returns the totals of all evaluated nodes that fit, by name, or 0 if there is only one. It
+// may take a pass over all nodes.
 func (f Fit) Totals(ctx context.Context) (map[string]int64, error) {
 	d := f.of.lent()
 	if d.unscored() {
@@ -156,8 +162,8 @@ type Placement struct {
 	Feasible, Evaluated int
 	// Partial means that the pod may fit nodes that were not evaluated.
 	Partial bool
-	// Total is the highest total, and Tied the number of nodes that share it. A node that is the
-	// only one has no total.
+	// Total is the highest total, and Tied the number of evaluated nodes that share it. A node that
+	// is the only one has no total.
 	Total int64
 	Tied  int
 	// Class is the class of the pod, the zero value if it requests more than the others of its

@@ -89,15 +89,15 @@ func (d *decision) decide(ctx context.Context) (reason Reason) {
 	d.classChanges = d.Plan.classChanges()
 	d.claimChanges = d.Plan.claimChanges()
 	d.nominated = d.engine.nominations.Read(d.Plan.framework.Nominator(), d.Pod)
-	if d.Plan.namesNodes && namesNodes(d.Pod) {
-		return d.decideNamed(ctx)
-	}
 	like := d.Pod
 	if d.Plan.devicesBack(d.Pod) {
 		if like = d.Plan.withoutBacked(d.Pod); like == nil {
 			return Devices
 		}
 		d.delegated = true
+	}
+	if d.Plan.namesNodes && namesNodes(d.Pod) {
+		return d.decideNamed(ctx, like)
 	}
 	if reason = d.ready(ctx, like); reason != None {
 		return reason
@@ -282,7 +282,7 @@ func (d *decision) totalAll(ctx context.Context) error {
 
 // unscored reports whether the node that was found has no total, because it is the only one that
 // the pod fits.
-func (d *decision) unscored() bool { return d.feasible == 1 && !d.late }
+func (d *decision) unscored() bool { return d.feasible == 1 && !(d.late && d.partial) }
 
 // exists reports whether there is a node of this name.
 func (d *decision) exists(node string) bool {

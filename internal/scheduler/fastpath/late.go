@@ -41,10 +41,13 @@ const (
 	nextBatch  = 16
 )
 
-// mayBeLate reports whether lateSearch finds the node that a search on all nodes would find.
+// mayBeLate reports whether lateSearch finds the node that a search on all nodes would find. For a
+// group that fits nowhere, DynamicResources looks for claims to release among the nodes on which
+// Filter was run for its pods, so it is run on all nodes for those with devices.
 func (d *decision) mayBeLate() bool {
 	u := &d.uncached
-	return d.Draw != nil && u.active() && u.filters && !u.scores && u.claims == nil && u.allowed.AllNodes() &&
+	inGroup := d.State.GetPodGroupSchedulingCycle() != nil
+	return !(inGroup && (d.delegated || len(d.Pod.Spec.ResourceClaims) > 0)) && d.Draw != nil && u.active() && u.filters && !u.scores && u.claims == nil && u.allowed.AllNodes() &&
 		d.class.plain() && d.repelling.empty() && d.class.local.feasible > 1
 }
 
@@ -71,7 +74,9 @@ func (d *decision) decideLate(ctx context.Context) Reason {
 	d.evaluated, d.partial = d.engine.NumNodes()-unasked, unasked > 0
 	d.endFilter()
 	// The nodes are in the order of their totals.
-	d.highest = s.totals[0] + d.class.local.common()
+	if !d.unscored() {
+		d.highest = s.totals[0] + d.class.local.common()
+	}
 	tied := 1
 	for tied < len(p.feasible) && s.totals[tied] == s.totals[0] {
 		tied++
@@ -140,12 +145,17 @@ func (s *lateSearch) fill() bool {
 	return true
 }
 
-// searchMore continues the search until the pass has n nodes.
+// maxMore bounds the nodes on which searchMore runs the plugins.
+const maxMore = 64
+
+// searchMore continues the search until the pass has n nodes, on maxMore nodes at most.
 func (d *decision) searchMore(ctx context.Context, n int) error {
 	s := &d.engine.late
-	for len(d.pass.feasible) < n {
+	for size, left := nextBatch, maxMore; len(d.pass.feasible) < n && left > 0; size *= 2 {
+		size = min(size, left)
+		left -= size
 		d.flat = false
-		if found, err := s.run(ctx, n-len(d.pass.feasible)); err != nil || !found {
+		if found, err := s.run(ctx, size); err != nil || !found {
 			return err
 		}
 	}

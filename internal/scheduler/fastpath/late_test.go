@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -84,9 +85,7 @@ func TestPluginsRunOnTheBestNodesFirst(t *testing.T) {
 				t.Errorf("chose %v after %d calls of Filter, want one of %v after %d", placement.NodeName,
 					len(s.foreign.filtered), best, test.asked)
 			}
-			// The only node has no total in a full search.
-			if placement.Evaluated != test.asked || placement.Uncached != UnknownPlugin ||
-				placement.Total != total && test.refused < nodes-1 {
+			if placement.Evaluated != test.asked || placement.Uncached != UnknownPlugin || placement.Total != total {
 				t.Errorf("got %+v, want the total %d after evaluating %d nodes", placement, total, test.asked)
 			}
 			if totals, err := fit.Totals(s.ctx); err != nil || totals[placement.NodeName] != placement.Total {
@@ -131,6 +130,50 @@ func TestScoresNeedAnswersAboutAllNodes(t *testing.T) {
 	fit, ok := s.decide(first).Fit()
 	if !ok || len(s.foreign.filtered) != 50 || !slices.Equal(fit.Names(), []string{"n7"}) {
 		t.Errorf("chose %v after %d calls of Filter", fit.Names(), len(s.foreign.filtered))
+	}
+}
+
+// inCycle is the state of a group's attempt.
+type inCycle struct{ fwk.PodGroupCycleState }
+
+func TestDevicesOfAGroupNeedAnswersAboutAllNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		group fwk.PodGroupCycleState
+		claim bool
+		want  int
+	}{
+		"a claim":                 {nil, true, 1},
+		"a claim, in a group":     {inCycle{}, true, 50},
+		"another plugin, a group": {inCycle{}, false, 1},
+	} {
+		s := newLateScene(t, 50, &foreign{})
+		s.decide(nil)
+		pod := s.pod("a")
+		if test.claim {
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device"}}
+		}
+		s.foreign.filtered, s.state = nil, schedframework.NewCycleState()
+		s.state.SetPodGroupSchedulingCycle(test.group)
+		a := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: pod, Draw: first})
+		if _, ok := a.Fit(); !ok || len(s.foreign.filtered) != test.want {
+			t.Errorf("%s: Filter was called for %d nodes, want %d: %q", name, len(s.foreign.filtered), test.want, a.Reason())
+		}
+	}
+}
+
+func TestTopDoesNotAskAboutAllNodes(t *testing.T) {
+	const nodes = 300
+	s := newLateScene(t, nodes, &foreign{filter: func(node string) *fwk.Status {
+		if node == "n9" {
+			return nil
+		}
+		return fwk.NewStatus(fwk.Unschedulable, "no")
+	}})
+	s.plugin.score = scores(map[string]int64{"n9": 9})
+	fit, _ := s.decide(first).Fit()
+	if top, err := fit.Top(s.ctx, 5); err != nil || len(top) != 1 || top[0].Name != "n9" || top[0].TotalScore != 18 ||
+		len(s.foreign.filtered) != 1+maxMore {
+		t.Errorf("the first are %v (%v) after %d calls of Filter", top, err, len(s.foreign.filtered))
 	}
 }
 

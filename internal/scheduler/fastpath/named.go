@@ -66,12 +66,13 @@ func withoutNames(pod *corev1.Pod) *corev1.Pod {
 // of its DaemonSet form one class, and decideNamed looks up the rows of that class for the named
 // nodes. If more than one node remains, the scalar path chooses. The scalar path also decides if
 // the names affect more than NodeAffinity: PodTopologySpread counts only on nodes that the pod's
-// node affinity admits, and out-of-tree plugins may read the names.
-func (d *decision) decideNamed(ctx context.Context) Reason {
+// node affinity admits, and out-of-tree plugins may read the names. like is the pod, or the part of
+// it that determines its class apart from the names.
+func (d *decision) decideNamed(ctx context.Context, like *corev1.Pod) Reason {
 	if !onlyNames(d.Pod) || d.Plan.spreadFilters && mayBeSpread(d.Plan.topology, d.Pod) {
 		return NodeNames
 	}
-	like := withoutNames(d.Pod)
+	like = withoutNames(like)
 	if !d.Plan.sameOwnKeys(d.Pod, like) {
 		return NodeNames
 	}

@@ -19,7 +19,7 @@ const (
 	Volumes Reason = "volumes"
 	// Devices: a plugin must do work for each pod, such as allocating devices. It is run as an
 	// uncached plugin on the fast path, unless the devices back a resource that the pod requests
-	// and that counts for the score of a node.
+	// and that counts for the score of a node, or on which the answers of another plugin depend.
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes that it may run on.
 	NodeNames Reason = "node_names"

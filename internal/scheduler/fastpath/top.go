@@ -22,7 +22,8 @@ import (
 //
 // A decision keeps only sums of scores. Top takes a pass over all nodes for each plugin whose
 // scores are normalized, and changes nothing that the next decision reads. If the uncached plugins
-// were run on the best nodes first (Request.Draw), Top runs them until they accept n nodes.
+// were run on the best nodes first (Request.Draw), Top runs them on some more of these, until they
+// accept n.
 func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
 	d := f.of.lent()
 	slot := d.best.at(d.taken)

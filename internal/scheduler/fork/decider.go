@@ -26,21 +26,29 @@ type Decider struct {
 	fork    *Fork
 	decider *algorithm.Decider
 	intN    func(n int) int
-	// preempts means that Preempt will be called.
-	preempts bool
+	options DeciderOptions
 	// trials choose the victims of preemptions. They know classes of the fast path, too. Those of
 	// profiles that do not preempt are nil.
 	trials map[*profile.Instance]*preemption.Trial
 }
 
-// NewDecider returns a Decider, which preempts or not. intN returns a random number from 0 to n-1,
+// DeciderOptions are the options of a Decider.
+type DeciderOptions struct {
+	// Preempts means that Preempt will be called.
+	Preempts bool
+	// EveryNode makes decisions find all nodes that a pod fits, also where the best are enough: see
+	// algorithm.Params.
+	EveryNode bool
+}
+
+// NewDecider returns a Decider. intN returns a random number from 0 to n-1,
 // to draw among nodes of equal score, and the node at which a preemption begins its search.
-func (f *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
+func (f *Fork) NewDecider(intN func(n int) int, options DeciderOptions) *Decider {
 	cfg := algorithm.Config{Snapshot: f.snapshot, IntN: intN, Reproducible: true}
 	if f.forker.cfg.FastPath {
 		cfg.Engine = fastpath.NewUnmeasured(f.snapshot, classMemory)
 	}
-	return &Decider{fork: f, decider: algorithm.New(cfg), intN: intN, preempts: preempts,
+	return &Decider{fork: f, decider: algorithm.New(cfg), intN: intN, options: options,
 		trials: map[*profile.Instance]*preemption.Trial{}}
 }
 
@@ -69,6 +77,7 @@ func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.P
 		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
 		FastPath:                 p.FastPath(),
 		Unexplained:              unexplained,
+		EveryNode:                d.options.EveryNode,
 	}, decision.State, pod)
 	return decision, err
 }

@@ -23,7 +23,7 @@ const maxDryRuns = 100_000
 
 // trial returns the trial of a profile, or nil if the Decider or the profile does not preempt.
 func (d *Decider) trial(p *profile.Instance) *preemption.Trial {
-	if !d.preempts {
+	if !d.options.Preempts {
 		return nil
 	}
 	trial, ok := d.trials[p]

@@ -4,6 +4,7 @@
 package framework
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -60,23 +61,32 @@ func (a *Answers) toPreFilter(plugin string,
 	if a == nil {
 		return ask()
 	}
-	known := remembered(a, a.preFilter, plugin, func() (answer preFilterAnswer) {
-		answer.result, answer.status = ask()
-		return answer
-	})
+	a.mu.Lock()
+	known, ok := a.preFilter[plugin]
+	a.mu.Unlock()
+	if !ok {
+		known.result, known.status = ask()
+		a.mu.Lock()
+		a.preFilter[plugin] = known
+		a.mu.Unlock()
+	}
 	return known.result, known.status
 }
 
-// remembered returns the answer to a question. The first call gets it from ask.
-func remembered[Q comparable, A any](a *Answers, answers map[Q]A, question Q, ask func() A) A {
+// toFilter returns the remembered status. The first call gets it from ask. A plugin whose context
+// has ended may have stopped before it had an answer, so that one is not remembered.
+func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask func() *fwk.Status) *fwk.Status {
 	a.mu.Lock()
-	answer, ok := answers[question]
+	status, ok := a.filter[question]
 	a.mu.Unlock()
-	if !ok {
-		answer = ask()
+	if ok {
+		return status
+	}
+	status = ask()
+	if ctx.Err() == nil {
 		a.mu.Lock()
-		answers[question] = answer
+		a.filter[question] = status
 		a.mu.Unlock()
 	}
-	return answer
+	return status
 }

@@ -43,6 +43,23 @@ func (c *moody) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInf
 	return fwk.NewStatus(fwk.Unschedulable, "first")
 }
 
+// A plugin may give up when its context ends.
+func TestAStatusAfterTheEndOfTheContextIsNotCached(t *testing.T) {
+	named := &moody{name: "Named"}
+	f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{Filter: []fwk.FilterPlugin{named}}})
+	state, node := NewAnswers(schedframework.NewCycleState(), sets.New("Named")), schedframework.NewNodeInfo()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if status := f.RunFilterPlugins(ended, state, &corev1.Pod{}, node); status.Message() != "first" {
+		t.Errorf("at first: %v", status)
+	}
+	for range 2 {
+		if status := f.RunFilterPlugins(t.Context(), state, &corev1.Pod{}, node); !status.IsSuccess() || named.asked != 2 {
+			t.Errorf("after %d calls: %v", named.asked, status)
+		}
+	}
+}
+
 func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 	named, other := &moody{name: "Named"}, &moody{name: "Other"}
 	f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{

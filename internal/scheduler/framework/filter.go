@@ -32,7 +32,7 @@ func (f *Framework) RunFilterPlugins(
 		if answers := answersOf(state, pl.name); answers == nil {
 			status = f.runFilter(logger.context(ctx, pl.name), pl, state, pod, nodeInfo)
 		} else {
-			status = remembered(answers, answers.filter, filterQuestion{pl.name, nodeInfo}, func() *fwk.Status {
+			status = answers.toFilter(ctx, filterQuestion{pl.name, nodeInfo}, func() *fwk.Status {
 				return f.runFilter(logger.context(ctx, pl.name), pl, state, pod, nodeInfo)
 			})
 		}

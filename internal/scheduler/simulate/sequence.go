@@ -42,7 +42,7 @@ const maxGroupDryRuns = 100_000
 // NewSequence begins a sequence.
 func NewSequence(k *fork.Fork, seed uint64) *Sequence {
 	s := &Sequence{fork: k, seed: seed, source: rand.NewPCG(seed, 0), groupDryRuns: maxGroupDryRuns}
-	s.decider = k.NewDecider(rand.New(s.source).IntN, true)
+	s.decider = k.NewDecider(rand.New(s.source).IntN, fork.DeciderOptions{Preempts: true})
 	return s
 }
 
