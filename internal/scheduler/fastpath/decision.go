@@ -282,7 +282,7 @@ func (d *decision) totalAll(ctx context.Context) error {
 
 // unscored reports whether the node that was found has no total, because it is the only one that
 // the pod fits.
-func (d *decision) unscored() bool { return d.feasible == 1 && !(d.late && d.partial) }
+func (d *decision) unscored() bool { return d.feasible == 1 && (!d.late || !d.partial) }
 
 // exists reports whether there is a node of this name.
 func (d *decision) exists(node string) bool {

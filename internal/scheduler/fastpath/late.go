@@ -46,9 +46,13 @@ const (
 // Filter was run for its pods, so it is run on all nodes for those with devices.
 func (d *decision) mayBeLate() bool {
 	u := &d.uncached
-	inGroup := d.State.GetPodGroupSchedulingCycle() != nil
-	return !(inGroup && (d.delegated || len(d.Pod.Spec.ResourceClaims) > 0)) && d.Draw != nil && u.active() && u.filters && !u.scores && u.claims == nil && u.allowed.AllNodes() &&
-		d.class.plain() && d.repelling.empty() && d.class.local.feasible > 1
+	if d.Draw == nil || !u.active() || !u.filters || u.scores || u.claims != nil || !u.allowed.AllNodes() {
+		return false
+	}
+	if d.State.GetPodGroupSchedulingCycle() != nil && (d.delegated || len(d.Pod.Spec.ResourceClaims) > 0) {
+		return false
+	}
+	return d.class.plain() && d.repelling.empty() && d.class.local.feasible > 1
 }
 
 // decideLate decides by a lateSearch.

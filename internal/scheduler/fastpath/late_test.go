@@ -156,7 +156,8 @@ func TestDevicesOfAGroupNeedAnswersAboutAllNodes(t *testing.T) {
 		s.state.SetPodGroupSchedulingCycle(test.group)
 		a := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: pod, Draw: first})
 		if _, ok := a.Fit(); !ok || len(s.foreign.filtered) != test.want {
-			t.Errorf("%s: Filter was called for %d nodes, want %d: %q", name, len(s.foreign.filtered), test.want, a.Reason())
+			t.Errorf("%s: Filter was called for %d nodes, want %d: %q", name, len(s.foreign.filtered), test.want,
+				a.Reason())
 		}
 	}
 }

@@ -54,7 +54,8 @@ func TestAStatusAfterTheEndOfTheContextIsNotCached(t *testing.T) {
 		t.Errorf("at first: %v", status)
 	}
 	for range 2 {
-		if status := f.RunFilterPlugins(t.Context(), state, &corev1.Pod{}, node); !status.IsSuccess() || named.asked != 2 {
+		status := f.RunFilterPlugins(t.Context(), state, &corev1.Pod{}, node)
+		if !status.IsSuccess() || named.asked != 2 {
 			t.Errorf("after %d calls: %v", named.asked, status)
 		}
 	}

@@ -32,7 +32,8 @@ func (s *State) Decide(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	defer k.Close()
-	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 }, fork.DeciderOptions{EveryNode: true})}
+	decider := k.NewDecider(func(int) int { return 0 }, fork.DeciderOptions{EveryNode: true})
+	r := &replayer{past: newPast(s), fork: k, decider: decider}
 	out := &report.Report{Decisions: len(s.snapshot.Decisions), Different: []report.Difference{},
 		Left: map[report.Reason]int{}}
 	for i := range slices.Backward(s.snapshot.Decisions) {
