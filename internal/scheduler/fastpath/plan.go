@@ -114,13 +114,13 @@ type uncachedPlan struct {
 	// is nil, such pods take the scalar path. rememberedOfDelegated is remembered with it.
 	delegated             *framework.Framework
 	rememberedOfDelegated sets.Set[string]
-	// opaque is true if there are plugins of that kind. remembered are the names of the plugins
-	// whose answers are remembered. filters and scorers are the uncached plugins that may refuse
+	// opaque is true if there are plugins of that kind, and opaques are their names. remembered are
+	// the names of the plugins whose answers are remembered. filters and scorers are the uncached plugins that may refuse
 	// nodes and score them.
-	opaque     bool
-	remembered sets.Set[string]
-	filters    []string
-	scorers    []uncachedScorer
+	opaque              bool
+	opaques, remembered sets.Set[string]
+	filters             []string
+	scorers             []uncachedScorer
 	// stores is nil if claimCheck cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
 	// ofClaims are these two plugins and VolumeZone, and notOfClaims and otherFilters are the other
 	// uncached plugins and filters.

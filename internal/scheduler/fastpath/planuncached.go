@@ -39,7 +39,7 @@ func isOfClaims(pl fwk.Plugin) bool {
 // newUncachedPlan returns the part of a Plan for the plugins that are run for each pod.
 func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *PlanConfig) uncachedPlan {
 	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod),
-		skipped: sets.New[string](), remembered: sets.New[string]()}
+		skipped: sets.New[string](), opaques: sets.New[string](), remembered: sets.New[string]()}
 	for name, p := range points {
 		switch p.kind {
 		case perPod:
@@ -49,6 +49,7 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *P
 			}
 		case opaque:
 			g.opaque = true
+			g.opaques.Insert(name)
 		}
 		if p.kind == opaque || p.kind == perPod {
 			g.remembered.Insert(name)

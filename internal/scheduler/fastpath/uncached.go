@@ -62,7 +62,7 @@ func newUncached(r *Request, snapshot *cache.Snapshot, delegated bool) uncached 
 		u.plugins, remembered = r.Plan.delegated, r.Plan.rememberedOfDelegated
 	}
 	if r.Plan.opaque || delegated || len(r.Pod.Spec.ResourceClaims) > 0 {
-		u.answers = framework.NewAnswers(r.State, remembered)
+		u.answers = framework.NewAnswers(r.State, remembered, r.Plan.opaques)
 		u.state = u.answers
 		return u
 	}

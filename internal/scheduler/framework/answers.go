@@ -20,7 +20,7 @@ import (
 // CycleState, Answers is safe for concurrent use.
 type Answers struct {
 	fwk.CycleState
-	plugins sets.Set[string]
+	plugins, once sets.Set[string]
 
 	mu        sync.Mutex // guards the fields below
 	preFilter map[string]preFilterAnswer
@@ -39,10 +39,11 @@ type filterQuestion struct {
 }
 
 // NewAnswers returns a state, for one cycle, that remembers the results of the plugins with these
-// names.
-func NewAnswers(state fwk.CycleState, plugins sets.Set[string]) *Answers {
+// names. once are those of them that must not be called again even if their context had ended: the
+// others may have stopped before they had an answer, which is not remembered.
+func NewAnswers(state fwk.CycleState, plugins, once sets.Set[string]) *Answers {
 	return &Answers{
-		CycleState: state, plugins: plugins,
+		CycleState: state, plugins: plugins, once: once,
 		preFilter: map[string]preFilterAnswer{}, filter: map[filterQuestion]*fwk.Status{},
 	}
 }
@@ -73,8 +74,7 @@ func (a *Answers) toPreFilter(plugin string,
 	return known.result, known.status
 }
 
-// toFilter returns the remembered status. The first call gets it from ask. A plugin whose context
-// has ended may have stopped before it had an answer, so that one is not remembered.
+// toFilter returns the remembered status. The first call gets it from ask.
 func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask func() *fwk.Status) *fwk.Status {
 	a.mu.Lock()
 	status, ok := a.filter[question]
@@ -83,7 +83,7 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 		return status
 	}
 	status = ask()
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || a.once.Has(question.plugin) {
 		a.mu.Lock()
 		a.filter[question] = status
 		a.mu.Unlock()

@@ -45,18 +45,21 @@ func (c *moody) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInf
 
 // A plugin may give up when its context ends.
 func TestAStatusAfterTheEndOfTheContextIsNotCached(t *testing.T) {
-	named := &moody{name: "Named"}
-	f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{Filter: []fwk.FilterPlugin{named}}})
-	state, node := NewAnswers(schedframework.NewCycleState(), sets.New("Named")), schedframework.NewNodeInfo()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if status := f.RunFilterPlugins(ended, state, &corev1.Pod{}, node); status.Message() != "first" {
-		t.Errorf("at first: %v", status)
-	}
-	for range 2 {
-		status := f.RunFilterPlugins(t.Context(), state, &corev1.Pod{}, node)
-		if !status.IsSuccess() || named.asked != 2 {
-			t.Errorf("after %d calls: %v", named.asked, status)
+	for calls, once := range map[int]sets.Set[string]{2: nil, 1: sets.New("Named")} {
+		named := &moody{name: "Named"}
+		f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{Filter: []fwk.FilterPlugin{named}}})
+		state := NewAnswers(schedframework.NewCycleState(), sets.New("Named"), once)
+		node := schedframework.NewNodeInfo()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if status := f.RunFilterPlugins(ended, state, &corev1.Pod{}, node); status.Message() != "first" {
+			t.Errorf("at first: %v", status)
+		}
+		for range 2 {
+			status := f.RunFilterPlugins(t.Context(), state, &corev1.Pod{}, node)
+			if status.IsSuccess() != (calls == 2) || named.asked != calls {
+				t.Errorf("after %d calls, want %d: %v", named.asked, calls, status)
+			}
 		}
 	}
 }
@@ -67,7 +70,7 @@ func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 		PreFilter: []fwk.PreFilterPlugin{named}, Filter: []fwk.FilterPlugin{named, other},
 	}})
 	pod := &corev1.Pod{}
-	state := NewAnswers(schedframework.NewCycleState(), sets.New("Named"))
+	state := NewAnswers(schedframework.NewCycleState(), sets.New("Named"), nil)
 	node, changed := schedframework.NewNodeInfo(), schedframework.NewNodeInfo()
 
 	for range 2 {
