@@ -115,8 +115,8 @@ type uncachedPlan struct {
 	delegated             *framework.Framework
 	rememberedOfDelegated sets.Set[string]
 	// opaque is true if there are plugins of that kind, and opaques are their names. remembered are
-	// the names of the plugins whose answers are remembered. filters and scorers are the uncached plugins that may refuse
-	// nodes and score them.
+	// the names of the plugins whose answers are remembered. filters and scorers are the uncached
+	// plugins that may refuse nodes and score them.
 	opaque              bool
 	opaques, remembered sets.Set[string]
 	filters             []string
