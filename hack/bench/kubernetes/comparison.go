@@ -16,12 +16,14 @@ var comparedValues = []struct{ title, value string }{
 	{"peak MiB", schedulerRSS},
 }
 
-// newComparison returns a table of livesched and kube-scheduler, with a row for each workload.
+// newComparison returns a table of livesched and kube-scheduler, with a row for each workload. The
+// last column is the rate of livesched as a share of the ceiling's.
 func newComparison() report.Table {
 	t := report.Table{Title: "livesched beside kube-scheduler", Header: []string{"workload"}}
 	for _, c := range comparedValues {
 		t.Header = append(t.Header, c.title+": kube-scheduler", "livesched", "ratio")
 	}
+	t.Header = append(t.Header, "pods/s of livesched : ceiling")
 	return t
 }
 
@@ -42,5 +44,9 @@ func addComparison(t *report.Table, of report.Rows, name string) {
 		a, b := theirs.Median(c.value), ours.Median(c.value)
 		cells = append(cells, report.Number(a), report.Number(b), report.Ratio(b, a))
 	}
-	t.Add(cells...)
+	share := "–"
+	if highest := done(ceiling); len(highest) == 1 {
+		share = report.Ratio(ours.Median(wholeRate), highest.Median(wholeRate))
+	}
+	t.Add(append(cells, share)...)
 }
