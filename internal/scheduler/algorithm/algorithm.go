@@ -74,6 +74,8 @@ type Decider struct {
 	cfg Config
 	// next is the position in the list of nodes where the next sample starts.
 	next int
+	// drawLate is draw, made once because each method value is an allocation.
+	drawLate fastpath.Draw
 }
 
 // New returns a Decider.
@@ -81,7 +83,9 @@ func New(cfg Config) *Decider {
 	if cfg.IntN == nil {
 		cfg.IntN = rand.IntN
 	}
-	return &Decider{cfg: cfg}
+	d := &Decider{cfg: cfg}
+	d.drawLate = d.draw
+	return d
 }
 
 // Decide finds the best node for the pod. state must be new. A pod that is on a node, because its

@@ -30,7 +30,7 @@ const (
 
 // decideFast decides on the fast path if it can, and on the scalar path otherwise.
 func (d *Decider) decideFast(ctx context.Context, r request) (Decision, error) {
-	draw := fastpath.Draw(d.draw)
+	draw := d.drawLate
 	if r.EveryNode || r.numFeasibleNodesToFind(d.cfg.Engine.NumNodes()) < d.cfg.Engine.NumNodes() {
 		draw = nil
 	}

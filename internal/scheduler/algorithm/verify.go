@@ -70,7 +70,7 @@ func (d *Decider) decideBoth(ctx context.Context, r request) (Decision, error) {
 func (d *Decider) compareLate(ctx context.Context, r request, scalar *scalarAttempt,
 	began fastpath.ClaimChanges) error {
 	r.state = schedframework.NewCycleState()
-	attempt := d.attemptFast(ctx, r, d.draw)
+	attempt := d.attemptFast(ctx, r, d.drawLate)
 	fit, ok := attempt.Fit()
 	switch {
 	case ctx.Err() != nil || attempt.NominationsChanged() || attempt.ClaimsChanged(began):

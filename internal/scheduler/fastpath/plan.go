@@ -234,7 +234,8 @@ func allModelled(points map[string]*pointsOf, modelled sets.Set[string]) bool {
 
 // devicesBack reports whether devices back a resource that a pod requests.
 func (p *Plan) devicesBack(pod *corev1.Pod) bool {
-	return p.deviceSource != nil && podfields.RequestsAny(pod, p.deviceSource.Backs)
+	return p.deviceSource != nil && podfields.RequestsExtended(pod) &&
+		podfields.RequestsAny(pod, p.deviceSource.Backs)
 }
 
 // withoutBacked returns a pod without its requests for resources that devices back: all that the

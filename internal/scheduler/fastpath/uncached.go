@@ -90,9 +90,6 @@ func (u *uncached) allows(node string) bool {
 // prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, pod := d.Plan, d.Pod
-	if c.local.extended && p.devicesBack(d.like) {
-		return Devices // before PreFilter, which the scalar path runs, too
-	}
 	if !d.delegated && !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
 		return None
 	}
