@@ -231,6 +231,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*Part
 			Queue:         p.Queue,
 			PodsInPreBind: env.PodsInPreBind,
 			Limit:         limit,
+			AnnounceAfter: binding.DefaultAnnounceAfter,
 			Failures:      p.failures,
 			Groups:        groups,
 			Term:          cfg.Term,

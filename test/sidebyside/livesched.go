@@ -13,6 +13,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
@@ -114,6 +115,9 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
+	if err := env.Devices.AddEventHandlers(unheard); err != nil {
+		return nil, err
+	}
 	l.Devices, l.durable = env.Devices.DRA, env.Durable
 	l.registered, l.builder = sets.KeySet(registry), profile.NewBuilder(env, 0, clock.RealClock{})
 	resolved, err := c.resolve(l.registered)
@@ -135,6 +139,11 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		FastPath: path == FastPath,
 	})
 	return l, nil
+}
+
+// unheard handles events, which no queue waits for.
+func unheard(fwk.EventResource) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{}
 }
 
 // Follow makes a shadow with a configuration of its own follow the profile, from now on and on the

@@ -36,6 +36,7 @@ func (b *backed) Backs(name corev1.ResourceName) bool {
 	return name == b.resource
 }
 func (b *backed) HasAlternatives(*corev1.Pod) bool { return false }
+func (*backed) Narrow([]string) (func(), bool)     { return nil, false }
 
 // TestDeviceClassesMayChangeDuringADecision: nodes have some of a resource that devices back on
 // other nodes.

@@ -56,6 +56,7 @@ func (f *freed) ClassChanges() uint64                { return 0 }
 func (f *freed) ClaimChanges() (began, ended uint64) { return f.changes, f.changes }
 func (f *freed) Backs(corev1.ResourceName) bool      { return false }
 func (f *freed) HasAlternatives(*corev1.Pod) bool    { return false }
+func (*freed) Narrow([]string) (func(), bool)        { return nil, false }
 
 // verify decides about a pod with --fast-path=verify and a plugin for devices, and returns the
 // number of differences.

@@ -26,7 +26,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
-	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -40,6 +39,9 @@ type Binder struct {
 	PodsInPreBind *framework.PodsInPreBind
 	// Limit bounds the bindings that run at the same time.
 	Limit *Limit
+	// AnnounceAfter is how long a pod waits in Permit, PreBind and at the Barrier before its node
+	// is announced.
+	AnnounceAfter time.Duration
 	// Failures takes the pods whose binding cycle failed.
 	Failures Failures
 	// Groups no longer counts pods of groups that were not bound. nil: there are no groups.
@@ -98,11 +100,7 @@ func (b *Binder) Run(ctx context.Context, c *Cycle) bool {
 
 // bind takes the pod through the extension points of the binding cycle.
 func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
-	if status := b.prepare(ctx, c); !status.IsSuccess() {
-		c.Barrier.drop(status.AsError())
-		return status, unbound
-	}
-	if status := b.awaitGroup(ctx, c); !status.IsSuccess() {
+	if status := b.beforeBind(ctx, c); !status.IsSuccess() {
 		return status, unbound
 	}
 	status, became := b.attempt(ctx, c)
@@ -117,10 +115,24 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	return nil, boundHere
 }
 
+// beforeBind takes the pod through all that comes before Bind. It asks the PreBind plugins first
+// whether they have work: if so, or if the pod waits on Permit, the pod may not be bound soon.
+func (b *Binder) beforeBind(ctx context.Context, c *Cycle) *fwk.Status {
+	preFlight := c.Framework.RunPreBindPreFlights(ctx, c.State, c.Pod.Pod, c.NodeName)
+	if preFlight.IsSuccess() || preFlight.IsSkip() && c.Framework.WillWaitOnPermit(ctx, c.Pod.Pod) {
+		end := b.announceLater(ctx, c)
+		defer end()
+	}
+	if status := b.prepare(ctx, c, preFlight); !status.IsSuccess() {
+		c.Barrier.drop(status.AsError())
+		return status
+	}
+	return b.awaitGroup(ctx, c)
+}
+
 // prepare takes the pod through the extension points before Bind, at which it can be refused.
-func (b *Binder) prepare(ctx context.Context, c *Cycle) *fwk.Status {
+func (b *Binder) prepare(ctx context.Context, c *Cycle, preFlight *fwk.Status) *fwk.Status {
 	pod := c.Pod.Pod
-	preFlight := b.preFlight(ctx, c)
 	if preFlight.IsError() || preFlight.IsRejected() {
 		// The pod must not stay among the waiting pods, where preemption would find it.
 		c.Framework.RejectWaitingPod(pod.UID)
@@ -171,24 +183,6 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 		return status
 	}
 	return c.runBindPlugins(ctx)
-}
-
-// preFlight asks the PreBind plugins whether they have work. If the pod will not be bound
-// immediately, it announces the node to other components, such as cluster autoscalers (KEP-5278).
-func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
-	pod := c.Pod.Pod
-	status := c.Framework.RunPreBindPreFlights(ctx, c.State, pod, c.NodeName)
-	if status.IsError() || status.IsRejected() {
-		return status
-	}
-	if status.IsSuccess() || c.Framework.WillWaitOnPermit(ctx, pod) {
-		if err := podstatus.SetNominatedNode(ctx, b.Client, pod, c.NodeName); err != nil {
-			// The placement is valid without the announcement.
-			klog.FromContext(ctx).Error(err, "Writing the nominated node failed", "pod", klog.KObj(pod), "node",
-				c.NodeName)
-		}
-	}
-	return status
 }
 
 // preBind runs the PreBind plugins. While they work, a preemptor may cancel the pod.

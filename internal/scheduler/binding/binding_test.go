@@ -31,43 +31,12 @@ func TestAPodThatIsBound(t *testing.T) {
 		f := newFixture(t)
 		f.second.flight = nothingToDo
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "first binds, assumed",
-			"first has heard, assumed", "second has heard, assumed")
+		f.expectLog("first prepares, assumed", "first binds, assumed", "first has heard, assumed",
+			"second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 		if f.PodsInPreBind.Get("pod") != nil {
 			t.Error("the pod is left in PreBind")
 		}
-	})
-
-	t.Run("is not nominated when it is bound immediately", func(t *testing.T) {
-		f := newFixture(t)
-		f.first.flight, f.second.flight = nothingToDo, nothingToDo
-		f.Run(f.ctx, f.cycle)
-		f.expectLog("first binds, assumed", "first has heard, assumed", "second has heard, assumed")
-	})
-
-	t.Run("is nominated when it waits on Permit, and is bound when it is allowed", func(t *testing.T) {
-		f := newFixture(t)
-		f.first.flight, f.second.flight = nothingToDo, nothingToDo
-		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
-		f.announce = func() error {
-			f.note("announced")
-			f.waiting.Get("pod").Allow("gate")
-			return nil
-		}
-		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced, in flight, assumed", "first binds, assumed", "first has heard, assumed",
-			"second has heard, assumed")
-		if n := f.waiting.Len(); n != 0 {
-			t.Errorf("%d pods still wait", n)
-		}
-	})
-
-	t.Run("is bound although writing its nominated node failed", func(t *testing.T) {
-		f := newFixture(t)
-		f.announce = func() error { return errors.New("no route to host") }
-		f.Run(f.ctx, f.cycle)
-		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
 
 	t.Run("wakes the pods that plugins asked for", func(t *testing.T) {
@@ -85,8 +54,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = broken
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
-			"first binds, assumed",
+		f.expectLog("first prepares, assumed", "second prepares, assumed", "first binds, assumed",
 			"second unreserves, assumed", "first unreserves, assumed",
 			`failed: running Bind plugin "first": out of order`)
 		f.expectEvent("")
@@ -106,7 +74,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f := newFixture(t)
 		f.first.preBind = func(context.Context) *fwk.Status { return broken }
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed",
+		f.expectLog("first prepares, assumed",
 			"second unreserves, assumed", "first unreserves, assumed",
 			`failed: running PreBind plugin "first": out of order`)
 		if f.PodsInPreBind.Get("pod") != nil {
@@ -143,7 +111,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 			return nil
 		}
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
+		f.expectLog("first prepares, assumed", "second prepares, assumed",
 			"second unreserves, assumed", "first unreserves, assumed", "failed: preempted by a test")
 	})
 
@@ -210,8 +178,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 
 	t.Run("but is on its node is bound: only the response was lost", func(t *testing.T) {
 		f := run(t, func(*corev1.Pod) {})
-		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
-			"first binds, assumed",
+		f.expectLog("first prepares, assumed", "second prepares, assumed", "first binds, assumed",
 			"first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
@@ -349,7 +316,7 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		f := refused(t)
 		f.Run(f.ctx, f.cycle)
 		const message = "0/1 nodes are available: 1 not today."
-		f.expectLog("announced n1, in flight, assumed", "second unreserves, in flight, assumed",
+		f.expectLog("second unreserves, in flight, assumed",
 			"first unreserves, in flight, assumed", "failed: "+message+", in flight")
 		var fitError *schedframework.FitError
 		if !f.failure.IsRejected() || !errors.As(f.failure.AsError(), &fitError) ||

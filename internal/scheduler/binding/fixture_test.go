@@ -109,6 +109,8 @@ const (
 	schedulerName = "mine"
 	rejector      = "Rejector"
 	nodeName      = "n1"
+	// announceAfter is longer than any test takes, but for those in a bubble.
+	announceAfter = time.Hour
 )
 
 func newFixture(t *testing.T) *fixture {
@@ -126,6 +128,7 @@ func newFixture(t *testing.T) *fixture {
 		Queue:         queue.New(queue.Config{}),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Limit:         NewLimit(DefaultLimit),
+		AnnounceAfter: announceAfter,
 		Failures:      f,
 	}
 	deleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}

@@ -40,6 +40,8 @@ type Managers struct {
 	claims  *assumecache.AssumeCache
 	tracked *tracker.Tracker
 	classes toolscache.SharedIndexInformer
+	// mayNarrow is true if Narrow can tell which devices matter for a node.
+	mayNarrow bool
 	*changeCounts
 }
 
@@ -126,7 +128,10 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	}
 	m.tracked = tracked
 	m.claims.AddEventHandler(counting(&m.began))
-	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, tracked, scope)
+	narrow := &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(ctx, m.claims, tracked, scope),
+		index: newIndex(options.EnableConsumableCapacity)}
+	m.DRA = narrow
+	m.claims.AddEventHandler(narrow.index.claimHandler())
 	m.claims.AddEventHandler(counting(&m.ended))
 	return m, nil
 }
@@ -161,7 +166,13 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 		return nil
 	}
 	m.claims.AddEventHandler(handlerOf(fwk.ResourceClaim))
-	if _, err := m.tracked.AddEventHandler(handlerOf(fwk.ResourceSlice)); err != nil {
+	slices := handlerOf(fwk.ResourceSlice)
+	if n, ok := m.DRA.(*narrowable); ok {
+		slices = n.index.sliceHandler(slices)
+		// With node-allocatable resources, the plugin reads devices of other nodes, too.
+		m.mayNarrow = !utilfeature.DefaultFeatureGate.Enabled(features.DRANodeAllocatableResources)
+	}
+	if _, err := m.tracked.AddEventHandler(slices); err != nil {
 		return fmt.Errorf("listening to resource slices: %w", err)
 	}
 	changes := handlerOf(fwk.DeviceClass)

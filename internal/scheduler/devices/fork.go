@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,7 +27,11 @@ import (
 func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
 	f := &Managers{CSI: m.CSI, claims: m.claims, tracked: m.tracked, classes: m.classes, changeCounts: m.changeCounts}
 	if m.DRA != nil {
-		f.DRA = forkedDRA{m.DRA, newForkedClaims(ctx, m, scope)}
+		process := m.DRA
+		if n, ok := process.(*narrowable); ok {
+			process = n.SharedDRAManager // forks are used by other goroutines
+		}
+		f.DRA = forkedDRA{process, newForkedClaims(ctx, process, m.tracked, scope)}
 	}
 	return f
 }
@@ -54,11 +59,12 @@ type forkedClaims struct {
 	learn *learner
 }
 
-func newForkedClaims(ctx context.Context, m *Managers, scope *informers.Scope) *forkedClaims {
+func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, tracked *tracker.Tracker,
+	scope *informers.Scope) *forkedClaims {
 	learn := &learner{}
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
-	own := dynamicresources.NewDRAManager(ctx, known, m.tracked, scope)
-	return &forkedClaims{process: m.DRA.ResourceClaims(), own: own.ResourceClaims(), learn: learn}
+	own := dynamicresources.NewDRAManager(ctx, known, tracked, scope)
+	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn}
 }
 
 // learner is the informer of an assume cache to which objects are added one by one.

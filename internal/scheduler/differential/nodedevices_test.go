@@ -37,11 +37,23 @@ const (
 // gpus is a resource that devices of ofPlain back where the node has none of it.
 const gpus corev1.ResourceName = "example.com/gpu"
 
+// TestDevices has nodes with devices, and devices that all nodes reach.
+func TestDevices(t *testing.T) {
+	testDevices(t, false, "placed", "on the fast path", "partial", "partial with gpus", "alternatives", "unplaced",
+		"Insufficient", "left", "preempting")
+}
+
 // TestDevicesThatTakeFromNodes has the feature gate DRANodeAllocatableResources: claims take from
 // the CPU, memory and huge pages of nodes.
 func TestDevicesThatTakeFromNodes(t *testing.T) {
+	testDevices(t, true, "placed", "takes", "on the fast path", "partial", "partial with gpus", "alternatives",
+		"unplaced", "Insufficient", "left", "preempting")
+}
+
+// testDevices plays random cases. The cases must show something of each kind.
+func testDevices(t *testing.T, takeFromNodes bool, kinds ...string) {
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
-		kubefeatures.DRANodeAllocatableResources: true,
+		kubefeatures.DRANodeAllocatableResources: takeFromNodes,
 		// Without it, the plugin reads the slices that the test has filled in.
 		kubefeatures.DRADeviceTaintRules: false,
 	})
@@ -63,10 +75,7 @@ func TestDevicesThatTakeFromNodes(t *testing.T) {
 	if cases < defaultCases || t.Failed() {
 		return
 	}
-	for _, kind := range []string{
-		"placed", "takes", "on the fast path", "partial", "partial with gpus", "alternatives", "unplaced",
-		"Insufficient", "left", "preempting",
-	} {
+	for _, kind := range kinds {
 		if total[kind] < int(cases)/4 {
 			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
 		}
@@ -311,7 +320,8 @@ func (w *deviceWorld) newPod(i int) *corev1.Pod {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse([]string{"2", "4"}[w.IntN(2)])}}
 	}
-	if w.chance(5) { // what an earlier attempt could not clear
+	takeFromNodes := utilfeature.DefaultFeatureGate.Enabled(kubefeatures.DRANodeAllocatableResources)
+	if takeFromNodes && w.chance(5) { // what an earlier attempt could not clear
 		pod.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
 			ResourceClaimName: "stale", Mapping: []corev1.NodeAllocatableMappedResources{{
 				Name: corev1.ResourceCPU, Quantity: ptr.To(resource.MustParse("1"))}}}}

@@ -124,7 +124,7 @@ type Draw func(n int, pods func(i int) int) int
 // or until the snapshot changes.
 func (e *Engine) Decide(ctx context.Context, r Request) Attempt {
 	d, in := &e.lent.decision, e.classes.instanceOf(r.Plan)
-	e.late.filter = nil // it refers to the plugins of the last instance
+	e.late.state = nil // it belongs to another pod
 	*d = decision{
 		engine: e, id: d.id + 1, pos: e.snapshot.Log().End(), Request: r, instance: in,
 		refresher: refresher{

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 
+	fwk "k8s.io/kube-scheduler/framework"
+
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
@@ -20,7 +22,8 @@ import (
 // Decisions reuse its memory one after the other.
 type lateSearch struct {
 	*decision
-	filter nodeFilter
+	// state is the state that the plugins are run with.
+	state fwk.CycleState
 	// next is, by part of byFixed, the number of the next bucket to look at.
 	next []int64
 	// level are the nodes with the same total that have not been drawn yet, and total is that total
@@ -58,7 +61,7 @@ func (d *decision) mayBeLate() bool {
 // decideLate decides by a lateSearch.
 func (d *decision) decideLate(ctx context.Context) Reason {
 	s := &d.engine.late
-	*s = lateSearch{decision: d, filter: d.uncachedFilter(), next: append(s.next[:0], d.class.local.byFixed.tops...),
+	*s = lateSearch{decision: d, state: d.uncached.state, next: append(s.next[:0], d.class.local.byFixed.tops...),
 		level: s.level[:0], batch: s.batch[:0], totals: s.totals[:0]}
 	p := d.pass
 	p.feasible, p.sizes = p.feasible[:0], nil
@@ -103,9 +106,13 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	if len(s.batch) == 0 {
 		return false, nil
 	}
+	if err := s.see(ctx); err != nil {
+		return false, err
+	}
 	s.asked += len(s.batch)
 	drawn := slices.Clone(s.batch)
-	accepted, _, err := s.engine.search.run(ctx, s.uncached.plan.uncached.Parallelizer(), s.batch, 0, s.filter)
+	accepted, _, err := s.engine.search.run(ctx, s.uncached.plan.uncached.Parallelizer(), s.batch, 0,
+		s.uncachedFilter(s.state))
 	if err != nil {
 		return false, err
 	}
@@ -119,6 +126,21 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	s.totals = s.totals[:kept]
 	s.pass.feasible = append(s.pass.feasible, accepted...)
 	return true, nil
+}
+
+// see makes the plugin for devices know those of the batch. If the nodes of two batches have
+// refused, many may: then it knows all devices.
+func (s *lateSearch) see(ctx context.Context) error {
+	u := &s.uncached
+	switch {
+	case !u.narrow:
+		return nil
+	case s.state != u.state:
+		return u.see(ctx, s.state, u.names(s.batch))
+	case s.asked > firstBatch:
+		return u.widen(ctx)
+	}
+	return u.see(ctx, u.answers.CycleState, u.names(s.batch))
 }
 
 // fill makes level the nodes with the next lower total if all of it have been drawn. It returns
@@ -155,6 +177,9 @@ const maxMore = 64
 // searchMore continues the search until the pass has n nodes, on maxMore nodes at most.
 func (d *decision) searchMore(ctx context.Context, n int) error {
 	s := &d.engine.late
+	if d.uncached.narrow {
+		s.state = s.state.Clone() // the results for the node that was found stay in the other one
+	}
 	for size, left := nextBatch, maxMore; len(d.pass.feasible) < n && left > 0; size *= 2 {
 		size = min(size, left)
 		left -= size

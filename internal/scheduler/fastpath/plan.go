@@ -166,6 +166,9 @@ type DeviceSource interface {
 	// HasAlternatives returns false if the claims of a pod get the same score on all nodes, because
 	// no request of theirs has alternatives.
 	HasAlternatives(pod *corev1.Pod) bool
+	// Narrow makes PreFilter of DynamicResources see the devices of these nodes only, until the
+	// returned function is called. If it returns false, it has done nothing.
+	Narrow(nodes []string) (widen func(), ok bool)
 }
 
 // scorer is a Score plugin.

@@ -49,6 +49,9 @@ type uncached struct {
 	others bool
 	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
+	// narrow means that the state of DynamicResources knows the devices of some nodes only: see
+	// narrow.go.
+	narrow bool
 	// scored are the scores of the nodes of the pass by the uncached plugins, nil if these did not
 	// score.
 	scored []fwk.NodePluginScores
@@ -80,6 +83,9 @@ func (u *uncached) undo() {
 	if u.undoable != nil {
 		u.undoable.undo()
 	}
+	if u.narrow {
+		u.answers.Forget(u.plan.devices)
+	}
 }
 
 // allows reports whether PreFilter allows a node.
@@ -95,11 +101,14 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
+	widen := d.narrow(c)
 	allowed, status, _ := u.plugins.RunPreFilterPlugins(ctx, u.state, pod)
+	widen()
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
 	}
 	skipped := u.state.GetSkipFilterPlugins()
+	u.narrow = u.narrow && !skipped.Has(p.devices)
 	if c.local.extended && !d.delegated && !skipped.Has(p.devices) {
 		// The answers of NodeResourcesFit then depend on more than the node.
 		return Devices
@@ -195,15 +204,18 @@ func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, e
 	}
 	var filter nodeFilter
 	if ask {
-		filter = d.uncachedFilter()
+		if err := u.widen(ctx); err != nil {
+			return 0, err
+		}
+		filter = d.uncachedFilter(u.state)
 	}
 	p.feasible, unasked, err = d.engine.search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
 	return unasked, err
 }
 
-// uncachedFilter returns a function that runs, on a node, the uncached Filter plugins that are not
-// known to accept it.
-func (d *decision) uncachedFilter() nodeFilter {
+// uncachedFilter returns a function that runs, on a node and with this state, the uncached Filter
+// plugins that are not known to accept it.
+func (d *decision) uncachedFilter(state fwk.CycleState) nodeFilter {
 	u := &d.uncached
 	run := u.plugins.RunFilterPlugins
 	if d.nominated.Any() {
@@ -212,9 +224,9 @@ func (d *decision) uncachedFilter() nodeFilter {
 	return func(ctx context.Context, slot cache.Slot) *fwk.Status {
 		switch info := u.snapshot.Info(slot); {
 		case !u.acceptedByClaims(slot):
-			return run(ctx, u.state, u.pod, info)
+			return run(ctx, state, u.pod, info)
 		case u.others:
-			return u.plan.notOfClaims.RunFilterPlugins(ctx, u.state, u.pod, info)
+			return u.plan.notOfClaims.RunFilterPlugins(ctx, state, u.pod, info)
 		}
 		return nil
 	}

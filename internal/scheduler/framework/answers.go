@@ -5,6 +5,7 @@ package framework
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -89,4 +90,19 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 		a.mu.Unlock()
 	}
 	return status
+}
+
+// Forget forgets the results of a plugin.
+func (a *Answers) Forget(plugin string) {
+	a.ForgetFilter(plugin)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.preFilter, plugin)
+}
+
+// ForgetFilter forgets the results of a plugin at Filter.
+func (a *Answers) ForgetFilter(plugin string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.filter, func(q filterQuestion, _ *fwk.Status) bool { return q.plugin == plugin })
 }

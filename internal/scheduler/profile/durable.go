@@ -36,22 +36,26 @@ const binderTimeout = 365 * 24 * time.Hour
 // The process has one of each, and one index of the disruption budgets. All read an informer scope
 // that stays open until the process ends.
 type Durable struct {
-	binder  volumebinding.SchedulerVolumeBinder
-	assumed assumedVolumes
-	volumes *followedVolumes
-	evictor *preemption.Evictor // nil in a fork, which evicts no pods
-	budgets *preemption.Budgets
+	binder      volumebinding.SchedulerVolumeBinder
+	provisioner provisioner
+	assumed     assumedVolumes
+	volumes     *followedVolumes
+	evictor     *preemption.Evictor // nil in a fork, which evicts no pods
+	budgets     *preemption.Budgets
 }
 
 // newDurable creates durable state without an evictor and disruption budgets.
 func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
-	volumes, err := newPodVolumes(core.PersistentVolumes())
+	changes := newClaimChanges()
+	claims := toldClaims{core.PersistentVolumeClaims(), changes}
+	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{d.Client}, features(),
-		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), volumes, storage.StorageClasses(),
+	client := binderClient{d.Client}
+	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), client, features(),
+		core.Pods(), core.Nodes(), storage.CSINodes(), claims, volumes, storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
 			CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
 		binderTimeout)
@@ -59,7 +63,9 @@ func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
 	return &Durable{
-		binder:  &podBinder{binder, core.PersistentVolumeClaims().Lister(), volumes},
+		binder: &podBinder{binder, claims.Lister(), volumes},
+		provisioner: provisioner{client: client, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
+			claims: claims.Lister(), changes: changes, lookEvery: time.Second},
 		volumes: &followedVolumes{scope: d.Scope},
 	}, nil
 }
@@ -76,7 +82,8 @@ func features() plfeature.Features {
 func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin {
 	switch pl := plugin.(type) {
 	case *volumebinding.VolumeBinding:
-		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, assumed: &d.assumed, timeout: bindTimeout(args)}
+		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, provisioner: &d.provisioner, assumed: &d.assumed,
+			timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
 		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
 		if d.evictor == nil || features().EnableAsyncPreemption {
@@ -96,8 +103,9 @@ func replacesListeners(plugin string) bool { return plugin == names.VolumeBindin
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
 type boundedBinder struct {
 	volumebinding.SchedulerVolumeBinder
-	assumed *assumedVolumes
-	timeout time.Duration
+	provisioner *provisioner
+	assumed     *assumedVolumes
+	timeout     time.Duration
 }
 
 // AssumePodVolumes remembers what was assumed, until it is reverted or bound.
@@ -122,7 +130,13 @@ func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolume
 func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, volumes *volumebinding.PodVolumes) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, fmt.Errorf("volumes were not bound within %v", b.timeout))
 	defer cancel()
-	if err := b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes); err != nil {
+	var err error
+	if onlyProvisions(volumes) {
+		err = b.provisioner.bind(ctx, b.SchedulerVolumeBinder, pod, volumes)
+	} else {
+		err = b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
+	}
+	if err != nil {
 		return err // Unreserve reverts them
 	}
 	b.assumed.of.Delete(volumes)

@@ -4,6 +4,7 @@
 package profile
 
 import (
+	clientset "k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -12,20 +13,33 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// handleFor returns the handle for a plugin of the instance. With the feature gate
-// DRAWorkloadResourceClaims, the plugin for devices asks it for PodGroups. No other plugin that
-// livesched runs does, and they cost something.
+// handleFor returns the handle for a plugin of the instance. The plugin for devices gets a client of
+// its own. With the feature gate DRAWorkloadResourceClaims, it also asks for PodGroups. No other plugin
+// that livesched runs does, and they cost something.
 func (a *assembly) handleFor(plugin string) fwk.Handle {
-	if plugin == names.DynamicResources && features().EnableDRAWorkloadResourceClaims {
-		return groupHandle{Handle: a.instance.handle, groups: a.env.Groups}
+	if plugin != names.DynamicResources || a.env.Devices.DRA == nil {
+		return a.instance.handle
 	}
-	return a.instance.handle
+	h := deviceHandle{a.instance.handle, newClaimClient(a.env.Client, a.env.Devices.DRA.ResourceClaims())}
+	if features().EnableDRAWorkloadResourceClaims {
+		return groupHandle{deviceHandle: h, groups: a.env.Groups}
+	}
+	return h
 }
+
+// deviceHandle is a Handle with the client for DynamicResources.
+type deviceHandle struct {
+	*Handle
+	client claimClient
+}
+
+// ClientSet returns the client of the process, with other writes of claims.
+func (h deviceHandle) ClientSet() clientset.Interface { return h.client }
 
 // groupHandle is a Handle that knows the PodGroups of Kubernetes, as they are now. A nil Registry
 // has none.
 type groupHandle struct {
-	*Handle
+	deviceHandle
 	groups *podgroup.Registry
 }
 

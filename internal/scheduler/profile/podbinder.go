@@ -61,6 +61,7 @@ func (b *podBinder) unbound(pod *corev1.Pod, to []types.UID) []types.UID {
 // only within GetPodVolumeClaims by an index.
 type podVolumes struct {
 	coreinformers.PersistentVolumeInformer
+	changes *claimChanges
 	// mu is held while the binder reads the claims of a pod. only is true then. claims are the
 	// pod's claims without a volume.
 	mu     sync.Mutex
@@ -69,20 +70,20 @@ type podVolumes struct {
 }
 
 // newPodVolumes adds the index that it needs to the informer.
-func newPodVolumes(informer coreinformers.PersistentVolumeInformer) (*podVolumes, error) {
+func newPodVolumes(informer coreinformers.PersistentVolumeInformer, changes *claimChanges) (*podVolumes, error) {
 	if err := informer.Informer().AddIndexers(fastpath.VolumeIndexers); err != nil {
 		return nil, err
 	}
-	return &podVolumes{PersistentVolumeInformer: informer}, nil
+	return &podVolumes{PersistentVolumeInformer: informer, changes: changes}, nil
 }
 
 // Informer implements PersistentVolumeInformer.
 func (p *podVolumes) Informer() toolscache.SharedIndexInformer {
-	return podVolumesInformer{p.PersistentVolumeInformer.Informer(), p}
+	return podVolumesInformer{toldInformer{p.PersistentVolumeInformer.Informer(), p.changes}, p}
 }
 
 type podVolumesInformer struct {
-	toolscache.SharedIndexInformer
+	toldInformer
 	of *podVolumes
 }
 

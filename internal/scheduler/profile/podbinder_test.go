@@ -55,7 +55,7 @@ func TestTheBinderListsTheVolumesOfThePodOnly(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
 	core, storage := factory.Core().V1(), factory.Storage().V1()
 	counted := &countedVolumes{PersistentVolumeInformer: core.PersistentVolumes()}
-	volumes, err := newPodVolumes(counted)
+	volumes, err := newPodVolumes(counted, newClaimChanges())
 	must(t, err)
 	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), nil, features(), core.Pods(), core.Nodes(),
 		storage.CSINodes(), core.PersistentVolumeClaims(), volumes, storage.StorageClasses(),

@@ -162,7 +162,10 @@ var _ = Describe("A device", func() {
 		}
 		expectAllocated(ctx, claim, pod)
 		ExpectPending(ctx, pod)
-		Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
+		Eventually(func(g Gomega) {
+			g.Expect(read(ctx, pod)).To(Succeed())
+			g.Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
+		}).WithContext(ctx).Should(Succeed())
 
 		By("reporting a failure")
 		first := claim.Status.Allocation.AllocationTimestamp

@@ -1,0 +1,272 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	"sync"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/utils/ptr"
+)
+
+// index finds, by node, the slices and the allocated devices on which an allocation of devices on
+// that node depends: those of all pools that have a slice of the node, or one of no single node.
+// Kubernetes' allocator reads no others (GatherPools in
+// k8s.io/dynamic-resource-allocation/structured), but searches all of them.
+//
+// Event handlers, the scheduling loop and binding cycles use it at the same time.
+type index struct {
+	// consumable is the feature gate DRAConsumableCapacity.
+	consumable bool
+
+	mu     sync.Mutex                           // guards the fields below
+	slices map[string]*resourcev1.ResourceSlice // by name
+	pools  map[poolKey]*pool
+	// nodes are the pools with slices of a node, by its name, and shared those with slices of no
+	// single node, each with the number of these slices.
+	nodes  map[string]map[poolKey]int
+	shared map[poolKey]int
+	// pending are the claims with a pending allocation.
+	pending map[types.UID]*resourcev1.ResourceClaim
+}
+
+// poolKey identifies a pool: the pools of two drivers may have the same name.
+type poolKey struct{ driver, name string }
+
+// pool is a pool of devices. It exists as long as it is not empty.
+type pool struct {
+	slices map[string]*resourcev1.ResourceSlice // by name
+	// allocated is what allocated claims have of the pool, apart from those that are pending.
+	allocated structured.AllocatedState
+	pending   map[types.UID]*resourcev1.ResourceClaim
+}
+
+func newIndex(consumable bool) *index {
+	return &index{
+		consumable: consumable, slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolKey]*pool{},
+		nodes: map[string]map[poolKey]int{}, shared: map[poolKey]int{},
+		pending: map[types.UID]*resourcev1.ResourceClaim{},
+	}
+}
+
+func newAllocatedState() structured.AllocatedState {
+	return structured.AllocatedState{
+		AllocatedDevices:         sets.New[structured.DeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
+	}
+}
+
+// sliceHandler returns the handler for slices. It calls next when the index has a change.
+func (x *index) sliceHandler(next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, initial bool) {
+			x.setSlice(objectOf[resourcev1.ResourceSlice](obj))
+			next.OnAdd(obj, initial)
+		},
+		UpdateFunc: func(before, after any) {
+			x.setSlice(objectOf[resourcev1.ResourceSlice](after))
+			next.OnUpdate(before, after)
+		},
+		DeleteFunc: func(obj any) {
+			x.removeSlice(objectOf[resourcev1.ResourceSlice](obj).Name)
+			next.OnDelete(obj)
+		},
+	}
+}
+
+// objectOf returns the object of an event.
+func objectOf[T any](obj any) *T {
+	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	return obj.(*T)
+}
+
+// setSlice adds or replaces a slice.
+func (x *index) setSlice(slice *resourcev1.ResourceSlice) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.removeSliceLocked(slice.Name)
+	x.slices[slice.Name] = slice
+	x.poolLocked(keyOf(slice)).slices[slice.Name] = slice
+	x.countLocked(slice, 1)
+}
+
+func (x *index) removeSlice(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.removeSliceLocked(name)
+}
+
+func (x *index) removeSliceLocked(name string) {
+	slice := x.slices[name]
+	if slice == nil {
+		return
+	}
+	delete(x.slices, name)
+	x.countLocked(slice, -1)
+	key := keyOf(slice)
+	delete(x.pools[key].slices, name)
+	x.dropEmptyLocked(key)
+}
+
+func keyOf(slice *resourcev1.ResourceSlice) poolKey {
+	return poolKey{slice.Spec.Driver, slice.Spec.Pool.Name}
+}
+
+// countLocked adds a slice to those of its node, or removes it.
+func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
+	node := ptr.Deref(slice.Spec.NodeName, "")
+	counts := x.shared
+	if node != "" {
+		if counts = x.nodes[node]; counts == nil {
+			counts = map[poolKey]int{}
+			x.nodes[node] = counts
+		}
+	}
+	key := keyOf(slice)
+	counts[key] += delta
+	if counts[key] == 0 {
+		delete(counts, key)
+	}
+	if node != "" && len(counts) == 0 {
+		delete(x.nodes, node)
+	}
+}
+
+func (x *index) poolLocked(key poolKey) *pool {
+	p := x.pools[key]
+	if p == nil {
+		p = &pool{slices: map[string]*resourcev1.ResourceSlice{}, allocated: newAllocatedState(),
+			pending: map[types.UID]*resourcev1.ResourceClaim{}}
+		x.pools[key] = p
+	}
+	return p
+}
+
+func (x *index) dropEmptyLocked(key poolKey) {
+	if p := x.pools[key]; p != nil && len(p.slices) == 0 && len(p.pending) == 0 &&
+		len(p.allocated.AllocatedDevices) == 0 && len(p.allocated.AllocatedSharedDeviceIDs) == 0 {
+		delete(x.pools, key)
+	}
+}
+
+// claimHandler returns the handler for claims. An allocation does not change while it lasts.
+func (x *index) claimHandler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { x.allocate(objectOf[resourcev1.ResourceClaim](obj)) },
+		UpdateFunc: func(before, after any) {
+			from, to := objectOf[resourcev1.ResourceClaim](before), objectOf[resourcev1.ResourceClaim](after)
+			switch {
+			case from.Status.Allocation == nil:
+				x.allocate(to)
+			case to.Status.Allocation == nil:
+				x.free(from)
+			}
+		},
+		DeleteFunc: func(obj any) { x.free(objectOf[resourcev1.ResourceClaim](obj)) },
+	}
+}
+
+func (x *index) allocate(claim *resourcev1.ResourceClaim) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key, take := range x.takes(claim) {
+		take.addTo(&x.poolLocked(key).allocated)
+	}
+}
+
+func (x *index) free(claim *resourcev1.ResourceClaim) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key, take := range x.takes(claim) {
+		take.removeFrom(&x.poolLocked(key).allocated)
+		x.dropEmptyLocked(key)
+	}
+}
+
+// setPending adds the pending allocation of a claim.
+func (x *index) setPending(uid types.UID, claim *resourcev1.ResourceClaim) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.pending[uid] != nil {
+		return
+	}
+	x.pending[uid] = claim
+	for key := range x.takes(claim) {
+		x.poolLocked(key).pending[uid] = claim
+	}
+}
+
+// endPending removes the pending allocation of a claim.
+func (x *index) endPending(uid types.UID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key := range x.takes(x.pending[uid]) {
+		delete(x.pools[key].pending, uid)
+		x.dropEmptyLocked(key)
+	}
+	delete(x.pending, uid)
+}
+
+// poolsLocked calls a function for the pools on which an allocation on one of the nodes depends,
+// once for each.
+func (x *index) poolsLocked(nodes []string, do func(poolKey, *pool)) {
+	for key := range x.shared {
+		do(key, x.pools[key])
+	}
+	var seen sets.Set[poolKey]
+	if len(nodes) > 1 {
+		seen = sets.New[poolKey]()
+	}
+	for _, node := range nodes {
+		for key := range x.nodes[node] {
+			if x.shared[key] > 0 || seen.Has(key) {
+				continue
+			}
+			if seen != nil {
+				seen.Insert(key)
+			}
+			do(key, x.pools[key])
+		}
+	}
+}
+
+// slicesFor returns the slices on which an allocation on one of these nodes depends.
+func (x *index) slicesFor(nodes []string) []*resourcev1.ResourceSlice {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var all []*resourcev1.ResourceSlice
+	x.poolsLocked(nodes, func(_ poolKey, p *pool) {
+		for _, slice := range p.slices {
+			all = append(all, slice)
+		}
+	})
+	return all
+}
+
+// allocatedFor returns what is allocated of the pools on which an allocation on one of these nodes
+// depends. The result belongs to the caller.
+func (x *index) allocatedFor(nodes []string) *structured.AllocatedState {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := newAllocatedState()
+	x.poolsLocked(nodes, func(key poolKey, p *pool) {
+		addAll(all.AllocatedDevices, p.allocated.AllocatedDevices)
+		addAll(all.AllocatedSharedDeviceIDs, p.allocated.AllocatedSharedDeviceIDs)
+		for device, capacity := range p.allocated.AggregatedCapacity {
+			all.AggregatedCapacity.Insert(structured.DeviceConsumedCapacity{DeviceID: device,
+				ConsumedCapacity: capacity})
+		}
+		for _, claim := range p.pending {
+			x.takes(claim)[key].addTo(&all)
+		}
+	})
+	return &all
+}

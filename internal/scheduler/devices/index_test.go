@@ -1,0 +1,311 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/go-logr/logr"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/informers/fixed"
+)
+
+// twin drives a narrowable manager by random operations, beside lists of what there is.
+type twin struct {
+	*testing.T
+	*rand.Rand
+	n       *narrowable
+	claims  *learner
+	cache   *assumecache.AssumeCache
+	handler toolscache.ResourceEventHandler // of slices
+	// told are the events of slices that the index has passed on.
+	told    int
+	version int
+
+	slices map[string]*resourcev1.ResourceSlice
+	stored map[string]*resourcev1.ResourceClaim // in the API server, by name
+	uids   []types.UID                          // of all claims so far
+}
+
+const (
+	numNodes, numPools, numSlices, numClaims, numDevices = 4, 5, 12, 10, 3
+)
+
+func newTwin(t *testing.T, seed uint64) *twin {
+	source, err := fixed.NewSource(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scope := source.NewScope()
+	t.Cleanup(scope.Close)
+	w := &twin{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), claims: &learner{},
+		slices: map[string]*resourcev1.ResourceSlice{}, stored: map[string]*resourcev1.ResourceClaim{}}
+	w.cache = assumecache.NewAssumeCache(logr.Discard(), w.claims, "ResourceClaim", "", nil)
+	w.n = &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(t.Context(), w.cache, nil, scope),
+		index: newIndex(true)}
+	w.cache.AddEventHandler(w.n.index.claimHandler())
+	w.handler = w.n.index.sliceHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.told++ },
+		UpdateFunc: func(any, any) { w.told++ },
+		DeleteFunc: func(any) { w.told++ },
+	})
+	return w
+}
+
+func (w *twin) node() string { return fmt.Sprint("n", w.IntN(numNodes)) }
+
+// pool returns a pool: pools of two drivers share each name.
+func (w *twin) pool() (driver, name string) {
+	i := w.IntN(numPools)
+	return fmt.Sprint("driver", i%2), fmt.Sprint("pool", i/2)
+}
+
+func (w *twin) newVersion() string {
+	w.version++
+	return strconv.Itoa(w.version)
+}
+
+func (w *twin) changeSlice() {
+	name := fmt.Sprint("slice", w.IntN(numSlices))
+	before := w.slices[name]
+	w.told = 0
+	if before != nil && w.IntN(2) == 0 {
+		delete(w.slices, name)
+		var gone any = before
+		if w.IntN(2) == 0 {
+			gone = toolscache.DeletedFinalStateUnknown{Key: name, Obj: before}
+		}
+		w.handler.OnDelete(gone)
+	} else {
+		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: w.newVersion()}}
+		slice.Spec.Driver, slice.Spec.Pool.Name = w.pool()
+		if w.IntN(4) > 0 {
+			slice.Spec.NodeName = ptr.To(w.node())
+		} else {
+			slice.Spec.AllNodes = ptr.To(true)
+		}
+		w.slices[name] = slice
+		if before == nil {
+			w.handler.OnAdd(slice, false)
+		} else {
+			w.handler.OnUpdate(before, slice)
+		}
+	}
+	if w.told != 1 {
+		w.Errorf("%d events were passed on for one", w.told)
+	}
+}
+
+// allocation returns an allocation of devices of some pools: dedicated, shared, and for
+// administrators.
+func (w *twin) allocation() *resourcev1.AllocationResult {
+	a := &resourcev1.AllocationResult{}
+	for range 1 + w.IntN(3) {
+		result := resourcev1.DeviceRequestAllocationResult{Device: fmt.Sprint("device", w.IntN(numDevices))}
+		result.Driver, result.Pool = w.pool()
+		switch w.IntN(4) {
+		case 0:
+			result.AdminAccess = ptr.To(true)
+		case 1:
+			result.ShareID = ptr.To(types.UID(w.newVersion()))
+		case 2:
+			result.ShareID = ptr.To(types.UID(w.newVersion()))
+			result.ConsumedCapacity = map[resourcev1.QualifiedName]resource.Quantity{
+				"memory": *resource.NewQuantity(1+w.Int64N(9), resource.BinarySI)}
+		}
+		a.Devices.Results = append(a.Devices.Results, result)
+	}
+	return a
+}
+
+// write stores a claim in the API server, which informs the cache.
+func (w *twin) write(claim *resourcev1.ResourceClaim) {
+	before := w.stored[claim.Name]
+	claim.ResourceVersion = w.newVersion()
+	w.stored[claim.Name] = claim
+	if before == nil {
+		w.claims.OnAdd(claim, false)
+	} else {
+		w.claims.OnUpdate(before, claim)
+	}
+}
+
+func (w *twin) changeClaim() {
+	name := fmt.Sprint("claim", w.IntN(numClaims))
+	claim := w.stored[name]
+	tracker := w.n.ResourceClaims()
+	switch op := w.IntN(8); {
+	case claim == nil:
+		uid := types.UID(name + w.newVersion())
+		w.uids = append(w.uids, uid)
+		claim = &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid}}
+		if op == 0 {
+			claim.Status.Allocation = w.allocation()
+		}
+		w.write(claim)
+	case op < 2:
+		delete(w.stored, name)
+		w.claims.OnDelete(claim)
+	case op < 3:
+		changed := claim.DeepCopy()
+		if changed.Status.Allocation != nil {
+			changed.Status.Allocation = nil
+		} else {
+			changed.Status.Allocation = w.allocation()
+		}
+		w.write(changed)
+	case op < 6: // a pod is assumed, maybe for a claim that is allocated, or pending for another pod
+		allocated := claim.DeepCopy()
+		allocated.Status.Allocation = w.allocation()
+		if err := tracker.SignalClaimPendingAllocation(claim.UID, allocated); err != nil {
+			w.Fatal(err)
+		}
+	case op < 7:
+		tracker.MaybeRemoveClaimPendingAllocation(claim.UID, w.IntN(2) == 0)
+	default: // PreBind has written the allocation, and the event comes later
+		if pending := tracker.GetPendingAllocation(claim.UID); pending != nil && claim.Status.Allocation == nil {
+			assumed := claim.DeepCopy()
+			assumed.ResourceVersion = w.newVersion()
+			assumed.Status.Allocation = pending
+			if err := tracker.AssumeClaimAfterAPICall(assumed); err != nil {
+				w.Fatal(err)
+			}
+			if w.IntN(2) == 0 {
+				tracker.MaybeRemoveClaimPendingAllocation(claim.UID, true)
+			}
+			w.stored[name] = assumed
+			if w.IntN(2) == 0 {
+				w.claims.OnUpdate(claim, assumed)
+			}
+		}
+	}
+}
+
+// wants returns what is there, of the pools with slices of the nodes and of no node.
+func (w *twin) wants(nodes []string) ([]string, *structured.AllocatedState) {
+	matter := map[poolKey]bool{}
+	for _, slice := range w.slices {
+		if slice.Spec.NodeName == nil || slices.Contains(nodes, *slice.Spec.NodeName) {
+			matter[keyOf(slice)] = true
+		}
+	}
+	names := []string{}
+	for _, slice := range w.slices {
+		if matter[keyOf(slice)] {
+			names = append(names, slice.Name+"@"+slice.ResourceVersion)
+		}
+	}
+	slices.Sort(names)
+	state, err := w.n.SharedDRAManager.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		w.Fatal(err)
+	}
+	matters := func(id structured.DeviceID) bool { return matter[poolKey{id.Driver.String(), id.Pool.String()}] }
+	for id := range state.AllocatedDevices {
+		if !matters(id) {
+			state.AllocatedDevices.Delete(id)
+		}
+	}
+	for id := range state.AllocatedSharedDeviceIDs {
+		if !matters(id.GetDeviceID()) {
+			state.AllocatedSharedDeviceIDs.Delete(id)
+		}
+	}
+	for id := range state.AggregatedCapacity {
+		if !matters(id) {
+			delete(state.AggregatedCapacity, id)
+		}
+	}
+	return names, state
+}
+
+func (w *twin) check(nodes ...string) {
+	w.Helper()
+	m := &Managers{DRA: w.n, mayNarrow: true}
+	want, wantState := w.wants(nodes)
+	widen, ok := m.Narrow(nodes)
+	if !ok {
+		w.Fatal("the managers were not narrowed")
+	}
+	listed, err := m.DRA.ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		w.Fatal(err)
+	}
+	got := []string{}
+	for _, slice := range listed {
+		got = append(got, slice.Name+"@"+slice.ResourceVersion)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		w.Fatalf("for %v: slices %v, want %v", nodes, got, want)
+	}
+	state, err := m.DRA.ResourceClaims().GatherAllocatedState()
+	if err != nil || !equality.Semantic.DeepEqual(state, wantState) {
+		w.Fatalf("for %v: %v are allocated, want %v (%v)", nodes, state, wantState, err)
+	}
+	devices, err := m.DRA.ResourceClaims().ListAllAllocatedDevices()
+	if err != nil || !devices.Equal(wantState.AllocatedDevices) {
+		w.Fatalf("for %v: %v are allocated, want %v (%v)", nodes, devices, wantState.AllocatedDevices, err)
+	}
+	widen()
+	whole, err := m.DRA.ResourceClaims().GatherAllocatedState()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if raw, err := w.n.SharedDRAManager.ResourceClaims().GatherAllocatedState(); err != nil ||
+		!equality.Semantic.DeepEqual(whole, raw) {
+		w.Fatalf("widened again, %v are allocated, want %v (%v)", whole, raw, err)
+	}
+}
+
+// TestNarrowedManagersBesideAllDevices compares, after each of many random operations, what
+// narrowed managers list with what is there.
+func TestNarrowedManagersBesideAllDevices(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newTwin(t, seed)
+		for range 400 {
+			if w.IntN(3) == 0 {
+				w.changeSlice()
+			} else {
+				w.changeClaim()
+			}
+			w.check()
+			w.check(w.node())
+			w.check(w.node(), w.node(), "unknown")
+		}
+		w.clear()
+	}
+}
+
+// clear removes everything, and checks that nothing is left.
+func (w *twin) clear() {
+	for _, slice := range w.slices {
+		w.handler.OnDelete(slice)
+	}
+	for _, claim := range w.stored {
+		w.claims.OnDelete(claim)
+	}
+	for _, uid := range w.uids {
+		w.n.ResourceClaims().MaybeRemoveClaimPendingAllocation(uid, true)
+	}
+	x := w.n.index
+	if len(x.slices)+len(x.pools)+len(x.nodes)+len(x.shared)+len(x.pending) > 0 {
+		w.Errorf("left are slices %v, pools %v, nodes %v, shared pools %v, pending claims %v", x.slices, x.pools, x.nodes,
+			x.shared, x.pending)
+	}
+}

@@ -1,0 +1,104 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package devices
+
+import (
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// narrowable is the manager of dynamic resources that the plugins of the process get. While it is
+// narrowed to some nodes, it lists the slices and the allocated devices on which allocations on
+// these nodes depend, and no others. PreFilter of DynamicResources then costs as much as the
+// devices of these nodes, rather than those of the cluster.
+//
+// It is narrowed by the goroutine of the scheduling loop, which is also the only one that calls
+// the methods that it changes. Binding cycles and event handlers call the others.
+type narrowable struct {
+	fwk.SharedDRAManager // for all nodes
+	index                *index
+	// narrowed tells whether there are only nodes.
+	narrowed bool
+	nodes    []string
+}
+
+// Narrow makes PreFilter of DynamicResources see the devices of these nodes only, until the
+// returned function is called. If it returns false, it has done nothing: the managers are those of
+// a fork, or devices determine more than which nodes have enough of them.
+//
+// Only the goroutine of the scheduling loop may call Narrow, for a PreFilter that it runs itself.
+func (m *Managers) Narrow(nodes []string) (widen func(), ok bool) {
+	n, ok := m.DRA.(*narrowable)
+	if !ok || !m.mayNarrow {
+		return nil, false
+	}
+	n.narrowed, n.nodes = true, nodes
+	return func() { n.narrowed, n.nodes = false, nil }, true
+}
+
+// ResourceClaims implements SharedDRAManager.
+func (n *narrowable) ResourceClaims() fwk.ResourceClaimTracker {
+	return narrowableClaims{n.SharedDRAManager.ResourceClaims(), n}
+}
+
+// ResourceSlices implements SharedDRAManager.
+func (n *narrowable) ResourceSlices() fwk.ResourceSliceLister {
+	return narrowableSlices{n.SharedDRAManager.ResourceSlices(), n}
+}
+
+type narrowableSlices struct {
+	fwk.ResourceSliceLister
+	of *narrowable
+}
+
+// ListWithDeviceTaintRules implements ResourceSliceLister.
+func (s narrowableSlices) ListWithDeviceTaintRules() ([]*resourcev1.ResourceSlice, error) {
+	if !s.of.narrowed {
+		return s.ResourceSliceLister.ListWithDeviceTaintRules()
+	}
+	return s.of.index.slicesFor(s.of.nodes), nil
+}
+
+type narrowableClaims struct {
+	fwk.ResourceClaimTracker
+	of *narrowable
+}
+
+// ListAllAllocatedDevices implements ResourceClaimTracker.
+func (c narrowableClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
+	if !c.of.narrowed {
+		return c.ResourceClaimTracker.ListAllAllocatedDevices()
+	}
+	return c.of.index.allocatedFor(c.of.nodes).AllocatedDevices, nil
+}
+
+// GatherAllocatedState implements ResourceClaimTracker.
+func (c narrowableClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
+	if !c.of.narrowed {
+		return c.ResourceClaimTracker.GatherAllocatedState()
+	}
+	return c.of.index.allocatedFor(c.of.nodes), nil
+}
+
+// SignalClaimPendingAllocation implements ResourceClaimTracker. The tracker does not take an
+// allocation of a claim that has one.
+func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated *resourcev1.ResourceClaim) error {
+	err := c.ResourceClaimTracker.SignalClaimPendingAllocation(uid, allocated)
+	if err == nil && c.GetPendingAllocation(uid) != nil {
+		c.of.index.setPending(uid, allocated)
+	}
+	return err
+}
+
+// MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
+func (c narrowableClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
+	deleted = c.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(uid, force)
+	if deleted {
+		c.of.index.endPending(uid)
+	}
+	return deleted
+}

@@ -1,0 +1,130 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	resourcev1client "k8s.io/client-go/kubernetes/typed/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// maxClaimCalls bounds the writes of claims at one time, for the reason of binding.DefaultLimit:
+// each pod with claims writes them in a goroutine of its own.
+const maxClaimCalls = 64
+
+// claimClient is the client of DynamicResources.
+//
+// The plugin reserves an allocated claim for a pod by an update of the whole status. Of the pods that
+// share a claim and are bound at the same time, all but one then conflict with each other, read the
+// claim, and try again. claimClient adds the pod by a patch instead, which conflicts with nothing:
+// reservedFor is a list with the UID as its key.
+type claimClient struct {
+	clientset.Interface
+	// known are the claims as the API server has, or had, them.
+	known fwk.ResourceClaimTracker
+	calls chan struct{}
+}
+
+func newClaimClient(client clientset.Interface, known fwk.ResourceClaimTracker) claimClient {
+	return claimClient{client, known, make(chan struct{}, maxClaimCalls)}
+}
+
+// ResourceV1 implements [clientset.Interface].
+func (c claimClient) ResourceV1() resourcev1client.ResourceV1Interface {
+	return claimResourceV1{c.Interface.ResourceV1(), c}
+}
+
+type claimResourceV1 struct {
+	resourcev1client.ResourceV1Interface
+	of claimClient
+}
+
+func (c claimResourceV1) ResourceClaims(namespace string) resourcev1client.ResourceClaimInterface {
+	return claimsOf{c.ResourceV1Interface.ResourceClaims(namespace), c.of}
+}
+
+type claimsOf struct {
+	resourcev1client.ResourceClaimInterface
+	of claimClient
+}
+
+// enter waits for a place among the calls.
+func (c claimClient) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case c.calls <- struct{}{}:
+		return func() { <-c.calls }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
+	o metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
+	leave, err := c.of.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.ResourceClaimInterface.Create(ctx, claim, o)
+}
+
+func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
+	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+	leave, err := c.of.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return c.ResourceClaimInterface.Update(ctx, claim, o)
+}
+
+// UpdateStatus adds the last user of the claim by a patch, if the claim has the devices that it is
+// known to have.
+func (c claimsOf) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim,
+	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+	leave, err := c.of.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if !c.of.onlyReserves(claim) {
+		return c.ResourceClaimInterface.UpdateStatus(ctx, claim, o)
+	}
+	user := claim.Status.ReservedFor[len(claim.Status.ReservedFor)-1]
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": claim.UID},
+		"status":   map[string]any{"reservedFor": []resourcev1.ResourceClaimConsumerReference{user}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	patched, err := c.Patch(ctx, claim.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}, "status")
+	if err == nil && !equality.Semantic.DeepEqual(patched.Status.Allocation, claim.Status.Allocation) {
+		// The pod is not bound. The controller for claims removes a user that does not run.
+		return nil, fmt.Errorf("claim %s got other devices in the meantime", klog.KObj(claim))
+	}
+	return patched, err
+}
+
+// onlyReserves reports whether an update of a claim does no more than to add a user to the claim, whose
+// devices the API server has already.
+func (c claimClient) onlyReserves(claim *resourcev1.ResourceClaim) bool {
+	if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 {
+		return false
+	}
+	known, err := c.known.Get(claim.Namespace, claim.Name)
+	return err == nil && known.UID == claim.UID && known.Status.Allocation != nil &&
+		equality.Semantic.DeepEqual(known.Status.Allocation, claim.Status.Allocation) &&
+		equality.Semantic.DeepEqual(known.Status.Devices, claim.Status.Devices)
+}

@@ -1,0 +1,210 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	fakeclient "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/utils/ptr"
+)
+
+// provisioning is a pod on node n1 for whose claim a volume has to be created, and the controllers,
+// which the test plays.
+type provisioning struct {
+	*testing.T
+	client  *fakeclient.Clientset
+	binder  *boundedBinder
+	pod     *corev1.Pod
+	volumes *volumebinding.PodVolumes
+	version int // of the claim; only its updates use it, one after the other
+}
+
+func newProvisioning(t *testing.T) *provisioning {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1",
+		Labels: map[string]string{corev1.LabelHostname: "n1"}}}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "claim", UID: "uid", ResourceVersion: "1"},
+		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("class")},
+	}
+	pod := claimant("claim")
+	pod.Spec.NodeName = node.Name
+	c := &provisioning{T: t, pod: pod, version: 1, client: fakeclient.NewClientset(node, claim, pod, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "csi.example.com",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	})}
+	c.client.PrependReactor("update", "persistentvolumeclaims",
+		func(action clienttesting.Action) (bool, runtime.Object, error) {
+			c.version++
+			updated := action.(clienttesting.UpdateAction).GetObject().(*corev1.PersistentVolumeClaim)
+			updated.ResourceVersion = strconv.Itoa(c.version)
+			return false, nil, nil
+		})
+	factory := informers.NewSharedInformerFactory(c.client, 0)
+	core, storage, changes := factory.Core().V1(), factory.Storage().V1(), newClaimChanges()
+	claims := toldClaims{core.PersistentVolumeClaims(), changes}
+	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
+	must(t, err)
+	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), c.client, features(), core.Pods(), core.Nodes(),
+		storage.CSINodes(), claims, volumes, storage.StorageClasses(),
+		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
+			CSIStorageCapacityInformer: storage.CSIStorageCapacities()}, binderTimeout)
+	must(t, err)
+	c.binder = &boundedBinder{
+		SchedulerVolumeBinder: &podBinder{upstream, claims.Lister(), volumes},
+		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
+			claims: claims.Lister(), changes: changes, lookEvery: time.Hour},
+		assumed: &assumedVolumes{}, timeout: time.Hour,
+	}
+	ctx, cancel := context.WithCancel(quiet(t))
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSyncWithContext(ctx)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	asked, err := c.binder.GetPodVolumeClaims(logr.Discard(), pod)
+	must(t, err)
+	found, reasons, err := c.binder.FindPodVolumes(logr.Discard(), pod, asked, node)
+	must(t, err)
+	if len(reasons) > 0 || !onlyProvisions(found) {
+		t.Fatalf("got %+v, %v", found, reasons)
+	}
+	if _, err := c.binder.AssumePodVolumes(logr.Discard(), pod, "n1", found); err != nil {
+		t.Fatal(err)
+	}
+	c.volumes = found
+	return c
+}
+
+// check reports an error in any goroutine.
+func (c *provisioning) check(err error) {
+	if err != nil {
+		c.Error(err)
+	}
+}
+
+// update changes the claim when the scheduler has written the node into it.
+func (c *provisioning) update(change func(*corev1.PersistentVolumeClaim)) {
+	claims := c.client.CoreV1().PersistentVolumeClaims(namespace)
+	for {
+		claim, err := claims.Get(c.Context(), "claim", metav1.GetOptions{})
+		if err != nil {
+			c.Error(err)
+			return
+		}
+		if claim.Annotations[storagehelpers.AnnSelectedNode] != "n1" {
+			continue
+		}
+		change(claim)
+		_, err = claims.Update(c.Context(), claim, metav1.UpdateOptions{})
+		c.check(err)
+		return
+	}
+}
+
+// create creates the volume, which only a node with this name can use.
+func (c *provisioning) create(node string) {
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume", ResourceVersion: "1"},
+		Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "claim", UID: "uid"},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
+		}}
+	_, err := c.client.CoreV1().PersistentVolumes().Create(c.Context(), volume, metav1.CreateOptions{})
+	c.check(err)
+}
+
+func bound(claim *corev1.PersistentVolumeClaim) {
+	claim.Spec.VolumeName = "volume"
+	claim.Annotations[storagehelpers.AnnBindCompleted] = "yes"
+}
+
+// TestVolumesThatAreCreated has an hour between two looks, so that events must wake the binding cycle.
+func TestVolumesThatAreCreated(t *testing.T) {
+	for name, test := range map[string]struct {
+		controllers func(*provisioning)
+		timeout     time.Duration
+		lookEvery   time.Duration
+		want        string
+	}{
+		"are there": {controllers: func(c *provisioning) {
+			c.create("n1")
+			c.update(func(claim *corev1.PersistentVolumeClaim) { claim.Labels = map[string]string{"some": "change"} })
+			c.update(bound)
+		}},
+		"are seen after their claims": {controllers: func(c *provisioning) {
+			c.update(bound)
+			c.create("n1")
+		}},
+		"cannot be created": {controllers: func(c *provisioning) {
+			c.update(func(claim *corev1.PersistentVolumeClaim) {
+				delete(claim.Annotations, storagehelpers.AnnSelectedNode)
+			})
+		}, want: `binding volumes: provisioning failed for PVC "claim"`},
+		"are created elsewhere": {controllers: func(c *provisioning) {
+			c.create("n2")
+			c.update(bound)
+		}, want: `binding volumes: a volume cannot be used on node "n1": node(s) didn't match PersistentVolume's node affinity`},
+		"are for a claim that is deleted": {controllers: func(c *provisioning) {
+			c.update(func(*corev1.PersistentVolumeClaim) {})
+			c.check(c.client.CoreV1().PersistentVolumeClaims(namespace).Delete(c.Context(), "claim",
+				metav1.DeleteOptions{}))
+		}, want: `binding volumes: failed to check provisioning pvc: persistentvolumeclaim "claim" not found`},
+		"are for a pod that is deleted": {lookEvery: time.Millisecond, controllers: func(c *provisioning) {
+			c.check(c.client.CoreV1().Pods(namespace).Delete(c.Context(), c.pod.Name, metav1.DeleteOptions{}))
+		}, want: `binding volumes: pod does not exist any more: pod "claim" not found`},
+		"are for a node that is deleted": {lookEvery: time.Millisecond, controllers: func(c *provisioning) {
+			c.check(c.client.CoreV1().Nodes().Delete(c.Context(), "n1", metav1.DeleteOptions{}))
+		}, want: `binding volumes: failed to get node "n1": node "n1" not found`},
+		"take too long": {timeout: time.Millisecond, controllers: func(*provisioning) {},
+			want: "binding volumes: volumes were not bound within 1ms"},
+		"cannot be asked for": {controllers: func(c *provisioning) {
+			c.client.PrependReactor("update", "persistentvolumeclaims",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("conflict") })
+		}, want: "conflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newProvisioning(t)
+			if test.timeout > 0 {
+				c.binder.timeout = test.timeout
+			}
+			if test.lookEvery > 0 {
+				c.binder.provisioner.lookEvery = test.lookEvery
+			}
+			if test.want == "conflict" {
+				test.controllers(c)
+			} else {
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					test.controllers(c)
+				}()
+				defer func() { <-ended }()
+			}
+			err := c.binder.BindPodVolumes(quiet(t), c.pod, c.volumes)
+			if (err == nil) != (test.want == "") || err != nil && err.Error() != test.want {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if changes := c.binder.provisioner.changes; len(changes.watching) > 0 {
+				t.Errorf("still watching: %v", changes.watching)
+			}
+		})
+	}
+}
