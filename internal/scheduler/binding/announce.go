@@ -12,8 +12,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
-// DefaultAnnounceAfter is the default of Binder.AnnounceAfter. Claims for devices are written in less
-// time, unless the API server is slow. The announcement would be one of the four requests that
+// DefaultAnnounceAfter is the default of Binder.AnnounceAfter. Claims for devices are written in
+// less time, unless the API server is slow. The announcement would be one of the four requests that
 // such a pod costs.
 const DefaultAnnounceAfter = 100 * time.Millisecond
 

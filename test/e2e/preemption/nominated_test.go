@@ -280,7 +280,7 @@ var _ = Describe("A node that a pod is nominated for", func() {
 
 	It("is kept for the pod by the next process when one is killed before it binds the pod", func(ctx context.Context) {
 		s, f := &Script{}, &Faults{}
-		killed := make(chan struct{})
+		announced, killed := make(chan struct{}), make(chan struct{})
 		kill := sync.OnceFunc(func() {
 			f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 				if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/pods/first") {
@@ -295,7 +295,11 @@ var _ = Describe("A node that a pod is nominated for", func() {
 				return []fwk.ClusterEventWithHint{
 					{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
 			}
-			a.PreBind = func(context.Context, *Actor, *corev1.Pod, string) *fwk.Status {
+			a.PreBind = func(ctx context.Context, _ *Actor, _ *corev1.Pod, _ string) *fwk.Status {
+				select {
+				case <-announced:
+				case <-ctx.Done():
+				}
 				kill()
 				return fwk.AsStatus(errors.New("killed"))
 			}
@@ -304,6 +308,8 @@ var _ = Describe("A node that a pod is nominated for", func() {
 		DeferCleanup(func() { _ = run.Stop(StopsWithin) }) // calling it twice does no harm
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		first := CreatePod(ctx, "mine", "first", CPU("3"))
+		ExpectNominated(ctx, first, "n1")
+		close(announced)
 		Eventually(killed).Should(BeClosed())
 		Expect(run.Stop(StopsWithin)).To(Succeed())
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(first), first)).To(Succeed())
