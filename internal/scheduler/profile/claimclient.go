@@ -24,10 +24,10 @@ const maxClaimCalls = 64
 
 // claimClient is the client of DynamicResources.
 //
-// The plugin reserves an allocated claim for a pod by an update of the whole status. Of the pods that
-// share a claim and are bound at the same time, all but one then conflict with each other, read the
-// claim, and try again. claimClient adds the pod by a patch instead, which conflicts with nothing:
-// reservedFor is a list with the UID as its key.
+// The plugin reserves an allocated claim for a pod by an update of the whole status. Of the pods
+// that share a claim and are bound at the same time, all but one then conflict with each other,
+// read the claim, and try again. claimClient adds the pod by a patch instead, which conflicts with
+// nothing: reservedFor is a list with the UID as its key.
 type claimClient struct {
 	clientset.Interface
 	// known are the claims as the API server has, or had, them.
@@ -109,7 +109,8 @@ func (c claimsOf) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceCl
 		return nil, err
 	}
 	patched, err := c.Patch(ctx, claim.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}, "status")
+		metav1.PatchOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation},
+		"status")
 	if err == nil && !equality.Semantic.DeepEqual(patched.Status.Allocation, claim.Status.Allocation) {
 		// The pod is not bound. The controller for claims removes a user that does not run.
 		return nil, fmt.Errorf("claim %s got other devices in the meantime", klog.KObj(claim))
@@ -117,8 +118,8 @@ func (c claimsOf) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceCl
 	return patched, err
 }
 
-// onlyReserves reports whether an update of a claim does no more than to add a user to the claim, whose
-// devices the API server has already.
+// onlyReserves reports whether an update of a claim does no more than to add a user to the claim,
+// whose devices the API server has already.
 func (c claimClient) onlyReserves(claim *resourcev1.ResourceClaim) bool {
 	if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 {
 		return false

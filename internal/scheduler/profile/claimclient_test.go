@@ -96,6 +96,7 @@ func (a *claimAPI) client() resourcev1client.ResourceClaimInterface {
 func TestAUserOfAClaimIsAddedByAPatch(t *testing.T) {
 	const patch = `application/strategic-merge-patch+json of claim/status: {"metadata":{"uid":"uid"},` +
 		`"status":{"reservedFor":[{"resource":"pods","name":"second","uid":"second"}]}}`
+	const update = "update of the status"
 	other := allocatedClaim("gpu-0", "first")
 	other.UID = "successor"
 	ready := allocatedClaim("gpu-0", "first")
@@ -112,15 +113,15 @@ func TestAUserOfAClaimIsAddedByAPatch(t *testing.T) {
 		"or lost them": {known: allocatedClaim("gpu-0", "first"), stored: allocatedClaim("", "first", "second"),
 			want: patch, fails: true},
 
-		"but the devices of a new allocation are written": {known: allocatedClaim(""), want: "update of the status"},
-		"also if they replace others":                     {known: allocatedClaim("gpu-1"), want: "update of the status"},
-		"also those of another claim":                     {known: other, want: "update of the status"},
-		"also the status of devices":                      {known: ready, want: "update of the status"},
-		"also those of an unknown claim":                  {want: "update of the status"},
+		"but the devices of a new allocation are written": {known: allocatedClaim(""), want: update},
+		"also if they replace others":                     {known: allocatedClaim("gpu-1"), want: update},
+		"also those of another claim":                     {known: other, want: update},
+		"also the status of devices":                      {known: ready, want: update},
+		"also those of an unknown claim":                  {want: update},
 		"and no devices are written": {known: allocatedClaim("gpu-0", "first"), sent: allocatedClaim("", "second"),
-			want: "update of the status"},
+			want: update},
 		"and no users": {known: allocatedClaim("gpu-0", "first"), sent: allocatedClaim("gpu-0"),
-			want: "update of the status"},
+			want: update},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

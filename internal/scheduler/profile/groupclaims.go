@@ -13,9 +13,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// handleFor returns the handle for a plugin of the instance. The plugin for devices gets a client of
-// its own. With the feature gate DRAWorkloadResourceClaims, it also asks for PodGroups. No other plugin
-// that livesched runs does, and they cost something.
+// handleFor returns the handle for a plugin of the instance. The plugin for devices gets a client
+// of its own. With the feature gate DRAWorkloadResourceClaims, it also asks for PodGroups. No other
+// plugin that livesched runs does, and they cost something.
 func (a *assembly) handleFor(plugin string) fwk.Handle {
 	if plugin != names.DynamicResources || a.env.Devices.DRA == nil {
 		return a.instance.handle
