@@ -83,8 +83,8 @@ func (c *claimChanges) after(handler toolscache.ResourceEventHandler) toolscache
 	}
 }
 
-// toldClaims is the informer of claims for the volume binder. claimChanges follow the events that the
-// binder has handled.
+// toldClaims is the informer of claims for the volume binder. claimChanges follow the events that
+// the binder has handled.
 type toldClaims struct {
 	coreinformers.PersistentVolumeClaimInformer
 	changes *claimChanges

@@ -23,9 +23,9 @@ import (
 
 // provisioner waits for volumes that are created for the claims of a pod.
 //
-// Upstream's binder writes the node of the pod into the claims, and then looks once a second whether
-// they have volumes, for the first time after a second. provisioner looks when a claim or its volume
-// changes. Claims that are bound to volumes which exist stay with upstream's binder.
+// Upstream's binder writes the node of the pod into the claims, and then looks once a second
+// whether they have volumes, for the first time after a second. provisioner looks when a claim or
+// its volume changes. Claims that are bound to volumes which exist stay with upstream's binder.
 type provisioner struct {
 	client clientset.Interface
 	pods   corelisters.PodLister
@@ -37,14 +37,15 @@ type provisioner struct {
 	lookEvery time.Duration
 }
 
-// onlyProvisions reports whether volumes have to be created for all claims of the pod that have none.
+// onlyProvisions reports whether volumes have to be created for all claims of the pod that have
+// none.
 func onlyProvisions(volumes *volumebinding.PodVolumes) bool {
 	return volumes != nil && len(volumes.StaticBindings) == 0 && len(volumes.DynamicProvisions) > 0
 }
 
 // bind makes the controllers create volumes, and waits until the claims are bound to them. As in
-// upstream's BindPodVolumes, it fails if the pod or the node is gone, or if a volume cannot be created,
-// or cannot be used on the node.
+// upstream's BindPodVolumes, it fails if the pod or the node is gone, or if a volume cannot be
+// created, or cannot be used on the node.
 func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVolumeBinder, pod *corev1.Pod,
 	volumes *volumebinding.PodVolumes) (err error) {
 	defer func() {
@@ -122,8 +123,8 @@ func (p *provisioner) isBound(written *corev1.PersistentVolumeClaim, node string
 	if err != nil {
 		return false, fmt.Errorf("failed to check provisioning pvc: %w", err)
 	}
-	if order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, written.ResourceVersion); err != nil ||
-		order < 0 {
+	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, written.ResourceVersion)
+	if err != nil || order < 0 {
 		return false, err
 	}
 	if claim.Annotations[storagehelpers.AnnSelectedNode] != node {

@@ -44,10 +44,9 @@ func newProvisioning(t *testing.T) *provisioning {
 	}
 	pod := claimant("claim")
 	pod.Spec.NodeName = node.Name
-	c := &provisioning{T: t, pod: pod, version: 1, client: fakeclient.NewClientset(node, claim, pod, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "csi.example.com",
-		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
-	})}
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "csi.example.com",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
+	c := &provisioning{T: t, pod: pod, version: 1, client: fakeclient.NewClientset(node, claim, pod, class)}
 	c.client.PrependReactor("update", "persistentvolumeclaims",
 		func(action clienttesting.Action) (bool, runtime.Object, error) {
 			c.version++
@@ -67,8 +66,8 @@ func newProvisioning(t *testing.T) *provisioning {
 	must(t, err)
 	c.binder = &boundedBinder{
 		SchedulerVolumeBinder: &podBinder{upstream, claims.Lister(), volumes},
-		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
-			claims: claims.Lister(), changes: changes, lookEvery: time.Hour},
+		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(),
+			nodes: core.Nodes().Lister(), claims: claims.Lister(), changes: changes, lookEvery: time.Hour},
 		assumed: &assumedVolumes{}, timeout: time.Hour,
 	}
 	ctx, cancel := context.WithCancel(quiet(t))
@@ -136,7 +135,8 @@ func bound(claim *corev1.PersistentVolumeClaim) {
 	claim.Annotations[storagehelpers.AnnBindCompleted] = "yes"
 }
 
-// TestVolumesThatAreCreated has an hour between two looks, so that events must wake the binding cycle.
+// TestVolumesThatAreCreated has an hour between two looks, so that events must wake the binding
+// cycle.
 func TestVolumesThatAreCreated(t *testing.T) {
 	for name, test := range map[string]struct {
 		controllers func(*provisioning)
