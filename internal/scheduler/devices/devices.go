@@ -40,6 +40,8 @@ type Managers struct {
 	claims  *assumecache.AssumeCache
 	tracked *tracker.Tracker
 	classes toolscache.SharedIndexInformer
+	// order has the handlers of the slice tracker.
+	order inOrder
 	// mayNarrow is true if Narrow can tell which devices matter for a node.
 	mayNarrow bool
 	*changeCounts
@@ -116,11 +118,11 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	options := tracker.Options{
 		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
 		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
-		SliceInformer:            resources.ResourceSlices(),
+		SliceInformer:            inOrderSlices{resources.ResourceSlices(), &m.order},
 		KubeClient:               client,
 	}
 	if options.EnableDeviceTaintRules {
-		options.TaintInformer = resources.DeviceTaintRules()
+		options.TaintInformer = inOrderTaintRules{resources.DeviceTaintRules(), &m.order}
 	}
 	tracked, err := tracker.StartTracker(ctx, options)
 	if err != nil {
@@ -169,10 +171,12 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 	slices := handlerOf(fwk.ResourceSlice)
 	if n, ok := m.DRA.(*narrowable); ok {
 		slices = n.index.sliceHandler(slices)
-		// With node-allocatable resources, the plugin reads devices of other nodes, too.
-		m.mayNarrow = !utilfeature.DefaultFeatureGate.Enabled(features.DRANodeAllocatableResources)
+		// With node-allocatable resources, the plugin reads devices of other nodes, too. So does
+		// Kubernetes' oldest allocator, which it uses without consumable capacity.
+		m.mayNarrow = n.index.consumable &&
+			!utilfeature.DefaultFeatureGate.Enabled(features.DRANodeAllocatableResources)
 	}
-	if _, err := m.tracked.AddEventHandler(slices); err != nil {
+	if err := m.listenToSlices(slices); err != nil {
 		return fmt.Errorf("listening to resource slices: %w", err)
 	}
 	changes := handlerOf(fwk.DeviceClass)
@@ -185,4 +189,13 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 		return fmt.Errorf("listening to device classes: %w", err)
 	}
 	return nil
+}
+
+// listenToSlices adds a handler. The tracker calls it for the slices that there are, here or in the
+// goroutine of an event.
+func (m *Managers) listenToSlices(handler toolscache.ResourceEventHandler) error {
+	m.order.mu.Lock()
+	defer m.order.mu.Unlock()
+	_, err := m.tracked.AddEventHandler(handler)
+	return err
 }

@@ -16,8 +16,8 @@ import (
 
 // index finds, by node, the slices and the allocated devices on which an allocation of devices on
 // that node depends: those of all pools that have a slice of the node, or one of no single node.
-// Kubernetes' allocator reads no others (GatherPools in
-// k8s.io/dynamic-resource-allocation/structured), but searches all of them.
+// Kubernetes' allocators read no others, but search all of them (GatherPools in
+// k8s.io/dynamic-resource-allocation/structured/internal, apart from the one in stable).
 //
 // Event handlers, the scheduling loop and binding cycles use it at the same time.
 type index struct {
@@ -28,9 +28,10 @@ type index struct {
 	slices map[string]*resourcev1.ResourceSlice // by name
 	pools  map[poolKey]*pool
 	// nodes are the pools with slices of a node, by its name, and shared those with slices of no
-	// single node, each with the number of these slices.
-	nodes  map[string]map[poolKey]int
-	shared map[poolKey]int
+	// single node, each with the number of these slices. sharedSlices are those of no single node.
+	nodes        map[string]map[poolKey]int
+	shared       map[poolKey]int
+	sharedSlices int
 	// pending are the claims with a pending allocation.
 	pending map[types.UID]*resourcev1.ResourceClaim
 }
@@ -80,12 +81,15 @@ func (x *index) sliceHandler(next toolscache.ResourceEventHandler) toolscache.Re
 	}
 }
 
-// objectOf returns the object of an event.
+// objectOf returns the object of an event, an empty one if the event has none.
 func objectOf[T any](obj any) *T {
 	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj
 	}
-	return obj.(*T)
+	if typed, ok := obj.(*T); ok {
+		return typed
+	}
+	return new(T)
 }
 
 // setSlice adds or replaces a slice.
@@ -129,6 +133,8 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 			counts = map[poolKey]int{}
 			x.nodes[node] = counts
 		}
+	} else {
+		x.sharedSlices += delta
 	}
 	key := keyOf(slice)
 	counts[key] += delta
@@ -215,9 +221,20 @@ func (x *index) endPending(uid types.UID) {
 	delete(x.pending, uid)
 }
 
+// mostAreShared reports whether most slices are of no single node, so that an allocation on a node
+// depends on most of the devices.
+func (x *index) mostAreShared() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return 2*x.sharedSlices > len(x.slices)
+}
+
 // poolsLocked calls a function for the pools on which an allocation on one of the nodes depends,
 // once for each.
 func (x *index) poolsLocked(nodes []string, do func(poolKey, *pool)) {
+	if len(nodes) == 0 {
+		return
+	}
 	for key := range x.shared {
 		do(key, x.pools[key])
 	}

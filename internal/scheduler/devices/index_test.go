@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -196,11 +197,12 @@ func (w *twin) changeClaim() {
 	}
 }
 
-// wants returns what is there, of the pools with slices of the nodes and of no node.
+// wants returns what is there, of the pools with slices of the nodes and of no node. Without nodes,
+// this is nothing.
 func (w *twin) wants(nodes []string) ([]string, *structured.AllocatedState) {
 	matter := map[poolKey]bool{}
 	for _, slice := range w.slices {
-		if slice.Spec.NodeName == nil || slices.Contains(nodes, *slice.Spec.NodeName) {
+		if len(nodes) > 0 && (slice.Spec.NodeName == nil || slices.Contains(nodes, *slice.Spec.NodeName)) {
 			matter[keyOf(slice)] = true
 		}
 	}
@@ -238,9 +240,18 @@ func (w *twin) check(nodes ...string) {
 	w.Helper()
 	m := &Managers{DRA: w.n, mayNarrow: true}
 	want, wantState := w.wants(nodes)
+	shared := 0
+	for _, slice := range w.slices {
+		if slice.Spec.NodeName == nil {
+			shared++
+		}
+	}
 	widen, ok := m.Narrow(nodes)
+	if most := 2*shared > len(w.slices); ok == most {
+		w.Fatalf("%d of %d slices are shared; narrowed: %v", shared, len(w.slices), ok)
+	}
 	if !ok {
-		w.Fatal("the managers were not narrowed")
+		return
 	}
 	listed, err := m.DRA.ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
@@ -304,8 +315,39 @@ func (w *twin) clear() {
 		w.n.ResourceClaims().MaybeRemoveClaimPendingAllocation(uid, true)
 	}
 	x := w.n.index
-	if len(x.slices)+len(x.pools)+len(x.nodes)+len(x.shared)+len(x.pending) > 0 {
-		w.Errorf("left are slices %v, pools %v, nodes %v, shared pools %v, pending claims %v", x.slices, x.pools, x.nodes,
-			x.shared, x.pending)
+	if len(x.slices)+len(x.pools)+len(x.nodes)+len(x.shared)+len(x.pending)+x.sharedSlices > 0 {
+		w.Errorf("left are slices %v, pools %v, nodes %v, shared pools %v, pending claims %v", x.slices, x.pools,
+			x.nodes, x.shared, x.pending)
+	}
+}
+
+// TestPendingAllocationsOfTheTrackerAndTheIndex adds and removes pending allocations of one claim
+// in many goroutines. Afterwards, tracker and index have the same one, or both none.
+func TestPendingAllocationsOfTheTrackerAndTheIndex(t *testing.T) {
+	w := newTwin(t, 1)
+	w.write(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim", UID: "uid"}})
+	tracker := w.n.ResourceClaims()
+	for range 200 {
+		var all sync.WaitGroup
+		for range 4 {
+			allocated := w.stored["claim"].DeepCopy()
+			allocated.Status.Allocation = w.allocation()
+			all.Go(func() {
+				for range 3 {
+					if err := tracker.SignalClaimPendingAllocation("uid", allocated); err != nil {
+						t.Error(err)
+					}
+					tracker.MaybeRemoveClaimPendingAllocation("uid", true)
+				}
+				if err := tracker.SignalClaimPendingAllocation("uid", allocated); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		known, indexed := tracker.GetPendingAllocation("uid"), w.n.index.pending["uid"]
+		if known == nil != (indexed == nil) || known != nil && known != indexed.Status.Allocation {
+			t.Fatalf("the tracker has %v, the index %v", known, indexed)
+		}
 	}
 }

@@ -4,6 +4,8 @@
 package devices
 
 import (
+	"sync"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,24 +18,29 @@ import (
 // these nodes depend, and no others. PreFilter of DynamicResources then costs as much as the
 // devices of these nodes, rather than those of the cluster.
 //
-// It is narrowed by the goroutine of the scheduling loop, which is also the only one that calls
-// the methods that it changes. Binding cycles and event handlers call the others.
+// The goroutine of the scheduling loop narrows and widens it. The methods that list devices are
+// only called by plugins in a scheduling cycle, in that goroutine or in others that end before it
+// goes on. Binding cycles and event handlers call the other methods.
 type narrowable struct {
 	fwk.SharedDRAManager // for all nodes
 	index                *index
-	// narrowed tells whether there are only nodes.
+	// narrowed is true while only the devices for nodes are listed.
 	narrowed bool
 	nodes    []string
+	// pendingMu is held while a pending allocation is added to the tracker and to the index, or
+	// removed from both.
+	pendingMu sync.Mutex
 }
 
 // Narrow makes PreFilter of DynamicResources see the devices of these nodes only, until the
 // returned function is called. If it returns false, it has done nothing: the managers are those of
-// a fork, or devices determine more than which nodes have enough of them.
+// a fork, DynamicResources reads devices of other nodes, too, or most devices are of no single
+// node.
 //
 // Only the goroutine of the scheduling loop may call Narrow, for a PreFilter that it runs itself.
 func (m *Managers) Narrow(nodes []string) (widen func(), ok bool) {
 	n, ok := m.DRA.(*narrowable)
-	if !ok || !m.mayNarrow {
+	if !ok || !m.mayNarrow || n.index.mostAreShared() {
 		return nil, false
 	}
 	n.narrowed, n.nodes = true, nodes
@@ -87,6 +94,8 @@ func (c narrowableClaims) GatherAllocatedState() (*structured.AllocatedState, er
 // SignalClaimPendingAllocation implements ResourceClaimTracker. The tracker does not take an
 // allocation of a claim that has one.
 func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated *resourcev1.ResourceClaim) error {
+	c.of.pendingMu.Lock()
+	defer c.of.pendingMu.Unlock()
 	err := c.ResourceClaimTracker.SignalClaimPendingAllocation(uid, allocated)
 	if err == nil && c.GetPendingAllocation(uid) != nil {
 		c.of.index.setPending(uid, allocated)
@@ -96,6 +105,8 @@ func (c narrowableClaims) SignalClaimPendingAllocation(uid types.UID, allocated 
 
 // MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
 func (c narrowableClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
+	c.of.pendingMu.Lock()
+	defer c.of.pendingMu.Unlock()
 	deleted = c.ResourceClaimTracker.MaybeRemoveClaimPendingAllocation(uid, force)
 	if deleted {
 		c.of.index.endPending(uid)

@@ -101,9 +101,7 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
-	widen := d.narrow(c)
-	allowed, status, _ := u.plugins.RunPreFilterPlugins(ctx, u.state, pod)
-	widen()
+	allowed, status := d.preFilterUncached(ctx, c)
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
 	}
@@ -127,6 +125,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		u.reason = p.uncachedReason(pod)
 	}
 	return None
+}
+
+func (d *decision) preFilterUncached(ctx context.Context, c *class) (*fwk.PreFilterResult, *fwk.Status) {
+	defer d.narrow(c)()
+	allowed, status, _ := d.uncached.plugins.RunPreFilterPlugins(ctx, d.uncached.state, d.Pod)
+	return allowed, status
 }
 
 // leaveOutClaims makes the uncached plugins inactive if claims know that they accept all nodes that

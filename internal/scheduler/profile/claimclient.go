@@ -18,9 +18,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxClaimCalls bounds the writes of claims at one time, for the reason of binding.DefaultLimit:
-// each pod with claims writes them in a goroutine of its own.
+// maxClaimCalls bounds the claims that are written for pods at one time, for the reason of
+// binding.DefaultLimit: each pod with claims writes them in a goroutine of its own.
 const maxClaimCalls = 64
+
+// claimCalls are the writes that are under way, of all profiles. nil: there is no limit.
+type claimCalls chan struct{}
+
+func newClaimCalls() claimCalls { return make(claimCalls, maxClaimCalls) }
 
 // claimClient is the client of DynamicResources.
 //
@@ -32,11 +37,7 @@ type claimClient struct {
 	clientset.Interface
 	// known are the claims as the API server has, or had, them.
 	known fwk.ResourceClaimTracker
-	calls chan struct{}
-}
-
-func newClaimClient(client clientset.Interface, known fwk.ResourceClaimTracker) claimClient {
-	return claimClient{client, known, make(chan struct{}, maxClaimCalls)}
+	calls claimCalls
 }
 
 // ResourceV1 implements [clientset.Interface].
@@ -60,6 +61,9 @@ type claimsOf struct {
 
 // enter waits for a place among the calls.
 func (c claimClient) enter(ctx context.Context) (leave func(), err error) {
+	if c.calls == nil {
+		return func() {}, nil
+	}
 	select {
 	case c.calls <- struct{}{}:
 		return func() { <-c.calls }, nil
@@ -89,9 +93,13 @@ func (c claimsOf) Update(ctx context.Context, claim *resourcev1.ResourceClaim,
 }
 
 // UpdateStatus adds the last user of the claim by a patch, if the claim has the devices that it is
-// known to have.
+// known to have. The scheduling loop itself takes devices away from claims, and must not wait for
+// other writes.
 func (c claimsOf) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.UpdateOptions) (*resourcev1.ResourceClaim, error) {
+	if claim.Status.Allocation == nil {
+		return c.ResourceClaimInterface.UpdateStatus(ctx, claim, o)
+	}
 	leave, err := c.of.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -100,28 +108,44 @@ func (c claimsOf) UpdateStatus(ctx context.Context, claim *resourcev1.ResourceCl
 	if !c.of.onlyReserves(claim) {
 		return c.ResourceClaimInterface.UpdateStatus(ctx, claim, o)
 	}
+	return c.reserve(ctx, claim, metav1.PatchOptions{DryRun: o.DryRun, FieldManager: o.FieldManager,
+		FieldValidation: o.FieldValidation})
+}
+
+// reserve adds the last user of a claim. If the claim has other devices by now, it removes the
+// user.
+func (c claimsOf) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
+	o metav1.PatchOptions) (*resourcev1.ResourceClaim, error) {
 	user := claim.Status.ReservedFor[len(claim.Status.ReservedFor)-1]
+	patched, err := c.patchUser(ctx, claim, user, o)
+	if err != nil || equality.Semantic.DeepEqual(patched.Status.Allocation, claim.Status.Allocation) {
+		return patched, err
+	}
+	remove := map[string]any{"$patch": "delete", "uid": user.UID}
+	if _, err := c.patchUser(context.WithoutCancel(ctx), claim, remove, o); err != nil {
+		klog.FromContext(ctx).Error(err, "Removing a user from a claim failed", "claim", klog.KObj(claim), "user",
+			user.Name)
+	}
+	return nil, fmt.Errorf("claim %s got other devices in the meantime", klog.KObj(claim))
+}
+
+// patchUser sends a patch with one element of reservedFor.
+func (c claimsOf) patchUser(ctx context.Context, claim *resourcev1.ResourceClaim, user any,
+	o metav1.PatchOptions) (*resourcev1.ResourceClaim, error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": claim.UID},
-		"status":   map[string]any{"reservedFor": []resourcev1.ResourceClaimConsumerReference{user}},
+		"status":   map[string]any{"reservedFor": []any{user}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	patched, err := c.Patch(ctx, claim.Name, types.StrategicMergePatchType, patch,
-		metav1.PatchOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation},
-		"status")
-	if err == nil && !equality.Semantic.DeepEqual(patched.Status.Allocation, claim.Status.Allocation) {
-		// The pod is not bound. The controller for claims removes a user that does not run.
-		return nil, fmt.Errorf("claim %s got other devices in the meantime", klog.KObj(claim))
-	}
-	return patched, err
+	return c.Patch(ctx, claim.Name, types.StrategicMergePatchType, patch, o, "status")
 }
 
 // onlyReserves reports whether an update of a claim does no more than to add a user to the claim,
 // whose devices the API server has already.
 func (c claimClient) onlyReserves(claim *resourcev1.ResourceClaim) bool {
-	if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 {
+	if len(claim.Status.ReservedFor) == 0 {
 		return false
 	}
 	known, err := c.known.Get(claim.Namespace, claim.Name)

@@ -42,6 +42,8 @@ type Environment struct {
 	// are the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers
+	// claimCalls bounds the writes of claims for devices. nil: there are none.
+	claimCalls claimCalls
 	// shadows is the Environment of the instances of shadow profiles. nil: there can be none.
 	shadows *Environment
 }
@@ -120,7 +122,7 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 	})
 	env := &Environment{
 		Dependencies: d, Devices: managers, Durable: durable, breakers: extender.NewBreakers(d.Recorder("livesched")),
-		series: &seriesUsers{},
+		series: &seriesUsers{}, claimCalls: newClaimCalls(),
 	}
 	if d.ReadingClient != nil {
 		env.shadows = env.forShadows()

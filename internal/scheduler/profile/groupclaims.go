@@ -20,7 +20,8 @@ func (a *assembly) handleFor(plugin string) fwk.Handle {
 	if plugin != names.DynamicResources || a.env.Devices.DRA == nil {
 		return a.instance.handle
 	}
-	h := deviceHandle{a.instance.handle, newClaimClient(a.env.Client, a.env.Devices.DRA.ResourceClaims())}
+	h := deviceHandle{a.instance.handle,
+		claimClient{a.env.Client, a.env.Devices.DRA.ResourceClaims(), a.env.claimCalls}}
 	if features().EnableDRAWorkloadResourceClaims {
 		return groupHandle{deviceHandle: h, groups: a.env.Groups}
 	}

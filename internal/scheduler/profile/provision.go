@@ -101,20 +101,17 @@ func (p *provisioner) look(ctx context.Context, binder volumebinding.SchedulerVo
 		}
 	}
 	logger := klog.FromContext(ctx)
+	// The binder may not have seen the volumes yet, in which case it judges the claims as before.
 	claims, err := binder.GetPodVolumeClaims(logger, pod)
 	if err != nil {
-		return false, err
+		return false, nil //nolint:nilerr // it looks again
 	}
 	found, reasons, err := binder.FindPodVolumes(logger, pod, claims, node)
-	switch {
-	case err != nil:
-		return false, err
-	case slices.Contains(reasons, volumebinding.ErrReasonPVNotExist):
-		return false, nil // it has not been seen yet, or the claim is about to lose it
-	case len(reasons) > 0:
-		return false, fmt.Errorf("a volume cannot be used on node %q: %s", node.Name, reasons[0])
+	if slices.Contains(reasons, volumebinding.ErrReasonNodeConflict) {
+		return false, fmt.Errorf("a volume cannot be used on node %q: %s", node.Name,
+			volumebinding.ErrReasonNodeConflict)
 	}
-	return len(found.StaticBindings) == 0 && len(found.DynamicProvisions) == 0, nil
+	return err == nil && len(reasons) == 0 && len(found.StaticBindings) == 0 && len(found.DynamicProvisions) == 0, nil
 }
 
 // isBound reports whether a claim is bound. It fails if the controllers have given up.

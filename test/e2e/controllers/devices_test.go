@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -57,6 +58,20 @@ var _ = Describe("A pod that claims devices", func() {
 		Expect(b.Spec.NodeName).To(Equal(node))
 		Expect(c.Spec.NodeName).To(Equal(node))
 		Expect(expectAllocated(ctx, claim, a, b, c)).To(Equal([]string{node + "/gpu-0"}))
+
+		By("adding many pods at once: no one's reservation conflicts with another's")
+		all := []*corev1.Pod{a, b, c}
+		for i := range 20 {
+			all = append(all, createPod(ctx, fmt.Sprint("many-", i), claiming("claim")))
+		}
+		Expect(expectPodsRunning(ctx, all...)).To(Equal(node))
+		expectAllocated(ctx, claim, all...)
+		Expect(eventsOf(ctx, "FailedScheduling")).
+			NotTo(ContainElement(HaveField("Note", ContainSubstring("reservation"))))
+		for _, pod := range all[3:] {
+			Expect(K8s.Delete(ctx, pod)).To(Succeed())
+		}
+		expectAllocated(ctx, claim, a, b, c)
 
 		By("deleting the pods one by one: the claim is deallocated with the last")
 		Expect(K8s.Delete(ctx, a)).To(Succeed())
