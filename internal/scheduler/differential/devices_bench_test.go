@@ -34,6 +34,47 @@ import (
 // devicesPerNode is the number of devices of each node in BenchmarkDecideDevices.
 const devicesPerNode = 8
 
+// deviceKind is a kind of pods and of devices.
+type deviceKind struct {
+	name string
+	pod  func(*corev1.Pod)
+	// request changes the request of each claim, device the i-th device of a node, and result the
+	// allocation of the i-th device. counters is true if each device is half of a chip.
+	request  func(*resourcev1.ExactDeviceRequest)
+	device   func(i int, device *resourcev1.Device)
+	result   func(i int, result *resourcev1.DeviceRequestAllocationResult)
+	counters bool
+}
+
+const gpuMemory resourcev1.QualifiedName = "memory"
+
+var deviceKinds = []deviceKind{
+	{name: "claim"},
+	// The pods are spread by default, as those of a Service.
+	{name: "spread", pod: func(pod *corev1.Pod) { pod.Labels = workload.Service().Spec.Selector }},
+	// A claim takes some of the memory of a device.
+	{
+		name: "capacity",
+		request: func(r *resourcev1.ExactDeviceRequest) {
+			r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{
+				gpuMemory: resource.MustParse("40Gi")}}
+		},
+		device: func(_ int, d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) },
+		result: func(i int, r *resourcev1.DeviceRequestAllocationResult) {
+			r.ShareID = ptr.To(types.UID(fmt.Sprintf("%s/%d", r.Pool, i)))
+			r.ConsumedCapacity = map[resourcev1.QualifiedName]resource.Quantity{gpuMemory: resource.MustParse("40Gi")}
+		},
+	},
+	// Two devices are the halves of a chip.
+	{
+		name: "partition", counters: true,
+		device: func(i int, d *resourcev1.Device) {
+			d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: fmt.Sprint("chip-", i/2),
+				Counters: map[string]resourcev1.Counter{"slices": {Value: resource.MustParse("1")}}}}
+		},
+	},
+}
+
 // BenchmarkDecideDevices measures decisions about pods with a claim each, for one of the devices of
 // a node, in a cluster half of whose devices are taken: with livesched, and with kube-scheduler,
 // which samples nodes by default. Reserve and what follows is not measured.
@@ -41,30 +82,37 @@ func BenchmarkDecideDevices(b *testing.B) {
 	// Without it, kube-scheduler reads the slices that the benchmark has filled in.
 	featuregatetesting.SetFeatureGateDuringTest(b, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
 		false)
-	for _, nodes := range []int{500, 5000} {
-		for _, contender := range []string{"livesched", "kube-scheduler"} {
-			b.Run(fmt.Sprintf("claim/%d/%s", nodes, contender), func(b *testing.B) {
-				c := newDeviceCluster(b, contender, nodes)
-				defer c.close()
-				for i := range nodes * devicesPerNode / 2 {
-					c.fill(workload.NodeName(i%nodes), i/nodes)
-				}
-				c.place() // a scheduler learns the kind of pod
-				c.leave()
-				c.spent = 0
-				for b.Loop() {
-					c.place()
-					c.leave()
-				}
-				b.ReportMetric(float64(c.spent.Microseconds())/float64(b.N), "us/decision")
-			})
+	for i := range deviceKinds {
+		for _, nodes := range []int{500, 5000} {
+			for _, contender := range []string{"livesched", "kube-scheduler"} {
+				b.Run(fmt.Sprintf("%s/%d/%s", deviceKinds[i].name, nodes, contender), func(b *testing.B) {
+					measureDeviceDecisions(b, &deviceKinds[i], nodes, contender)
+				})
+			}
 		}
 	}
+}
+
+func measureDeviceDecisions(b *testing.B, kind *deviceKind, nodes int, contender string) {
+	c := newDeviceCluster(b, kind, contender, nodes)
+	defer c.close()
+	for i := range nodes * devicesPerNode / 2 {
+		c.fill(workload.NodeName(i%nodes), i/nodes)
+	}
+	c.place() // a scheduler learns the kind of pod
+	c.leave()
+	c.spent = 0
+	for b.Loop() {
+		c.place()
+		c.leave()
+	}
+	b.ReportMetric(float64(c.spent.Microseconds())/float64(b.N), "us/decision")
 }
 
 // deviceCluster is the cluster of one contender. Pods come and go in turn.
 type deviceCluster struct {
 	*testing.B
+	kind   *deviceKind
 	ctx    context.Context
 	decide func(*corev1.Pod) sidebyside.Decision
 	// framework reserves devices, which claims has.
@@ -84,17 +132,20 @@ type deviceCluster struct {
 	numClaims int
 }
 
-func newDeviceCluster(b *testing.B, contender string, nodes int) *deviceCluster {
+func newDeviceCluster(b *testing.B, kind *deviceKind, contender string, nodes int) *deviceCluster {
 	b.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), logr.Discard()))
-	c := &deviceCluster{B: b, ctx: ctx, version: 1}
+	c := &deviceCluster{B: b, kind: kind, ctx: ctx, version: 1}
 	var listed []runtime.Object
 	c.numClaims = nodes*devicesPerNode/2 + 1
 	for i := range c.numClaims {
 		claim := objects.DeviceClaim(claimName(i), ofPlain)
 		claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
-		claim.Spec.Devices.Requests[0].Exactly.AllocationMode = resourcev1.DeviceAllocationModeExactCount
-		claim.Spec.Devices.Requests[0].Exactly.Count = 1
+		request := claim.Spec.Devices.Requests[0].Exactly
+		request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1
+		if kind.request != nil {
+			kind.request(request)
+		}
 		listed = append(listed, claim)
 	}
 	all := sidebyside.NewObjectsOf(listed...)
@@ -130,11 +181,13 @@ func newDeviceCluster(b *testing.B, contender string, nodes int) *deviceCluster 
 	class := objects.DeviceClass(ofPlain)
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
 		Expression: fmt.Sprintf("device.driver == %q", ofPlain)}}}
-	c.must(all.Put(class))
+	c.must(all.Put(class, workload.Service()))
 	for i := range nodes {
 		node := workload.Node(i)
 		addNode(node)
-		c.must(all.Put(newDevices(node.Name)))
+		for _, slice := range kind.slices(node.Name) {
+			c.must(all.Put(slice))
+		}
 	}
 	go all.Resource().V1().ResourceClaims().Informer().RunWithContext(ctx)
 	for i := range listed {
@@ -150,18 +203,38 @@ func newDeviceCluster(b *testing.B, contender string, nodes int) *deviceCluster 
 
 func claimName(i int) string { return fmt.Sprint("claim-", i) }
 
-// newDevices returns the devices of a node.
-func newDevices(node string) *resourcev1.ResourceSlice {
-	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node},
-		Spec: resourcev1.ResourceSliceSpec{Driver: ofPlain, NodeName: &node,
-			Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
+// slices returns the devices of a node.
+func (k *deviceKind) slices(node string) []*resourcev1.ResourceSlice {
+	slice := func(suffix string) *resourcev1.ResourceSlice {
+		return &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node + suffix},
+			Spec: resourcev1.ResourceSliceSpec{Driver: ofPlain, NodeName: &node,
+				Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
+	}
+	all := []*resourcev1.ResourceSlice{slice("")}
 	for i := range devicesPerNode {
-		slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", i),
+		device := resourcev1.Device{Name: fmt.Sprint("gpu-", i),
 			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: ptr.To("h100")}},
 			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{
-				"memory": {Value: resource.MustParse("80Gi")}}})
+				gpuMemory: {Value: resource.MustParse("80Gi")}}}
+		if k.device != nil {
+			k.device(i, &device)
+		}
+		all[0].Spec.Devices = append(all[0].Spec.Devices, device)
 	}
-	return slice
+	if !k.counters {
+		return all
+	}
+	counters := slice("-counters")
+	for i := range devicesPerNode / 2 {
+		counters.Spec.SharedCounters = append(counters.Spec.SharedCounters, resourcev1.CounterSet{
+			Name:     fmt.Sprint("chip-", i),
+			Counters: map[string]resourcev1.Counter{"slices": {Value: resource.MustParse("2")}}})
+	}
+	all = append(all, counters)
+	for _, each := range all {
+		each.Spec.Pool.ResourceSliceCount = 2
+	}
+	return all
 }
 
 func (c *deviceCluster) must(err error) {
@@ -180,6 +253,9 @@ func (c *deviceCluster) newPod() (*corev1.Pod, *resourcev1.ResourceClaim) {
 		Name: "main", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("10m")}}}}}}
 	objects.UsingDevices(claimed)(pod)
+	if c.kind.pod != nil {
+		c.kind.pod(pod)
+	}
 	claim, err := c.claims.Get(metav1.NamespaceDefault, claimed)
 	c.must(err)
 	return pod, claim
@@ -188,9 +264,13 @@ func (c *deviceCluster) newPod() (*corev1.Pod, *resourcev1.ResourceClaim) {
 // fill binds a pod to a node, with one of its devices.
 func (c *deviceCluster) fill(node string, device int) {
 	pod, claim := c.newPod()
+	result := resourcev1.DeviceRequestAllocationResult{Request: "device", Driver: ofPlain, Pool: node,
+		Device: fmt.Sprint("gpu-", device)}
+	if c.kind.result != nil {
+		c.kind.result(device, &result)
+	}
 	c.bind(pod, node, claim, &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
-		Results: []resourcev1.DeviceRequestAllocationResult{{Request: "device", Driver: ofPlain, Pool: node,
-			Device: fmt.Sprint("gpu-", device)}}}})
+		Results: []resourcev1.DeviceRequestAllocationResult{result}}})
 }
 
 // place decides about a pod, and binds it with its device.

@@ -123,7 +123,11 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 		all = append(all, claim)
 	}
 	w.deviceSides, w.cancel = newDeviceSides(t, all)
-	for i := range 3 + w.IntN(8) {
+	nodes := 3 + w.IntN(8)
+	if w.chance(3) { // more than a search on the best nodes first looks at one by one
+		nodes += 150
+	}
+	for i := range nodes {
 		w.addNode(fmt.Sprintf("node-%d", i))
 	}
 	w.must(w.objects.Put(w.newSlice(ofAll, nil)))

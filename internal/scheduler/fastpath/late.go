@@ -106,7 +106,7 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	if len(s.batch) == 0 {
 		return false, nil
 	}
-	if err := s.see(ctx); err != nil {
+	if err := s.uncached.know(ctx, s.state, s.batch); err != nil {
 		return false, err
 	}
 	s.asked += len(s.batch)
@@ -126,21 +126,6 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	s.totals = s.totals[:kept]
 	s.pass.feasible = append(s.pass.feasible, accepted...)
 	return true, nil
-}
-
-// see makes the plugin for devices know those of the batch. If the nodes of two batches have
-// refused, many may: then it knows all devices.
-func (s *lateSearch) see(ctx context.Context) error {
-	u := &s.uncached
-	switch {
-	case !u.narrow:
-		return nil
-	case s.state != u.state:
-		return u.see(ctx, s.state, u.names(s.batch))
-	case s.asked > firstBatch:
-		return u.widen(ctx)
-	}
-	return u.see(ctx, u.answers.CycleState, u.names(s.batch))
 }
 
 // fill makes level the nodes with the next lower total if all of it have been drawn. It returns

@@ -13,16 +13,20 @@ import (
 )
 
 // PreFilter of DynamicResources copies what is allocated in the cluster, and sorts all slices by
-// node: it costs as much as there are devices. A lateSearch asks few nodes. So PreFilter sees no
-// devices at first, and is run again before each of the first batches, with the devices of the
-// nodes of the batch. Whoever runs Filter on other nodes must call widen before.
+// node: it costs as much as there are devices. So it sees no devices at first, and is run again
+// before Filter is run on some nodes (know), with the devices of these nodes, or with all if there
+// are many.
 
-// narrow makes PreFilter see no devices, if the decision may become a lateSearch, until the
-// returned function is called.
-func (d *decision) narrow(c *class) (widen func()) {
+// maxKnown bounds the nodes whose devices are collected one by one.
+const maxKnown = 64
+
+// narrow makes PreFilter see no devices until the returned function is called, if the pod needs
+// some. The pods of a group share what DynamicResources remembers, and plugins of other kinds may
+// look at devices, too.
+func (d *decision) narrow() (widen func()) {
 	p := d.Plan
-	if d.Draw == nil || p.opaque || p.deviceSource == nil || !d.delegated && len(d.Pod.Spec.ResourceClaims) == 0 ||
-		d.State.GetPodGroupSchedulingCycle() != nil || !c.plain() || p.scoresDevices(d.Pod) {
+	if p.opaque || p.deviceSource == nil || !d.delegated && len(d.Pod.Spec.ResourceClaims) == 0 ||
+		d.State.GetPodGroupSchedulingCycle() != nil {
 		return func() {}
 	}
 	widen, d.uncached.narrow = p.deviceSource.Narrow(nil)
@@ -32,8 +36,24 @@ func (d *decision) narrow(c *class) (widen func()) {
 	return widen
 }
 
-// see makes the state of DynamicResources know the devices of these nodes, instead of those that it
-// knew. The results of Filter on other nodes are not in the state any more.
+// know makes the state of DynamicResources know the devices of the nodes in these slots. The
+// results of Filter on other nodes may not be in the state any more.
+//
+// state is u.state, or a copy of it for nodes that are only looked at.
+func (u *uncached) know(ctx context.Context, state fwk.CycleState, slots []cache.Slot) error {
+	switch {
+	case !u.narrow:
+		return nil
+	case state != u.state:
+		return u.see(ctx, state, u.names(slots))
+	case len(slots) > maxKnown:
+		return u.widen(ctx)
+	}
+	return u.see(ctx, u.answers.CycleState, u.names(slots))
+}
+
+// see makes a state of DynamicResources know the devices of these nodes, instead of those that it
+// knew.
 func (u *uncached) see(ctx context.Context, state fwk.CycleState, nodes []string) error {
 	widen, ok := u.plan.deviceSource.Narrow(nodes)
 	if !ok {
@@ -43,11 +63,8 @@ func (u *uncached) see(ctx context.Context, state fwk.CycleState, nodes []string
 	return u.preFilterDevices(ctx, state)
 }
 
-// widen makes the state of DynamicResources know all devices, if it does not.
+// widen makes the state of DynamicResources know all devices.
 func (u *uncached) widen(ctx context.Context) error {
-	if !u.narrow {
-		return nil
-	}
 	if err := u.preFilterDevices(ctx, u.answers.CycleState); err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
-	allowed, status := d.preFilterUncached(ctx, c)
+	allowed, status := d.preFilterUncached(ctx)
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
 	}
@@ -127,8 +127,8 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	return None
 }
 
-func (d *decision) preFilterUncached(ctx context.Context, c *class) (*fwk.PreFilterResult, *fwk.Status) {
-	defer d.narrow(c)()
+func (d *decision) preFilterUncached(ctx context.Context) (*fwk.PreFilterResult, *fwk.Status) {
+	defer d.narrow()()
 	allowed, status, _ := d.uncached.plugins.RunPreFilterPlugins(ctx, d.uncached.state, d.Pod)
 	return allowed, status
 }
@@ -208,7 +208,7 @@ func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, e
 	}
 	var filter nodeFilter
 	if ask {
-		if err := u.widen(ctx); err != nil {
+		if err := u.know(ctx, u.state, p.feasible); err != nil {
 			return 0, err
 		}
 		filter = d.uncachedFilter(u.state)
