@@ -24,6 +24,7 @@ import (
 	"github.com/livesched/livesched/internal/informers/fixed"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -45,6 +46,8 @@ type Livesched struct {
 	Profile *profile.Instance
 	// EveryNode makes decisions find all nodes that a pod fits, also where the best are enough.
 	EveryNode bool
+	// Recorded makes decisions compute the scores that the decision log records.
+	Recorded bool
 	// Store has the profile.
 	Store *profile.Store
 	// Forker makes forks of the other parts.
@@ -190,6 +193,11 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 	}, state, pod)
 	l.follow(pod, &decision, err)
 	l.Result = decision.Result
+	if err == nil && l.Recorded {
+		if _, err := decision.Top(l.ctx, decisionlog.TopNodes); err != nil {
+			return Decision{Err: err}
+		}
+	}
 	seen := Decision{State: state, Host: decision.SuggestedHost, Evaluated: decision.EvaluatedNodes,
 		Feasible: decision.FeasibleNodes, Err: err}
 	var fitError *schedframework.FitError

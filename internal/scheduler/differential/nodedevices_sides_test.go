@@ -69,7 +69,7 @@ func newDeviceSides(t *testing.T, listed []runtime.Object) (deviceSides, context
 		if err != nil {
 			t.Fatal(err)
 		}
-		side.EveryNode = i == 2
+		side.EveryNode, side.Recorded = i == 2, true
 		s.mine = append(s.mine, side)
 	}
 	return s, cancel
@@ -183,6 +183,7 @@ func (s *deviceSides) compareNodes(t *testing.T, pod *corev1.Pod, d *deviceDecis
 				if len(pod.Spec.ResourceClaims) > 0 {
 					s.compareTaken(t, pod, name, d, i)
 				}
+				s.tryReserve(t, pod, d, i)
 				continue
 			}
 			got := side.Profile.Framework.RunFilterPlugins(s.ctx, d.mine[i].State, pod, info)
@@ -194,6 +195,16 @@ func (s *deviceSides) compareNodes(t *testing.T, pod *corev1.Pod, d *deviceDecis
 			}
 		}
 	}
+}
+
+// tryReserve reserves the devices of a decision, and gives them back.
+func (s *deviceSides) tryReserve(t *testing.T, pod *corev1.Pod, d *deviceDecision, i int) {
+	t.Helper()
+	f, state, host := s.mine[i].Profile.Framework, d.mine[i].State, d.mine[i].Host
+	if status := f.RunReservePluginsReserve(s.ctx, state, pod, host); !status.IsSuccess() {
+		t.Fatalf("%s, path %d: reserving on %s: %s", pod.Name, i, host, describe(status))
+	}
+	f.RunReservePluginsUnreserve(s.ctx, state, pod, host)
 }
 
 // compareTaken compares what is written into the pod when it is assumed on a node.
