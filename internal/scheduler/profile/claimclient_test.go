@@ -183,7 +183,9 @@ func TestWritesOfClaimsAreLimited(t *testing.T) {
 			ctx.Err() != nil {
 			t.Errorf("a deallocation has to wait: %v", err)
 		}
+		api.mu.Lock()
 		api.most = 0
+		api.mu.Unlock()
 		all.Wait()
 		if api.most != maxClaimCalls || failed != maxClaimCalls || api.active != 0 {
 			t.Errorf("%d calls at one time, %d failed, %d are active", api.most, failed, api.active)

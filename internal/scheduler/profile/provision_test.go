@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	fakeclient "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -54,6 +56,7 @@ func newProvisioning(t *testing.T) *provisioning {
 			updated.ResourceVersion = strconv.Itoa(c.version)
 			return false, nil, nil
 		})
+	watching := c.followWatches()
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	core, storage, changes := factory.Core().V1(), factory.Storage().V1(), newClaimChanges()
 	claims := toldClaims{core.PersistentVolumeClaims(), changes}
@@ -73,6 +76,9 @@ func newProvisioning(t *testing.T) *provisioning {
 	ctx, cancel := context.WithCancel(quiet(t))
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
+	for _, resource := range []string{"pods", "nodes", "persistentvolumeclaims", "persistentvolumes"} {
+		<-watching[resource]
+	}
 	t.Cleanup(func() {
 		cancel()
 		factory.Shutdown()
@@ -89,6 +95,24 @@ func newProvisioning(t *testing.T) *provisioning {
 	}
 	c.volumes = found
 	return c
+}
+
+// followWatches returns channels, by resource, that are closed when it is watched. The fake client
+// does not send what has changed between a list and the watch after it.
+func (c *provisioning) followWatches() map[string]chan struct{} {
+	watching := map[string]chan struct{}{}
+	for _, resource := range []string{"pods", "nodes", "persistentvolumeclaims", "persistentvolumes"} {
+		started := make(chan struct{})
+		watching[resource] = started
+		once := sync.OnceFunc(func() { close(started) })
+		c.client.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
+			watcher, err := c.client.Tracker().Watch(action.GetResource(), action.GetNamespace(),
+				action.(clienttesting.WatchActionImpl).ListOptions)
+			once()
+			return true, watcher, err
+		})
+	}
+	return watching
 }
 
 // check reports an error in any goroutine.
