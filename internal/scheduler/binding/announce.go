@@ -12,7 +12,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
-// DefaultAnnounceAfter is the default of Binder.AnnounceAfter. Claims for devices are written in
+// DefaultAnnounceAfter is the AnnounceAfter of the scheduler. Claims for devices are written in
 // less time, unless the API server is slow. The announcement would be one of the four requests that
 // such a pod costs.
 const DefaultAnnounceAfter = 100 * time.Millisecond
@@ -21,8 +21,8 @@ const DefaultAnnounceAfter = 100 * time.Millisecond
 // unless the returned function is called within AnnounceAfter. That function must be called before
 // Bind, and before the nomination is cleared: it waits for an announcement that has begun.
 //
-// kube-scheduler announces the node at once. Nobody acts on a nomination that is
-// replaced by the binding a moment later.
+// kube-scheduler announces the node at once. Nobody acts on a nomination that is replaced by the
+// binding a moment later.
 func (b *Binder) announceLater(ctx context.Context, c *Cycle) (end func()) {
 	ended := make(chan struct{})
 	timer := time.AfterFunc(b.AnnounceAfter, func() {

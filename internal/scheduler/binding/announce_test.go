@@ -21,6 +21,13 @@ func lasting(d time.Duration, status *fwk.Status) func(context.Context) *fwk.Sta
 	}
 }
 
+// announceSlowly is an announcement that takes a minute.
+func (f *fixture) announceSlowly() error {
+	time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
+	f.note("announced")
+	return nil
+}
+
 func TestTheNodeIsAnnounced(t *testing.T) {
 	test := func(name string, setUp func(*fixture), want ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -56,19 +63,11 @@ func TestTheNodeIsAnnounced(t *testing.T) {
 	}, after("announced, in flight, assumed")...)
 	test("before Bind, if it has begun", func(f *fixture) {
 		f.first.preBind = lasting(announceAfter+1, nil)
-		f.announce = func() error {
-			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
-			f.note("announced")
-			return nil
-		}
+		f.announce = f.announceSlowly
 	}, after("first prepares, assumed", "announced, assumed")...)
 	test("before the pod is unreserved, if it has begun", func(f *fixture) {
 		f.first.preBind = lasting(announceAfter+1, broken)
-		f.announce = func() error {
-			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
-			f.note("announced")
-			return nil
-		}
+		f.announce = f.announceSlowly
 	}, "first prepares, assumed", "announced, assumed", "second unreserves, assumed", "first unreserves, assumed",
 		`failed: running PreBind plugin "first": out of order`)
 	test("or the pod is bound nevertheless", func(f *fixture) {

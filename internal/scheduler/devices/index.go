@@ -12,6 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/informers"
 )
 
 // index finds, by node, the slices and the allocated devices on which an allocation of devices on
@@ -83,10 +85,7 @@ func (x *index) sliceHandler(next toolscache.ResourceEventHandler) toolscache.Re
 
 // objectOf returns the object of an event, an empty one if the event has none.
 func objectOf[T any](obj any) *T {
-	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	if typed, ok := obj.(*T); ok {
+	if typed, ok := informers.Last(obj).(*T); ok {
 		return typed
 	}
 	return new(T)

@@ -9,6 +9,8 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/informers"
 )
 
 // inOrder makes the event handlers that are added through it run one at a time.
@@ -19,23 +21,11 @@ import (
 type inOrder struct{ mu sync.Mutex }
 
 func (o *inOrder) handler(next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			next.OnAdd(obj, initial)
-		},
-		UpdateFunc: func(before, after any) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			next.OnUpdate(before, after)
-		},
-		DeleteFunc: func(obj any) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			next.OnDelete(obj)
-		},
-	}
+	return informers.Around(next, func(_ any, handle func()) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		handle()
+	})
 }
 
 // inOrderInformer is an informer whose handlers run in order.

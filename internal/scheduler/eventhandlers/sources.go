@@ -180,11 +180,6 @@ func (s *Sources) handler(resource fwk.EventResource) toolscache.ResourceEventHa
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { emit(fwk.Add, nil, obj) },
 		UpdateFunc: func(oldObj, newObj any) { emit(fwk.Update, oldObj, newObj) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			emit(fwk.Delete, obj, nil)
-		},
+		DeleteFunc: func(obj any) { emit(fwk.Delete, informers.Last(obj), nil) },
 	}
 }

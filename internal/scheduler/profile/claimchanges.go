@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/informers"
 )
 
 // claimChanges tells binding cycles when a claim for a volume changes, or the volume that refers to
@@ -51,11 +53,8 @@ func (c *claimChanges) watch(claims []*corev1.PersistentVolumeClaim) (changed <-
 
 // tell follows a change of a claim or of a volume.
 func (c *claimChanges) tell(obj any) {
-	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
 	var key types.NamespacedName
-	switch changed := obj.(type) {
+	switch changed := informers.Last(obj).(type) {
 	case *corev1.PersistentVolumeClaim:
 		key = types.NamespacedName{Namespace: changed.Namespace, Name: changed.Name}
 	case *corev1.PersistentVolume:
@@ -76,11 +75,10 @@ func (c *claimChanges) tell(obj any) {
 
 // after returns a handler that tells of each event after handler has handled it.
 func (c *claimChanges) after(handler toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { handler.OnAdd(obj, initial); c.tell(obj) },
-		UpdateFunc: func(before, now any) { handler.OnUpdate(before, now); c.tell(now) },
-		DeleteFunc: func(obj any) { handler.OnDelete(obj); c.tell(obj) },
-	}
+	return informers.Around(handler, func(obj any, handle func()) {
+		handle()
+		c.tell(obj)
+	})
 }
 
 // toldClaims is the informer of claims for the volume binder. claimChanges follow the events that

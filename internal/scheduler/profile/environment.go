@@ -42,7 +42,7 @@ type Environment struct {
 	// are the users of their series. nil: they are not deleted.
 	instruments *framework.Instruments
 	series      *seriesUsers
-	// claimCalls bounds the writes of claims for devices. nil: there are none.
+	// claimCalls bounds the writes of claims for devices. nil: they are not bounded.
 	claimCalls claimCalls
 	// shadows is the Environment of the instances of shadow profiles. nil: there can be none.
 	shadows *Environment

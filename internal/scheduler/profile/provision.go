@@ -104,14 +104,19 @@ func (p *provisioner) look(ctx context.Context, binder volumebinding.SchedulerVo
 	// The binder may not have seen the volumes yet, in which case it judges the claims as before.
 	claims, err := binder.GetPodVolumeClaims(logger, pod)
 	if err != nil {
-		return false, nil //nolint:nilerr // it looks again
+		logger.V(4).Info("Looking at the claims of the pod again", "pod", klog.KObj(pod), "err", err)
+		return false, nil
 	}
 	found, reasons, err := binder.FindPodVolumes(logger, pod, claims, node)
+	if err != nil {
+		logger.V(4).Info("Looking at the volumes of the pod again", "pod", klog.KObj(pod), "err", err)
+		return false, nil
+	}
 	if slices.Contains(reasons, volumebinding.ErrReasonNodeConflict) {
 		return false, fmt.Errorf("a volume cannot be used on node %q: %s", node.Name,
 			volumebinding.ErrReasonNodeConflict)
 	}
-	return err == nil && len(reasons) == 0 && len(found.StaticBindings) == 0 && len(found.DynamicProvisions) == 0, nil
+	return len(reasons) == 0 && len(found.StaticBindings) == 0 && len(found.DynamicProvisions) == 0, nil
 }
 
 // isBound reports whether a claim is bound. It fails if the controllers have given up.
