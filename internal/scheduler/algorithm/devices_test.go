@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
@@ -35,8 +36,10 @@ func (b *backed) Backs(name corev1.ResourceName) bool {
 	}
 	return name == b.resource
 }
-func (b *backed) HasAlternatives(*corev1.Pod) bool { return false }
-func (*backed) Narrow([]string) (func(), bool)     { return nil, false }
+func (*backed) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool)  { return nil, true }
+func (*backed) ChangedNodes(uint64) (names []string, end uint64, ok bool) { return nil, 0, false }
+func (*backed) SeparateDevices() bool                                     { return false }
+func (*backed) Narrow([]string) (func(), bool)                            { return nil, false }
 
 // TestDeviceClassesMayChangeDuringADecision: nodes have some of a resource that devices back on
 // other nodes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,11 +53,13 @@ func (f *freed) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node 
 	return nil
 }
 
-func (f *freed) ClassChanges() uint64                { return 0 }
-func (f *freed) ClaimChanges() (began, ended uint64) { return f.changes, f.changes }
-func (f *freed) Backs(corev1.ResourceName) bool      { return false }
-func (f *freed) HasAlternatives(*corev1.Pod) bool    { return false }
-func (*freed) Narrow([]string) (func(), bool)        { return nil, false }
+func (f *freed) ClassChanges() uint64                                    { return 0 }
+func (f *freed) ClaimChanges() (began, ended uint64)                     { return f.changes, f.changes }
+func (f *freed) Backs(corev1.ResourceName) bool                          { return false }
+func (*freed) ClaimsOf(*corev1.Pod) ([]*resourcev1.ResourceClaim, bool)  { return nil, true }
+func (*freed) ChangedNodes(uint64) (names []string, end uint64, ok bool) { return nil, 0, false }
+func (*freed) SeparateDevices() bool                                     { return false }
+func (*freed) Narrow([]string) (func(), bool)                            { return nil, false }
 
 // verify decides about a pod with --fast-path=verify and a plugin for devices, and returns the
 // number of differences.

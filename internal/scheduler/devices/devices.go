@@ -8,7 +8,6 @@ package devices
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,22 +71,27 @@ func (m *Managers) ClaimChanges() (began, ended uint64) {
 	return m.began.Load(), ended
 }
 
-// HasAlternatives reports whether a claim of a pod lets the scheduler choose between requests for
-// devices (KEP-4816), by which nodes get different scores. It does so also if a claim is not known.
-func (m *Managers) HasAlternatives(pod *corev1.Pod) bool {
-	return m.DRA != nil && slices.ContainsFunc(pod.Spec.ResourceClaims, func(ref corev1.PodResourceClaim) bool {
-		name, _, err := resourceclaim.Name(pod, &ref)
+// ClaimsOf returns the claims of a pod, in the order of its spec, or false if one is not known.
+func (m *Managers) ClaimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool) {
+	if m.DRA == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return nil, true
+	}
+	claims := make([]*resourcev1.ResourceClaim, 0, len(pod.Spec.ResourceClaims))
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
 		if err == nil && name == nil {
-			return false // the pod needs no claim in its place
+			continue // the pod needs no claim in its place
 		}
 		if err != nil {
-			return true
+			return nil, false
 		}
 		claim, err := m.DRA.ResourceClaims().Get(pod.Namespace, *name)
-		return err != nil || slices.ContainsFunc(claim.Spec.Devices.Requests, func(r resourcev1.DeviceRequest) bool {
-			return r.Exactly == nil
-		})
-	})
+		if err != nil {
+			return nil, false
+		}
+		claims = append(claims, claim)
+	}
+	return claims, true
 }
 
 // counting returns a handler that counts changes.
@@ -184,6 +188,11 @@ func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache
 		m.countClassChanges(classes)
 		classes.AddEventHandler(changes)
 		changes = classes
+	} else {
+		changes = informers.Around(changes, func(_ any, handle func()) {
+			m.classChanges.Add(1)
+			handle()
+		})
 	}
 	if _, err := m.classes.AddEventHandler(changes); err != nil {
 		return fmt.Errorf("listening to device classes: %w", err)

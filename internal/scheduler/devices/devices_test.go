@@ -4,14 +4,17 @@
 package devices_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/devices"
 )
 
-func TestAlternativesOfClaims(t *testing.T) {
+func TestClaimsOf(t *testing.T) {
 	type refs = []corev1.PodResourceClaim
 	m := newManaged(t)
 	named := func(claim string) corev1.PodResourceClaim {
@@ -25,24 +28,28 @@ func TestAlternativesOfClaims(t *testing.T) {
 	for name, test := range map[string]struct {
 		refs   refs
 		status corev1.PodStatus
-		want   bool
+		want   []string
+		known  bool
 	}{
-		"no claim":                     {},
-		"a claim without alternatives": {refs: refs{named("exact")}},
-		"one of two claims has some":   {refs: refs{named("exact"), named("choice")}, want: true},
-		"a claim that is not known":    {refs: refs{named("missing")}, want: true},
+		"no claim":                   {known: true},
+		"two claims":                 {refs: refs{named("exact"), named("choice")}, want: []string{"exact", "choice"}, known: true},
+		"one of two claims is there": {refs: refs{named("exact"), named("missing")}},
 
-		"a template without a claim yet":   {refs: refs{templated}, want: true},
-		"the claim of a template":          {refs: refs{templated}, status: of(ptr.To("exact"))},
-		"the claim of a template has some": {refs: refs{templated}, status: of(ptr.To("choice")), want: true},
-		"a template that needs no claim":   {refs: refs{templated}, status: of(nil)},
+		"a template without a claim yet": {refs: refs{templated}},
+		"the claim of a template":        {refs: refs{templated}, status: of(ptr.To("exact")), want: []string{"exact"}, known: true},
+		"a template that needs no claim": {refs: refs{templated, named("exact")}, status: of(nil), want: []string{"exact"},
+			known: true},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"},
 			Spec: corev1.PodSpec{ResourceClaims: test.refs}, Status: test.status}
-		for who, managers := range map[string]interface{ HasAlternatives(*corev1.Pod) bool }{
-			"process": m.process, "fork": m.fork()} {
-			if got := managers.HasAlternatives(pod); got != test.want {
-				t.Errorf("%s, %s: %v, want %v", name, who, got, test.want)
+		for who, managers := range map[string]*devices.Managers{"process": m.process, "fork": m.fork()} {
+			claims, known := managers.ClaimsOf(pod)
+			var got []string
+			for _, claim := range claims {
+				got = append(got, claim.Name)
+			}
+			if known != test.known || !slices.Equal(got, test.want) {
+				t.Errorf("%s, %s: %v, %v, want %v, %v", name, who, got, known, test.want, test.known)
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/changelog"
 )
 
 // index finds, by node, the slices and the allocated devices on which an allocation of devices on
@@ -36,7 +37,13 @@ type index struct {
 	sharedSlices int
 	// pending are the claims with a pending allocation.
 	pending map[types.UID]*resourcev1.ResourceClaim
+	// changes are the names of nodes, once slices of their pools have changed, or what is allocated
+	// of these. A gap stands for a change of slices of no single node.
+	changes changelog.Log[string]
 }
+
+// maxChanges is the number of changes that a reader of index.changes may be behind.
+const maxChanges = 1 << 15
 
 // poolKey identifies a pool: the pools of two drivers may have the same name.
 type poolKey struct{ driver, name string }
@@ -99,6 +106,7 @@ func (x *index) setSlice(slice *resourcev1.ResourceSlice) {
 	x.slices[slice.Name] = slice
 	x.poolLocked(keyOf(slice)).slices[slice.Name] = slice
 	x.countLocked(slice, 1)
+	x.changedLocked(keyOf(slice))
 }
 
 func (x *index) removeSlice(name string) {
@@ -112,9 +120,10 @@ func (x *index) removeSliceLocked(name string) {
 	if slice == nil {
 		return
 	}
+	key := keyOf(slice)
+	x.changedLocked(key)
 	delete(x.slices, name)
 	x.countLocked(slice, -1)
-	key := keyOf(slice)
 	delete(x.pools[key].slices, name)
 	x.dropEmptyLocked(key)
 }
@@ -134,6 +143,7 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 		}
 	} else {
 		x.sharedSlices += delta
+		x.changes.Cut()
 	}
 	key := keyOf(slice)
 	counts[key] += delta
@@ -143,6 +153,26 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 	if node != "" && len(counts) == 0 {
 		delete(x.nodes, node)
 	}
+}
+
+// changedLocked records a change of a pool.
+func (x *index) changedLocked(key poolKey) {
+	last := ""
+	for _, slice := range x.poolLocked(key).slices {
+		if node := ptr.Deref(slice.Spec.NodeName, ""); node != "" && node != last {
+			last = node
+			x.changes.AddShared(node, maxChanges)
+		}
+	}
+}
+
+// changed returns the names of the nodes that have changed since a position in changes, and its
+// end. ok is false if any node may have changed.
+func (x *index) changed(since uint64) (nodes []string, end uint64, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	nodes, ok = x.changes.Since(since)
+	return nodes, x.changes.End(), ok
 }
 
 func (x *index) poolLocked(key poolKey) *pool {
@@ -182,7 +212,11 @@ func (x *index) claimHandler() toolscache.ResourceEventHandler {
 func (x *index) allocate(claim *resourcev1.ResourceClaim) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	pending := x.takes(x.pending[claim.UID])
 	for key, take := range x.takes(claim) {
+		if !take.within(pending[key]) {
+			x.changedLocked(key)
+		}
 		take.addTo(&x.poolLocked(key).allocated)
 	}
 }
@@ -192,6 +226,7 @@ func (x *index) free(claim *resourcev1.ResourceClaim) {
 	defer x.mu.Unlock()
 	for key, take := range x.takes(claim) {
 		take.removeFrom(&x.poolLocked(key).allocated)
+		x.changedLocked(key)
 		x.dropEmptyLocked(key)
 	}
 }
@@ -206,6 +241,7 @@ func (x *index) setPending(uid types.UID, claim *resourcev1.ResourceClaim) {
 	x.pending[uid] = claim
 	for key := range x.takes(claim) {
 		x.poolLocked(key).pending[uid] = claim
+		x.changedLocked(key)
 	}
 }
 
@@ -213,8 +249,12 @@ func (x *index) setPending(uid types.UID, claim *resourcev1.ResourceClaim) {
 func (x *index) endPending(uid types.UID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for key := range x.takes(x.pending[uid]) {
-		delete(x.pools[key].pending, uid)
+	for key, take := range x.takes(x.pending[uid]) {
+		p := x.pools[key]
+		delete(p.pending, uid)
+		if len(take.shares) > 0 || !p.allocated.AllocatedDevices.HasAll(take.devices...) {
+			x.changedLocked(key)
+		}
 		x.dropEmptyLocked(key)
 	}
 	delete(x.pending, uid)
@@ -252,6 +292,13 @@ func (x *index) poolsLocked(nodes []string, do func(poolKey, *pool)) {
 			do(key, x.pools[key])
 		}
 	}
+}
+
+// separate reports whether each device belongs to a single node.
+func (x *index) separate() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sharedSlices == 0
 }
 
 // slicesFor returns the slices on which an allocation on one of these nodes depends.

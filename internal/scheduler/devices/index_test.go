@@ -5,6 +5,7 @@ package devices
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -284,11 +285,42 @@ func (w *twin) check(nodes ...string) {
 	}
 }
 
+// follower returns a function that checks that ChangedNodes has each node for which something else
+// is there than at its last call, while devices are separate.
+func (w *twin) follower() func() {
+	m := &Managers{DRA: w.n, mayNarrow: true}
+	type known struct {
+		slices []string
+		state  *structured.AllocatedState
+	}
+	were, pos := map[string]known{}, uint64(0)
+	return func() {
+		shared := slices.ContainsFunc(slices.Collect(maps.Values(w.slices)),
+			func(s *resourcev1.ResourceSlice) bool { return s.Spec.NodeName == nil })
+		if m.SeparateDevices() == shared {
+			w.Fatalf("shared slices: %v, and devices are separate: %v", shared, !shared)
+		}
+		changed, end, ok := m.ChangedNodes(pos)
+		for i := range numNodes {
+			node, now := fmt.Sprint("n", i), known{}
+			now.slices, now.state = w.wants([]string{node})
+			was := were[node]
+			same := slices.Equal(was.slices, now.slices) && equality.Semantic.DeepEqual(was.state, now.state)
+			if ok && !same && !shared && !slices.Contains(changed, node) {
+				w.Fatalf("the changes of %v are not those of %s: %v, was %v", changed, node, now, was)
+			}
+			were[node] = now
+		}
+		pos = end
+	}
+}
+
 // TestNarrowedManagersBesideAllDevices compares, after each of many random operations, what
 // narrowed managers list with what is there.
 func TestNarrowedManagersBesideAllDevices(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newTwin(t, seed)
+		follow := w.follower()
 		for range 400 {
 			if w.IntN(3) == 0 {
 				w.changeSlice()
@@ -298,6 +330,7 @@ func TestNarrowedManagersBesideAllDevices(t *testing.T) {
 			w.check()
 			w.check(w.node())
 			w.check(w.node(), w.node(), "unknown")
+			follow()
 		}
 		w.clear()
 	}

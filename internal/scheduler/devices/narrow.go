@@ -47,6 +47,25 @@ func (m *Managers) Narrow(nodes []string) (widen func(), ok bool) {
 	return func() { n.narrowed, n.nodes = false, nil }, true
 }
 
+// ChangedNodes returns the names of the nodes on which an allocation of devices may have another
+// outcome than at a position in the list of these changes, as far as it depends on slices and other
+// allocations, and the end of the list. ok is false if that may be any node. The list is complete
+// while SeparateDevices returns true.
+func (m *Managers) ChangedNodes(since uint64) (names []string, end uint64, ok bool) {
+	n, narrows := m.DRA.(*narrowable)
+	if !narrows {
+		return nil, 0, false
+	}
+	return n.index.changed(since)
+}
+
+// SeparateDevices reports whether each device belongs to a single node, so that allocations on
+// other nodes do not matter to the outcome of one.
+func (m *Managers) SeparateDevices() bool {
+	n, ok := m.DRA.(*narrowable)
+	return ok && n.index.separate()
+}
+
 // ResourceClaims implements SharedDRAManager.
 func (n *narrowable) ResourceClaims() fwk.ResourceClaimTracker {
 	return narrowableClaims{n.SharedDRAManager.ResourceClaims(), n}

@@ -4,6 +4,8 @@
 package devices
 
 import (
+	"slices"
+
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
@@ -49,6 +51,14 @@ func (x *index) takes(claim *resourcev1.ResourceClaim) map[poolKey]*take {
 		}
 	}
 	return taken
+}
+
+// within reports whether the devices are among those of other, which may be nil. It returns false
+// for shares of devices: while a claim is both pending and allocated, Kubernetes counts their
+// capacity twice.
+func (t *take) within(other *take) bool {
+	return other != nil && len(t.shares) == 0 && !slices.ContainsFunc(t.devices,
+		func(id structured.DeviceID) bool { return !slices.Contains(other.devices, id) })
 }
 
 func (t *take) addTo(s *structured.AllocatedState) {

@@ -44,12 +44,23 @@ type deviceKind struct {
 	device   func(i int, device *resourcev1.Device)
 	result   func(i int, result *resourcev1.DeviceRequestAllocationResult)
 	counters bool
+	// full means that all devices are taken but those of a node in a hundred.
+	full bool
+}
+
+// taken returns the number of devices that are taken before the pods come.
+func (k *deviceKind) taken(nodes int) int {
+	if k.full {
+		return nodes*devicesPerNode - (nodes/100 + 1)
+	}
+	return nodes * devicesPerNode / 2
 }
 
 const gpuMemory resourcev1.QualifiedName = "memory"
 
 var deviceKinds = []deviceKind{
 	{name: "claim"},
+	{name: "full", full: true},
 	// The pods are spread by default, as those of a Service.
 	{name: "spread", pod: func(pod *corev1.Pod) { pod.Labels = workload.Service().Spec.Selector }},
 	// A claim takes some of the memory of a device.
@@ -76,8 +87,8 @@ var deviceKinds = []deviceKind{
 }
 
 // BenchmarkDecideDevices measures decisions about pods with a claim each, for one of the devices of
-// a node, in a cluster half of whose devices are taken: with livesched, and with kube-scheduler,
-// which samples nodes by default. Reserve and what follows is not measured.
+// a node, in a cluster half of whose devices are taken, or nearly all: with livesched, and with
+// kube-scheduler, which samples nodes by default. Reserve and what follows is not measured.
 func BenchmarkDecideDevices(b *testing.B) {
 	// Without it, kube-scheduler reads the slices that the benchmark has filled in.
 	featuregatetesting.SetFeatureGateDuringTest(b, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
@@ -96,9 +107,6 @@ func BenchmarkDecideDevices(b *testing.B) {
 func measureDeviceDecisions(b *testing.B, kind *deviceKind, nodes int, contender string) {
 	c := newDeviceCluster(b, kind, contender, nodes)
 	defer c.close()
-	for i := range nodes * devicesPerNode / 2 {
-		c.fill(workload.NodeName(i%nodes), i/nodes)
-	}
 	c.place() // a scheduler learns the kind of pod
 	c.leave()
 	c.spent = 0
@@ -111,7 +119,7 @@ func measureDeviceDecisions(b *testing.B, kind *deviceKind, nodes int, contender
 
 // deviceCluster is the cluster of one contender. Pods come and go in turn.
 type deviceCluster struct {
-	*testing.B
+	testing.TB
 	kind   *deviceKind
 	ctx    context.Context
 	decide func(*corev1.Pod) sidebyside.Decision
@@ -132,12 +140,14 @@ type deviceCluster struct {
 	numClaims int
 }
 
-func newDeviceCluster(b *testing.B, kind *deviceKind, contender string, nodes int) *deviceCluster {
-	b.Helper()
-	ctx, cancel := context.WithCancel(klog.NewContext(b.Context(), logr.Discard()))
-	c := &deviceCluster{B: b, kind: kind, ctx: ctx, version: 1}
+// newDeviceCluster returns a cluster in which the devices of a kind are taken that pods have before
+// the measured ones come.
+func newDeviceCluster(t testing.TB, kind *deviceKind, contender string, nodes int) *deviceCluster {
+	t.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	c := &deviceCluster{TB: t, kind: kind, ctx: ctx, version: 1}
 	var listed []runtime.Object
-	c.numClaims = nodes*devicesPerNode/2 + 1
+	c.numClaims = kind.taken(nodes) + 1
 	for i := range c.numClaims {
 		claim := objects.DeviceClaim(claimName(i), ofPlain)
 		claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
@@ -197,6 +207,9 @@ func newDeviceCluster(b *testing.B, kind *deviceKind, contender string, nodes in
 			}
 			c.must(ctx.Err())
 		}
+	}
+	for i := range kind.taken(nodes) {
+		c.fill(workload.NodeName(i%nodes), i/nodes)
 	}
 	return c
 }

@@ -91,14 +91,20 @@ func (s *deviceSides) managers() []fwk.ResourceClaimTracker {
 	return all
 }
 
-// addClass makes all sides know which resource a class of devices backs.
-func (s *deviceSides) addClass(class *resourcev1.DeviceClass) {
+// addClass makes all sides know which resource a class of devices backs. before is the class until
+// now, nil for a new one.
+func (s *deviceSides) addClass(before, class *resourcev1.DeviceClass) {
 	all := []fwk.SharedDRAManager{s.theirs.Framework.SharedDRAManager()}
 	for _, side := range s.mine {
 		all = append(all, side.Devices)
 	}
 	for _, manager := range all {
-		manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache).OnAdd(class, true)
+		resolver := manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache)
+		if before == nil {
+			resolver.OnAdd(class, true)
+		} else {
+			resolver.OnUpdate(before, class)
+		}
 	}
 }
 

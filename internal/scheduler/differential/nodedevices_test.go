@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,8 +24,10 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podfields"
 	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // Drivers of the devices in this test: what a device is decides what it takes from its node.
@@ -105,12 +108,18 @@ type deviceWorld struct {
 	nodes  []string
 	claims []*resourcev1.ResourceClaim
 	placed []*corev1.Pod
+	// slices are those that there are, by name, and classes the device classes.
+	slices  map[string]*resourcev1.ResourceSlice
+	classes []*resourcev1.DeviceClass
+	// separate means that each device belongs to a single node, in most of the cluster's time.
+	separate bool
 }
 
 func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 	t.Helper()
 	w := &deviceWorld{Rand: rand.New(rand.NewPCG(seed, 5517)), t: t, done: make(chan struct{}),
-		count: counts{"cases": 1}}
+		count: counts{"cases": 1}, slices: map[string]*resourcev1.ResourceSlice{}}
+	w.separate = w.chance(70)
 	var all []runtime.Object
 	for i := range 16 {
 		claim := w.newClaim(i)
@@ -130,7 +139,10 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 	for i := range nodes {
 		w.addNode(fmt.Sprintf("node-%d", i))
 	}
-	w.must(w.objects.Put(w.newSlice(ofAll, nil)))
+	if !w.separate {
+		w.putSlice(ofAll, nil)
+	}
+	w.must(w.objects.Put(workload.Service()))
 	for _, driver := range []string{ofNode, ofAll, ofPlain} {
 		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: driver},
 			Spec: resourcev1.DeviceClassSpec{Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
@@ -139,7 +151,8 @@ func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 			class.Spec.ExtendedResourceName = ptr.To(string(gpus))
 		}
 		w.must(w.objects.Put(class))
-		w.addClass(class)
+		w.addClass(nil, class)
+		w.classes = append(w.classes, class)
 	}
 	go func() {
 		defer close(w.done)
@@ -165,7 +178,8 @@ func (w *deviceWorld) must(err error) {
 }
 
 func (w *deviceWorld) addNode(name string) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+	labels := map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: fmt.Sprint("zone-", w.IntN(3))}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU:    resource.MustParse(fmt.Sprint(2 + w.IntN(8))),
 			corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%dGi", 2+w.IntN(14))),
@@ -186,9 +200,54 @@ func (w *deviceWorld) addNode(name string) {
 	}
 	for _, driver := range []string{ofNode, ofPlain} {
 		if w.chance(75) {
-			w.must(w.objects.Put(w.newSlice(driver, &name)))
+			w.putSlice(driver, &name)
 		}
 	}
+}
+
+func (w *deviceWorld) putSlice(driver string, node *string) {
+	slice := w.newSlice(driver, node)
+	w.slices[slice.Name] = slice
+	w.must(w.objects.Put(slice))
+}
+
+// changeDevices replaces or removes a slice, or changes which devices are of a class.
+func (w *deviceWorld) changeDevices() {
+	w.count["device changes"]++
+	switch n := w.IntN(10); {
+	case n == 0:
+		w.changeClass()
+	case n == 1 && w.slices[ofAll+"-all"] == nil:
+		w.putSlice(ofAll, nil)
+	case n <= 2 && w.separate && w.slices[ofAll+"-all"] != nil:
+		w.removeSlice(ofAll + "-all")
+	default:
+		node, driver := w.nodes[w.IntN(len(w.nodes))], []string{ofNode, ofPlain}[w.IntN(2)]
+		if w.slices[driver+"-"+node] != nil && w.chance(40) {
+			w.removeSlice(driver + "-" + node)
+			return
+		}
+		w.putSlice(driver, &node)
+	}
+}
+
+func (w *deviceWorld) removeSlice(name string) {
+	w.must(w.objects.Remove(w.slices[name]))
+	delete(w.slices, name)
+}
+
+// changeClass makes a class have other devices.
+func (w *deviceWorld) changeClass() {
+	i := w.IntN(len(w.classes))
+	class := w.classes[i].DeepCopy()
+	selector := class.Spec.Selectors[0].CEL
+	selector.Expression = fmt.Sprintf("device.driver == %q", class.Name)
+	if w.chance(50) {
+		selector.Expression += " && !device.allowMultipleAllocations"
+	}
+	w.must(w.objects.Put(class))
+	w.addClass(w.classes[i], class)
+	w.classes[i] = class
 }
 
 // newSlice returns the devices of a driver on a node, or on all nodes.
@@ -202,6 +261,9 @@ func (w *deviceWorld) newSlice(driver string, node *string) *resourcev1.Resource
 	}
 	for i := range 2 + w.IntN(4) {
 		device := resourcev1.Device{Name: fmt.Sprintf("device-%d", i)}
+		if w.chance(10) {
+			device.Taints = []resourcev1.DeviceTaint{{Key: "example.com/worn", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+		}
 		switch {
 		case driver == ofNode && w.chance(50):
 			w.mapCapacity(&device)
@@ -259,10 +321,18 @@ func (w *deviceWorld) addOverhead(device *resourcev1.Device) {
 }
 
 func (w *deviceWorld) newClaim(i int) *resourcev1.ResourceClaim {
-	claim := objects.DeviceClaim(fmt.Sprintf("claim-%d", i), []string{ofNode, ofNode, ofAll, ofPlain}[w.IntN(4)])
+	driver := []string{ofNode, ofNode, ofAll, ofPlain}[w.IntN(4)]
+	if driver == ofAll && w.separate {
+		driver = ofPlain
+	}
+	claim := objects.DeviceClaim(fmt.Sprintf("claim-%d", i), driver)
 	claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
 	request := claim.Spec.Devices.Requests[0].Exactly
 	request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1+w.Int64N(2)
+	if w.chance(20) {
+		request.Tolerations = []resourcev1.DeviceToleration{{Key: "example.com/worn",
+			Operator: resourcev1.DeviceTolerationOpExists}}
+	}
 	if w.chance(25) {
 		w.count["alternatives"]++
 		alternative := func(name, class string) resourcev1.DeviceSubRequest {
@@ -282,6 +352,9 @@ func (w *deviceWorld) newPod(i int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name, UID: types.UID(name)},
 		Spec:       corev1.PodSpec{SchedulerName: schedulerName, Priority: ptr.To(w.Int32N(3))},
+	}
+	if w.chance(50) { // spread by default
+		pod.Labels = workload.Service().Spec.Selector
 	}
 	for range []int{0, 1, 1, 1, 2}[w.IntN(5)] {
 		claim := w.claims[w.IntN(len(w.claims))].Name
@@ -342,6 +415,9 @@ func (w *deviceWorld) play() {
 			w.placed = slices.Delete(w.placed, at, at+1)
 			w.count["left"]++
 		}
+		for w.chance(30) {
+			w.changeDevices()
+		}
 	}
 }
 
@@ -349,7 +425,11 @@ func (w *deviceWorld) play() {
 func (w *deviceWorld) decide(pod *corev1.Pod) {
 	w.t.Helper()
 	w.must(w.objects.Put(pod))
+	before := testutil.ToFloat64(metrics.FastPathDeviceMisses)
 	d := w.decideAll(w.t, pod)
+	if misses := testutil.ToFloat64(metrics.FastPathDeviceMisses) - before; misses > 0 {
+		w.t.Fatalf("%s: %v verdicts about devices were wrong", pod.Name, misses)
+	}
 	if w.chance(10) {
 		w.count["forks"]++
 		w.compareFork(w.t, pod, d)

@@ -51,6 +51,7 @@ type Engine struct {
 	// nominatedRead holds how far mentions has read the terms of nominated pods.
 	nominatedRead map[*framework.NominatedNodes]uint64
 	classes       *classTable
+	devices       deviceTable
 	search        uncachedSearch
 	late          lateSearch
 
@@ -60,6 +61,7 @@ type Engine struct {
 		pass     pass
 		scratch  scratch
 		claims   claimCheck
+		devices  deviceCheck
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 type instruments struct {
 	memory, memoryLimit, classes, labelKeys prometheus.Gauge
 	evictions, hits, news, returns          prometheus.Counter
+	deviceMisses                            prometheus.Counter
+	// deviceDecisions counts decisions about devices by why they keep no verdicts.
+	deviceDecisions *prometheus.CounterVec
 	// decisions counts decisions by path and reason. counters are those that were used.
 	decisions *prometheus.CounterVec
 	counters  map[pathReason]prometheus.Counter
@@ -38,16 +41,22 @@ func (e *Engine) Count(path string, reason Reason) {
 	counter.Inc()
 }
 
+// deviceDecision counts a decision about a pod with devices, by why no verdicts are kept for it.
+func (i *instruments) deviceDecision(without string) {
+	i.deviceDecisions.WithLabelValues(without).Inc()
+}
+
 // ofProcess returns the metrics of the process.
 func ofProcess() *instruments {
 	return &instruments{
 		memory: metrics.FastPathMemory, memoryLimit: metrics.FastPathMemoryLimit,
 		classes: metrics.FastPathClasses, labelKeys: metrics.FastPathLabelKeys,
-		evictions: metrics.FastPathEvictions,
-		hits:      metrics.ClassLookups.WithLabelValues(metrics.ClassHit),
-		news:      metrics.ClassLookups.WithLabelValues(metrics.ClassNew),
-		returns:   metrics.ClassLookups.WithLabelValues(metrics.ClassEvicted),
-		decisions: metrics.Decisions, counters: map[pathReason]prometheus.Counter{},
+		evictions: metrics.FastPathEvictions, deviceMisses: metrics.FastPathDeviceMisses,
+		deviceDecisions: metrics.FastPathDeviceDecisions,
+		hits:            metrics.ClassLookups.WithLabelValues(metrics.ClassHit),
+		news:            metrics.ClassLookups.WithLabelValues(metrics.ClassNew),
+		returns:         metrics.ClassLookups.WithLabelValues(metrics.ClassEvicted),
+		decisions:       metrics.Decisions, counters: map[pathReason]prometheus.Counter{},
 		points: schedmetrics.FrameworkExtensionPointDuration,
 	}
 }
@@ -58,9 +67,10 @@ func discarded() *instruments {
 	counter := func() prometheus.Counter { return prometheus.NewCounter(prometheus.CounterOpts{}) }
 	return &instruments{
 		memory: gauge(), memoryLimit: gauge(), classes: gauge(), labelKeys: gauge(),
-		evictions: counter(), hits: counter(), news: counter(), returns: counter(),
-		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}),
-		counters:  map[pathReason]prometheus.Counter{},
+		evictions: counter(), hits: counter(), news: counter(), returns: counter(), deviceMisses: counter(),
+		deviceDecisions: prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"without"}),
+		decisions:       prometheus.NewCounterVec(prometheus.CounterOpts{}, []string{"path", "reason"}),
+		counters:        map[pathReason]prometheus.Counter{},
 		// it does nothing unless it is registered
 		points: compbasemetrics.NewHistogramVec(&compbasemetrics.HistogramOpts{}, nil),
 	}

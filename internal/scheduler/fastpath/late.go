@@ -49,7 +49,8 @@ const (
 // Filter was run for its pods, so it is run on all nodes for those with devices.
 func (d *decision) mayBeLate() bool {
 	u := &d.uncached
-	if d.Draw == nil || !u.active() || !u.filters || u.scores || u.claims != nil || !u.allowed.AllNodes() {
+	if d.Draw == nil || !u.active() || !u.filters && u.devices == nil || u.scores || u.claims != nil ||
+		!u.allowed.AllNodes() {
 		return false
 	}
 	if d.State.GetPodGroupSchedulingCycle() != nil && (d.delegated || len(d.Pod.Spec.ResourceClaims) > 0) {
@@ -106,13 +107,9 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	if len(s.batch) == 0 {
 		return false, nil
 	}
-	if err := s.uncached.know(ctx, s.state, s.batch); err != nil {
-		return false, err
-	}
 	s.asked += len(s.batch)
 	drawn := slices.Clone(s.batch)
-	accepted, _, err := s.engine.search.run(ctx, s.uncached.plan.uncached.Parallelizer(), s.batch, 0,
-		s.uncachedFilter(s.state))
+	accepted, err := s.accept(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -128,12 +125,45 @@ func (s *lateSearch) run(ctx context.Context, size int) (found bool, err error) 
 	return true, nil
 }
 
+// accept returns the nodes of the batch that the plugins accept, in their order.
+func (s *lateSearch) accept(ctx context.Context) ([]cache.Slot, error) {
+	u := &s.uncached
+	if u.devices != nil {
+		accepted, _, err := s.judgeDevices(ctx, s.state, s.batch, 0)
+		if err != nil || !u.filters {
+			return accepted, err
+		}
+		s.batch = accepted
+	} else if err := u.know(ctx, s.state, s.batch); err != nil {
+		return nil, err
+	}
+	accepted, _, err := s.engine.search.run(ctx, u.plan.uncached.Parallelizer(), s.batch, 0, s.uncachedFilter(s.state))
+	return accepted, err
+}
+
+// skipRefused removes the nodes of level that are known to lack devices. They count as evaluated.
+func (s *lateSearch) skipRefused() {
+	if c := s.uncached.devices; c != nil {
+		before := len(s.level)
+		s.level = slices.DeleteFunc(s.level, func(slot cache.Slot) bool { return c.verdict[slot] == devicesRefused })
+		s.asked += before - len(s.level)
+	}
+}
+
 // fill makes level the nodes with the next lower total if all of it have been drawn. It returns
 // false if there are none left.
 func (s *lateSearch) fill() bool {
-	if len(s.level) > 0 {
-		return true
+	for len(s.level) == 0 {
+		if !s.nextLevel() {
+			return false
+		}
+		s.skipRefused()
 	}
+	return true
+}
+
+// nextLevel makes level the nodes with the next lower total, or returns false.
+func (s *lateSearch) nextLevel() bool {
 	rows, found := s.class.local, false
 	b := &rows.byFixed
 	for part := range s.next {

@@ -46,7 +46,11 @@ func (u *uncached) know(ctx context.Context, state fwk.CycleState, slots []cache
 		return nil
 	case state != u.state:
 		return u.see(ctx, state, u.names(slots))
-	case len(slots) > maxKnown:
+	}
+	if u.devices != nil {
+		u.devices.allocated.reset(u.snapshot.Slots())
+	}
+	if len(slots) > maxKnown {
 		return u.widen(ctx)
 	}
 	return u.see(ctx, u.answers.CycleState, u.names(slots))

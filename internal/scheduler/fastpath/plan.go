@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -127,6 +128,8 @@ type uncachedPlan struct {
 	stores                *volumeStores
 	ofClaims, notOfClaims *framework.Framework
 	otherFilters          []string
+	// notOfDevices is uncached without DynamicResources, notOfEither is notOfClaims without it.
+	notOfDevices, notOfEither *framework.Framework
 }
 
 // PlanConfig configures a Plan.
@@ -163,9 +166,14 @@ type DeviceSource interface {
 	ClaimChanges() (began, ended uint64)
 	// Backs reports whether devices of a class back a resource that pods request by its name.
 	Backs(name corev1.ResourceName) bool
-	// HasAlternatives returns false if the claims of a pod get the same score on all nodes, because
-	// no request of theirs has alternatives.
-	HasAlternatives(pod *corev1.Pod) bool
+	// ClaimsOf returns the claims of a pod, in the order of its spec, or false if one is not known.
+	ClaimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool)
+	// ChangedNodes returns the names of the nodes whose devices have changed since a position in
+	// the list of these changes, or whose allocations have, and the end of the list. It returns
+	// false if these may be any nodes.
+	ChangedNodes(since uint64) (names []string, end uint64, ok bool)
+	// SeparateDevices reports whether each device belongs to a single node.
+	SeparateDevices() bool
 	// Narrow makes PreFilter of DynamicResources see the devices of these nodes only, until the
 	// returned function is called. If it returns false, it has done nothing.
 	Narrow(nodes []string) (widen func(), ok bool)
@@ -254,9 +262,12 @@ func (p *Plan) withoutBacked(pod *corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// scoresDevices reports whether the plugin for devices may give nodes different scores for a pod.
-func (p *Plan) scoresDevices(pod *corev1.Pod) bool {
-	return p.deviceSource == nil || p.deviceSource.HasAlternatives(pod)
+// claimsOf returns the ResourceClaims of a pod, or false if they are not known.
+func (p *Plan) claimsOf(pod *corev1.Pod) ([]*resourcev1.ResourceClaim, bool) {
+	if p.deviceSource == nil {
+		return nil, false
+	}
+	return p.deviceSource.ClaimsOf(pod)
 }
 
 // classChanges returns the number of changes of device classes so far.

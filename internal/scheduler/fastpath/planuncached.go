@@ -56,6 +56,8 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *P
 		}
 	}
 	g.dynamic = f.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
+	notDevices := func(pl fwk.Plugin) bool { return pl.Name() != g.devices }
+	g.notOfDevices = g.uncached.Part(notDevices)
 	g.filters = g.uncached.FilterNames()
 	if filters := f.Plugins().Filter; cfg.Informers != nil && cfg.Volumes != nil && AnswersForClaims(filters) {
 		g.stores = newVolumeStores(cfg.Informers, cfg.Volumes)
@@ -63,6 +65,7 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *P
 		g.ofClaims = g.uncached.Part(isOfClaims)
 		g.notOfClaims = g.uncached.Part(func(pl fwk.Plugin) bool { return !isOfClaims(pl) })
 		g.otherFilters = g.notOfClaims.FilterNames()
+		g.notOfEither = g.notOfClaims.Part(notDevices)
 	}
 	for _, s := range g.uncached.ScorePlugins() {
 		if of := kindOf(s.Plugin); of == opaque || mayScore(s.Plugin) {

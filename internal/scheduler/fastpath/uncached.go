@@ -27,8 +27,10 @@ type uncached struct {
 	plan     *Plan
 	pod      *corev1.Pod
 	snapshot *cache.Snapshot
-	// plugins are the plugins with PreFilter and Filter: Plan.uncached or Plan.delegated.
-	plugins *framework.Framework
+	// plugins are the plugins with PreFilter and Filter: Plan.uncached or Plan.delegated. After
+	// PreFilter, it may be without DynamicResources: see devices. notOfClaims are the plugins that
+	// are left if claims answers for the others.
+	plugins, notOfClaims *framework.Framework
 	// state is the pod's state. It is nil if the plugins were not run. It is answers for opaque
 	// plugins, which are run once, whatever the outcome of the decision, and for those for devices,
 	// of which a second run would double the cost of a pod that fits nowhere. Otherwise it is
@@ -47,6 +49,8 @@ type uncached struct {
 	// is true if other plugins may refuse nodes, too.
 	claims *claimCheck
 	others bool
+	// devices is nil unless it can answer for DynamicResources.
+	devices *deviceCheck
 	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
 	// narrow means that the state of DynamicResources knows the devices of some nodes only: see
@@ -59,7 +63,8 @@ type uncached struct {
 
 // newUncached creates the state with which the plugins are run for a pod.
 func newUncached(r *Request, snapshot *cache.Snapshot, delegated bool) uncached {
-	u := uncached{plan: r.Plan, pod: r.Pod, snapshot: snapshot, plugins: r.Plan.uncached}
+	u := uncached{plan: r.Plan, pod: r.Pod, snapshot: snapshot, plugins: r.Plan.uncached,
+		notOfClaims: r.Plan.notOfClaims}
 	remembered := r.Plan.remembered
 	if delegated {
 		u.plugins, remembered = r.Plan.delegated, r.Plan.rememberedOfDelegated
@@ -101,6 +106,7 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
+	claims, known := p.claimsOf(pod)
 	allowed, status := d.preFilterUncached(ctx)
 	if !status.IsSuccess() {
 		return Failed // the scalar path reports the status
@@ -112,16 +118,22 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return Devices
 	}
 	u.allowed = allowed
+	if known && p.devices != "" && !skipped.Has(p.devices) {
+		d.answerForDevices(claims)
+	}
+	if u.devices != nil {
+		skipped = skipped.Union(sets.New(p.devices))
+	}
 	u.filters = d.delegated || !skipped.HasAll(p.filters...)
 	// claims does not answer for NodeResourcesFit.
-	if claims := &d.engine.lent.claims; u.filters && claims.simple && !d.delegated {
-		u.claims, u.others = claims, !skipped.HasAll(p.otherFilters...)
+	if simple := &d.engine.lent.claims; u.filters && simple.simple && !d.delegated {
+		u.claims, u.others = simple, !skipped.HasAll(p.otherFilters...)
 	}
 	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool {
 		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0) &&
-			(s.name != p.devices || p.scoresDevices(pod))
+			(s.name != p.devices || !known || hasAlternatives(claims))
 	})
-	if u.filters || u.scores || !allowed.AllNodes() {
+	if u.filters || u.scores || u.devices != nil || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}
 	return None
@@ -137,7 +149,7 @@ func (d *decision) preFilterUncached(ctx context.Context) (*fwk.PreFilterResult,
 // the rows do, so that nodes need not be looked at one by one.
 func (d *decision) leaveOutClaims() {
 	u := &d.uncached
-	if u.claims != nil && !u.others && !u.scores && u.allowed.AllNodes() && !d.nominatedFit() &&
+	if u.claims != nil && !u.others && !u.scores && u.devices == nil && u.allowed.AllNodes() && !d.nominatedFit() &&
 		u.claims.acceptAll(d.class.local) {
 		u.reason = None
 	}
@@ -202,19 +214,31 @@ func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, e
 		unknown := 0
 		p.feasible, unknown = u.claims.judge(p.feasible)
 		ask = d.askNominated() || unknown > 0 || u.others
-		if !ask && !u.scores {
-			return 0, nil
+	}
+	if u.devices != nil {
+		without := enough
+		if ask {
+			without = 0
 		}
+		if p.feasible, unasked, err = d.judgeDevices(ctx, u.state, p.feasible, without); err != nil {
+			return 0, err
+		}
+	}
+	if !ask && !u.scores && (u.claims != nil || u.devices != nil) {
+		return unasked, nil
 	}
 	var filter nodeFilter
 	if ask {
-		if err := u.know(ctx, u.state, p.feasible); err != nil {
-			return 0, err
+		if u.devices == nil {
+			if err := u.know(ctx, u.state, p.feasible); err != nil {
+				return 0, err
+			}
 		}
 		filter = d.uncachedFilter(u.state)
 	}
-	p.feasible, unasked, err = d.engine.search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
-	return unasked, err
+	nodes, more, err := d.engine.search.run(ctx, u.plan.uncached.Parallelizer(), p.feasible, enough, filter)
+	p.feasible = nodes
+	return unasked + more, err
 }
 
 // uncachedFilter returns a function that runs, on a node and with this state, the uncached Filter
@@ -230,7 +254,7 @@ func (d *decision) uncachedFilter(state fwk.CycleState) nodeFilter {
 		case !u.acceptedByClaims(slot):
 			return run(ctx, state, u.pod, info)
 		case u.others:
-			return u.plan.notOfClaims.RunFilterPlugins(ctx, state, u.pod, info)
+			return u.notOfClaims.RunFilterPlugins(ctx, state, u.pod, info)
 		}
 		return nil
 	}
@@ -258,6 +282,10 @@ func (d *decision) askNominated() bool {
 // settle runs the plugins that were skipped on the selected node, because they leave state that
 // Reserve needs. If it returns false, the state is as good as new.
 func (u *uncached) settle(ctx context.Context, slot cache.Slot) bool {
+	if u.devices != nil && !u.settleDevices(ctx, slot) {
+		u.undo()
+		return false
+	}
 	if !u.acceptedByClaims(slot) {
 		return true
 	}

@@ -181,6 +181,14 @@ var (
 	// FastPathEvictions counts what the fast path forgot for want of memory.
 	FastPathEvictions = newCounter("livesched_fast_path_evictions_total",
 		"Number of classes of pods that the fast path has evicted because of its memory limit.")
+	// FastPathDeviceDecisions counts decisions about pods with devices.
+	FastPathDeviceDecisions = newCounterVec("livesched_fast_path_device_decisions_total",
+		"Number of decisions about pods with devices. 'without' is empty if the fast path keeps which nodes have "+
+			"suitable devices, otherwise it is the reason for which the plugin runs on the nodes.", "without")
+	// FastPathDeviceMisses counts the decisions that were repeated because of devices.
+	FastPathDeviceMisses = newCounter("livesched_fast_path_device_misses_total",
+		"Number of decisions that were made again, on the scalar path, because the devices of the chosen node could "+
+			"not be allocated although the fast path had found that they can.")
 )
 
 var (
