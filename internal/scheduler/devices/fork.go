@@ -6,6 +6,7 @@ package devices
 import (
 	"context"
 	"errors"
+	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,14 +27,46 @@ import (
 // which every claim of the cluster would be replayed.
 func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
 	f := &Managers{CSI: m.CSI, claims: m.claims, tracked: m.tracked, classes: m.classes, changeCounts: m.changeCounts}
+	consumable := false
 	if m.DRA != nil {
 		process := m.DRA
 		if n, ok := process.(*narrowable); ok {
 			process = n.SharedDRAManager // forks are used by other goroutines
+			consumable = n.index.consumable
 		}
-		f.DRA = forkedDRA{process, newForkedClaims(ctx, process, m.tracked, scope)}
+		claims := newForkedClaims(ctx, process, m.tracked, scope)
+		claims.consumable = consumable
+		f.DRA = forkedDRA{process, claims}
 	}
 	return f
+}
+
+// Free makes a fork take the devices of those claims for free that are reserved only for pods with
+// UIDs that a function returns true for, until restore is called. The claims themselves stay as
+// they are. Calls may be nested.
+func (m *Managers) Free(ended func(types.UID) bool) (restore func(), err error) {
+	f, ok := m.DRA.(forkedDRA)
+	if !ok {
+		return func() {}, nil // no plugin reads claims
+	}
+	claims, err := f.claims.List()
+	if err != nil {
+		return nil, err
+	}
+	before := len(f.claims.freed)
+	for _, claim := range claims {
+		if isOnlyFor(claim, ended) && !slices.Contains(f.claims.freed, claim) {
+			f.claims.freed = append(f.claims.freed, claim)
+		}
+	}
+	return func() { f.claims.freed = f.claims.freed[:before] }, nil
+}
+
+// isOnlyFor reports whether a claim is allocated, and reserved only for such pods.
+func isOnlyFor(claim *resourcev1.ResourceClaim, pods func(types.UID) bool) bool {
+	others := func(r resourcev1.ResourceClaimConsumerReference) bool { return !pods(r.UID) }
+	return claim.Status.Allocation != nil && len(claim.Status.ReservedFor) > 0 &&
+		!slices.ContainsFunc(claim.Status.ReservedFor, others)
 }
 
 // forkedDRA is the manager of dynamic resources of a fork.
@@ -57,6 +90,10 @@ type forkedClaims struct {
 	own fwk.ResourceClaimTracker
 	// learn makes own know claims.
 	learn *learner
+	// freed are claims whose devices are free in the fork. consumable is the feature gate
+	// DRAConsumableCapacity.
+	freed      []*resourcev1.ResourceClaim
+	consumable bool
 }
 
 func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, tracked *tracker.Tracker,
@@ -98,6 +135,11 @@ func (f *forkedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 	if err != nil {
 		return nil, err
 	}
+	for _, claim := range f.freed {
+		for _, take := range takesOf(claim, f.consumable) {
+			all.Delete(take.devices...)
+		}
+	}
 	return addAll(all, own), nil
 }
 
@@ -111,6 +153,11 @@ func (f *forkedClaims) GatherAllocatedState() (*structured.AllocatedState, error
 	own, err := f.own.GatherAllocatedState()
 	if err != nil {
 		return nil, err
+	}
+	for _, claim := range f.freed {
+		for _, take := range takesOf(claim, f.consumable) {
+			take.removeFrom(all)
+		}
 	}
 	addAll(all.AllocatedDevices, own.AllocatedDevices)
 	addAll(all.AllocatedSharedDeviceIDs, own.AllocatedSharedDeviceIDs)

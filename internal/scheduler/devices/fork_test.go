@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
@@ -70,7 +71,7 @@ type managed struct {
 
 const backed corev1.ResourceName = "example.com/gpu"
 
-func newManaged(t *testing.T) *managed {
+func newManaged(t *testing.T, more ...client.Object) *managed {
 	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
 		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(string(backed))}}
 	choice := claimOf("choice")
@@ -78,10 +79,12 @@ func newManaged(t *testing.T) *managed {
 		{Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpus"}},
 		{Name: "other", FirstAvailable: []resourcev1.DeviceSubRequest{{Name: "large"}, {Name: "small"}}},
 	}
+	taken := claimOf("taken", "taken")
+	taken.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", UID: "first"},
+		{Resource: "pods", UID: "second"}}
 	exact := claimOf("exact")
 	exact.Spec.Devices.Requests = choice.Spec.Devices.Requests[:1]
-	source, err := fixed.NewSource([]client.Object{claimOf("free"), claimOf("waiting"), claimOf("taken", "taken"),
-		choice, exact, class})
+	source, err := fixed.NewSource(append(more, claimOf("free"), claimOf("waiting"), taken, choice, exact, class))
 	m := &managed{T: t, source: source}
 	m.must(err)
 	scope := source.NewScope()
@@ -234,4 +237,47 @@ func TestForkAddsUpCapacities(t *testing.T) {
 				state.AllocatedSharedDeviceIDs.Len(), test.memory, test.shares)
 		}
 	}
+}
+
+func TestDevicesOfEndedPodsAreFreeInAFork(t *testing.T) {
+	m := newManaged(t)
+	fork := m.fork()
+	free := func(pods ...types.UID) (restore func()) {
+		restore, err := fork.Free(sets.New(pods...).Has)
+		m.must(err)
+		return restore
+	}
+	restore := free("first")
+	m.expect("another pod has the claim", fork, "taken")
+	restore()
+	restore = free("first", "second")
+	m.expect("no other pod has the claim", fork)
+	free("first", "second", "third")()
+	m.expect("a nested call has ended", fork)
+	m.expect("the process", m.process, "taken")
+	m.must(fork.DRA.ResourceClaims().SignalClaimPendingAllocation("free", claimOf("free", "taken")))
+	m.expect("the device is allocated again", fork, "taken")
+	restore()
+	fork.DRA.ResourceClaims().MaybeRemoveClaimPendingAllocation("free", true)
+	m.expect("all is as before", fork, "taken")
+}
+
+func TestCapacityOfEndedPodsIsFreeInAFork(t *testing.T) {
+	shared := share(claimOf("shared"), "device", "50Gi")
+	shared.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", UID: "pod"}}
+	m := newManaged(t, shared)
+	fork := m.fork()
+	consumed := func() int {
+		state, err := fork.DRA.ResourceClaims().GatherAllocatedState()
+		m.must(err)
+		return len(state.AggregatedCapacity) + len(state.AllocatedSharedDeviceIDs)
+	}
+	m.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return consumed() == 2, nil })) // the share and its capacity
+	restore, err := fork.Free(sets.New[types.UID]("pod").Has)
+	m.must(err)
+	if got := consumed(); got != 0 {
+		t.Errorf("%d are left of a share and its capacity", got)
+	}
+	restore()
 }

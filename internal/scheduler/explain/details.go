@@ -36,6 +36,7 @@ type details struct {
 	anti         []termCount
 	others       map[topology][]*otherTerm
 	affinity     []fwk.AffinityTerm
+	devices      *deviceDetails
 	namespaces   map[string]labels.Set
 }
 
@@ -60,6 +61,8 @@ func (d *details) key(n *refusedNode, r refusal) string {
 		return d.refusingOthers(n.Node())
 	case v1alpha1.ReasonPodAffinityNotSatisfied:
 		return d.missingAffinityLabel(n.Node())
+	case v1alpha1.ReasonDeviceNotAvailable:
+		return d.deviceKey(n.Node(), r.Status)
 	}
 	return ""
 }
@@ -91,6 +94,8 @@ func (d *details) text(nodes []*refusedNode, r refusal) string {
 		return d.othersText(nodes)
 	case v1alpha1.ReasonPodAffinityNotSatisfied:
 		return d.affinityText(n.Node())
+	case v1alpha1.ReasonDeviceNotAvailable:
+		return d.deviceText(nodes, r.Status)
 	case v1alpha1.ReasonVolumeNotAvailable:
 		return oneOfClaims(d.claims(isUnbound))
 	case v1alpha1.ReasonVolumeOnOtherNode, v1alpha1.ReasonVolumeInOtherZone:

@@ -202,7 +202,7 @@ func (e *explainer) findRefusals(ctx context.Context) error {
 	e.Nodes, e.Feasible = int32(len(refusals.Nodes)), int32(refusals.Fits())
 	for i, node := range refusals.Nodes {
 		if statuses := refusals.ByNode[i]; len(statuses) > 0 {
-			own := statuses[len(refusals.Everywhere):]
+			own := e.details.withDevicesToFree(node.Node(), statuses[len(refusals.Everywhere):])
 			e.nodes = append(e.nodes, refusedNode{
 				NodeInfo: node, refusals: own, pool: nodepool.Of(node.Node()), short: shortageOf(wanted, node, own),
 			})

@@ -127,7 +127,12 @@ func (e *explainer) fitsOnChanged(ctx context.Context, original, changed *corev1
 // remove takes pods off their nodes until undo is called, which must be called after an error, too.
 func (e *explainer) remove(pods []*corev1.Pod) (undo func() error, err error) {
 	var removed []*corev1.Pod
+	allocateAgain, err := e.fork.FreeDevices(pods)
+	if err != nil {
+		return func() error { return nil }, err
+	}
 	undo = func() (err error) {
+		allocateAgain()
 		for _, pod := range removed {
 			err = errors.Join(err, e.fork.SetPod(pod))
 		}

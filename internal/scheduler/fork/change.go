@@ -4,6 +4,8 @@
 package fork
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -77,10 +79,11 @@ func (f *Fork) RemoveNode(node *corev1.Node) error { return f.cache.RemoveNode(f
 func (f *Fork) SetPod(pod *corev1.Pod) error { return f.cache.AddPod(f.logger, pod) }
 
 // RemovePod takes a pod off its node. Its volumes stay bound and its claims allocated, as they do
-// when a pod has only just ended.
+// when a pod has only just ended; see FreeDevices.
 func (f *Fork) RemovePod(pod *corev1.Pod) error { return f.cache.RemovePod(f.logger, pod) }
 
 // Empty takes all pods off all nodes, and all nominations from nodes, until restore is called.
+// Meanwhile, the devices of claims that are reserved for pods are free.
 func (f *Fork) Empty() (restore func(), err error) {
 	nodes, err := f.snapshot.NodeInfos().List()
 	if err != nil {
@@ -90,12 +93,35 @@ func (f *Fork) Empty() (restore func(), err error) {
 	for _, node := range nodes {
 		empty.AddNode(f.logger, node.Node())
 	}
+	allocateAgain, err := f.devices.Free(func(types.UID) bool { return true })
+	if err != nil {
+		return nil, err
+	}
 	nominateAgain := f.nominator.Suspend()
 	f.cache = empty
 	return func() {
 		f.cache = full
 		nominateAgain()
+		allocateAgain()
 	}, nil
+}
+
+// FreeDevices makes the devices of claims free that are reserved only for some of these pods, as
+// they are some time after the pods have ended, until restore is called.
+func (f *Fork) FreeDevices(pods []*corev1.Pod) (restore func(), err error) {
+	if !slices.ContainsFunc(pods, usesDevices) {
+		return func() {}, nil
+	}
+	ended := sets.New[types.UID]()
+	for _, pod := range pods {
+		ended.Insert(pod.UID)
+	}
+	return f.devices.Free(ended.Has)
+}
+
+// usesDevices reports whether devices may be reserved for a pod.
+func usesDevices(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil
 }
 
 // SuspendNominations takes all nominations from nodes, until restore is called.

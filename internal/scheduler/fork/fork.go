@@ -42,6 +42,7 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -91,6 +92,7 @@ type Fork struct {
 	builder   *profile.Builder
 	decider   *algorithm.Decider
 	scope     *informers.Scope
+	devices   *devices.Managers
 	// profiles are those that were active when the fork was made.
 	profiles *profile.Map
 	// instances are those that the fork has built, by their configuration.
@@ -158,6 +160,7 @@ func (f *Fork) assemble(ctx, lifetime context.Context) error {
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
 	env.CopyAssumed(f.logger, cfg.Environment)
+	f.devices = env.Devices
 	f.builder = profile.NewBuilder(env, 0, clock.RealClock{})
 	f.decider = algorithm.New(algorithm.Config{Snapshot: f.snapshot, IntN: cfg.IntN})
 	return f.refresh()
@@ -217,6 +220,9 @@ func (f *Fork) VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim
 	}
 	return claim
 }
+
+// Devices returns the managers of devices of the fork.
+func (f *Fork) Devices() *devices.Managers { return f.devices }
 
 // NamespaceLabels returns the labels of a namespace, nil if there is none.
 func (f *Fork) NamespaceLabels(name string) labels.Set {
