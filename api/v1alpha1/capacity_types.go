@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -39,6 +40,11 @@ type CapacitySpec struct {
 	// +optional
 	PodGroup *CapacityPodGroup `json:"podGroup,omitempty"`
 
+	// resourceClaimTemplates are the ResourceClaimTemplates that the pod refers to.
+	// Each counted pod gets claims of its own. The API server's defaults apply.
+	// +optional
+	ResourceClaimTemplates []CapacityClaimTemplate `json:"resourceClaimTemplates,omitempty"`
+
 	// nodes changes the nodes on which pods are decided.
 	// +optional
 	Nodes NodeChanges `json:"nodes,omitzero"`
@@ -50,6 +56,15 @@ type CapacitySpec struct {
 	// seed chooses among nodes of equal score.
 	// +optional
 	Seed int64 `json:"seed,omitempty"`
+}
+
+// CapacityClaimTemplate is a ResourceClaimTemplate for the claims of counted pods.
+type CapacityClaimTemplate struct {
+	// name is the name by which the pod refers to the template.
+	Name string `json:"name"`
+
+	// spec is the spec of the claims.
+	Spec resourcev1.ResourceClaimSpec `json:"spec"`
 }
 
 // CapacityPodGroup describes groups of equal pods that are placed together, as a

@@ -38,11 +38,12 @@ func newCapacity(shared *options) *cobra.Command {
 			"of its state. The pod is in a file or in the cluster: a Pod, or an object with pod templates at any " +
 			"depth, such as a Deployment, a CronJob or " +
 			"a JobSet. If the pod names a PodGroup, in the files or in the cluster, the command counts whole " +
-			"groups.\n\n" + print.CapacityLimits + "\n\n" +
+			"groups. Each pod gets claims for devices of its own from the ResourceClaimTemplates that it refers to, " +
+			"in the files or in the cluster.\n\n" + print.CapacityLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
 			"permission to create " +
 			"capacities.livesched.io in the namespace of the pod. To name an object of the cluster, you must be " +
-			"permitted to get it. To add or remove nodes, you must be permitted to list nodes.",
+			"permitted to get it, and the ResourceClaimTemplates that are not in the files. To add or remove nodes, you must be permitted to list nodes.",
 		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched " +
 			"capacity -f train.yaml --add-nodes a100=4\n\n" +
 			"  # How far can this Deployment grow? And with another profile?\n  kubectl livesched capacity " +
@@ -96,6 +97,9 @@ func (o *capacityOptions) run(ctx context.Context, args []string) error {
 	}
 	namespace, err := o.namespaceOr(cmp.Or(o.namespace, pod.Namespace))
 	if err != nil {
+		return err
+	}
+	if capacity.Spec.ResourceClaimTemplates, err = o.claimTemplates(ctx, documents, pod, namespace); err != nil {
 		return err
 	}
 	text, err := o.create(ctx, &o.livesched, "capacities", namespace, capacity)

@@ -90,3 +90,56 @@ spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology
 		})
 	}
 }
+
+func TestTheClaimTemplatesOfAPodInFiles(t *testing.T) {
+	const (
+		pod = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: ml}
+spec:
+  containers: [{name: c}]
+  resourceClaims:
+  - {name: gpu, resourceClaimTemplateName: gpu}
+  - {name: other, resourceClaimTemplateName: gpu}
+  - {name: shared, resourceClaimName: shared}
+`
+		head = "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\n"
+		spec = "spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}\n"
+	)
+	for name, test := range map[string]struct{ text, class, error string }{
+		"of the pod's namespace": {text: pod + head + "metadata: {name: gpu, namespace: ml}\n" + spec, class: "gpu"},
+		"of no namespace":        {text: pod + head + "metadata: {name: gpu}\n" + spec, class: "gpu"},
+		"with a mistyped field": {
+			text:  pod + head + "metadata: {name: gpu}\nspec: {spec: {device: {}}}\n",
+			error: `-:15: unknown field "spec.spec.device"`,
+		},
+		"of another version": {
+			text:  pod + strings.Replace(head, "/v1", "/v1beta1", 1) + "metadata: {name: gpu}\n" + spec,
+			error: `-:12 (document 2): apiVersion "resource.k8s.io/v1beta1": must be resource.k8s.io/v1`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := manifests.Read([]string{"-"}, false, strings.NewReader(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := &capacityOptions{}
+			counted, err := o.countedPod(documents, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := o.claimTemplates(t.Context(), documents, counted, "ml")
+			if test.error != "" {
+				if err == nil || err.Error() != test.error {
+					t.Errorf("got %v, want %s", err, test.error)
+				}
+				return
+			}
+			if err != nil || len(got) != 1 || got[0].Name != "gpu" ||
+				got[0].Spec.Devices.Requests[0].Exactly.DeviceClassName != test.class {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}

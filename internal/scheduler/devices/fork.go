@@ -62,6 +62,14 @@ func (m *Managers) Free(ended func(types.UID) bool) (restore func(), err error) 
 	return func() { f.claims.freed = f.claims.freed[:before] }, nil
 }
 
+// AddClaim adds a claim without an allocation to a fork, in place of one of the same name.
+func (m *Managers) AddClaim(claim *resourcev1.ResourceClaim) {
+	if f, ok := m.DRA.(forkedDRA); ok {
+		f.claims.added[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
+		f.claims.learn.OnAdd(claim, false)
+	}
+}
+
 // isOnlyFor reports whether a claim is allocated, and reserved only for such pods.
 func isOnlyFor(claim *resourcev1.ResourceClaim, pods func(types.UID) bool) bool {
 	others := func(r resourcev1.ResourceClaimConsumerReference) bool { return !pods(r.UID) }
@@ -88,8 +96,10 @@ type forkedClaims struct {
 	process fwk.ResourceClaimTracker
 	// own knows only the claims that got pending allocations in the fork, as they were before.
 	own fwk.ResourceClaimTracker
-	// learn makes own know claims.
+	// learn makes own know claims. added are those that exist only in the fork, by namespace and
+	// name.
 	learn *learner
+	added map[types.NamespacedName]*resourcev1.ResourceClaim
 	// freed are claims whose devices are free in the fork. consumable is the feature gate
 	// DRAConsumableCapacity.
 	freed      []*resourcev1.ResourceClaim
@@ -101,7 +111,8 @@ func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, tracked 
 	learn := &learner{}
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
 	own := dynamicresources.NewDRAManager(ctx, known, tracked, scope)
-	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn}
+	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn,
+		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}}
 }
 
 // learner is the informer of an assume cache to which objects are added one by one.
@@ -121,6 +132,9 @@ func (f *forkedClaims) List() ([]*resourcev1.ResourceClaim, error) { return f.pr
 
 // Get implements ResourceClaimTracker.
 func (f *forkedClaims) Get(namespace, name string) (*resourcev1.ResourceClaim, error) {
+	if claim := f.added[types.NamespacedName{Namespace: namespace, Name: name}]; claim != nil {
+		return claim, nil
+	}
 	return f.process.Get(namespace, name)
 }
 
@@ -181,7 +195,7 @@ func (f *forkedClaims) SignalClaimPendingAllocation(uid types.UID, allocated *re
 		if f.process.GetPendingAllocation(uid) != nil {
 			return nil
 		}
-		// A claim for an extended resource does not exist yet.
+		// A claim for an extended resource does not exist yet, and one that was added is known.
 		if claim, err := f.process.Get(allocated.Namespace, allocated.Name); err == nil {
 			if claim.UID == uid && claim.Status.Allocation != nil {
 				return nil

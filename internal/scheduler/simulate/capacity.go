@@ -12,8 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/nodepool"
@@ -29,9 +32,11 @@ type CountRequest struct {
 	Pod *corev1.Pod
 	// Group counts groups of its MinMember pods, each placed together. nil: single pods.
 	Group *podgroup.Group
-	Nodes Nodes
-	Limit int
-	Seed  uint64
+	// ClaimTemplates are the specs of claims that each pod gets, by the name of the template.
+	ClaimTemplates map[string]resourcev1.ResourceClaimSpec
+	Nodes          Nodes
+	Limit          int
+	Seed           uint64
 	// SuggestFor is how long changes that may help the next pod are tried.
 	SuggestFor time.Duration
 	// HideNodes erases the names of nodes in the message about a group.
@@ -96,7 +101,7 @@ type counter struct {
 // countPods places pods until one fits nowhere, and explains why.
 func (c *counter) countPods(ctx context.Context) error {
 	for number := range c.Limit {
-		pod := numbered(c.Pod, number)
+		pod := c.numbered(number)
 		d, err := c.sequence.Place(ctx, c.profile, pod)
 		switch {
 		case ctx.Err() != nil:
@@ -136,7 +141,7 @@ func (c *counter) countGroups(ctx context.Context) error {
 	for int(c.status.Pods)+size <= c.Limit {
 		g := &fork.Group{Group: *c.Group, Needed: size}
 		for i := range size {
-			g.Pods = append(g.Pods, numbered(c.Pod, int(c.status.Pods)+i))
+			g.Pods = append(g.Pods, c.numbered(int(c.status.Pods)+i))
 		}
 		d, err := c.sequence.PlaceGang(ctx, c.profile, g)
 		switch {
@@ -189,12 +194,35 @@ func (c *counter) next(ctx context.Context, in explain.Pending) (*v1alpha1.NextP
 	}, nil
 }
 
-// numbered returns a copy of a pod with a name and a UID of its own.
-func numbered(like *corev1.Pod, number int) *corev1.Pod {
-	pod := *like // shallow: nothing below its metadata is changed
-	pod.Name = fmt.Sprintf("%s-%d", like.Name, number)
+// numbered returns a copy of the pod with a name, a UID and claims of its own.
+func (c *counter) numbered(number int) *corev1.Pod {
+	pod := *c.Pod // shallow: nothing below its metadata is changed
+	pod.Name = fmt.Sprintf("%s-%d", c.Pod.Name, number)
 	pod.UID = types.UID(fmt.Sprintf("counted-%d", number))
+	for _, ref := range pod.Spec.ResourceClaims {
+		spec, ok := c.ClaimTemplates[ptr.Deref(ref.ResourceClaimTemplateName, "")]
+		if !ok {
+			continue
+		}
+		claim := claimFor(&pod, ref.Name, spec)
+		c.fork.Devices().AddClaim(claim)
+		pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses,
+			corev1.PodResourceClaimStatus{Name: ref.Name, ResourceClaimName: &claim.Name})
+	}
 	return &pod
+}
+
+// claimFor returns the claim that a controller would create for a pod. The name of no object of the
+// cluster has a colon.
+func claimFor(pod *corev1.Pod, ref string, spec resourcev1.ResourceClaimSpec) *resourcev1.ResourceClaim {
+	name := pod.Name + ":" + ref
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: name, UID: types.UID(string(pod.UID) + ":" + ref), ResourceVersion: "1",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))},
+		},
+		Spec: spec,
+	}
 }
 
 // poolPods counts pods by pool, with the nodes that they are on.

@@ -8,10 +8,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	resourcev1defaults "k8s.io/kubernetes/pkg/apis/resource/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -82,11 +84,32 @@ func ParseCapacity(c *v1alpha1.Capacity) (CountRequest, error) {
 		errs = append(errs, field.Required(path.Child("containers"), ""))
 	}
 	errs = append(errs, checkLimit(specPath.Child("limit"), r.Limit)...)
+	r.ClaimTemplates = parseClaimTemplates(spec.ResourceClaimTemplates, &errs)
 	if spec.PodGroup != nil {
 		r.Group = parseGroup(spec.PodGroup, r.Pod, r.Limit, &errs)
 	}
 	r.Nodes = parseNodes(&spec.Nodes, &errs)
 	return r, invalid(errs)
+}
+
+// parseClaimTemplates returns the specs of claims, with the API server's defaults, by the names of
+// their templates.
+func parseClaimTemplates(templates []v1alpha1.CapacityClaimTemplate,
+	errs *field.ErrorList) map[string]resourcev1.ResourceClaimSpec {
+	path, specs := specPath.Child("resourceClaimTemplates"), map[string]resourcev1.ResourceClaimSpec{}
+	for i := range templates {
+		name := templates[i].Name
+		switch _, twice := specs[name]; {
+		case name == "":
+			*errs = append(*errs, field.Required(path.Index(i).Child("name"), ""))
+		case twice:
+			*errs = append(*errs, field.Duplicate(path.Index(i).Child("name"), name))
+		}
+		claim := resourcev1.ResourceClaim{Spec: *templates[i].Spec.DeepCopy()}
+		resourcev1defaults.SetObjectDefaults_ResourceClaim(&claim)
+		specs[name] = claim.Spec
+	}
+	return specs
 }
 
 // parseGroup returns the group whose pods are counted together. It has the name of the pod.
