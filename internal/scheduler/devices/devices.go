@@ -138,6 +138,7 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 		index: newIndex(options.EnableConsumableCapacity)}
 	m.DRA = narrow
 	m.claims.AddEventHandler(narrow.index.claimHandler())
+	m.claims.AddEventHandler(narrow.arrivals.handler())
 	m.claims.AddEventHandler(counting(&m.ended))
 	return m, nil
 }

@@ -61,6 +61,7 @@ func newTwin(t *testing.T, seed uint64) *twin {
 	w.n = &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(t.Context(), w.cache, nil, scope),
 		index: newIndex(true)}
 	w.cache.AddEventHandler(w.n.index.claimHandler())
+	w.cache.AddEventHandler(w.n.arrivals.handler())
 	w.handler = w.n.index.sliceHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.told++ },
 		UpdateFunc: func(any, any) { w.told++ },

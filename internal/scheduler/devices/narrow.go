@@ -30,6 +30,7 @@ type narrowable struct {
 	// pendingMu is held while a pending allocation is added to the tracker and to the index, or
 	// removed from both.
 	pendingMu sync.Mutex
+	arrivals  arrivals // of claims, for binding cycles
 }
 
 // Narrow makes PreFilter of DynamicResources see the devices of these nodes only, until the

@@ -25,15 +25,15 @@ func newClaimChanges() *claimChanges {
 	return &claimChanges{watching: map[types.NamespacedName]map[chan struct{}]struct{}{}}
 }
 
-// watch returns a channel that has a value after each change of one of the claims, until stop is
+// watch returns a channel that has a value after each change of a claim of the pod, until stop is
 // called.
-func (c *claimChanges) watch(claims []*corev1.PersistentVolumeClaim) (changed <-chan struct{}, stop func()) {
+func (c *claimChanges) watch(pod *corev1.Pod) (changed <-chan struct{}, stop func()) {
 	notify := make(chan struct{}, 1)
-	keys := make([]types.NamespacedName, 0, len(claims))
+	var keys []types.NamespacedName
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, claim := range claims {
-		key := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
+	for name := range claimNames(pod) {
+		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		keys = append(keys, key)
 		if c.watching[key] == nil {
 			c.watching[key] = map[chan struct{}]struct{}{}

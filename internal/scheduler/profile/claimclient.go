@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -33,6 +34,10 @@ func newClaimCalls() claimCalls { return make(claimCalls, maxClaimCalls) }
 // that share a claim and are bound at the same time, all but one then conflict with each other,
 // read the claim, and try again. claimClient adds the pod by a patch instead, which conflicts with
 // nothing: reservedFor is a list with the UID as its key.
+//
+// The plugin creates a claim for the extended resources of a pod, then adds the finalizer of
+// claims that have devices, then allocates the devices. claimClient creates the claim with the
+// finalizer, so that the plugin need not add it.
 type claimClient struct {
 	clientset.Interface
 	// known are the claims as the API server has, or had, them.
@@ -72,6 +77,7 @@ func (c claimClient) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// Create creates a claim for extended resources with the finalizer.
 func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
 	leave, err := c.of.enter(ctx)
@@ -79,6 +85,11 @@ func (c claimsOf) Create(ctx context.Context, claim *resourcev1.ResourceClaim,
 		return nil, err
 	}
 	defer leave()
+	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" &&
+		!slices.Contains(claim.Finalizers, resourcev1.Finalizer) {
+		claim = claim.DeepCopy()
+		claim.Finalizers = append(claim.Finalizers, resourcev1.Finalizer)
+	}
 	return c.ResourceClaimInterface.Create(ctx, claim, o)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcev1client "k8s.io/client-go/kubernetes/typed/resource/v1"
@@ -56,9 +57,9 @@ type claimWrites struct {
 	api *claimAPI
 }
 
-func (w claimWrites) Create(context.Context, *resourcev1.ResourceClaim,
-	metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
-	return w.api.write("create")
+func (w claimWrites) Create(_ context.Context, claim *resourcev1.ResourceClaim,
+	_ metav1.CreateOptions) (*resourcev1.ResourceClaim, error) {
+	return w.api.write(strings.Join(append([]string{"create"}, claim.Finalizers...), " "))
 }
 
 func (w claimWrites) Update(context.Context, *resourcev1.ResourceClaim,
@@ -138,6 +139,38 @@ func TestAUserOfAClaimIsAddedByAPatch(t *testing.T) {
 				_, err := api.client().UpdateStatus(t.Context(), sent, metav1.UpdateOptions{})
 				if got := strings.Join(api.writes, ", "); got != test.want || (err != nil) != test.fails {
 					t.Errorf("got %q (%v), want %q", got, err, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestClaimsForExtendedResourcesHaveTheFinalizerFromTheStart(t *testing.T) {
+	for name, test := range map[string]struct{ annotation, finalizer, want string }{
+		"other claims":           {want: "create"},
+		"another value":          {annotation: "false", want: "create"},
+		"for extended resources": {annotation: "true", want: "create resource.kubernetes.io/delete-protection"},
+		"with the finalizer": {annotation: "true", finalizer: resourcev1.Finalizer,
+			want: "create resource.kubernetes.io/delete-protection"},
+		"with another": {annotation: "true", finalizer: "mine",
+			want: "create mine resource.kubernetes.io/delete-protection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, claim := &claimAPI{}, allocatedClaim("")
+				if test.annotation != "" {
+					claim.Annotations = map[string]string{resourcev1.ExtendedResourceClaimAnnotation: test.annotation}
+				}
+				if test.finalizer != "" {
+					claim.Finalizers = []string{test.finalizer}
+				}
+				before := claim.DeepCopy()
+				_, err := api.client().Create(t.Context(), claim, metav1.CreateOptions{})
+				if got := strings.Join(api.writes, ", "); err != nil || got != test.want {
+					t.Errorf("got %q (%v), want %q", got, err, test.want)
+				}
+				if !equality.Semantic.DeepEqual(claim, before) {
+					t.Errorf("the plugin's claim has changed: %v", claim)
 				}
 			})
 		})

@@ -131,9 +131,12 @@ func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, vol
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, fmt.Errorf("volumes were not bound within %v", b.timeout))
 	defer cancel()
 	var err error
-	if onlyProvisions(volumes) {
+	switch {
+	case onlyProvisions(volumes):
 		err = b.provisioner.bind(ctx, b.SchedulerVolumeBinder, pod, volumes)
-	} else {
+	case isStatic(volumes):
+		err = b.provisioner.bindStatic(ctx, b.SchedulerVolumeBinder, pod, volumes)
+	default:
 		err = b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@
 package profile
 
 import (
+	"iter"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,22 +40,33 @@ func (b *podBinder) GetPodVolumeClaims(logger klog.Logger, pod *corev1.Pod) (*vo
 
 // unbound appends the claims of the pod that have no volume.
 func (b *podBinder) unbound(pod *corev1.Pod, to []types.UID) []types.UID {
-	for i := range pod.Spec.Volumes {
-		v, name := &pod.Spec.Volumes[i], ""
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = ephemeral.VolumeClaimName(pod, v)
-		default:
-			continue
-		}
+	for name := range claimNames(pod) {
 		if claim, err := b.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil &&
 			claim.Spec.VolumeName == "" {
 			to = append(to, claim.UID)
 		}
 	}
 	return to
+}
+
+// claimNames returns the names of the claims that are volumes of the pod.
+func claimNames(pod *corev1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range pod.Spec.Volumes {
+			v, name := &pod.Spec.Volumes[i], ""
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				name = v.PersistentVolumeClaim.ClaimName
+			case v.Ephemeral != nil:
+				name = ephemeral.VolumeClaimName(pod, v)
+			default:
+				continue
+			}
+			if !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // podVolumes is the informer of volumes for the binder of a podBinder. The binder reads its store

@@ -25,7 +25,7 @@ import (
 //
 // Upstream's binder writes the node of the pod into the claims, and then looks once a second
 // whether they have volumes, for the first time after a second. provisioner looks when a claim or
-// its volume changes. Claims that are bound to volumes which exist stay with upstream's binder.
+// its volume changes.
 type provisioner struct {
 	client clientset.Interface
 	pods   corelisters.PodLister
@@ -57,7 +57,7 @@ func (p *provisioner) bind(ctx context.Context, binder volumebinding.SchedulerVo
 	for _, provision := range volumes.DynamicProvisions {
 		written = append(written, provision.PVC)
 	}
-	changed, stop := p.changes.watch(written)
+	changed, stop := p.changes.watch(pod)
 	defer stop()
 	for i, claim := range written {
 		written[i], err = p.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,18 +26,38 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// provisioning is a pod on node n1 for whose claim a volume has to be created, and the controllers,
-// which the test plays.
-type provisioning struct {
+// volumeBinding is a pod on node n1 with a claim that is to be bound to a volume, and the
+// controllers, which the test plays.
+type volumeBinding struct {
 	*testing.T
-	client  *fakeclient.Clientset
-	binder  *boundedBinder
-	pod     *corev1.Pod
-	volumes *volumebinding.PodVolumes
-	version int // of the claim; only its updates use it, one after the other
+	client   *fakeclient.Clientset
+	upstream *heldBinder
+	binder   *boundedBinder
+	pod      *corev1.Pod
+	volumes  *volumebinding.PodVolumes
+	version  atomic.Int64 // of the claim or volume that was updated last
 }
 
-func newProvisioning(t *testing.T) *provisioning {
+// heldBinder is upstream's binder. If hold is not nil, BindPodVolumes does not return before hold is
+// closed. It sends its result to ended as well.
+type heldBinder struct {
+	volumebinding.SchedulerVolumeBinder
+	hold  chan struct{}
+	ended chan error
+}
+
+func (h *heldBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, volumes *volumebinding.PodVolumes) error {
+	err := h.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
+	if h.hold != nil {
+		<-h.hold
+	}
+	h.ended <- err
+	return err
+}
+
+// newVolumeBinding returns a claim for which a volume has to be created, unless there is one
+// already.
+func newVolumeBinding(t *testing.T, existing ...runtime.Object) *volumeBinding {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1",
 		Labels: map[string]string{corev1.LabelHostname: "n1"}}}
@@ -48,27 +69,29 @@ func newProvisioning(t *testing.T) *provisioning {
 	pod.Spec.NodeName = node.Name
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "csi.example.com",
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)}
-	c := &provisioning{T: t, pod: pod, version: 1, client: fakeclient.NewClientset(node, claim, pod, class)}
-	c.client.PrependReactor("update", "persistentvolumeclaims",
-		func(action clienttesting.Action) (bool, runtime.Object, error) {
-			c.version++
-			updated := action.(clienttesting.UpdateAction).GetObject().(*corev1.PersistentVolumeClaim)
-			updated.ResourceVersion = strconv.Itoa(c.version)
-			return false, nil, nil
-		})
+	c := &volumeBinding{T: t, pod: pod,
+		client: fakeclient.NewClientset(append(existing, node, claim, pod, class)...)}
+	c.version.Store(1)
+	c.client.PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		updated := action.(clienttesting.UpdateAction).GetObject().(metav1.Object)
+		updated.SetResourceVersion(strconv.FormatInt(c.version.Add(1), 10))
+		return false, nil, nil
+	})
 	watching := c.followWatches()
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	core, storage, changes := factory.Core().V1(), factory.Storage().V1(), newClaimChanges()
 	claims := toldClaims{core.PersistentVolumeClaims(), changes}
 	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
 	must(t, err)
-	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), c.client, features(), core.Pods(), core.Nodes(),
+	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), binderClient{c.client}, features(), core.Pods(), core.Nodes(),
 		storage.CSINodes(), claims, volumes, storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
 			CSIStorageCapacityInformer: storage.CSIStorageCapacities()}, binderTimeout)
 	must(t, err)
+	c.upstream = &heldBinder{SchedulerVolumeBinder: &podBinder{upstream, claims.Lister(), volumes},
+		ended: make(chan error, 1)}
 	c.binder = &boundedBinder{
-		SchedulerVolumeBinder: &podBinder{upstream, claims.Lister(), volumes},
+		SchedulerVolumeBinder: c.upstream,
 		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(),
 			nodes: core.Nodes().Lister(), claims: claims.Lister(), changes: changes, lookEvery: time.Hour},
 		assumed: &assumedVolumes{}, timeout: time.Hour,
@@ -87,7 +110,7 @@ func newProvisioning(t *testing.T) *provisioning {
 	must(t, err)
 	found, reasons, err := c.binder.FindPodVolumes(logr.Discard(), pod, asked, node)
 	must(t, err)
-	if len(reasons) > 0 || !onlyProvisions(found) {
+	if len(reasons) > 0 || onlyProvisions(found) == isStatic(found) || isStatic(found) != (len(existing) > 0) {
 		t.Fatalf("got %+v, %v", found, reasons)
 	}
 	if _, err := c.binder.AssumePodVolumes(logr.Discard(), pod, "n1", found); err != nil {
@@ -99,7 +122,7 @@ func newProvisioning(t *testing.T) *provisioning {
 
 // followWatches returns channels, by resource, that are closed when it is watched. The fake client
 // does not send what has changed between a list and the watch after it.
-func (c *provisioning) followWatches() map[string]chan struct{} {
+func (c *volumeBinding) followWatches() map[string]chan struct{} {
 	watching := map[string]chan struct{}{}
 	for _, resource := range []string{"pods", "nodes", "persistentvolumeclaims", "persistentvolumes"} {
 		started := make(chan struct{})
@@ -116,14 +139,14 @@ func (c *provisioning) followWatches() map[string]chan struct{} {
 }
 
 // check reports an error in any goroutine.
-func (c *provisioning) check(err error) {
+func (c *volumeBinding) check(err error) {
 	if err != nil {
 		c.Error(err)
 	}
 }
 
 // update changes the claim when the scheduler has written the node into it.
-func (c *provisioning) update(change func(*corev1.PersistentVolumeClaim)) {
+func (c *volumeBinding) update(change func(*corev1.PersistentVolumeClaim)) {
 	claims := c.client.CoreV1().PersistentVolumeClaims(namespace)
 	for {
 		claim, err := claims.Get(c.Context(), "claim", metav1.GetOptions{})
@@ -141,71 +164,78 @@ func (c *provisioning) update(change func(*corev1.PersistentVolumeClaim)) {
 	}
 }
 
-// create creates the volume, which only a node with this name can use.
-func (c *provisioning) create(node string) {
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume", ResourceVersion: "1"},
+// volumeOn returns a volume that only a node with this name can use.
+func volumeOn(node string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "volume", ResourceVersion: "1"},
 		Spec: corev1.PersistentVolumeSpec{
-			ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "claim", UID: "uid"},
+			StorageClassName: "class",
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
 					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
-		}}
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeAvailable}}
+}
+
+// create creates the volume for the claim.
+func (c *volumeBinding) create(node string) {
+	volume := volumeOn(node)
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: "claim", UID: "uid"}
 	_, err := c.client.CoreV1().PersistentVolumes().Create(c.Context(), volume, metav1.CreateOptions{})
 	c.check(err)
 }
 
 func bound(claim *corev1.PersistentVolumeClaim) {
 	claim.Spec.VolumeName = "volume"
-	claim.Annotations[storagehelpers.AnnBindCompleted] = "yes"
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, storagehelpers.AnnBindCompleted, "yes")
 }
 
 // TestVolumesThatAreCreated has an hour between two looks, so that events must wake the binding
 // cycle.
 func TestVolumesThatAreCreated(t *testing.T) {
 	for name, test := range map[string]struct {
-		controllers func(*provisioning)
+		controllers func(*volumeBinding)
 		timeout     time.Duration
 		lookEvery   time.Duration
 		want        string
 	}{
-		"are there": {controllers: func(c *provisioning) {
+		"are there": {controllers: func(c *volumeBinding) {
 			c.create("n1")
 			c.update(func(claim *corev1.PersistentVolumeClaim) { claim.Labels = map[string]string{"some": "change"} })
 			c.update(bound)
 		}},
-		"are seen after their claims": {controllers: func(c *provisioning) {
+		"are seen after their claims": {controllers: func(c *volumeBinding) {
 			c.update(bound)
 			c.create("n1")
 		}},
-		"cannot be created": {controllers: func(c *provisioning) {
+		"cannot be created": {controllers: func(c *volumeBinding) {
 			c.update(func(claim *corev1.PersistentVolumeClaim) {
 				delete(claim.Annotations, storagehelpers.AnnSelectedNode)
 			})
 		}, want: `binding volumes: provisioning failed for PVC "claim"`},
-		"are created elsewhere": {controllers: func(c *provisioning) {
+		"are created elsewhere": {controllers: func(c *volumeBinding) {
 			c.create("n2")
 			c.update(bound)
 		}, want: `binding volumes: a volume cannot be used on node "n1": node(s) didn't match PersistentVolume's node affinity`},
-		"are for a claim that is deleted": {controllers: func(c *provisioning) {
+		"are for a claim that is deleted": {controllers: func(c *volumeBinding) {
 			c.update(func(*corev1.PersistentVolumeClaim) {})
 			c.check(c.client.CoreV1().PersistentVolumeClaims(namespace).Delete(c.Context(), "claim",
 				metav1.DeleteOptions{}))
 		}, want: `binding volumes: failed to check provisioning pvc: persistentvolumeclaim "claim" not found`},
-		"are for a pod that is deleted": {lookEvery: time.Millisecond, controllers: func(c *provisioning) {
+		"are for a pod that is deleted": {lookEvery: time.Millisecond, controllers: func(c *volumeBinding) {
 			c.check(c.client.CoreV1().Pods(namespace).Delete(c.Context(), c.pod.Name, metav1.DeleteOptions{}))
 		}, want: `binding volumes: pod does not exist any more: pod "claim" not found`},
-		"are for a node that is deleted": {lookEvery: time.Millisecond, controllers: func(c *provisioning) {
+		"are for a node that is deleted": {lookEvery: time.Millisecond, controllers: func(c *volumeBinding) {
 			c.check(c.client.CoreV1().Nodes().Delete(c.Context(), "n1", metav1.DeleteOptions{}))
 		}, want: `binding volumes: failed to get node "n1": node "n1" not found`},
-		"take too long": {timeout: time.Millisecond, controllers: func(*provisioning) {},
+		"take too long": {timeout: time.Millisecond, controllers: func(*volumeBinding) {},
 			want: "binding volumes: volumes were not bound within 1ms"},
-		"cannot be asked for": {controllers: func(c *provisioning) {
+		"cannot be asked for": {controllers: func(c *volumeBinding) {
 			c.client.PrependReactor("update", "persistentvolumeclaims",
 				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("conflict") })
 		}, want: "conflict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newProvisioning(t)
+			c := newVolumeBinding(t)
 			if test.timeout > 0 {
 				c.binder.timeout = test.timeout
 			}
