@@ -33,7 +33,9 @@ func newClaimCalls() claimCalls { return make(claimCalls, maxClaimCalls) }
 // The plugin reserves an allocated claim for a pod by an update of the whole status. Of the pods
 // that share a claim and are bound at the same time, all but one then conflict with each other,
 // read the claim, and try again. claimClient adds the pod by a patch instead, which conflicts with
-// nothing: reservedFor is a list with the UID as its key.
+// nothing: reservedFor is a list with the UID as its key. The plugin also sets the time of an
+// allocation that has none, because a scheduler without binding conditions has written it. The API
+// server refuses that. The patch leaves the allocation alone.
 //
 // The plugin creates a claim for the extended resources of a pod, then adds the finalizer of
 // claims that have devices, then allocates the devices. claimClient creates the claim with the
@@ -129,7 +131,7 @@ func (c claimsOf) reserve(ctx context.Context, claim *resourcev1.ResourceClaim,
 	o metav1.PatchOptions) (*resourcev1.ResourceClaim, error) {
 	user := claim.Status.ReservedFor[len(claim.Status.ReservedFor)-1]
 	patched, err := c.patchUser(ctx, claim, user, o)
-	if err != nil || equality.Semantic.DeepEqual(patched.Status.Allocation, claim.Status.Allocation) {
+	if err != nil || sameDevices(patched.Status.Allocation, claim.Status.Allocation) {
 		return patched, err
 	}
 	remove := map[string]any{"$patch": "delete", "uid": user.UID}
@@ -160,7 +162,16 @@ func (c claimClient) onlyReserves(claim *resourcev1.ResourceClaim) bool {
 		return false
 	}
 	known, err := c.known.Get(claim.Namespace, claim.Name)
-	return err == nil && known.UID == claim.UID && known.Status.Allocation != nil &&
-		equality.Semantic.DeepEqual(known.Status.Allocation, claim.Status.Allocation) &&
+	return err == nil && known.UID == claim.UID && sameDevices(known.Status.Allocation, claim.Status.Allocation) &&
 		equality.Semantic.DeepEqual(known.Status.Devices, claim.Status.Devices)
+}
+
+// sameDevices reports whether a claim is allocated as it should be, whenever that was.
+func sameDevices(is, should *resourcev1.AllocationResult) bool {
+	if is == nil {
+		return false
+	}
+	then := *is
+	then.AllocationTimestamp = should.AllocationTimestamp
+	return equality.Semantic.DeepEqual(&then, should)
 }

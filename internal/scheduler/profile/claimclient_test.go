@@ -106,6 +106,8 @@ func TestAUserOfAClaimIsAddedByAPatch(t *testing.T) {
 	other.UID = "successor"
 	ready := allocatedClaim("gpu-0", "first")
 	ready.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Device: "gpu-0"}}
+	dated := allocatedClaim("gpu-0", "first", "second")
+	dated.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	for name, test := range map[string]struct {
 		known, stored, sent *resourcev1.ResourceClaim
 		want                string
@@ -113,6 +115,10 @@ func TestAUserOfAClaimIsAddedByAPatch(t *testing.T) {
 	}{
 		"if it has its devices":                     {known: allocatedClaim("gpu-0", "first"), want: patch},
 		"also if it had more users in the meantime": {known: allocatedClaim("gpu-0", "first", "third"), want: patch},
+		"without the time of the allocation": {known: allocatedClaim("gpu-0", "first"), sent: dated,
+			stored: allocatedClaim("gpu-0", "first", "second"), want: patch},
+		"and removed if it has no devices any more": {known: allocatedClaim("gpu-0", "first"),
+			stored: allocatedClaim("", "second"), want: patch + removal, fails: true},
 		"and removed if it got other devices": {known: allocatedClaim("gpu-0", "first"),
 			stored: allocatedClaim("gpu-1", "first", "second"), want: patch + removal, fails: true},
 

@@ -10,6 +10,9 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -37,7 +40,11 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 			events = append(events, freed...)
 		}
 		for _, event := range events {
-			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: event.QueueingHintFn})
+			fn := event.QueueingHintFn
+			if isDynamicResources(ext) && fn != nil && event.Event.Resource == fwk.ResourceClaim {
+				fn = orWithoutOwnClaim(fn)
+			}
+			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: fn})
 		}
 	}
 	return table, errors.Join(errs...)
@@ -54,8 +61,27 @@ var freed = []fwk.ClusterEventWithHint{
 // takesFromNodes reports whether a plugin rejects pods whose devices take more from a node than it
 // has left.
 func takesFromNodes(ext fwk.EnqueueExtensions) bool {
+	return isDynamicResources(ext) && features().EnableDRANodeAllocatableResources
+}
+
+func isDynamicResources(ext fwk.EnqueueExtensions) bool {
 	_, ok := ext.(*dynamicresources.DynamicResources)
-	return ok && features().EnableDRANodeAllocatableResources
+	return ok
+}
+
+// orWithoutOwnClaim returns a hint that also lets a pod be tried again once the claim for its
+// extended resources is deleted. If binding stopped before that claim had devices, DynamicResources
+// refuses the pod and deletes the claim. Its own hint passes over claims without devices, so that
+// the pod would wait for the flush of the queue.
+func orWithoutOwnClaim(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		claim, ok := oldObj.(*resourcev1.ResourceClaim)
+		if ok && newObj == nil && claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" &&
+			metav1.IsControlledBy(claim, pod) {
+			return fwk.Queue, nil
+		}
+		return hint(logger, pod, oldObj, newObj)
+	}
 }
 
 // resources returns the resources of the events in a hint table.

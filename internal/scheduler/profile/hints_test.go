@@ -13,7 +13,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
@@ -21,6 +24,7 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -127,6 +131,41 @@ func TestHints(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+func TestThePodWhoseOwnClaimIsDeletedIsTriedAgain(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "uid"}}
+	claimOf := func(owner types.UID, extended string) *resourcev1.ResourceClaim {
+		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim",
+			Annotations: map[string]string{resourcev1.ExtendedResourceClaimAnnotation: extended}}}
+		claim.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "pod", UID: owner, Controller: ptr.To(true)}}
+		return claim
+	}
+	hint := orWithoutOwnClaim(func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {
+		return fwk.QueueSkip, errors.New("asked")
+	})
+	for name, test := range map[string]struct {
+		before, after *resourcev1.ResourceClaim
+		queues        bool
+	}{
+		"deleted":          {before: claimOf("uid", "true"), queues: true},
+		"updated":          {before: claimOf("uid", "true"), after: claimOf("uid", "true")},
+		"added":            {after: claimOf("uid", "true")},
+		"of another pod":   {before: claimOf("other", "true")},
+		"of a pod's field": {before: claimOf("uid", "false")},
+	} {
+		var before, after any // untyped nil, as in events
+		if test.before != nil {
+			before = test.before
+		}
+		if test.after != nil {
+			after = test.after
+		}
+		got, err := hint(klog.Background(), pod, before, after)
+		if (got == fwk.Queue) != test.queues || (err == nil) != test.queues {
+			t.Errorf("%s: %v (%v)", name, got, err)
+		}
+	}
 }
 
 // silent is a Filter plugin that does not register for any event.

@@ -157,6 +157,40 @@ var _ = Describe("A volume that is reserved for a pod", func() {
 	})
 })
 
+var _ = Describe("A volume that is being created for a pod", func() {
+	It("is waited for while the profile changes, and other pods are scheduled", func(ctx context.Context) {
+		addNodes(ctx, NodeOf("n1", topologyKey, "n1"))
+		startLivesched()
+		CreateProfile(ctx, mine, volumeBindingFor("600"))
+		class := classOf("csi", driver, storagev1.VolumeBindingWaitForFirstConsumer)
+		CreateFor(ctx, class)
+		DeferCleanup(clearProvisioned)
+		asked, created := make(chan struct{}), make(chan struct{})
+		ask := sync.OnceFunc(func() { close(asked) })
+		p := startProvisioner(ctx, func(ctx context.Context, _ string) error {
+			ask()
+			select {
+			case <-created:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		})
+		claim := claimOf("a", class)
+		Create(ctx, claim)
+		a := createPod(ctx, "a", UsingClaim("a"))
+		Eventually(asked).WithContext(ctx).Should(BeClosed())
+
+		Respec(ctx, mine, volumeBindingFor("300"))
+		expectPodsRunning(ctx, createPod(ctx, "b"))
+		ExpectPending(ctx, a)
+		close(created)
+		expectPodsRunning(ctx, a)
+		expectBoundTogether(ctx, claim, provisioned(claim, "n1"))
+		Expect(p.requestedNodes()).To(HaveEach("n1"))
+		Expect(EventsOf(ctx, a, "FailedScheduling")).To(BeEmpty(), "the binding cycle has outlived its instance")
+	})
+})
+
 var _ = Describe("A device that is reserved for a pod", func() {
 	var (
 		h     *hold

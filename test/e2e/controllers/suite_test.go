@@ -11,6 +11,7 @@
 //	                              provisioner of a CSI driver, limits_test.go for its attacher
 //	devices, sharing              resource claims; a spec creates the ResourceSlices of a device
 //	                              driver
+//	claimwrites                   what livesched writes of resource claims, and what comes between
 //	reserved                      volumes and devices that livesched has reserved while profiles
 //	                              change and processes end
 //
