@@ -138,7 +138,8 @@ func TestThePodWhoseOwnClaimIsDeletedIsTriedAgain(t *testing.T) {
 	claimOf := func(owner types.UID, extended string) *resourcev1.ResourceClaim {
 		claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim",
 			Annotations: map[string]string{resourcev1.ExtendedResourceClaimAnnotation: extended}}}
-		claim.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "pod", UID: owner, Controller: ptr.To(true)}}
+		claim.OwnerReferences = []metav1.OwnerReference{
+			{Kind: "Pod", Name: "pod", UID: owner, Controller: ptr.To(true)}}
 		return claim
 	}
 	hint := orWithoutOwnClaim(func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) {

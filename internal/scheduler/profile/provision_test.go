@@ -38,8 +38,8 @@ type volumeBinding struct {
 	version  atomic.Int64 // of the claim or volume that was updated last
 }
 
-// heldBinder is upstream's binder. If hold is not nil, BindPodVolumes does not return before hold is
-// closed. It sends its result to ended as well.
+// heldBinder is upstream's binder. If hold is not nil, BindPodVolumes does not return before hold
+// is closed. It sends its result to ended as well.
 type heldBinder struct {
 	volumebinding.SchedulerVolumeBinder
 	hold  chan struct{}
@@ -83,8 +83,8 @@ func newVolumeBinding(t *testing.T, existing ...runtime.Object) *volumeBinding {
 	claims := toldClaims{core.PersistentVolumeClaims(), changes}
 	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
 	must(t, err)
-	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), binderClient{c.client}, features(), core.Pods(), core.Nodes(),
-		storage.CSINodes(), claims, volumes, storage.StorageClasses(),
+	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), binderClient{c.client}, features(), core.Pods(),
+		core.Nodes(), storage.CSINodes(), claims, volumes, storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
 			CSIStorageCapacityInformer: storage.CSIStorageCapacities()}, binderTimeout)
 	must(t, err)

@@ -81,13 +81,12 @@ func TestVolumesThatExistAndCannotBeBound(t *testing.T) {
 		}, want: "conflict"},
 		"are taken away": {controllers: func(c *volumeBinding) {
 			go c.reserved(func(volume *corev1.PersistentVolume) { volume.Spec.ClaimRef.UID = "" })
-		}, want: "binding volumes: ClaimRef got reset for pv \"volume\""},
+		}, want: `binding volumes: ClaimRef got reset for pv "volume"`},
 		"cannot be used on the node any more": {controllers: func(c *volumeBinding) {
-			go func() {
-				c.reserved(func(volume *corev1.PersistentVolume) { volume.Spec.NodeAffinity = volumeOn("n2").Spec.NodeAffinity })
-				c.bindClaim()
-			}()
-		}, want: "binding volumes: pv \"volume\" node affinity doesn't match node \"n1\": no matching NodeSelectorTerms"},
+			go c.reserved(func(volume *corev1.PersistentVolume) {
+				volume.Spec.NodeAffinity = volumeOn("n2").Spec.NodeAffinity
+			})
+		}, want: `binding volumes: pv "volume" node affinity doesn't match node "n1": no matching NodeSelectorTerms`},
 		"take too long":      {timeout: time.Millisecond, want: "binding volumes: context deadline exceeded"},
 		"are not waited for": {canceled: true, want: "binding volumes: context canceled"},
 	} {

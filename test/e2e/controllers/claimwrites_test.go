@@ -263,9 +263,9 @@ var _ = Describe("A claim for devices", func() {
 			w.lose("POST", true)
 			b := createPod(ctx, "b", requestingExtended(gpus))
 			expectPodsRunning(ctx, b)
-			Expect(claimsOf(ctx)).To(ConsistOf(HaveField("Name", b.Status.ExtendedResourceClaimStatus.ResourceClaimName)))
-			writes := w.since()
-			Expect(writes).To(ContainElement(HavePrefix("DELETE ")))
+			Expect(claimsOf(ctx)).
+				To(ConsistOf(HaveField("Name", b.Status.ExtendedResourceClaimStatus.ResourceClaimName)))
+			Expect(w.since()).To(ContainElement(HavePrefix("DELETE ")))
 			Expect(notesOf(ctx, "FailedScheduling")).To(ContainElement(ContainSubstring(ErrNoRoute.Error())))
 		})
 })
