@@ -53,7 +53,8 @@ func (c managerCache) GetInformer(_ context.Context, obj client.Object,
 	switch obj.(type) {
 	case *resourcev1.ResourceClaim:
 		return heard{filled{informer}}, err
-	case *policyv1.PodDisruptionBudget, *resourcev1.ResourceSlice, *storagev1.CSINode, *storagev1.VolumeAttachment:
+	case *policyv1.PodDisruptionBudget, *resourcev1.ResourceSlice, *storagev1.CSINode, *storagev1.VolumeAttachment,
+		*storagev1.CSIStorageCapacity:
 		return following{filled{informer}, c.objects.told}, err
 	}
 	return filled{informer}, err

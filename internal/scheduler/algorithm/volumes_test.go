@@ -48,10 +48,13 @@ const (
 	selected, own volumeKind = "selected", "own"
 	// anywhere volumes are bound, and every node can mount them.
 	anywhere volumeKind = "anywhere"
+	// measured and pooled volumes are created once the pod has a node, by a driver that reports its
+	// capacity: of each node, or of some nodes together.
+	measured, pooled volumeKind = "measured", "pooled"
 )
 
 var volumeKinds = []volumeKind{zonal, zonal, labelled, local, found, provisioned, shared, disk, inTree, inTree, mixed,
-	selected, own, anywhere}
+	selected, own, anywhere, measured, measured, pooled}
 
 // driverZone is the label by which the CSI driver of inTree volumes knows zones.
 const driverZone = "topology.ebs.csi.aws.com/zone"
@@ -108,6 +111,7 @@ func (w *world) addStorage() {
 	for range w.IntN(4) {
 		w.addVolume(mixed, "")
 	}
+	w.addCapacities()
 	w.put(w.indexer(storage.CSIDrivers().Informer()), &storagev1.CSIDriver{
 		ObjectMeta: metav1.ObjectMeta{Name: awsDriver},
 		Spec:       storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: ptr.To(w.chance(50))},
@@ -243,7 +247,7 @@ func (w *world) addClaim(name string, of volumeKind) {
 		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
 	}
 	switch of {
-	case found, provisioned, mixed, own:
+	case found, provisioned, mixed, own, measured, pooled:
 	case selected:
 		claim.Annotations = map[string]string{"volume.kubernetes.io/selected-node": pick(w.generator, w.nodes).Name}
 	default:
@@ -284,12 +288,18 @@ func (w *world) addVolumes(pod *corev1.Pod) {
 		source = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
 	}
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: source})
+	if of == measured && w.chance(30) || of == pooled && w.chance(30) {
+		name := "second-" + pod.Name
+		w.addClaim(name, pick(w.generator, []volumeKind{measured, pooled, mixed}))
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "second", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
+	}
 }
 
 // addOwnClaim makes the claim of a pod's ephemeral volume.
 func (w *world) addOwnClaim(pod *corev1.Pod) {
 	name := pod.Name + "-data"
-	of := pick(w.generator, []volumeKind{provisioned, mixed, zonal})
+	of := pick(w.generator, []volumeKind{provisioned, mixed, zonal, measured})
 	w.addClaim(name, of)
 	object, exists, _ := w.claimIndexer().GetByKey(namespaces[0] + "/" + name)
 	if exists {
@@ -302,7 +312,9 @@ func (w *world) addOwnClaim(pod *corev1.Pod) {
 
 // changeStorage changes volumes.
 func (w *world) changeStorage() {
-	switch w.IntN(5) {
+	switch w.IntN(7) {
+	case 5, 6:
+		w.changeCapacity()
 	case 3, 4:
 		w.attach()
 	case 0:

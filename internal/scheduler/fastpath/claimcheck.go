@@ -19,8 +19,11 @@ import (
 type claimCheck struct {
 	claims
 	// simple is true if the claims of the pod are all of the simple kind.
-	simple bool
-	table  volumeTable
+	simple     bool
+	table      volumeTable
+	capacities capacityTable
+	// scorer computes the score of VolumeBinding, nil if it does not score.
+	scorer *capacityScorer
 	// The rest is set while the pod's nodes are judged. accepted are the nodes that the plugins are
 	// known to accept. If all is true, they accept all nodes that the pod's rows do.
 	accepted slotSet
@@ -28,6 +31,9 @@ type claimCheck struct {
 	places   []placed
 	byDriver []placedPair
 	found    []placed
+	// scores are the weighted scores of VolumeBinding for accepted nodes, by slot, if the claims
+	// are reporting ones.
+	scores []int64
 }
 
 // placedPair is a migratingAffinity that is compared with topology domains. nil: every node
@@ -40,7 +46,7 @@ type placedPair struct {
 // prepare reads the claims of a pod before its class is looked up. Without simple claims there are
 // no rules.
 func (c *claimCheck) prepare(plan *Plan, snapshot *cache.Snapshot, pod *corev1.Pod) {
-	c.all = false
+	c.all, c.scorer = false, plan.capacityScorer
 	// The plugins let pass the pods of deferred resizes.
 	c.simple = plan.stores != nil && podfields.UsesVolumeClaims(pod) && !resourcehelper.IsPodResizeDeferred(pod) &&
 		c.claims.read(plan.stores, snapshot, pod)
@@ -51,7 +57,8 @@ func (c *claimCheck) prepare(plan *Plan, snapshot *cache.Snapshot, pod *corev1.P
 
 // acceptAll determines whether the plugins accept all nodes that the rows do, and reports it.
 func (c *claimCheck) acceptAll(rows *localRows) bool {
-	if len(c.affinities)+len(c.migrating)+len(c.nodes)+len(c.static)+len(c.drivers) > 0 || c.volumes > manyVolumes {
+	if len(c.affinities)+len(c.migrating)+len(c.nodes)+len(c.static)+len(c.reporting)+len(c.drivers) > 0 ||
+		c.volumes > manyVolumes {
 		return false
 	}
 	c.table.sync(c.stores, c.snapshot)
@@ -73,6 +80,10 @@ func (c *claimCheck) accepts(slot cache.Slot) bool { return c.all || c.accepted.
 // which the plugins must be run. The plugins accept the others.
 func (c *claimCheck) judge(nodes []cache.Slot) (kept []cache.Slot, unknown int) {
 	c.table.sync(c.stores, c.snapshot)
+	if c.reports() {
+		c.capacities.sync(c.stores, c.snapshot)
+		c.scores = resized(c.scores, c.snapshot.Slots())
+	}
 	c.accepted.reset(c.snapshot.Slots())
 	c.place()
 	kept = nodes[:0]
@@ -80,14 +91,68 @@ func (c *claimCheck) judge(nodes []cache.Slot) (kept []cache.Slot, unknown int) 
 		if !c.match(slot) {
 			continue
 		}
+		static := matchesAny(c.found, c.snapshot, slot)
+		enough, scored := c.hasCapacity(slot)
+		if !enough && !static {
+			continue
+		}
 		kept = append(kept, slot)
-		if c.withinLimits(slot) && !matchesAny(c.found, c.snapshot, slot) {
+		if scored && !static && c.withinLimits(slot) {
 			c.accepted.add(slot)
 		} else {
 			unknown++
 		}
 	}
 	return kept, unknown
+}
+
+// reports reports whether drivers report the capacity for the claims.
+func (c *claimCheck) reports() bool { return len(c.reporting) > 0 }
+
+// hasCapacity reports whether the drivers have room for all claims on a node. Their sizes are not
+// added up, as VolumeBinding does not. scored is true if the score of the node is known; it is in
+// scores then.
+func (c *claimCheck) hasCapacity(slot cache.Slot) (enough, scored bool) {
+	if !c.reports() {
+		return true, true
+	}
+	for i := range c.demands {
+		c.demands[i].capacity = -1
+	}
+	scored = true
+	for i := range c.reporting {
+		claim := &c.reporting[i]
+		found := c.capacities.find(slot, claim.class, claim.size)
+		if !found.enough {
+			return false, false
+		}
+		for j := range c.demands {
+			if demand := &c.demands[j]; demand.class == claim.class {
+				scored = scored && found.capacity >= 0 && (demand.capacity < 0 || demand.capacity == found.capacity)
+				demand.capacity = found.capacity
+			}
+		}
+	}
+	switch {
+	case c.scorer == nil:
+		c.scores[slot], scored = 0, true
+	case c.scorer.of == nil:
+		scored = false
+	case scored:
+		c.scores[slot] = c.scorer.score(c.demands)
+	}
+	return true, scored
+}
+
+// scoresNodes reports whether VolumeBinding may score nodes on which it was not run.
+func (c *claimCheck) scoresNodes() bool { return c.scorer != nil && c.reports() }
+
+// score returns the weighted score of VolumeBinding for a node on which it was not run.
+func (c *claimCheck) score(slot cache.Slot) int64 {
+	if !c.accepts(slot) {
+		return 0
+	}
+	return c.scores[slot]
 }
 
 // place makes conditions on labels fast to compare.

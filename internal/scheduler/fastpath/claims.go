@@ -29,9 +29,10 @@ import (
 // Most pods with claims are simple cases for VolumeBinding, VolumeZone and NodeVolumeLimits
 // (CSILimits). If a claim is bound, the node must match the node affinity and the zone labels of
 // the volume. If the volume is yet to be provisioned, the node must match the topologies that the
-// class allows. And the limits of the node are far away, or it has none. Running these plugins
-// costs some microseconds for each node, and their answers are known in advance. So claims answers
-// for them, exactly, where it can. The plugins are run on the other nodes, and on the chosen one.
+// class allows, and the driver must have room for it, if it reports how much it has. And the limits
+// of the node are far away, or it has none. Running these plugins costs some microseconds for each
+// node, and their answers are known in advance. So claims answers for them, exactly, where it can.
+// The plugins are run on the other nodes, and on the chosen one.
 //
 // The counterparts are volumebinding/binder.go, volumezone/volume_zone.go and
 // nodevolumelimits/csi.go of kube-scheduler 1.37.
@@ -41,7 +42,9 @@ import (
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
 	volumes, attachments                  toolscache.Indexer
-	// changes lists the changes of csiNodes and attachments.
+	// capacities has CapacityIndexers.
+	capacities toolscache.Indexer
+	// changes lists the changes of csiNodes, attachments and capacities.
 	changes *VolumeChanges
 	// zones is true if the profile has VolumeZone.
 	zones bool
@@ -55,13 +58,16 @@ func newVolumeStores(factory informers.SharedInformerFactory, changes *VolumeCha
 	core, objects := factory.Core().V1(), factory.Storage().V1()
 	// An error means that the index exists, or VolumesFor fails.
 	_ = core.PersistentVolumes().Informer().AddIndexers(VolumeIndexers)
+	capacities := objects.CSIStorageCapacities().Informer()
+	_ = capacities.AddIndexers(CapacityIndexers) // the same
 	return &volumeStores{
 		claims:  core.PersistentVolumeClaims().Informer().GetStore(),
 		volumes: core.PersistentVolumes().Informer().GetIndexer(),
 		classes: objects.StorageClasses().Informer().GetStore(), csiNodes: objects.CSINodes().Informer().GetStore(),
 		csiDrivers: objects.CSIDrivers().Informer().GetStore(), attachments: objects.VolumeAttachments().Informer().
 				GetIndexer(),
-		changes: changes,
+		capacities: capacities.GetIndexer(),
+		changes:    changes,
 	}
 }
 
@@ -104,6 +110,9 @@ type claims struct {
 	// static are the conditions of free volumes, to which the claims may be bound on the nodes that
 	// match one. Only the plugin can tell.
 	static []volumeAffinity
+	// reporting are the claims whose drivers report their capacity, and demands what they request.
+	reporting []capacityClaim
+	demands   []classDemand
 	// drivers are those that must be on the node (preventPodSchedulingIfMissing of a CSIDriver).
 	drivers []string
 	// volumes is the number of claims.
@@ -125,7 +134,7 @@ const maxStatic = 16
 func (c *claims) read(stores *volumeStores, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	*c = claims{stores: stores, snapshot: snapshot, rules: volumeRules{c.rules.affinities[:0], c.rules.zones[:0]},
 		affinities: c.affinities[:0], migrating: c.migrating[:0], nodes: c.nodes[:0], static: c.static[:0],
-		drivers: c.drivers[:0]}
+		reporting: c.reporting[:0], demands: c.demands[:0], drivers: c.drivers[:0]}
 	for i := range pod.Spec.Volumes {
 		source := &pod.Spec.Volumes[i].VolumeSource
 		name, zones := "", false
@@ -228,9 +237,8 @@ func (c *claims) addInTree(bound *corev1.PersistentVolume) bool {
 	return true
 }
 
-// addUnbound adds a claim whose volume will be provisioned once the pod has a node, by a driver
-// that does not report its capacity. No other pod uses the claim, so nothing has been reserved for
-// it yet.
+// addUnbound adds a claim whose volume will be provisioned once the pod has a node. No other pod
+// uses the claim, so nothing has been reserved for it yet.
 func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
 	if c.snapshot.IsPVCUsedByPods(claim.Namespace + "/" + claim.Name) {
 		return false
@@ -239,8 +247,8 @@ func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
 	if class == nil || class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner {
 		return false
 	}
-	if driver := get[storagev1.CSIDriver](c.stores.csiDrivers, class.Provisioner); driver != nil &&
-		driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity {
+	if reportsCapacity(get[storagev1.CSIDriver](c.stores.csiDrivers, class.Provisioner)) &&
+		!c.addReporting(claim, class.Name) {
 		return false
 	}
 	if node, ok := claim.Annotations[volume.AnnSelectedNode]; ok {
@@ -255,6 +263,26 @@ func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
 	topologies, ok := affinityOfTopologies(class.AllowedTopologies)
 	c.require(topologies)
 	return ok
+}
+
+// addReporting adds a claim whose driver reports its capacity. A claim without a size needs none.
+func (c *claims) addReporting(claim *corev1.PersistentVolumeClaim, class string) bool {
+	size, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	if !ok {
+		return true
+	}
+	if claim.Spec.StorageClassName == nil {
+		return false // the plugin fails to score it
+	}
+	c.reporting = append(c.reporting, capacityClaim{class: class, size: size.Value()})
+	for i := range c.demands {
+		if c.demands[i].class == class {
+			c.demands[i].requested += size.Value()
+			return true
+		}
+	}
+	c.demands = append(c.demands, classDemand{class: class, requested: size.Value()})
+	return true
 }
 
 // addStatic adds the volumes that the claim may be bound to. It returns false if there are many, or

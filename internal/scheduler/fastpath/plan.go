@@ -130,6 +130,8 @@ type uncachedPlan struct {
 	otherFilters          []string
 	// notOfDevices is uncached without DynamicResources, notOfEither is notOfClaims without it.
 	notOfDevices, notOfEither *framework.Framework
+	// capacityScorer is nil if VolumeBinding does not score.
+	capacityScorer *capacityScorer
 }
 
 // PlanConfig configures a Plan.

@@ -20,7 +20,7 @@ import (
 type uncachedScorer struct {
 	name string
 	kind kind
-	// ofClaims means VolumeBinding, whose score is 0 for the pods for which claimCheck answers.
+	// ofClaims means VolumeBinding, whose score claimCheck knows for the nodes that it accepts.
 	ofClaims bool
 }
 
@@ -70,6 +70,9 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *P
 	for _, s := range g.uncached.ScorePlugins() {
 		if of := kindOf(s.Plugin); of == opaque || mayScore(s.Plugin) {
 			g.scorers = append(g.scorers, uncachedScorer{s.Plugin.Name(), of, isOfClaims(s.Plugin)})
+			if g.stores != nil && is[*volumebinding.VolumeBinding](s.Plugin) {
+				g.capacityScorer = newCapacityScorer(f, s.Plugin.Name(), s.Weight)
+			}
 		}
 	}
 	return g

@@ -200,12 +200,23 @@ func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *fr
 	return nil
 }
 
-// addUncached adds the scores of the plugins that were run for this pod.
+// addUncached adds the scores of the plugins that were run for this pod, and that of VolumeBinding
+// for the nodes on which it was not.
 func (t *top) addUncached() {
-	if t.uncached.scored == nil {
-		return
-	}
+	claims := t.uncached.claims
+	ofClaims := claims != nil && claims.scoresNodes()
 	for node, at := range t.at {
-		t.nodes[node].Scores = append(t.nodes[node].Scores, t.uncached.scored[at].Scores...)
+		slot := t.pass.feasible[at]
+		known := ofClaims && claims.accepts(slot)
+		if t.uncached.scored != nil {
+			for _, s := range t.uncached.scored[at].Scores {
+				if !known || s.Name != claims.scorer.plugin {
+					t.add(node, s.Name, s.Score)
+				}
+			}
+		}
+		if known {
+			t.add(node, claims.scorer.plugin, claims.score(slot))
+		}
 	}
 }

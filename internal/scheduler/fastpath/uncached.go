@@ -213,7 +213,9 @@ func (d *decision) keepUncached(ctx context.Context, enough int) (unasked int, e
 	if u.claims != nil {
 		unknown := 0
 		p.feasible, unknown = u.claims.judge(p.feasible)
-		ask = d.askNominated() || unknown > 0 || u.others
+		askClaims := d.askNominated() || unknown > 0
+		ask = askClaims || u.others
+		u.scores = u.scores || askClaims && u.claims.scoresNodes()
 	}
 	if u.devices != nil {
 		without := enough
@@ -297,8 +299,14 @@ func (u *uncached) settle(ctx context.Context, slot cache.Slot) bool {
 	return true
 }
 
-// score adds the scores of the plugins to the totals of the pass's nodes.
+// score adds the scores of the plugins to the totals of the pass's nodes. The score of
+// VolumeBinding is 0 for the nodes on which it was not run.
 func (u *uncached) score(ctx context.Context, p *pass) error {
+	if u.claims != nil && u.claims.scoresNodes() {
+		for i, slot := range p.feasible {
+			p.totals[i] += u.claims.score(slot)
+		}
+	}
 	if !u.scores {
 		return nil
 	}

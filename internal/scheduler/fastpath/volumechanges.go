@@ -15,26 +15,32 @@ import (
 // maxVolumeChanges is the number of changes that a reader of VolumeChanges may be behind.
 const maxVolumeChanges = 1 << 15
 
-// VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, oldest first. It
-// is the event handler of both kinds, for the whole process. Engines read it, each from its own
-// position, and look up the objects in the stores of the informers, which are at least as new.
+// VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, and the places (see
+// CapacityIndexers) whose CSIStorageCapacities have, oldest first. It is the event handler of these
+// kinds, for the whole process. Engines read it, each from its own positions, and look up the
+// objects in the stores of the informers, which are at least as new.
 //
 // All methods are safe for concurrent use.
 type VolumeChanges struct {
-	mu    sync.Mutex // guards nodes, but not what since has returned
-	nodes changelog.Log[string]
+	mu            sync.Mutex // guards the logs, but not what since and placesSince have returned
+	nodes, places changelog.Log[string]
 }
 
 var _ toolscache.ResourceEventHandler = (*VolumeChanges)(nil)
 
-// NewVolumeChanges returns a VolumeChanges to be added to the informers of both kinds.
+// NewVolumeChanges returns a VolumeChanges to be added to the informers of the three kinds.
 func NewVolumeChanges() *VolumeChanges { return &VolumeChanges{} }
 
 // OnAdd implements ResourceEventHandler.
-func (v *VolumeChanges) OnAdd(object any, _ bool) { v.add(nodeOf(object)) }
+func (v *VolumeChanges) OnAdd(object any, _ bool) { v.changed(object) }
 
 // OnUpdate implements ResourceEventHandler. The spec of a VolumeAttachment does not change.
 func (v *VolumeChanges) OnUpdate(before, after any) {
+	if _, capacity := after.(*storagev1.CSIStorageCapacity); capacity {
+		v.changed(before) // the place of an object with the same name that was deleted
+		v.changed(after)
+		return
+	}
 	was, is := nodeOf(before), nodeOf(after)
 	if _, attachment := after.(*storagev1.VolumeAttachment); attachment && was == is {
 		return
@@ -50,7 +56,22 @@ func (v *VolumeChanges) OnDelete(object any) {
 	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = unknown.Obj
 	}
-	v.add(nodeOf(object))
+	v.changed(object)
+}
+
+func (v *VolumeChanges) changed(object any) {
+	capacity, ok := object.(*storagev1.CSIStorageCapacity)
+	if !ok {
+		v.add(nodeOf(object))
+		return
+	}
+	if capacity.NodeTopology == nil {
+		return // no node can use it
+	}
+	place := capacityPlaceOf(capacity)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.places.AddShared(place, maxVolumeChanges)
 }
 
 // nodeOf returns the node that an object is about.
@@ -80,4 +101,12 @@ func (v *VolumeChanges) since(pos uint64) (nodes []string, end uint64, ok bool) 
 	defer v.mu.Unlock()
 	nodes, ok = v.nodes.Since(pos)
 	return nodes, v.nodes.End(), ok
+}
+
+// placesSince is since for the places.
+func (v *VolumeChanges) placesSince(pos uint64) (places []string, end uint64, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	places, ok = v.places.Since(pos)
+	return places, v.places.End(), ok
 }

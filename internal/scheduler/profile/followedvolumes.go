@@ -11,7 +11,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// followedVolumes follows the CSINodes and VolumeAttachments for the fast path of all profiles, and
+// followedVolumes follows CSINodes, VolumeAttachments and CSIStorageCapacities for the fast path of all profiles, and
 // of forks.
 type followedVolumes struct {
 	scope *informers.Scope // lives as long as the process
@@ -36,6 +36,9 @@ func (f *followedVolumes) follow() *fastpath.VolumeChanges {
 			return
 		}
 		if _, err := storage.VolumeAttachments().Informer().AddEventHandler(changes); err != nil {
+			return
+		}
+		if _, err := storage.CSIStorageCapacities().Informer().AddEventHandler(changes); err != nil {
 			return
 		}
 		f.changes = changes
