@@ -19,38 +19,55 @@ import (
 type capacityScorer struct {
 	plugin string
 	weight int64
-	// of returns the score of a utilization in percent. It is nil if the profile's arguments for the
-	// plugin are not known.
-	of func(utilization int64) int64
+	// of returns the score of a utilization in percent, and percent has its results. It is nil if
+	// the profile's arguments for the plugin are not known.
+	of      func(utilization int64) int64
+	percent [fullUse + 1]int64
 }
+
+// fullUse is the highest utilization.
+const fullUse = 100
 
 func newCapacityScorer(f *framework.Framework, plugin string, weight int64) *capacityScorer {
 	args, ok := f.Args(plugin).(*schedconfig.VolumeBindingArgs)
 	if !ok {
 		return &capacityScorer{}
 	}
+	return scorerOf(args, plugin, weight)
+}
+
+func scorerOf(args *schedconfig.VolumeBindingArgs, plugin string, weight int64) *capacityScorer {
 	var shape helper.FunctionShape
 	for _, point := range args.Shape {
 		shape = append(shape, helper.FunctionShapePoint{Utilization: int64(point.Utilization),
 			Score: int64(point.Score) * (fwk.MaxNodeScore / schedconfig.MaxCustomPriorityScore)})
 	}
-	return &capacityScorer{plugin: plugin, weight: weight, of: helper.BuildBrokenLinearFunction(shape)}
+	s := &capacityScorer{plugin: plugin, weight: weight, of: helper.BuildBrokenLinearFunction(shape)}
+	for utilization := range s.percent {
+		s.percent[utilization] = s.of(int64(utilization))
+	}
+	return s
 }
 
 // score returns the weighted score for what the claims of each class request.
 func (s *capacityScorer) score(demands []classDemand) int64 {
-	const full = 100
+	if len(demands) == 1 {
+		return s.ofClass(&demands[0]) * s.weight
+	}
 	var sum int64
 	for i := range demands {
-		d := &demands[i]
-		utilization := int64(full)
-		if d.capacity != 0 && d.requested <= d.capacity {
-			utilization = d.requested * full / d.capacity
-		}
-		sum += s.of(utilization)
-	}
-	if len(demands) == 0 {
-		return 0
+		sum += s.ofClass(&demands[i])
 	}
 	return int64(math.Round(float64(sum)/float64(len(demands)))) * s.weight
+}
+
+func (s *capacityScorer) ofClass(d *classDemand) int64 {
+	if d.capacity == 0 || d.requested > d.capacity {
+		return s.percent[fullUse]
+	}
+	utilization := d.requested * fullUse / d.capacity
+	if utilization < 0 || utilization > fullUse {
+		return s.of(utilization) // the product is too large
+	}
+	return s.percent[utilization]
 }

@@ -29,6 +29,8 @@ type capacityTable struct {
 	// that number, without those that have no capacity.
 	numbers map[string]int32
 	objects [][]placedCapacity
+	// classes numbers the storage classes of objects.
+	classes map[string]int32
 }
 
 // capacityColumn holds the places with the same keys.
@@ -39,7 +41,7 @@ type capacityColumn struct {
 
 // placedCapacity is a CSIStorageCapacity.
 type placedCapacity struct {
-	class string
+	class int32
 	// limit is the size of the largest volume. capacity, which counts for the score, is -1 if it is
 	// not known.
 	limit, capacity int64
@@ -52,7 +54,7 @@ func (t *capacityTable) sync(stores *volumeStores, snapshot *cache.Snapshot) {
 	changed, end, known := stores.changes.placesSince(t.read)
 	_, follows := snapshot.Log().Since(t.pos)
 	if !known || !follows || t.stores.changes != stores.changes || len(t.objects) > t.most(snapshot) {
-		*t = capacityTable{numbers: map[string]int32{}} // everything is read again
+		*t = capacityTable{numbers: map[string]int32{}, classes: map[string]int32{}} // everything is read again
 		for _, keys := range stores.capacities.ListIndexFuncValues(capacityByLabels) {
 			t.columns = append(t.columns, capacityColumn{keys: keys})
 		}
@@ -131,6 +133,7 @@ func (t *capacityTable) readPlace(place string) (all []placedCapacity) {
 	for _, object := range objects {
 		if c, ok := object.(*storagev1.CSIStorageCapacity); ok {
 			if placed, ok := newPlacedCapacity(c); ok {
+				placed.class = t.classOf(c.StorageClassName)
 				all = append(all, placed)
 			}
 		}
@@ -138,7 +141,17 @@ func (t *capacityTable) readPlace(place string) (all []placedCapacity) {
 	return all
 }
 
-// newPlacedCapacity returns false if no volume can be created. The counterpart is hasEnoughCapacity
+// classOf returns the number of a storage class.
+func (t *capacityTable) classOf(name string) int32 {
+	number, ok := t.classes[name]
+	if !ok {
+		number = int32(len(t.classes))
+		t.classes[name] = number
+	}
+	return number
+}
+
+// newPlacedCapacity returns the object without its class, or false if no volume can be created. The counterpart is hasEnoughCapacity
 // in volumebinding/binder.go.
 func newPlacedCapacity(of *storagev1.CSIStorageCapacity) (c placedCapacity, ok bool) {
 	limit := of.MaximumVolumeSize
@@ -148,7 +161,7 @@ func newPlacedCapacity(of *storagev1.CSIStorageCapacity) (c placedCapacity, ok b
 	if limit == nil || of.NodeTopology == nil {
 		return c, false
 	}
-	c = placedCapacity{class: of.StorageClassName, limit: limit.Value(), capacity: -1}
+	c = placedCapacity{limit: limit.Value(), capacity: -1}
 	if of.Capacity != nil {
 		c.capacity = of.Capacity.Value()
 	}
@@ -171,7 +184,7 @@ type reported struct {
 }
 
 // find returns what the objects of a storage class tell about a node and the size of a volume.
-func (t *capacityTable) find(slot cache.Slot, class string, size int64) (r reported) {
+func (t *capacityTable) find(slot cache.Slot, class int32, size int64) (r reported) {
 	for i := range t.columns {
 		number := t.columns[i].at[slot]
 		if number < 0 {
@@ -180,7 +193,7 @@ func (t *capacityTable) find(slot cache.Slot, class string, size int64) (r repor
 		objects := t.objects[number]
 		for j := range objects {
 			o := &objects[j]
-			if o.limit < size || o.class != class || o.also != nil && !o.also.Matches(labels.Set(t.of[slot].Labels)) {
+			if o.class != class || o.limit < size || o.also != nil && !o.also.Matches(labels.Set(t.of[slot].Labels)) {
 				continue
 			}
 			if r.enough && r.capacity != o.capacity {
@@ -197,6 +210,10 @@ func (t *capacityTable) find(slot cache.Slot, class string, size int64) (r repor
 type capacityClaim struct {
 	class string
 	size  int64
+	// number is that of the class in the capacityTable, once nodes are judged. of is the position of
+	// the class in claims.demands.
+	number int32
+	of     int
 }
 
 // classDemand is what the claims of one storage class request together.

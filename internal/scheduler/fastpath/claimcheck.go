@@ -83,6 +83,9 @@ func (c *claimCheck) judge(nodes []cache.Slot) (kept []cache.Slot, unknown int) 
 	if c.reports() {
 		c.capacities.sync(c.stores, c.snapshot)
 		c.scores = resized(c.scores, c.snapshot.Slots())
+		for i := range c.reporting {
+			c.reporting[i].number = c.capacities.classOf(c.reporting[i].class)
+		}
 	}
 	c.accepted.reset(c.snapshot.Slots())
 	c.place()
@@ -122,16 +125,13 @@ func (c *claimCheck) hasCapacity(slot cache.Slot) (enough, scored bool) {
 	scored = true
 	for i := range c.reporting {
 		claim := &c.reporting[i]
-		found := c.capacities.find(slot, claim.class, claim.size)
+		found := c.capacities.find(slot, claim.number, claim.size)
 		if !found.enough {
 			return false, false
 		}
-		for j := range c.demands {
-			if demand := &c.demands[j]; demand.class == claim.class {
-				scored = scored && found.capacity >= 0 && (demand.capacity < 0 || demand.capacity == found.capacity)
-				demand.capacity = found.capacity
-			}
-		}
+		demand := &c.demands[claim.of]
+		scored = scored && found.capacity >= 0 && (demand.capacity < 0 || demand.capacity == found.capacity)
+		demand.capacity = found.capacity
 	}
 	switch {
 	case c.scorer == nil:

@@ -274,14 +274,13 @@ func (c *claims) addReporting(claim *corev1.PersistentVolumeClaim, class string)
 	if claim.Spec.StorageClassName == nil {
 		return false // the plugin fails to score it
 	}
-	c.reporting = append(c.reporting, capacityClaim{class: class, size: size.Value()})
-	for i := range c.demands {
-		if c.demands[i].class == class {
-			c.demands[i].requested += size.Value()
-			return true
-		}
+	at := slices.IndexFunc(c.demands, func(d classDemand) bool { return d.class == class })
+	if at < 0 {
+		at = len(c.demands)
+		c.demands = append(c.demands, classDemand{class: class})
 	}
-	c.demands = append(c.demands, classDemand{class: class, requested: size.Value()})
+	c.demands[at].requested += size.Value()
+	c.reporting = append(c.reporting, capacityClaim{class: class, size: size.Value(), of: at})
 	return true
 }
 

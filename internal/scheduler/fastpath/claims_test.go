@@ -155,8 +155,8 @@ func TestClaimsThatNeedNoPlugins(t *testing.T) {
 		}, true},
 		"one of a selector": {
 			func(s *claimScene) { s.unbind(); s.claim.Spec.Selector = &metav1.LabelSelector{} }, false},
-		"one of a driver with limited capacity": {func(s *claimScene) { s.unbind(); s.addDriver(true) }, false},
-		"one of a driver with capacity":         {func(s *claimScene) { s.unbind(); s.addDriver(false) }, true},
+		"one of a driver that reports capacity": {func(s *claimScene) { s.unbind(); s.addDriver(true) }, true},
+		"one of a driver that does not":         {func(s *claimScene) { s.unbind(); s.addDriver(false) }, true},
 		"one that another pod uses":             {func(s *claimScene) { s.unbind(); s.addUser() }, false},
 		"a bound claim that another pod uses":   {(*claimScene).addUser, true},
 	} {

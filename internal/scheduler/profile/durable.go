@@ -48,24 +48,15 @@ type Durable struct {
 func newDurable(ctx context.Context, d *Dependencies) (*Durable, error) {
 	core, storage := d.Scope.Core().V1(), d.Scope.Storage().V1()
 	changes := newClaimChanges()
-	claims := toldClaims{core.PersistentVolumeClaims(), changes}
-	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
-	if err != nil {
-		return nil, fmt.Errorf("building the volume binder: %w", err)
-	}
 	client := binderClient{d.Client}
-	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), client, features(),
-		core.Pods(), core.Nodes(), storage.CSINodes(), claims, volumes, storage.StorageClasses(),
-		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
-			CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
-		binderTimeout)
+	binder, err := newPodBinder(klog.FromContext(ctx), client, core, storage, changes)
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
 	return &Durable{
-		binder: &podBinder{binder, claims.Lister(), volumes},
+		binder: binder,
 		provisioner: provisioner{client: client, pods: core.Pods().Lister(), nodes: core.Nodes().Lister(),
-			claims: claims.Lister(), changes: changes, lookEvery: time.Second},
+			claims: binder.claims, changes: changes, lookEvery: time.Second},
 		volumes: &followedVolumes{scope: d.Scope},
 	}, nil
 }

@@ -10,43 +10,108 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	storageinformers "k8s.io/client-go/informers/storage/v1"
+	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 )
 
 // podBinder is upstream's binder for which the volumes of a storage class are only those that the
-// claims of the pod may be bound to (see fastpath.VolumesFor). The binder lists all volumes of the
-// class otherwise, also those of other claims, for each pod with a claim that is yet to be bound.
+// claims of the pod may be bound to (see fastpath.VolumesFor), and the CSIStorageCapacities only
+// those of the node that it looks at (see fastpath.CapacitiesFor). The binder lists all volumes of
+// the class otherwise, also those of other claims, for each pod with a claim that is yet to be
+// bound, and all CSIStorageCapacities for each node.
 type podBinder struct {
 	volumebinding.SchedulerVolumeBinder
-	claims  corelisters.PersistentVolumeClaimLister
-	volumes *podVolumes
+	claims     corelisters.PersistentVolumeClaimLister
+	classes    storagelisters.StorageClassLister
+	drivers    storagelisters.CSIDriverLister
+	volumes    *podVolumes
+	capacities *nodeCapacities
+}
+
+// newPodBinder returns a podBinder that tells changes of the claims that it hears of.
+func newPodBinder(logger klog.Logger, client kubernetes.Interface, core coreinformers.Interface,
+	storage storageinformers.Interface, changes *claimChanges) (*podBinder, error) {
+	claims := toldClaims{core.PersistentVolumeClaims(), changes}
+	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
+	if err != nil {
+		return nil, err
+	}
+	capacities, err := newNodeCapacities(storage.CSIStorageCapacities())
+	if err != nil {
+		return nil, err
+	}
+	binder, err := volumebinding.NewVolumeBinder(logger, client, features(), core.Pods(), core.Nodes(),
+		storage.CSINodes(), claims, volumes, storage.StorageClasses(),
+		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: capacities},
+		binderTimeout)
+	if err != nil {
+		return nil, err
+	}
+	return &podBinder{binder, claims.Lister(), storage.StorageClasses().Lister(), storage.CSIDrivers().Lister(),
+		volumes, capacities}, nil
+}
+
+// FindPodVolumes implements SchedulerVolumeBinder.
+func (b *podBinder) FindPodVolumes(logger klog.Logger, pod *corev1.Pod, claims *volumebinding.PodVolumeClaims,
+	node *corev1.Node) (found *volumebinding.PodVolumes, reasons volumebinding.ConflictReasons, err error) {
+	look := func() { found, reasons, err = b.SchedulerVolumeBinder.FindPodVolumes(logger, pod, claims, node) }
+	if b.needsCapacity(pod) {
+		b.capacities.see(node.Labels, look)
+	} else {
+		b.capacities.seeAll(look)
+	}
+	return found, reasons, err
+}
+
+// needsCapacity reports whether the driver of a claim that is yet to be bound reports its capacity.
+// While that changes, the binder may list all objects.
+func (b *podBinder) needsCapacity(pod *corev1.Pod) bool {
+	for claim := range b.unboundClaims(pod) {
+		class, err := b.classes.Get(volume.GetPersistentVolumeClaimClass(claim))
+		if err != nil {
+			continue
+		}
+		driver, err := b.drivers.Get(class.Provisioner)
+		if err == nil && ptr.Deref(driver.Spec.StorageCapacity, false) {
+			return true
+		}
+	}
+	return false
 }
 
 // GetPodVolumeClaims implements SchedulerVolumeBinder.
 func (b *podBinder) GetPodVolumeClaims(logger klog.Logger, pod *corev1.Pod) (*volumebinding.PodVolumeClaims, error) {
 	b.volumes.mu.Lock()
 	defer b.volumes.mu.Unlock()
-	b.volumes.claims = b.unbound(pod, b.volumes.claims[:0])
+	b.volumes.claims = b.volumes.claims[:0]
+	for claim := range b.unboundClaims(pod) {
+		b.volumes.claims = append(b.volumes.claims, claim.UID)
+	}
 	b.volumes.only = true
 	defer func() { b.volumes.only = false }()
 	return b.SchedulerVolumeBinder.GetPodVolumeClaims(logger, pod)
 }
 
-// unbound appends the claims of the pod that have no volume.
-func (b *podBinder) unbound(pod *corev1.Pod, to []types.UID) []types.UID {
-	for name := range claimNames(pod) {
-		if claim, err := b.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil &&
-			claim.Spec.VolumeName == "" {
-			to = append(to, claim.UID)
+// unboundClaims are the claims of the pod that have no volume.
+func (b *podBinder) unboundClaims(pod *corev1.Pod) iter.Seq[*corev1.PersistentVolumeClaim] {
+	return func(yield func(*corev1.PersistentVolumeClaim) bool) {
+		for name := range claimNames(pod) {
+			if claim, err := b.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil &&
+				claim.Spec.VolumeName == "" && !yield(claim) {
+				return
+			}
 		}
 	}
-	return to
 }
 
 // claimNames returns the names of the claims that are volumes of the pod.

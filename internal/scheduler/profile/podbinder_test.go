@@ -16,18 +16,25 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	fakeclient "k8s.io/client-go/kubernetes/fake"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
 )
 
 // countedVolumes counts the volumes that are listed by an index.
 type countedVolumes struct {
-	coreinformers.PersistentVolumeInformer
+	coreinformers.TypedPersistentVolumeInformer
 	listed int
 }
 
+// countedCore has countedVolumes.
+type countedCore struct {
+	coreinformers.Interface
+	counted *countedVolumes
+}
+
+func (c countedCore) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer { return c.counted }
+
 func (c *countedVolumes) Informer() toolscache.SharedIndexInformer {
-	return countedInformer{c.PersistentVolumeInformer.Informer(), c}
+	return countedInformer{c.TypedPersistentVolumeInformer.Informer(), c}
 }
 
 type countedInformer struct {
@@ -54,15 +61,9 @@ func (i countedIndexer) ByIndex(name, value string) ([]any, error) {
 func TestTheBinderListsTheVolumesOfThePodOnly(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
 	core, storage := factory.Core().V1(), factory.Storage().V1()
-	counted := &countedVolumes{PersistentVolumeInformer: core.PersistentVolumes()}
-	volumes, err := newPodVolumes(counted, newClaimChanges())
+	counted := &countedVolumes{TypedPersistentVolumeInformer: core.PersistentVolumes()}
+	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges())
 	must(t, err)
-	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), nil, features(), core.Pods(), core.Nodes(),
-		storage.CSINodes(), core.PersistentVolumeClaims(), volumes, storage.StorageClasses(),
-		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
-			CSIStorageCapacityInformer: storage.CSIStorageCapacities()}, binderTimeout)
-	must(t, err)
-	binder := &podBinder{upstream, core.PersistentVolumeClaims().Lister(), volumes}
 
 	must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "kubernetes.io/no-provisioner",

@@ -80,20 +80,13 @@ func newVolumeBinding(t *testing.T, existing ...runtime.Object) *volumeBinding {
 	watching := c.followWatches()
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	core, storage, changes := factory.Core().V1(), factory.Storage().V1(), newClaimChanges()
-	claims := toldClaims{core.PersistentVolumeClaims(), changes}
-	volumes, err := newPodVolumes(core.PersistentVolumes(), changes)
+	binder, err := newPodBinder(logr.Discard(), binderClient{c.client}, core, storage, changes)
 	must(t, err)
-	upstream, err := volumebinding.NewVolumeBinder(logr.Discard(), binderClient{c.client}, features(), core.Pods(),
-		core.Nodes(), storage.CSINodes(), claims, volumes, storage.StorageClasses(),
-		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(),
-			CSIStorageCapacityInformer: storage.CSIStorageCapacities()}, binderTimeout)
-	must(t, err)
-	c.upstream = &heldBinder{SchedulerVolumeBinder: &podBinder{upstream, claims.Lister(), volumes},
-		ended: make(chan error, 1)}
+	c.upstream = &heldBinder{SchedulerVolumeBinder: binder, ended: make(chan error, 1)}
 	c.binder = &boundedBinder{
 		SchedulerVolumeBinder: c.upstream,
 		provisioner: &provisioner{client: binderClient{c.client}, pods: core.Pods().Lister(),
-			nodes: core.Nodes().Lister(), claims: claims.Lister(), changes: changes, lookEvery: time.Hour},
+			nodes: core.Nodes().Lister(), claims: binder.claims, changes: changes, lookEvery: time.Hour},
 		assumed: &assumedVolumes{}, timeout: time.Hour,
 	}
 	ctx, cancel := context.WithCancel(quiet(t))
