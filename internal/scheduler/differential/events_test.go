@@ -9,8 +9,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 	"k8s.io/utils/ptr"
 )
@@ -57,10 +59,32 @@ func (c *contest) happen() {
 			c.dequeue(waiting)
 			c.must(c.objects.Remove(waiting))
 		}
+	case event < 99 && c.volumes && c.chance(80):
+		c.changeCapacity()
 	default:
 		c.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 			Name: pick(c.generator, namespaces), Labels: map[string]string{"tier": oneOf(c.generator, "front", "back")},
 		}})
+	}
+}
+
+// changeCapacity changes an object that reports the capacity of nodes, or deletes it.
+func (c *contest) changeCapacity() {
+	capacities := map[string]*storagev1.CSIStorageCapacity{}
+	listed, err := c.objects.Storage().V1().CSIStorageCapacities().Lister().List(labels.Everything())
+	c.must(err)
+	for _, capacity := range listed {
+		capacities[capacity.Name] = capacity
+	}
+	capacity, ok := anyOf(c, capacities)
+	switch {
+	case !ok:
+	case c.chance(20):
+		c.must(c.objects.Remove(capacity))
+	default:
+		capacity = capacity.DeepCopy()
+		capacity.Capacity = resource.NewQuantity(int64(c.IntN(12))<<30, resource.BinarySI)
+		c.put(capacity)
 	}
 }
 

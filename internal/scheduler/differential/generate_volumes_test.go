@@ -47,21 +47,40 @@ func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 			PreventPodSchedulingIfMissing: ptr.To(g.chance(50)),
 		}},
 	}
-	for i := range g.zones {
-		if g.chance(70) {
-			out = append(out, &storagev1.CSIStorageCapacity{
-				ObjectMeta:       metav1.ObjectMeta{Namespace: namespaces[0], Name: g.name("capacity")},
-				StorageClassName: classDynamic,
-				NodeTopology: &metav1.LabelSelector{
-					MatchLabels: map[string]string{zone: fmt.Sprintf("zone-%d", i)}},
-				Capacity: resource.NewQuantity(int64(g.IntN(12))<<30, resource.BinarySI),
-			})
+	// If a node could use several objects, its score would be that of any of them.
+	if g.chance(50) {
+		for i := range g.zones {
+			out = append(out, g.capacity(map[string]string{zone: fmt.Sprintf("zone-%d", i)})...)
+		}
+	} else {
+		for _, node := range nodes {
+			labels := map[string]string{hostname: node.Name}
+			if at, ok := node.Labels[zone]; ok && g.chance(20) {
+				labels[zone] = at
+			}
+			out = append(out, g.capacity(labels)...)
 		}
 	}
 	for _, node := range nodes {
 		out = append(out, g.nodeStorage(node)...)
 	}
 	return out
+}
+
+// capacity makes an object that reports the capacity of the nodes with these labels, if any.
+func (g *generator) capacity(labels map[string]string) []runtime.Object {
+	if !g.chance(70) {
+		return nil
+	}
+	made := &storagev1.CSIStorageCapacity{
+		ObjectMeta:       metav1.ObjectMeta{Namespace: namespaces[0], Name: g.name("capacity")},
+		StorageClassName: classDynamic, NodeTopology: &metav1.LabelSelector{MatchLabels: labels},
+		Capacity: resource.NewQuantity(int64(g.IntN(12))<<30, resource.BinarySI),
+	}
+	if g.chance(30) {
+		made.MaximumVolumeSize = resource.NewQuantity(int64(g.IntN(8))<<30, resource.BinarySI)
+	}
+	return []runtime.Object{made}
 }
 
 // nodeStorage makes the storage objects of a node: its limits and its local volumes.

@@ -13,11 +13,15 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// byClaimant is the name of the index of VolumeIndexers.
-const byClaimant = "livesched.claimant"
+// byClaimant, freeByLabel and freeByPlace are the names of the indexes of VolumeIndexers.
+const (
+	byClaimant  = "livesched.claimant"
+	freeByLabel = "livesched.freeLabel"
+	freeByPlace = "livesched.freePlace"
+)
 
-// VolumeIndexers index the PersistentVolumes of an informer for VolumesFor.
-var VolumeIndexers = toolscache.Indexers{byClaimant: claimantOf}
+// VolumeIndexers index the PersistentVolumes of an informer for VolumesFor and VolumesOn.
+var VolumeIndexers = toolscache.Indexers{byClaimant: claimantOf, freeByLabel: freeLabelOf, freeByPlace: freePlaceOf}
 
 // claimantOf returns the claim that alone can be bound to a volume, or the class whose claims all
 // can. A volume that names its claim without a UID is for the next claim of that name.
@@ -43,6 +47,11 @@ func VolumesFor(volumes toolscache.Indexer, class string, claims ...types.UID) (
 	if err != nil {
 		return nil, err
 	}
+	return appendOwn(free, volumes, class, claims)
+}
+
+// appendOwn appends the volumes of a class that are meant for some claims alone.
+func appendOwn(to []any, volumes toolscache.Indexer, class string, claims []types.UID) ([]any, error) {
 	for _, claim := range claims {
 		own, err := volumes.ByIndex(byClaimant, claimantKey(claim))
 		if err != nil {
@@ -51,7 +60,7 @@ func VolumesFor(volumes toolscache.Indexer, class string, claims ...types.UID) (
 		own = slices.DeleteFunc(own, func(object any) bool {
 			return volume.GetPersistentVolumeClass(object.(*corev1.PersistentVolume)) != class
 		})
-		free = append(free, own...)
+		to = append(to, own...)
 	}
-	return free, nil
+	return to, nil
 }

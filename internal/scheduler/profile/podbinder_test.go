@@ -4,6 +4,7 @@
 package profile
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -16,7 +17,10 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	fakeclient "k8s.io/client-go/kubernetes/fake"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // countedVolumes counts the volumes that are listed by an index.
@@ -31,7 +35,9 @@ type countedCore struct {
 	counted *countedVolumes
 }
 
-func (c countedCore) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer { return c.counted }
+func (c countedCore) PersistentVolumes() coreinformers.TypedPersistentVolumeInformer {
+	return c.counted
+}
 
 func (c *countedVolumes) Informer() toolscache.SharedIndexInformer {
 	return countedInformer{c.TypedPersistentVolumeInformer.Informer(), c}
@@ -102,5 +108,89 @@ func TestTheBinderListsTheVolumesOfThePodOnly(t *testing.T) {
 	}
 	if counted.listed != 1 {
 		t.Errorf("%d volumes were listed, want one", counted.listed)
+	}
+}
+
+// TestTheBinderLooksAtTheVolumesOfTheNodeOnly has a class with a local volume on each node, half of
+// which are too small.
+func TestTheBinderLooksAtTheVolumesOfTheNodeOnly(t *testing.T) {
+	const nodes = 100
+	factory := informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0)
+	core, storage := factory.Core().V1(), factory.Storage().V1()
+	counted := &countedVolumes{TypedPersistentVolumeInformer: core.PersistentVolumes()}
+	binder, err := newPodBinder(logr.Discard(), nil, countedCore{core, counted}, storage, newClaimChanges())
+	must(t, err)
+	must(t, storage.StorageClasses().Informer().GetIndexer().Add(&storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "class"}, Provisioner: "kubernetes.io/no-provisioner",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}))
+	claim := objects.ClaimOf("claim", "class")
+	claim.Namespace, claim.UID = namespace, "own"
+	must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Add(claim))
+	for i := range nodes {
+		pv := objects.VolumeOn(fmt.Sprint(i), "class", fmt.Sprint(i))
+		pv.Status.Phase = corev1.VolumeAvailable
+		if i%2 == 0 {
+			pv.Spec.Capacity = nil
+		}
+		must(t, core.PersistentVolumes().Informer().GetIndexer().Add(pv))
+	}
+	pod := claimant("claim")
+	claims, err := binder.GetPodVolumeClaims(logr.Discard(), pod)
+	must(t, err)
+	look := func(i int) (*volumebinding.PodVolumes, error) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i),
+			Labels: map[string]string{corev1.LabelHostname: fmt.Sprint(i)}}}
+		found, reasons, err := binder.FindPodVolumes(logr.Discard(), pod, claims, node)
+		if fits := len(reasons) == 0; err == nil && fits != (i%2 == 1) {
+			t.Errorf("node %d: %v", i, reasons)
+		}
+		return found, err
+	}
+	for i := range nodes {
+		found, err := look(i)
+		must(t, err)
+		if i%2 == 1 && len(found.StaticBindings) != 1 {
+			t.Errorf("node %d: %d volumes are found", i, len(found.StaticBindings))
+		}
+	}
+	if counted.listed > nodes {
+		t.Errorf("%d volumes were listed for %d nodes", counted.listed, nodes)
+	}
+
+	// A volume that is assumed for another claim is none for this one.
+	other := claim.DeepCopy()
+	other.Name, other.UID = "other", "other"
+	must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Add(other))
+	found, err := look(7)
+	must(t, err)
+	pod2 := claimant("other")
+	claims2, err := binder.GetPodVolumeClaims(logr.Discard(), pod2)
+	must(t, err)
+	found2, reasons, err := binder.FindPodVolumes(logr.Discard(), pod2, claims2, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "7", Labels: map[string]string{corev1.LabelHostname: "7"}}})
+	if err != nil || len(reasons) > 0 || len(found2.StaticBindings) != 1 {
+		t.Fatalf("the other claim finds no volume: %v, %v", reasons, err)
+	}
+	_, err = binder.AssumePodVolumes(logr.Discard(), pod2, "7", found2)
+	must(t, err)
+	node7 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "7", Labels: map[string]string{corev1.LabelHostname: "7"}}}
+	if _, reasons, err = binder.FindPodVolumes(logr.Discard(), pod, claims, node7); err != nil || len(reasons) == 0 {
+		t.Errorf("a volume that another claim has is found (%v)", err)
+	}
+	binder.RevertAssumedPodVolumes(found2)
+	if again, err := look(7); err != nil || len(again.StaticBindings) != len(found.StaticBindings) {
+		t.Errorf("the volume is not free again (%v)", err)
+	}
+
+	// The PV controller begins to bind the claim after PreFilter.
+	bound := claim.DeepCopy()
+	bound.Spec.VolumeName = "3"
+	second := other.DeepCopy()
+	pod.Spec.Volumes = append(pod.Spec.Volumes, pod2.Spec.Volumes...)
+	must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Update(second))
+	must(t, core.PersistentVolumeClaims().Informer().GetIndexer().Update(bound))
+	if _, err := look(3); !errors.Is(err, errClaimsChange) {
+		t.Errorf("got %v", err)
 	}
 }
