@@ -105,7 +105,7 @@ func (w *world) addStorage() {
 	} {
 		w.put(classes, &class)
 	}
-	for range 10 {
+	for range 10 + w.IntN(40) {
 		w.addVolume(found, "")
 	}
 	for range w.IntN(4) {

@@ -76,17 +76,26 @@ var volumeKinds = []volumeKind{
 					MatchLabels: map[string]string{hostname: node.Labels[hostname]}}}}
 		},
 	},
+	{name: "local", class: storagev1.StorageClass{Provisioner: volume.NotSupportedProvisioner}, ofNode: localVolume},
 	{
-		name:  "local",
+		name:  "few-local",
 		class: storagev1.StorageClass{Provisioner: volume.NotSupportedProvisioner},
 		ofNode: func(i int, node *corev1.Node) []runtime.Object {
-			pv := objects.VolumeOn("local-"+node.Name, benchClass, node.Labels[hostname])
-			pv.Status.Phase = corev1.VolumeAvailable
-			pv.Spec.Capacity = corev1.ResourceList{
-				corev1.ResourceStorage: *resource.NewQuantity(int64(1+i%100)<<30, resource.BinarySI)}
-			return []runtime.Object{pv}
+			if i%20 > 0 {
+				return nil
+			}
+			return localVolume(i, node)
 		},
 	},
+}
+
+// localVolume returns a free volume on a node.
+func localVolume(i int, node *corev1.Node) []runtime.Object {
+	pv := objects.VolumeOn("local-"+node.Name, benchClass, node.Labels[hostname])
+	pv.Status.Phase = corev1.VolumeAvailable
+	pv.Spec.Capacity = corev1.ResourceList{
+		corev1.ResourceStorage: *resource.NewQuantity(int64(1+i%100)<<30, resource.BinarySI)}
+	return []runtime.Object{pv}
 }
 
 const benchClass = "bench"

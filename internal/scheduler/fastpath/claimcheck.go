@@ -30,7 +30,8 @@ type claimCheck struct {
 	all      bool
 	places   []placed
 	byDriver []placedPair
-	found    []placed
+	// found are the conditions of claims.static, claim by claim.
+	found [][]placed
 	// scores are the weighted scores of VolumeBinding for accepted nodes, by slot, if the claims
 	// are reporting ones.
 	scores []int64
@@ -94,9 +95,9 @@ func (c *claimCheck) judge(nodes []cache.Slot) (kept []cache.Slot, unknown int) 
 		if !c.match(slot) {
 			continue
 		}
-		static := matchesAny(c.found, c.snapshot, slot)
+		static, lacks := c.findStatic(slot)
 		enough, scored := c.hasCapacity(slot)
-		if !enough && !static {
+		if lacks || !enough && !static {
 			continue
 		}
 		kept = append(kept, slot)
@@ -162,7 +163,11 @@ func (c *claimCheck) place() {
 		c.places = append(c.places, c.affinities[i].place(c.snapshot))
 	}
 	for i := range c.static {
-		c.found = append(c.found, c.static[i].place(c.snapshot))
+		of := make([]placed, 0, len(c.static[i].affinities))
+		for j := range c.static[i].affinities {
+			of = append(of, c.static[i].affinities[j].place(c.snapshot))
+		}
+		c.found = append(c.found, of)
 	}
 	of := func(a *volumeAffinity) *placed {
 		if a == nil {
@@ -202,8 +207,33 @@ func (c *claimCheck) match(slot cache.Slot) bool {
 	return true
 }
 
-func matchesAny(of []placed, snapshot *cache.Snapshot, slot cache.Slot) bool {
-	return slices.ContainsFunc(of, func(p placed) bool { return p.match(snapshot, slot) })
+// findStatic reports whether there is a volume on a node that a claim may be bound to, and whether
+// there is none for a claim that needs one.
+func (c *claimCheck) findStatic(slot cache.Slot) (found, lacks bool) {
+	for i := range c.static {
+		claim := &c.static[i]
+		switch {
+		case slices.ContainsFunc(c.found[i], func(p placed) bool { return p.match(c.snapshot, slot) }),
+			len(claim.labels) > 0 && c.isPlacedOn(claim, c.snapshot.Info(slot).Node()):
+			found = true
+		case claim.needed:
+			return found, true
+		}
+	}
+	return found, false
+}
+
+// isPlacedOn reports whether a class has placed volumes on a node.
+func (c *claimCheck) isPlacedOn(claim *staticClaim, node *corev1.Node) bool {
+	for _, key := range claim.labels {
+		if value, ok := node.Labels[key]; ok {
+			names, err := c.stores.volumes.IndexKeys(freeByPlace, placeKey(claim.class, key, value))
+			if err != nil || len(names) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // withinLimits reports whether NodeVolumeLimits would accept the pod on a node. It returns false if

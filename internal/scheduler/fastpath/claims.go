@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/ephemeral"
@@ -107,9 +108,8 @@ type claims struct {
 	affinities []volumeAffinity
 	migrating  []migratingAffinity
 	nodes      []string
-	// static are the conditions of free volumes, to which the claims may be bound on the nodes that
-	// match one. Only the plugin can tell.
-	static []volumeAffinity
+	// static are the claims that may be bound to free volumes.
+	static []staticClaim
 	// reporting are the claims whose drivers report their capacity, and demands what they request.
 	reporting []capacityClaim
 	demands   []classDemand
@@ -126,7 +126,19 @@ type migratingAffinity struct {
 	otherwise, by *volumeAffinity
 }
 
-// maxStatic bounds the free volumes that are looked at.
+// staticClaim is a claim that may be bound to a free volume on some nodes. Only the plugin can tell
+// which volume it takes there, if any. It takes none on the other nodes.
+type staticClaim struct {
+	class string
+	// affinities are the conditions of volumes. labels are the keys of the labels of placed volumes,
+	// if these are too many to be among affinities.
+	affinities []volumeAffinity
+	labels     []string
+	// needed means that no volume can be created.
+	needed bool
+}
+
+// maxStatic bounds the free volumes of a claim that are looked at one by one.
 const maxStatic = 16
 
 // read reads the claims of a pod, and reports whether they are all of the simple kind. What it
@@ -244,16 +256,20 @@ func (c *claims) addUnbound(claim *corev1.PersistentVolumeClaim) bool {
 		return false
 	}
 	class := get[storagev1.StorageClass](c.stores.classes, volume.GetPersistentVolumeClaimClass(claim))
-	if class == nil || class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner {
+	if class == nil {
 		return false
+	}
+	node, selected := claim.Annotations[volume.AnnSelectedNode]
+	if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner {
+		return !selected && c.addStatic(claim, class, true)
 	}
 	if reportsCapacity(get[storagev1.CSIDriver](c.stores.csiDrivers, class.Provisioner)) &&
 		!c.addReporting(claim, class.Name) {
 		return false
 	}
-	if node, ok := claim.Annotations[volume.AnnSelectedNode]; ok {
+	if selected {
 		c.nodes = append(c.nodes, node)
-	} else if !c.addStatic(claim, class) {
+	} else if !c.addStatic(claim, class, false) {
 		return false
 	}
 	c.addDriver(class.Provisioner)
@@ -284,11 +300,25 @@ func (c *claims) addReporting(claim *corev1.PersistentVolumeClaim, class string)
 	return true
 }
 
-// addStatic adds the volumes that the claim may be bound to. It returns false if there are many, or
-// one that every node can mount.
-func (c *claims) addStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
-	others, err := VolumesFor(c.stores.volumes, class.Name, claim.UID)
-	if err != nil || claim.Spec.VolumeAttributesClassName != nil || claim.Spec.Selector != nil {
+// addStatic adds a claim that may be bound to volumes that exist, or must be if it is needed. It
+// returns false if many volumes are for more than one place, or if every node can mount one.
+func (c *claims) addStatic(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, needed bool) bool {
+	if claim.Spec.VolumeAttributesClassName != nil {
+		return false
+	}
+	if _, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
+		return false // so does the plugin
+	}
+	s := staticClaim{class: class.Name, needed: needed}
+	list := VolumesFor
+	if c.stores.placed(class.Name) > maxStatic {
+		s.labels = labelsOfPlaced(c.stores.volumes, class.Name)
+		list = func(volumes toolscache.Indexer, class string, claims ...types.UID) ([]any, error) {
+			return VolumesOn(volumes, class, nil, claims...)
+		}
+	}
+	others, err := list(c.stores.volumes, class.Name, claim.UID)
+	if err != nil {
 		return false
 	}
 	for _, object := range others {
@@ -300,12 +330,26 @@ func (c *claims) addStatic(claim *corev1.PersistentVolumeClaim, class *storagev1
 			continue
 		}
 		affinity, ok := affinityOf(other)
-		if !ok || affinity == nil || len(c.static) == maxStatic {
+		if !ok || affinity == nil || len(s.affinities) == maxStatic {
 			return false
 		}
-		c.static = append(c.static, *affinity)
+		s.affinities = append(s.affinities, *affinity)
+	}
+	if needed || len(s.affinities) > 0 || len(s.labels) > 0 {
+		c.static = append(c.static, s)
 	}
 	return true
+}
+
+// placed returns the number of placed volumes of a class.
+func (s *volumeStores) placed(class string) (n int) {
+	for _, key := range labelsOfPlaced(s.volumes, class) {
+		names, err := s.volumes.IndexKeys(freeByLabel, placeKey(class, key))
+		if err == nil {
+			n += len(names)
+		}
+	}
+	return n
 }
 
 // translator knows the drivers of in-tree volumes.

@@ -140,7 +140,7 @@ func TestClaimsThatNeedNoPlugins(t *testing.T) {
 		"a volume that is yet to be made":  {(*claimScene).unbind, true},
 		"one of a class that is not there": {func(s *claimScene) { s.unbind(); s.class.Name = "other" }, false},
 		"one of a class that makes no volumes": {
-			func(s *claimScene) { s.unbind(); s.class.Provisioner = volume.NotSupportedProvisioner }, false},
+			func(s *claimScene) { s.unbind(); s.class.Provisioner = volume.NotSupportedProvisioner }, true},
 		"one that is being made for a node": {
 			func(s *claimScene) { s.unbind(); s.claim.Annotations = map[string]string{volume.AnnSelectedNode: "n"} },
 			true},
@@ -154,7 +154,7 @@ func TestClaimsThatNeedNoPlugins(t *testing.T) {
 			s.volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "ns", Name: "claim"}
 		}, true},
 		"one of a selector": {
-			func(s *claimScene) { s.unbind(); s.claim.Spec.Selector = &metav1.LabelSelector{} }, false},
+			func(s *claimScene) { s.unbind(); s.claim.Spec.Selector = &metav1.LabelSelector{} }, true},
 		"one of a driver that reports capacity": {func(s *claimScene) { s.unbind(); s.addDriver(true) }, true},
 		"one of a driver that does not":         {func(s *claimScene) { s.unbind(); s.addDriver(false) }, true},
 		"one that another pod uses":             {func(s *claimScene) { s.unbind(); s.addUser() }, false},
