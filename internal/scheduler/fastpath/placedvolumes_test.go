@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // TestVolumesOnANodeAreThoseThatCanBeBoundThere compares, for random volumes, claims and nodes, the
@@ -108,4 +110,82 @@ func randomVolume(r *rand.Rand, i int) *corev1.PersistentVolume {
 	}
 	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
 	return pv
+}
+
+// TestNodesWithFreeVolumes has a claim of a class with volumes on some of three nodes.
+func TestNodesWithFreeVolumes(t *testing.T) {
+	on := func(s *capacityScene, first, last int) {
+		for i := first; i < last; i++ {
+			pv := randomVolume(rand.New(rand.NewPCG(1, 1)), i)
+			pv.Spec.StorageClassName, pv.Spec.ClaimRef = "class", nil
+			pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+				Required: selector(requirement("host", corev1.NodeSelectorOpIn, fmt.Sprint(i)))}
+			s.add(s.stores.volumes, pv)
+		}
+	}
+	inZone := func(s *capacityScene, n int) {
+		for i := range n {
+			pv := randomVolume(rand.New(rand.NewPCG(1, 1)), 1000+i)
+			pv.Spec.StorageClassName, pv.Spec.ClaimRef = "class", nil
+			pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
+				Required: selector(requirement("zone", corev1.NodeSelectorOpIn, "a", "b"))}
+			s.add(s.stores.volumes, pv)
+		}
+	}
+	const other = 100 // the node on which no volume is
+	for name, test := range map[string]struct {
+		volumes func(*capacityScene)
+		creates bool
+		// asked and accepted are the nodes, of 0, 1 and other, about which the plugin is asked, and
+		// which are known to be accepted.
+		asked, accepted []int
+		simple          bool
+	}{
+		"few volumes":               {func(s *capacityScene) { on(s, 0, 2) }, false, []int{0, 1}, nil, true},
+		"many volumes":              {func(s *capacityScene) { on(s, 1, 50) }, false, []int{1}, nil, true},
+		"many volumes, or new ones": {func(s *capacityScene) { on(s, 1, 50) }, true, []int{1}, []int{0, other}, true},
+		"many volumes, and a few in a zone": {func(s *capacityScene) { on(s, 1, 50); inZone(s, 3) }, false,
+			[]int{0, 1}, nil, true},
+		"many volumes in a zone": {func(s *capacityScene) { inZone(s, maxStatic+1) }, false, nil, nil, false},
+		"no volumes":             {func(*capacityScene) {}, false, nil, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newCapacityScene(t)
+			s.setNode("0", map[string]string{"host": "0", "zone": "a"})
+			s.setNode("1", map[string]string{"host": "1"})
+			s.setNode(fmt.Sprint(other), map[string]string{"host": fmt.Sprint(other)})
+			s.refresh()
+			s.unbind()
+			if !test.creates {
+				s.class.Provisioner = volume.NotSupportedProvisioner
+			}
+			test.volumes(s)
+			if simple := s.read(); simple != test.simple {
+				t.Fatalf("simple: %t", simple)
+			} else if !simple {
+				return
+			}
+			var nodes []cache.Slot
+			for _, name := range []int{0, 1, other} {
+				slot, _ := s.snapshot.SlotOf(fmt.Sprint(name))
+				nodes = append(nodes, slot)
+			}
+			var asked, accepted []int
+			kept, _ := s.claims.judge(nodes)
+			for _, slot := range kept {
+				var name int
+				if _, err := fmt.Sscan(s.snapshot.Info(slot).Node().Name, &name); err != nil {
+					t.Fatal(err)
+				}
+				if s.claims.accepts(slot) {
+					accepted = append(accepted, name)
+				} else {
+					asked = append(asked, name)
+				}
+			}
+			if !slices.Equal(asked, test.asked) || !slices.Equal(accepted, test.accepted) {
+				t.Errorf("asked about %v, accepted %v", asked, accepted)
+			}
+		})
+	}
 }
