@@ -45,8 +45,8 @@ const (
 	keySeparator   = "\t"
 )
 
-// capacityKeysOf returns the keys of the labels that an object requires to have some value, in their order.
-// The object may require more of the labels.
+// capacityKeysOf returns the keys of the labels that an object requires to have some value, in
+// their order. The object may require more of the labels.
 func capacityKeysOf(capacity *storagev1.CSIStorageCapacity) string {
 	return strings.Join(slices.Sorted(maps.Keys(capacity.NodeTopology.MatchLabels)), keySeparator)
 }

@@ -40,7 +40,7 @@ func scorerOf(args *schedconfig.VolumeBindingArgs, plugin string, weight int64) 
 	var shape helper.FunctionShape
 	for _, point := range args.Shape {
 		shape = append(shape, helper.FunctionShapePoint{Utilization: int64(point.Utilization),
-			Score: int64(point.Score) * (fwk.MaxNodeScore / schedconfig.MaxCustomPriorityScore)})
+			Score: int64(point.Score) * (fwk.MaxScore / schedconfig.MaxCustomPriorityScore)})
 	}
 	s := &capacityScorer{plugin: plugin, weight: weight, of: helper.BuildBrokenLinearFunction(shape)}
 	for utilization := range s.percent {

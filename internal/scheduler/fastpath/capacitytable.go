@@ -151,8 +151,8 @@ func (t *capacityTable) classOf(name string) int32 {
 	return number
 }
 
-// newPlacedCapacity returns the object without its class, or false if no volume can be created. The counterpart is hasEnoughCapacity
-// in volumebinding/binder.go.
+// newPlacedCapacity returns the object without its class, or false if no volume can be created. The
+// counterpart is hasEnoughCapacity in volumebinding/binder.go.
 func newPlacedCapacity(of *storagev1.CSIStorageCapacity) (c placedCapacity, ok bool) {
 	limit := of.MaximumVolumeSize
 	if limit == nil {
@@ -210,8 +210,8 @@ func (t *capacityTable) find(slot cache.Slot, class int32, size int64) (r report
 type capacityClaim struct {
 	class string
 	size  int64
-	// number is that of the class in the capacityTable, once nodes are judged. of is the position of
-	// the class in claims.demands.
+	// number is that of the class in the capacityTable, once nodes are judged. of is the position
+	// of the class in claims.demands.
 	number int32
 	of     int
 }

@@ -28,7 +28,6 @@ type capacityScene struct {
 	*rand.Rand
 	cache *cache.Cache
 	nodes map[string]*corev1.Node
-	made  int
 }
 
 func newCapacityScene(t *testing.T) *capacityScene {
@@ -242,11 +241,12 @@ func TestNodesWhoseCapacityIsKnown(t *testing.T) {
 		// want is the score with the default shape, refused, or asked if the plugin must be run.
 		want int64
 	}{
-		"no object":         {want: refused},
-		"enough":            {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(8), nil)}, want: 75},
-		"not enough":        {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(1), nil)}, want: refused},
-		"just enough":       {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(2), nil)}, want: 0},
-		"volumes are small": {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(8), gibibytes(1))}, want: refused},
+		"no object":   {want: refused},
+		"enough":      {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(8), nil)}, want: 75},
+		"not enough":  {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(1), nil)}, want: refused},
+		"just enough": {objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(2), nil)}, want: 0},
+		"volumes are small": {
+			objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(8), gibibytes(1))}, want: refused},
 		"volumes are larger than what is left": {
 			objects: []*storagev1.CSIStorageCapacity{object("a", gibibytes(1), gibibytes(4))}, want: 0},
 		"an object without capacity": {

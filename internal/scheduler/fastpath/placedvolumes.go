@@ -13,8 +13,8 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// A placed volume is free, for any claim of its class, and can be mounted only on nodes on which one
-// label has one value, as local volumes can. A class may have one or more on each node.
+// A placed volume is free, for any claim of its class, and can be mounted only on nodes on which
+// one label has one value, as local volumes can. A class may have one or more on each node.
 
 // placeOfVolume returns the label of the nodes, or false if the volume is no placed volume.
 func placeOfVolume(pv *corev1.PersistentVolume) (key, value string, ok bool) {
@@ -83,8 +83,8 @@ func labelsOfPlaced(volumes toolscache.Indexer, class string) (keys []string) {
 	return keys
 }
 
-// VolumesOn is VolumesFor without the placed volumes of other nodes than one with these labels. With
-// nil, it leaves out all placed volumes.
+// VolumesOn is VolumesFor without the placed volumes of other nodes than one with these labels.
+// With nil, it leaves out all placed volumes.
 func VolumesOn(volumes toolscache.Indexer, class string, labels map[string]string, claims ...types.UID) ([]any, error) {
 	all, err := volumes.ByIndex(freeByPlace, placeKey(class))
 	if err != nil {

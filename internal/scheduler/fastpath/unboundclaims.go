@@ -18,8 +18,8 @@ import (
 // which volume it takes there, if any. It takes none on the other nodes.
 type staticClaim struct {
 	class string
-	// affinities are the conditions of volumes. labels are the keys of the labels of placed volumes,
-	// if these are too many to be among affinities.
+	// affinities are the conditions of volumes. labels are the keys of the labels of placed
+	// volumes, if these are too many to be among affinities.
 	affinities []volumeAffinity
 	labels     []string
 	// needed means that no volume can be created.

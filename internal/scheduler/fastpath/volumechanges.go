@@ -15,9 +15,9 @@ import (
 // maxVolumeChanges is the number of changes that a reader of VolumeChanges may be behind.
 const maxVolumeChanges = 1 << 15
 
-// VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, and the places (see
-// CapacityIndexers) whose CSIStorageCapacities have, oldest first. It is the event handler of these
-// kinds, for the whole process. Engines read it, each from its own positions, and look up the
+// VolumeChanges lists the nodes whose CSINode or VolumeAttachments have changed, and the places
+// (see CapacityIndexers) whose CSIStorageCapacities have, oldest first. It is the event handler of
+// these kinds, for the whole process. Engines read it, each from its own positions, and look up the
 // objects in the stores of the informers, which are at least as new.
 //
 // All methods are safe for concurrent use.

@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// followedVolumes follows CSINodes, VolumeAttachments and CSIStorageCapacities for the fast path of all profiles, and
-// of forks.
+// followedVolumes follows CSINodes, VolumeAttachments and CSIStorageCapacities for the fast path of
+// all profiles, and of forks.
 type followedVolumes struct {
 	scope *informers.Scope // lives as long as the process
 

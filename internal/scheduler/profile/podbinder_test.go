@@ -174,7 +174,8 @@ func TestTheBinderLooksAtTheVolumesOfTheNodeOnly(t *testing.T) {
 	}
 	_, err = binder.AssumePodVolumes(logr.Discard(), pod2, "7", found2)
 	must(t, err)
-	node7 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "7", Labels: map[string]string{corev1.LabelHostname: "7"}}}
+	node7 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "7",
+		Labels: map[string]string{corev1.LabelHostname: "7"}}}
 	if _, reasons, err = binder.FindPodVolumes(logr.Discard(), pod, claims, node7); err != nil || len(reasons) == 0 {
 		t.Errorf("a volume that another claim has is found (%v)", err)
 	}
