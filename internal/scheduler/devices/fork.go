@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,16 +28,9 @@ import (
 // which every claim of the cluster would be replayed.
 func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
 	f := &Managers{CSI: m.CSI, claims: m.claims, tracked: m.tracked, classes: m.classes, changeCounts: m.changeCounts}
-	consumable := false
-	if m.DRA != nil {
-		process := m.DRA
-		if n, ok := process.(*narrowable); ok {
-			process = n.SharedDRAManager // forks are used by other goroutines
-			consumable = n.index.consumable
-		}
-		claims := newForkedClaims(ctx, process, m.tracked, scope)
-		claims.consumable = consumable
-		f.DRA = forkedDRA{process, claims}
+	if n, ok := m.DRA.(*narrowable); ok { // nil if dynamic resource allocation is off
+		process := n.SharedDRAManager // forks are used by other goroutines
+		f.DRA = forkedDRA{process, newForkedClaims(ctx, process, n.index.consumable, m.tracked, scope), n.index}
 	}
 	return f
 }
@@ -81,6 +75,7 @@ func isOnlyFor(claim *resourcev1.ResourceClaim, pods func(types.UID) bool) bool 
 type forkedDRA struct {
 	fwk.SharedDRAManager // of the process
 	claims               *forkedClaims
+	index                *index // of the process
 }
 
 // ResourceClaims implements SharedDRAManager.
@@ -100,19 +95,21 @@ type forkedClaims struct {
 	// name.
 	learn *learner
 	added map[types.NamespacedName]*resourcev1.ResourceClaim
-	// freed are claims whose devices are free in the fork. consumable is the feature gate
-	// DRAConsumableCapacity.
-	freed      []*resourcev1.ResourceClaim
-	consumable bool
+	// freed are claims whose devices are free in the fork.
+	freed []*resourcev1.ResourceClaim
+	// index has the pending allocations of own, and pendingMu is held while one is added to both,
+	// or removed from both.
+	index     *index
+	pendingMu sync.Mutex
 }
 
-func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, tracked *tracker.Tracker,
+func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, consumable bool, tracked *tracker.Tracker,
 	scope *informers.Scope) *forkedClaims {
 	learn := &learner{}
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
 	own := dynamicresources.NewDRAManager(ctx, known, tracked, scope)
 	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn,
-		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}}
+		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}, index: newIndex(consumable)}
 }
 
 // learner is the informer of an assume cache to which objects are added one by one.
@@ -150,7 +147,7 @@ func (f *forkedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 		return nil, err
 	}
 	for _, claim := range f.freed {
-		for _, take := range takesOf(claim, f.consumable) {
+		for _, take := range f.index.takes(claim) {
 			all.Delete(take.devices...)
 		}
 	}
@@ -169,7 +166,7 @@ func (f *forkedClaims) GatherAllocatedState() (*structured.AllocatedState, error
 		return nil, err
 	}
 	for _, claim := range f.freed {
-		for _, take := range takesOf(claim, f.consumable) {
+		for _, take := range f.index.takes(claim) {
 			take.removeFrom(all)
 		}
 	}
@@ -191,6 +188,8 @@ func addAll[T comparable](to, more sets.Set[T]) sets.Set[T] {
 // SignalClaimPendingAllocation implements ResourceClaimTracker. It does nothing if the claim is
 // allocated in the process, or about to be.
 func (f *forkedClaims) SignalClaimPendingAllocation(uid types.UID, allocated *resourcev1.ResourceClaim) error {
+	f.pendingMu.Lock()
+	defer f.pendingMu.Unlock()
 	if f.own.GetPendingAllocation(uid) == nil {
 		if f.process.GetPendingAllocation(uid) != nil {
 			return nil
@@ -203,7 +202,11 @@ func (f *forkedClaims) SignalClaimPendingAllocation(uid types.UID, allocated *re
 			f.learn.OnAdd(claim, false)
 		}
 	}
-	return f.own.SignalClaimPendingAllocation(uid, allocated) // which refuses claims that it does not know
+	err := f.own.SignalClaimPendingAllocation(uid, allocated) // which refuses claims that it does not know
+	if err == nil && f.own.GetPendingAllocation(uid) != nil {
+		f.index.setPending(uid, allocated)
+	}
+	return err
 }
 
 // GetPendingAllocation implements ResourceClaimTracker.
@@ -216,7 +219,13 @@ func (f *forkedClaims) GetPendingAllocation(uid types.UID) *resourcev1.Allocatio
 
 // MaybeRemoveClaimPendingAllocation implements ResourceClaimTracker.
 func (f *forkedClaims) MaybeRemoveClaimPendingAllocation(uid types.UID, force bool) (deleted bool) {
-	return f.own.MaybeRemoveClaimPendingAllocation(uid, force)
+	f.pendingMu.Lock()
+	defer f.pendingMu.Unlock()
+	deleted = f.own.MaybeRemoveClaimPendingAllocation(uid, force)
+	if deleted {
+		f.index.endPending(uid)
+	}
+	return deleted
 }
 
 // AssumeClaimAfterAPICall implements ResourceClaimTracker. The client of a fork writes nothing.

@@ -84,7 +84,11 @@ func newManaged(t *testing.T, more ...client.Object) *managed {
 		{Resource: "pods", UID: "second"}}
 	exact := claimOf("exact")
 	exact.Spec.Devices.Requests = choice.Spec.Devices.Requests[:1]
-	source, err := fixed.NewSource(append(more, claimOf("free"), claimOf("waiting"), taken, choice, exact, class))
+	slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: "driver", NodeName: ptr.To("node"), Pool: resourcev1.ResourcePool{Name: "pool", ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{{Name: "shared", AllowMultipleAllocations: ptr.To(true)}}}}
+	source, err := fixed.NewSource(append(more, slice, claimOf("free"), claimOf("waiting"), taken, choice, exact,
+		class))
 	m := &managed{T: t, source: source}
 	m.must(err)
 	scope := source.NewScope()
@@ -97,7 +101,8 @@ func newManaged(t *testing.T, more ...client.Object) *managed {
 	m.must(scope.WaitForSync(t.Context()))
 	m.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) {
-			return m.process.ClassChanges() > 0 && slices.Contains(m.allocated(m.process), "taken"), nil
+			return m.process.ClassChanges() > 0 && slices.Contains(m.allocated(m.process), "taken") &&
+				m.sharedMemory(m.process.DRA.(eachDevice)) != "", nil
 		}))
 	return m
 }
@@ -221,13 +226,18 @@ func TestForkAddsUpCapacities(t *testing.T) {
 	process := m.process.DRA.ResourceClaims()
 	m.must(process.SignalClaimPendingAllocation("waiting", share(claimOf("waiting"), "shared", "2Gi")))
 	f := m.fork()
-	m.must(f.DRA.ResourceClaims().SignalClaimPendingAllocation("free", share(claimOf("free"), "shared", "3Gi")))
+	claims := f.DRA.ResourceClaims()
+	m.must(claims.SignalClaimPendingAllocation("free", share(claimOf("free"), "shared", "3Gi")))
 	for _, test := range []struct {
 		of     string
 		d      *devices.Managers
 		memory string
 		shares int
 	}{{"the fork", f, "5Gi", 2}, {"the process", m.process, "2Gi", 1}} {
+		if each := test.d.DRA.(eachDevice); m.sharedMemory(each) != test.memory {
+			t.Errorf("%s: device by device, %s of the memory is taken, want %s", test.of, m.sharedMemory(each),
+				test.memory)
+		}
 		state, err := test.d.DRA.ResourceClaims().GatherAllocatedState()
 		m.must(err)
 		memory := state.AggregatedCapacity[structured.MakeDeviceID("driver", "pool", "shared")]["memory"]
@@ -237,6 +247,33 @@ func TestForkAddsUpCapacities(t *testing.T) {
 				state.AllocatedSharedDeviceIDs.Len(), test.memory, test.shares)
 		}
 	}
+	before := m.version(f)
+	claims.MaybeRemoveClaimPendingAllocation("free", true)
+	if m.version(f) == before {
+		t.Error("the version of the devices does not change in the fork")
+	}
+	if got := m.sharedMemory(f.DRA.(eachDevice)); got != "2Gi" {
+		t.Errorf("%s of the memory is taken in the fork after its claim is released, want 2Gi", got)
+	}
+}
+
+// eachDevice lists the devices of a node.
+type eachDevice interface {
+	EachDevice(string, [2]uint64, func(string, *resourcev1.Device, bool, structured.ConsumedCapacity)) [2]uint64
+}
+
+func (m *managed) version(of *devices.Managers) [2]uint64 {
+	return of.DRA.(eachDevice).EachDevice("node", [2]uint64{},
+		func(string, *resourcev1.Device, bool, structured.ConsumedCapacity) {})
+}
+
+// sharedMemory returns how much of the memory of the device on the node is taken.
+func (m *managed) sharedMemory(of eachDevice) (memory string) {
+	of.EachDevice("node", [2]uint64{}, func(_ string, _ *resourcev1.Device, _ bool,
+		consumed structured.ConsumedCapacity) {
+		memory = consumed["memory"].String()
+	})
+	return memory
 }
 
 func TestDevicesOfEndedPodsAreFreeInAFork(t *testing.T) {

@@ -35,6 +35,10 @@ type index struct {
 	nodes        map[string]map[poolKey]int
 	shared       map[poolKey]int
 	sharedSlices int
+	// version counts the changes of slices and of what is allocated. sliceChanges is the latest one
+	// of the slices of a node that has any.
+	version      uint64
+	sliceChanges map[string]uint64
 	// pending are the claims with a pending allocation.
 	pending map[types.UID]*resourcev1.ResourceClaim
 	// changes are the names of nodes, once slices of their pools have changed, or what is allocated
@@ -54,12 +58,14 @@ type pool struct {
 	// allocated is what allocated claims have of the pool, apart from those that are pending.
 	allocated structured.AllocatedState
 	pending   map[types.UID]*resourcev1.ResourceClaim
+	// changed is the version of the index after the latest change of the pool.
+	changed uint64
 }
 
 func newIndex(consumable bool) *index {
 	return &index{
 		consumable: consumable, slices: map[string]*resourcev1.ResourceSlice{}, pools: map[poolKey]*pool{},
-		nodes: map[string]map[poolKey]int{}, shared: map[poolKey]int{},
+		nodes: map[string]map[poolKey]int{}, shared: map[poolKey]int{}, sliceChanges: map[string]uint64{},
 		pending: map[types.UID]*resourcev1.ResourceClaim{},
 	}
 }
@@ -150,15 +156,23 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 	if counts[key] == 0 {
 		delete(counts, key)
 	}
-	if node != "" && len(counts) == 0 {
+	if node == "" {
+		return
+	}
+	x.version++
+	x.sliceChanges[node] = x.version
+	if len(counts) == 0 {
 		delete(x.nodes, node)
+		delete(x.sliceChanges, node)
 	}
 }
 
 // changedLocked records a change of a pool.
 func (x *index) changedLocked(key poolKey) {
-	last := ""
-	for _, slice := range x.poolLocked(key).slices {
+	p, last := x.poolLocked(key), ""
+	x.version++
+	p.changed = x.version
+	for _, slice := range p.slices {
 		if node := ptr.Deref(slice.Spec.NodeName, ""); node != "" && node != last {
 			last = node
 			x.changes.AddShared(node, maxChanges)

@@ -4,6 +4,7 @@
 package devices
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -42,6 +43,9 @@ type twin struct {
 	slices map[string]*resourcev1.ResourceSlice
 	stored map[string]*resourcev1.ResourceClaim // in the API server, by name
 	uids   []types.UID                          // of all claims so far
+	// versions are the known versions of the devices of each node, which are in each.
+	versions map[string][2]uint64
+	each     map[string][]string
 }
 
 const (
@@ -56,7 +60,8 @@ func newTwin(t *testing.T, seed uint64) *twin {
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
 	w := &twin{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), claims: &learner{},
-		slices: map[string]*resourcev1.ResourceSlice{}, stored: map[string]*resourcev1.ResourceClaim{}}
+		slices: map[string]*resourcev1.ResourceSlice{}, stored: map[string]*resourcev1.ResourceClaim{},
+		versions: map[string][2]uint64{}, each: map[string][]string{}}
 	w.cache = assumecache.NewAssumeCache(logr.Discard(), w.claims, "ResourceClaim", "", nil)
 	w.n = &narrowable{SharedDRAManager: dynamicresources.NewDRAManager(t.Context(), w.cache, nil, scope),
 		index: newIndex(true)}
@@ -97,6 +102,10 @@ func (w *twin) changeSlice() {
 	} else {
 		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: w.newVersion()}}
 		slice.Spec.Driver, slice.Spec.Pool.Name = w.pool()
+		slice.Spec.Pool.Generation = w.Int64N(2)
+		for i := range numDevices {
+			slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("device", i)})
+		}
 		if w.IntN(4) > 0 {
 			slice.Spec.NodeName = ptr.To(w.node())
 		} else {
@@ -316,6 +325,45 @@ func (w *twin) follower() func() {
 	}
 }
 
+// checkEach compares the devices of a node, one by one, with what is there.
+func (w *twin) checkEach(node string) {
+	w.Helper()
+	newest := map[poolKey]int64{}
+	for _, slice := range w.slices {
+		newest[keyOf(slice)] = max(newest[keyOf(slice)], slice.Spec.Pool.Generation)
+	}
+	_, state := w.wants([]string{node})
+	got, want, called := w.each[node], []string(nil), false
+	version := w.n.EachDevice(node, w.versions[node], func(driver string, device *resourcev1.Device, allocated bool,
+		consumed structured.ConsumedCapacity) {
+		if !called {
+			got, called = nil, true
+		}
+		got = append(got, fmt.Sprint(driver, " ", device.Name, " ", allocated, " ", consumed["memory"]))
+	})
+	if !called && version != w.versions[node] {
+		got = nil
+	}
+	w.each[node], w.versions[node] = got, version
+	names := slices.SortedFunc(maps.Values(w.slices), func(a, b *resourcev1.ResourceSlice) int {
+		return cmp.Or(cmp.Compare(a.Spec.Driver, b.Spec.Driver), cmp.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name),
+			cmp.Compare(a.Name, b.Name))
+	})
+	for _, slice := range names {
+		if ptr.Deref(slice.Spec.NodeName, "") != node || slice.Spec.Pool.Generation != newest[keyOf(slice)] {
+			continue
+		}
+		for _, device := range slice.Spec.Devices {
+			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)
+			want = append(want, fmt.Sprint(slice.Spec.Driver, " ", device.Name, " ",
+				state.AllocatedDevices.Has(id), " ", state.AggregatedCapacity[id]["memory"]))
+		}
+	}
+	if !slices.Equal(got, want) {
+		w.Fatalf("on %s there are %v, want %v", node, got, want)
+	}
+}
+
 // TestNarrowedManagersBesideAllDevices compares, after each of many random operations, what
 // narrowed managers list with what is there.
 func TestNarrowedManagersBesideAllDevices(t *testing.T) {
@@ -332,6 +380,7 @@ func TestNarrowedManagersBesideAllDevices(t *testing.T) {
 			w.check(w.node())
 			w.check(w.node(), w.node(), "unknown")
 			follow()
+			w.checkEach(w.node())
 		}
 		w.clear()
 	}
@@ -349,7 +398,7 @@ func (w *twin) clear() {
 		w.n.ResourceClaims().MaybeRemoveClaimPendingAllocation(uid, true)
 	}
 	x := w.n.index
-	if len(x.slices)+len(x.pools)+len(x.nodes)+len(x.shared)+len(x.pending)+x.sharedSlices > 0 {
+	if len(x.slices)+len(x.pools)+len(x.nodes)+len(x.shared)+len(x.pending)+len(x.sliceChanges)+x.sharedSlices > 0 {
 		w.Errorf("left are slices %v, pools %v, nodes %v, shared pools %v, pending claims %v", x.slices, x.pools,
 			x.nodes, x.shared, x.pending)
 	}

@@ -25,11 +25,6 @@ type take struct {
 // The rules are those of foreachAllocatedDevice in
 // k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go.
 func (x *index) takes(claim *resourcev1.ResourceClaim) map[poolKey]*take {
-	return takesOf(claim, x.consumable)
-}
-
-// takesOf is takes. consumable is the feature gate DRAConsumableCapacity.
-func takesOf(claim *resourcev1.ResourceClaim, consumable bool) map[poolKey]*take {
 	if claim == nil || claim.Status.Allocation == nil {
 		return nil
 	}
@@ -46,7 +41,7 @@ func takesOf(claim *resourcev1.ResourceClaim, consumable bool) map[poolKey]*take
 			taken[key] = t
 		}
 		device := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
-		if !consumable || result.ShareID == nil {
+		if !x.consumable || result.ShareID == nil {
 			t.devices = append(t.devices, device)
 			continue
 		}

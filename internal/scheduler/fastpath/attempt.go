@@ -75,7 +75,7 @@ func (a Attempt) ClaimChanges() ClaimChanges { return ClaimChanges{a.lent().clai
 // allocated, and the answers of plugins with that.
 func (a Attempt) ClaimsChanged(since ClaimChanges) bool {
 	d := a.lent()
-	return d.uncached.state != nil && d.Plan.claimChanges() != since.claimChanges
+	return (d.uncached.state != nil || d.uncached.early) && d.Plan.claimChanges() != since.claimChanges
 }
 
 // Examined returns the number of nodes that the attempt has evaluated one by one so far, for

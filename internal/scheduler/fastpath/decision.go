@@ -260,6 +260,12 @@ func (d *decision) score(ctx context.Context) (best []cache.Slot, err error) {
 	if err := d.uncached.score(ctx, p); err != nil {
 		return nil, err
 	}
+	if d.uncached.early {
+		if err := d.engine.early.run(ctx, d, p.feasible); err != nil {
+			return nil, err
+		}
+		d.engine.early.addTo(p)
+	}
 	best, d.highest = p.selectBest()
 	return best, nil
 }
@@ -275,6 +281,9 @@ func (d *decision) totalAll(ctx context.Context) error {
 	}
 	if err := d.pass.total(ctx, d.class, &d.Request); err != nil {
 		return err
+	}
+	if d.uncached.early { // which is late: other decisions with early scores have all totals
+		d.engine.early.addTo(d.pass)
 	}
 	d.flat = true
 	return nil

@@ -54,6 +54,7 @@ type Engine struct {
 	devices       deviceTable
 	search        uncachedSearch
 	late          lateSearch
+	early         earlyScores
 
 	// lent is the memory of the latest decision.
 	lent struct {

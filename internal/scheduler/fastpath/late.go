@@ -17,7 +17,8 @@ import (
 // fits, so the other nodes need no answer: a decision costs as much as the nodes that refuse.
 //
 // It is possible for a plain class, if the uncached plugins do not score: the order of two nodes
-// then depends on these two only, and byFixed has all nodes in it.
+// then depends on these two only, and byFixed has all nodes in it. Plugins of kind early may score:
+// the search then ranks all nodes first.
 //
 // Decisions reuse its memory one after the other.
 type lateSearch struct {
@@ -26,6 +27,9 @@ type lateSearch struct {
 	state fwk.CycleState
 	// next is, by part of byFixed, the number of the next bucket to look at.
 	next []int64
+	// ranked is true if ranking has the nodes that have not been looked at yet.
+	ranked  bool
+	ranking []ranked
 	// level are the nodes with the same total that have not been drawn yet, and total is that total
 	// without the scores that are the same on all nodes.
 	level []cache.Slot
@@ -64,6 +68,11 @@ func (d *decision) decideLate(ctx context.Context) Reason {
 	s := &d.engine.late
 	*s = lateSearch{decision: d, state: d.uncached.state, next: append(s.next[:0], d.class.local.byFixed.tops...),
 		level: s.level[:0], batch: s.batch[:0], totals: s.totals[:0]}
+	if s.ranked = d.uncached.early; s.ranked {
+		if s.rank(ctx) != nil {
+			return Failed
+		}
+	}
 	p := d.pass
 	p.feasible, p.sizes = p.feasible[:0], nil
 	for size := firstBatch; len(p.feasible) == 0; size = max(nextBatch, 2*size) {
@@ -164,6 +173,9 @@ func (s *lateSearch) fill() bool {
 
 // nextLevel makes level the nodes with the next lower total, or returns false.
 func (s *lateSearch) nextLevel() bool {
+	if s.ranked {
+		return s.fillRanked()
+	}
 	rows, found := s.class.local, false
 	b := &rows.byFixed
 	for part := range s.next {

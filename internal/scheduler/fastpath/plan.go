@@ -104,9 +104,12 @@ type topologyPlan struct {
 // uncachedPlan is the part of a Plan for the plugins that are run for each pod.
 type uncachedPlan struct {
 	uncached *framework.Framework // kinds volumes, perPod and opaque
-	perPod   *framework.Framework // kind perPod
-	skipped  sets.Set[string]     // the names of perPod, in the form that AllSkip takes
-	dynamic  *framework.Framework // DynamicResources alone
+	// early are the plugins of kind early, and scoresEarly is true if there are any that score.
+	early       *framework.Framework
+	scoresEarly bool
+	perPod      *framework.Framework // kind perPod
+	skipped     sets.Set[string]     // the names of perPod, in the form that AllSkip takes
+	dynamic     *framework.Framework // DynamicResources alone
 	// devices is the name of DynamicResources if it is among perPod. DynamicResources knows for
 	// each pod whether devices back a resource that the pod requests; if so, the answers of
 	// NodeResourcesFit depend on more than the node.
@@ -215,7 +218,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 		if own, ok := p.plugin.(NodeLocal); ok && p.kind == local {
 			g.keys = append(g.keys, own)
 		}
-		if _, inTree := kindInTree(p.plugin); !inTree && p.preScore && p.kind != opaque {
+		if _, inTree := kindInTree(p.plugin); !inTree && p.preScore && p.kind != opaque && p.kind != early {
 			g.listsNodes = true
 		}
 		g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
@@ -433,6 +436,8 @@ func (p *pointsOf) usual() bool {
 	switch p.kind {
 	case volumes, perPod:
 		return p.preFilter
+	case early:
+		return p.preScore || !p.score || !is[fwk.PreScorePlugin](p.plugin)
 	case spread, affinity:
 		return p.preFilter == p.filter && (p.preScore || !p.score)
 	}

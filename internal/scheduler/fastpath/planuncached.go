@@ -39,6 +39,7 @@ func isOfClaims(pl fwk.Plugin) bool {
 // newUncachedPlan returns the part of a Plan for the plugins that are run for each pod.
 func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *PlanConfig) uncachedPlan {
 	g := uncachedPlan{uncached: partOf(f, opaque, volumes, perPod), perPod: partOf(f, perPod),
+		early:   partOf(f, early),
 		skipped: sets.New[string](), opaques: sets.New[string](), remembered: sets.New[string]()}
 	for name, p := range points {
 		switch p.kind {
@@ -56,6 +57,7 @@ func newUncachedPlan(f *framework.Framework, points map[string]*pointsOf, cfg *P
 		}
 	}
 	g.dynamic = f.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
+	g.scoresEarly = len(g.early.ScorePlugins()) > 0
 	notDevices := func(pl fwk.Plugin) bool { return pl.Name() != g.devices }
 	g.notOfDevices = g.uncached.Part(notDevices)
 	g.filters = g.uncached.FilterNames()

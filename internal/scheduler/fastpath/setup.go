@@ -105,7 +105,7 @@ func setupKey(f *framework.Framework, trackers bool) string {
 		if args := f.Args(name); args != nil {
 			key.Args[name] = args
 		}
-		if _, inTree := kindInTree(pl); !inTree && kindOf(pl) != opaque {
+		if _, inTree := kindInTree(pl); !inTree && kindOf(pl) != opaque && kindOf(pl) != early {
 			shared = false
 		}
 	}

@@ -64,6 +64,18 @@ type NodeObjectOnly interface {
 	ReadsNodeObjectOnly()
 }
 
+// EarlyScorer is an interface that a Score plugin implements if the score of a node depends on the
+// pod, on the node and on the devices of the node, as the plugin finds them at the time: not on the
+// other nodes, nor on what plugins do at PreFilter and Filter. PreScore, if there is one, does not
+// read the list of nodes. livesched then runs the plugin for each pod, before the plugins for
+// devices, and runs these on the best nodes first. The plugin has neither PreFilter, Filter nor
+// ScoreExtensions.
+type EarlyScorer interface {
+	fwk.ScorePlugin
+	// ScoresBeforeFilter does nothing. It marks the plugin.
+	ScoresBeforeFilter()
+}
+
 // kind classifies plugins by their inputs, which determine how their answers can be kept.
 type kind uint8
 
@@ -90,6 +102,8 @@ const (
 	// skips, Filter and Score do nothing for the pod. Otherwise the plugin is run like an opaque
 	// one.
 	perPod
+	// early: Score is run for each pod, and depends on no other node: see EarlyScorer.
+	early
 	// spread and affinity: PodTopologySpread and InterPodAffinity, which depend on all nodes.
 	spread
 	affinity
@@ -142,6 +156,9 @@ func kindOf(pl fwk.Plugin) kind {
 	if keepsState(pl) {
 		return opaque
 	}
+	if scoresEarly(pl) {
+		return early
+	}
 	switch pl.(type) {
 	case NodeObjectOnly:
 		return eligibility
@@ -149,6 +166,13 @@ func kindOf(pl fwk.Plugin) kind {
 		return local
 	}
 	return opaque
+}
+
+// scoresEarly reports whether a plugin is an EarlyScorer with no other extension points that
+// matter.
+func scoresEarly(pl fwk.Plugin) bool {
+	scorer, ok := pl.(EarlyScorer)
+	return ok && scorer.ScoreExtensions() == nil && !is[fwk.PreFilterPlugin](pl) && !is[fwk.FilterPlugin](pl)
 }
 
 // keepsState reports whether a plugin may pass state from the extension points that are called once

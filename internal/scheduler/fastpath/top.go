@@ -203,6 +203,11 @@ func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *fr
 // addUncached adds the scores of the plugins that were run for this pod, and that of VolumeBinding
 // for the nodes on which it was not.
 func (t *top) addUncached() {
+	if t.uncached.early {
+		for node, at := range t.at {
+			t.nodes[node].Scores = append(t.nodes[node].Scores, t.engine.early.of(t.pass.feasible[at]).Scores...)
+		}
+	}
 	claims := t.uncached.claims
 	ofClaims := claims != nil && claims.scoresNodes()
 	for node, at := range t.at {

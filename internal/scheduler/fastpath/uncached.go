@@ -45,6 +45,8 @@ type uncached struct {
 	reason Reason
 	// filters is true if some of the plugins may refuse nodes, scores if some may score them.
 	filters, scores bool
+	// early is true if plugins of kind early score the nodes: see earlyScores.
+	early bool
 	// claims is nil unless it can answer for VolumeBinding, VolumeZone and NodeVolumeLimits. others
 	// is true if other plugins may refuse nodes, too.
 	claims *claimCheck
@@ -102,10 +104,14 @@ func (u *uncached) allows(node string) bool {
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, pod := d.Plan, d.Pod
 	if !d.delegated && !p.opaque && !podfields.HasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
+		if p.scoresEarly {
+			d.uncached = uncached{plan: p, pod: pod, snapshot: d.engine.snapshot, early: true, reason: Devices}
+		}
 		return None
 	}
 	d.uncached = newUncached(&d.Request, d.engine.snapshot, d.delegated)
 	u := &d.uncached
+	u.early = p.scoresEarly
 	claims, known := p.claimsOf(pod)
 	allowed, status := d.preFilterUncached(ctx)
 	if !status.IsSuccess() {
@@ -133,7 +139,7 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return s.mayScore(skipped) && (!s.ofClaims || u.claims == nil || len(u.claims.static) > 0) &&
 			(s.name != p.devices || !known || hasAlternatives(claims))
 	})
-	if u.filters || u.scores || u.devices != nil || !allowed.AllNodes() {
+	if u.filters || u.scores || u.devices != nil || u.early || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}
 	return None
@@ -149,8 +155,8 @@ func (d *decision) preFilterUncached(ctx context.Context) (*fwk.PreFilterResult,
 // the rows do, so that nodes need not be looked at one by one.
 func (d *decision) leaveOutClaims() {
 	u := &d.uncached
-	if u.claims != nil && !u.others && !u.scores && u.devices == nil && u.allowed.AllNodes() && !d.nominatedFit() &&
-		u.claims.acceptAll(d.class.local) {
+	if u.claims != nil && !u.others && !u.scores && !u.early && u.devices == nil && u.allowed.AllNodes() &&
+		!d.nominatedFit() && u.claims.acceptAll(d.class.local) {
 		u.reason = None
 	}
 }
