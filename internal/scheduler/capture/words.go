@@ -12,6 +12,7 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/plugins/gpufragmentation"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
@@ -35,7 +36,7 @@ var words = sync.OnceValue(func() sets.Set[string] {
 		configv1.NodeAffinityArgs{},
 		configv1.NodeResourcesBalancedAllocationArgs{}, configv1.NodeResourcesFitArgs{},
 		configv1.PodTopologySpreadArgs{}, configv1.VolumeBindingArgs{},
-		nodelabel.Args{}, serviceaffinity.Args{}, noderesources.Args{},
+		gpufragmentation.Args{}, nodelabel.Args{}, serviceaffinity.Args{}, noderesources.Args{},
 	} {
 		addFields(all, reflect.TypeOf(args))
 	}

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plugins holds the registry of scheduling plugins: kube-scheduler's in-tree plugins,
-// unmodified; plugins that kube-scheduler has removed, now livesched's own; and out-of-tree
-// plugins.
+// unmodified; livesched's own, most of which kube-scheduler has removed; and out-of-tree plugins.
 package plugins
 
 import (
@@ -19,6 +18,7 @@ import (
 	schedruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins/gpufragmentation"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
@@ -26,9 +26,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// own returns the plugins that kube-scheduler has removed.
+// own returns the plugins for GPUs, and those that kube-scheduler has removed.
 func own() framework.Registry {
 	return framework.Registry{
+		gpufragmentation.MostAllocatedName:         gpufragmentation.NewMostAllocated,
+		gpufragmentation.Name:                      gpufragmentation.New,
 		nodelabel.Name:                             nodelabel.New,
 		nodepreferavoidpods.Name:                   nodepreferavoidpods.New,
 		noderesources.LeastAllocatedName:           noderesources.NewLeastAllocated,

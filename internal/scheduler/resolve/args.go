@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/plugins/gpufragmentation"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
@@ -43,6 +44,8 @@ var checkOwnArgs = map[string]func(runtime.Object) error{
 		_, err := serviceaffinity.ParseArgs(args)
 		return err
 	},
+	gpufragmentation.MostAllocatedName:         gpufragmentation.CheckMostAllocatedArgs,
+	gpufragmentation.Name:                      gpufragmentation.CheckArgs,
 	nodepreferavoidpods.Name:                   nodepreferavoidpods.CheckArgs,
 	noderesources.LeastAllocatedName:           noderesources.CheckArgs(noderesources.LeastAllocatedName),
 	noderesources.LimitsName:                   noderesources.CheckLimitsArgs,
