@@ -307,7 +307,7 @@ fuzz: ## Run each fuzz target for FUZZTIME.
 ##@ Measure (figures go to bin/benchmarks; docs/compare/performance.md says how long each takes)
 
 .PHONY: bench
-bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-kubernetes and bench-parts.
+bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-fragmentation, bench-kubernetes and bench-parts.
 
 # bench_run runs a subcommand of hack/bench, with the version of Kubernetes that its plugins are to have.
 bench_run = @assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
@@ -328,6 +328,10 @@ bench-reload: ## Reloads: apply to first decision, standstill, and pods a second
 .PHONY: bench-scale
 bench-scale: ## Large clusters, simulated: memory, start, decisions, changes of nodes (BENCH_FLAGS).
 	$(call bench_run,scale)
+
+.PHONY: bench-fragmentation
+bench-fragmentation: ## How many GPUs are allocated when pods share them, by policy, without an API server (BENCH_FLAGS).
+	$(call bench_run,fragmentation)
 
 .PHONY: bench-kubernetes
 bench-kubernetes: livesched ## Kubernetes' own scheduler benchmark; a second run continues the first (LABELS, CASES, BENCH_FLAGS).

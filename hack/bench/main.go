@@ -8,6 +8,7 @@
 //	reload       the cost of changing a profile while pods wait and while they are scheduled
 //	rollout      how often roll-outs are aborted, and how early, simulated
 //	scale        large clusters, simulated in memory
+//	fragmentation  how many GPUs are allocated when pods share them, without an API server
 //	kubernetes   Kubernetes' own scheduler benchmark, end to end
 //
 // Each subcommand prints tables and writes its figures to a JSON file (see package report). Two
@@ -33,6 +34,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/livesched/livesched/hack/bench/decision"
+	"github.com/livesched/livesched/hack/bench/fragmentation"
 	"github.com/livesched/livesched/hack/bench/kubernetes"
 	"github.com/livesched/livesched/hack/bench/reload"
 	"github.com/livesched/livesched/hack/bench/rollout"
@@ -55,7 +57,7 @@ func main() {
 	// A second Ctrl-C ends the program immediately, and the kernel then kills its children.
 	context.AfterFunc(ctx, stop)
 	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), rollout.Command(), scale.Command(),
-		kubernetes.Command(), tableCommand(), plotCommand())
+		fragmentation.Command(), kubernetes.Command(), tableCommand(), plotCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()

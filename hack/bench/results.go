@@ -15,6 +15,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/chart"
 	"github.com/livesched/livesched/hack/bench/decision"
+	"github.com/livesched/livesched/hack/bench/fragmentation"
 	"github.com/livesched/livesched/hack/bench/kubernetes"
 	"github.com/livesched/livesched/hack/bench/reload"
 	"github.com/livesched/livesched/hack/bench/report"
@@ -28,12 +29,13 @@ var results = map[string]struct {
 	tables func(*report.Report) []report.Table
 	charts func(*report.Report) []chart.Chart
 }{
-	"decision":   {decision.Tables, decision.Charts},
-	"throughput": {throughput.Tables, throughput.Charts},
-	"reload":     {reload.Tables, reload.Charts},
-	"rollout":    {rollout.Tables, rollout.Charts},
-	"scale":      {scale.Tables, scale.Charts},
-	"kubernetes": {kubernetes.Tables, kubernetes.Charts},
+	"decision":      {decision.Tables, decision.Charts},
+	"throughput":    {throughput.Tables, throughput.Charts},
+	"reload":        {reload.Tables, reload.Charts},
+	"rollout":       {rollout.Tables, rollout.Charts},
+	"scale":         {scale.Tables, scale.Charts},
+	"fragmentation": {fragmentation.Tables, fragmentation.Charts},
+	"kubernetes":    {kubernetes.Tables, kubernetes.Charts},
 }
 
 // tableCommand prints the tables of reports.
