@@ -43,7 +43,8 @@ func newCapacity(shared *options) *cobra.Command {
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the " +
 			"permission to create " +
 			"capacities.livesched.io in the namespace of the pod. To name an object of the cluster, you must be " +
-			"permitted to get it, and the ResourceClaimTemplates that are not in the files. To add or remove nodes, you must be permitted to list nodes.",
+			"permitted to get it, and the ResourceClaimTemplates that are not in the files. To add or remove nodes, " +
+			"you must be permitted to list nodes.",
 		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched " +
 			"capacity -f train.yaml --add-nodes a100=4\n\n" +
 			"  # How far can this Deployment grow? And with another profile?\n  kubectl livesched capacity " +

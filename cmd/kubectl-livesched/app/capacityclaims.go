@@ -21,8 +21,8 @@ import (
 // claimTemplateKind is the kind of the templates of ResourceClaims.
 const claimTemplateKind = "ResourceClaimTemplate"
 
-// claimTemplates returns the ResourceClaimTemplates that a pod refers to, from the documents or else
-// from a namespace of the cluster.
+// claimTemplates returns the ResourceClaimTemplates that a pod refers to, from the documents or
+// else from a namespace of the cluster.
 func (o *capacityOptions) claimTemplates(ctx context.Context, documents []manifests.Document, pod *corev1.Pod,
 	namespace string) ([]v1alpha1.CapacityClaimTemplate, error) {
 	var templates []v1alpha1.CapacityClaimTemplate
@@ -54,8 +54,8 @@ func (o *capacityOptions) claimTemplates(ctx context.Context, documents []manife
 	return templates, nil
 }
 
-// claimTemplateIn returns a ResourceClaimTemplate in documents, nil if there is none. Its fields are
-// checked as those of the pod.
+// claimTemplateIn returns a ResourceClaimTemplate in documents, nil if there is none. Its fields
+// are checked as those of the pod.
 func claimTemplateIn(documents []manifests.Document, namespace,
 	name string) (*resourcev1.ResourceClaimTemplate, error) {
 	for i := range documents {

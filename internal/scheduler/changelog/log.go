@@ -76,3 +76,9 @@ func (l *Log[T]) Cut() {
 	l.gone = l.End()
 	l.entries = l.entries[:0]
 }
+
+// CutShared is Cut for a log like that of AddShared.
+func (l *Log[T]) CutShared() {
+	l.gone = l.End()
+	l.entries = nil
+}

@@ -86,9 +86,13 @@ func (w *twin) add(entry, keep int, shared bool) {
 	}
 }
 
-func (w *twin) cut() {
-	w.log.Cut()
-	w.held, w.were = nil, nil
+func (w *twin) cut(shared bool) {
+	if shared {
+		w.log.CutShared()
+	} else {
+		w.log.Cut()
+		w.held, w.were = nil, nil
+	}
 	w.gap, w.kept = w.next, 0
 	w.next++
 }
@@ -132,9 +136,7 @@ func TestRandomOperations(t *testing.T) {
 			case n < 14:
 				w.add(step, 1+r.IntN(1+int(seed%16)), shared)
 			case n == 14:
-				if !shared {
-					w.cut()
-				}
+				w.cut(shared)
 			default:
 				if entries, ok := w.log.Since(w.next - min(w.next, r.Uint64N(8))); ok {
 					w.held, w.were = entries, slices.Clone(entries)

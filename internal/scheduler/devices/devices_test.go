@@ -31,14 +31,16 @@ func TestClaimsOf(t *testing.T) {
 		want   []string
 		known  bool
 	}{
-		"no claim":                   {known: true},
-		"two claims":                 {refs: refs{named("exact"), named("choice")}, want: []string{"exact", "choice"}, known: true},
+		"no claim": {known: true},
+		"two claims": {refs: refs{named("exact"), named("choice")}, want: []string{"exact", "choice"},
+			known: true},
 		"one of two claims is there": {refs: refs{named("exact"), named("missing")}},
 
 		"a template without a claim yet": {refs: refs{templated}},
-		"the claim of a template":        {refs: refs{templated}, status: of(ptr.To("exact")), want: []string{"exact"}, known: true},
-		"a template that needs no claim": {refs: refs{templated, named("exact")}, status: of(nil), want: []string{"exact"},
+		"the claim of a template": {refs: refs{templated}, status: of(ptr.To("exact")), want: []string{"exact"},
 			known: true},
+		"a template that needs no claim": {refs: refs{templated, named("exact")}, status: of(nil),
+			want: []string{"exact"}, known: true},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"},
 			Spec: corev1.PodSpec{ResourceClaims: test.refs}, Status: test.status}

@@ -6,6 +6,7 @@ package devices
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
@@ -36,8 +37,8 @@ func (m *Managers) Fork(ctx context.Context, scope *informers.Scope) *Managers {
 }
 
 // Free makes a fork take the devices of those claims for free that are reserved only for pods with
-// UIDs that a function returns true for, until restore is called. The claims themselves stay as
-// they are. Calls may be nested.
+// UIDs that a function returns true for, until restore is called, or that are pending for such a
+// pod, which owns them. The claims themselves stay as they are. Calls may be nested.
 func (m *Managers) Free(ended func(types.UID) bool) (restore func(), err error) {
 	f, ok := m.DRA.(forkedDRA)
 	if !ok {
@@ -47,13 +48,16 @@ func (m *Managers) Free(ended func(types.UID) bool) (restore func(), err error) 
 	if err != nil {
 		return nil, err
 	}
-	before := len(f.claims.freed)
+	freed, own := f.claims.freed, f.claims.freedOwn
+	f.claims.freed, f.claims.freedOwn = maps.Clone(freed), maps.Clone(own)
 	for _, claim := range claims {
-		if isOnlyFor(claim, ended) && !slices.Contains(f.claims.freed, claim) {
-			f.claims.freed = append(f.claims.freed, claim)
+		if isOnlyFor(claim, ended) {
+			f.claims.freed[claim.UID] = claim
 		}
 	}
-	return func() { f.claims.freed = f.claims.freed[:before] }, nil
+	maps.Copy(f.claims.freed, f.index.pendingFor(ended))
+	maps.Copy(f.claims.freedOwn, f.claims.index.pendingFor(ended))
+	return func() { f.claims.freed, f.claims.freedOwn = freed, own }, nil
 }
 
 // AddClaim adds a claim without an allocation to a fork, in place of one of the same name.
@@ -95,8 +99,9 @@ type forkedClaims struct {
 	// name.
 	learn *learner
 	added map[types.NamespacedName]*resourcev1.ResourceClaim
-	// freed are claims whose devices are free in the fork.
-	freed []*resourcev1.ResourceClaim
+	// freed are claims of the process whose devices are free in the fork, and freedOwn claims whose
+	// own pending allocation does not count.
+	freed, freedOwn map[types.UID]*resourcev1.ResourceClaim
 	// index has the pending allocations of own, and pendingMu is held while one is added to both,
 	// or removed from both.
 	index     *index
@@ -109,7 +114,8 @@ func newForkedClaims(ctx context.Context, process fwk.SharedDRAManager, consumab
 	known := assumecache.NewAssumeCache(klog.FromContext(ctx), learn, "ResourceClaim", "", nil)
 	own := dynamicresources.NewDRAManager(ctx, known, tracked, scope)
 	return &forkedClaims{process: process.ResourceClaims(), own: own.ResourceClaims(), learn: learn,
-		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}, index: newIndex(consumable)}
+		added: map[types.NamespacedName]*resourcev1.ResourceClaim{}, index: newIndex(consumable),
+		freed: map[types.UID]*resourcev1.ResourceClaim{}, freedOwn: map[types.UID]*resourcev1.ResourceClaim{}}
 }
 
 // learner is the informer of an assume cache to which objects are added one by one.
@@ -135,14 +141,9 @@ func (f *forkedClaims) Get(namespace, name string) (*resourcev1.ResourceClaim, e
 	return f.process.Get(namespace, name)
 }
 
-// ListAllAllocatedDevices implements ResourceClaimTracker. The result belongs to the caller, as do
-// those of the two trackers.
+// ListAllAllocatedDevices implements ResourceClaimTracker. The result belongs to the caller.
 func (f *forkedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID], error) {
 	all, err := f.process.ListAllAllocatedDevices()
-	if err != nil {
-		return nil, err
-	}
-	own, err := f.own.ListAllAllocatedDevices()
 	if err != nil {
 		return nil, err
 	}
@@ -151,20 +152,16 @@ func (f *forkedClaims) ListAllAllocatedDevices() (sets.Set[structured.DeviceID],
 			all.Delete(take.devices...)
 		}
 	}
-	return addAll(all, own), nil
+	return addAll(all, f.index.pendingBut(f.freedOwn).AllocatedDevices), nil
 }
 
-// GatherAllocatedState implements ResourceClaimTracker. The result belongs to the caller, as do
-// those of the two trackers.
+// GatherAllocatedState implements ResourceClaimTracker. The result belongs to the caller.
 func (f *forkedClaims) GatherAllocatedState() (*structured.AllocatedState, error) {
 	all, err := f.process.GatherAllocatedState()
 	if err != nil {
 		return nil, err
 	}
-	own, err := f.own.GatherAllocatedState()
-	if err != nil {
-		return nil, err
-	}
+	own := f.index.pendingBut(f.freedOwn)
 	for _, claim := range f.freed {
 		for _, take := range f.index.takes(claim) {
 			take.removeFrom(all)

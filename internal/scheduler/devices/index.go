@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -42,7 +43,7 @@ type index struct {
 	// pending are the claims with a pending allocation.
 	pending map[types.UID]*resourcev1.ResourceClaim
 	// changes are the names of nodes, once slices of their pools have changed, or what is allocated
-	// of these. A gap stands for a change of slices of no single node.
+	// of these. A gap stands for a change of slices of no single node, and of a large pool.
 	changes changelog.Log[string]
 }
 
@@ -149,7 +150,7 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 		}
 	} else {
 		x.sharedSlices += delta
-		x.changes.Cut()
+		x.changes.CutShared()
 	}
 	key := keyOf(slice)
 	counts[key] += delta
@@ -167,11 +168,18 @@ func (x *index) countLocked(slice *resourcev1.ResourceSlice, delta int) {
 	}
 }
 
+// maxPoolSlices is the number of slices of a pool from which on a change of the pool is a gap.
+const maxPoolSlices = 64
+
 // changedLocked records a change of a pool.
 func (x *index) changedLocked(key poolKey) {
 	p, last := x.poolLocked(key), ""
 	x.version++
 	p.changed = x.version
+	if len(p.slices) > maxPoolSlices {
+		x.changes.CutShared()
+		return
+	}
 	for _, slice := range p.slices {
 		if node := ptr.Deref(slice.Spec.NodeName, ""); node != "" && node != last {
 			last = node
@@ -272,6 +280,40 @@ func (x *index) endPending(uid types.UID) {
 		x.dropEmptyLocked(key)
 	}
 	delete(x.pending, uid)
+}
+
+// pendingFor returns the claims with a pending allocation whose owner is a pod with a UID that a
+// function returns true for. The UID is "" if a claim has no owner.
+func (x *index) pendingFor(pods func(types.UID) bool) map[types.UID]*resourcev1.ResourceClaim {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	found := map[types.UID]*resourcev1.ResourceClaim{}
+	for uid, claim := range x.pending {
+		var owner types.UID
+		if controller := metav1.GetControllerOf(claim); controller != nil {
+			owner = controller.UID
+		}
+		if pods(owner) {
+			found[uid] = claim
+		}
+	}
+	return found
+}
+
+// pendingBut returns what is pending, without some claims. The result belongs to the caller.
+func (x *index) pendingBut(without map[types.UID]*resourcev1.ResourceClaim) structured.AllocatedState {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := newAllocatedState()
+	for uid, claim := range x.pending {
+		if without[uid] != nil {
+			continue
+		}
+		for _, take := range x.takes(claim) {
+			take.addTo(&all)
+		}
+	}
+	return all
 }
 
 // mostAreShared reports whether most slices are of no single node, so that an allocation on a node

@@ -47,8 +47,8 @@ func TestDeviceVerdictsAreKept(t *testing.T) {
 			}
 			for range decisions {
 				if asked := place(); asked < 1 || asked > 3 {
-					t.Fatalf("a decision runs the plugin %d times, want one node that got a pod, one that lost one, and "+
-						"the chosen one", asked)
+					t.Fatalf("a decision runs the plugin %d times, want one node that got a pod, one that lost one, "+
+						"and the chosen one", asked)
 				}
 			}
 		})

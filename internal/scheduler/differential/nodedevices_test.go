@@ -262,7 +262,8 @@ func (w *deviceWorld) newSlice(driver string, node *string) *resourcev1.Resource
 	for i := range 2 + w.IntN(4) {
 		device := resourcev1.Device{Name: fmt.Sprintf("device-%d", i)}
 		if w.chance(10) {
-			device.Taints = []resourcev1.DeviceTaint{{Key: "example.com/worn", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+			device.Taints = []resourcev1.DeviceTaint{{Key: "example.com/worn",
+				Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 		}
 		switch {
 		case driver == ofNode && w.chance(50):

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -33,13 +34,14 @@ type deviceState int
 const (
 	deviceFree deviceState = iota
 	deviceInUse
+	deviceCrowded
 	deviceTainted
 	deviceTooSmall
 	numDeviceStates
 )
 
 // deviceStates are the states in words.
-var deviceStates = [numDeviceStates]string{"free", "in use", "tainted", "with too little capacity left"}
+var deviceStates = [numDeviceStates]string{"free", "in use", "with too little capacity left", "tainted", "too small"}
 
 // deviceDetails describes why the claims of a pod get no devices.
 type deviceDetails struct {
@@ -52,6 +54,14 @@ type deviceDetails struct {
 	// selectors are the node selectors of slices that have one.
 	selectors map[*corev1.NodeSelector]*nodeaffinity.NodeSelector
 	allocated *structured.AllocatedState
+	// lacks are the results of lacking, by the name of the node.
+	lacks map[string]deviceLack
+}
+
+// deviceLack is a request for which too few devices are free on a node, with the devices of the node.
+type deviceLack struct {
+	*deviceRequest
+	deviceTally
 }
 
 // deviceRequest is a request of a claim that is not allocated.
@@ -62,6 +72,14 @@ type deviceRequest struct {
 	wanted int64
 	// ofClass and own are the selectors of the class and of the request.
 	ofClass, own []cel.CompilationResult
+	// known has what the request makes of the devices of each slice.
+	known map[*resourcev1.ResourceSlice][]judgedDevice
+}
+
+// judgedDevice is a device as a request sees it. state is set if it matches.
+type judgedDevice struct {
+	ofClass, matches bool
+	state            deviceState
 }
 
 // maxDeviceSelectors bounds the expressions that are compiled for one explanation.
@@ -74,14 +92,14 @@ func (d *details) readDevices() *deviceDetails {
 		return d.devices
 	}
 	d.devices = &deviceDetails{selectors: map[*corev1.NodeSelector]*nodeaffinity.NodeSelector{},
-		ofNode: map[string][]*resourcev1.ResourceSlice{}}
+		ofNode: map[string][]*resourcev1.ResourceSlice{}, lacks: map[string]deviceLack{}}
 	managers := d.fork.Devices()
 	claims, known := managers.ClaimsOf(d.pod)
 	if !known || managers.DRA == nil {
 		return d.devices
 	}
 	all, err := managers.DRA.ResourceSlices().ListWithDeviceTaintRules()
-	allocated, failed := managers.DRA.ResourceClaims().GatherAllocatedState()
+	allocated, failed := gatherAllocated(managers.DRA.ResourceClaims())
 	if err != nil || failed != nil {
 		return d.devices
 	}
@@ -111,7 +129,8 @@ func (d *details) readDevices() *deviceDetails {
 			if err != nil {
 				continue // another detail says so
 			}
-			request := deviceRequest{ExactDeviceRequest: exactly, claim: claim.Name}
+			request := deviceRequest{ExactDeviceRequest: exactly, claim: claim.Name,
+				known: map[*resourcev1.ResourceSlice][]judgedDevice{}}
 			if exactly.AllocationMode != resourcev1.DeviceAllocationModeAll {
 				request.wanted = max(1, exactly.Count)
 			}
@@ -120,6 +139,19 @@ func (d *details) readDevices() *deviceDetails {
 		}
 	}
 	return d.devices
+}
+
+// maxGathers is how often it is tried to read what is allocated. The attempt fails if claims change
+// meanwhile.
+const maxGathers = 10
+
+func gatherAllocated(claims fwk.ResourceClaimTracker) (state *structured.AllocatedState, err error) {
+	for range maxGathers {
+		if state, err = claims.GatherAllocatedState(); err == nil {
+			return state, nil
+		}
+	}
+	return nil, err
 }
 
 // newestSlices returns the slices that are of the newest generation of their pool.
@@ -184,31 +216,49 @@ func (t *deviceTally) lacks(r *deviceRequest) bool {
 func (d *deviceDetails) tally(r *deviceRequest, nodes ...*corev1.Node) (t deviceTally) {
 	for _, node := range nodes {
 		for _, slice := range d.ofNode[node.Name] {
-			for i := range slice.Spec.Devices {
-				d.count(&t, r, slice, &slice.Spec.Devices[i])
+			for _, device := range d.judge(r, slice) {
+				t.count(device)
 			}
 		}
 	}
 	for _, slice := range d.others {
-		for i := range slice.Spec.Devices {
-			device := &slice.Spec.Devices[i]
-			if slices.ContainsFunc(nodes, func(node *corev1.Node) bool { return d.reaches(node, slice, device) }) {
-				d.count(&t, r, slice, device)
+		for i, device := range d.judge(r, slice) {
+			of := &slice.Spec.Devices[i]
+			if device.ofClass && slices.ContainsFunc(nodes,
+				func(node *corev1.Node) bool { return d.reaches(node, slice, of) }) {
+				t.count(device)
 			}
 		}
 	}
 	return t
 }
 
-// count adds a device to a tally.
-func (d *deviceDetails) count(t *deviceTally, r *deviceRequest, slice *resourcev1.ResourceSlice,
-	device *resourcev1.Device) {
-	if !meets(r.ofClass, slice.Spec.Driver, device) {
-		return
+// judge returns what a request makes of the devices of a slice.
+func (d *deviceDetails) judge(r *deviceRequest, slice *resourcev1.ResourceSlice) []judgedDevice {
+	judged, ok := r.known[slice]
+	if ok {
+		return judged
 	}
-	t.ofClass++
-	if meets(r.own, slice.Spec.Driver, device) {
-		t.states[d.stateOf(r, slice, device)]++
+	judged = make([]judgedDevice, len(slice.Spec.Devices))
+	for i := range judged {
+		device, j := &slice.Spec.Devices[i], &judged[i]
+		j.ofClass = meets(r.ofClass, slice.Spec.Driver, device)
+		j.matches = j.ofClass && meets(r.own, slice.Spec.Driver, device)
+		if j.matches {
+			j.state = d.stateOf(r, slice, device)
+		}
+	}
+	r.known[slice] = judged
+	return judged
+}
+
+// count adds a device to a tally.
+func (t *deviceTally) count(device judgedDevice) {
+	if device.ofClass {
+		t.ofClass++
+	}
+	if device.matches {
+		t.states[device.state]++
 	}
 }
 
@@ -224,7 +274,7 @@ func (d *deviceDetails) reaches(node *corev1.Node, slice *resourcev1.ResourceSli
 	case selector != nil:
 		parsed, ok := d.selectors[selector]
 		if !ok {
-			parsed, _ = nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: selector.NodeSelectorTerms})
+			parsed, _ = nodeaffinity.NewNodeSelector(selector)
 			d.selectors[selector] = parsed
 		}
 		return parsed != nil && parsed.Match(node)
@@ -243,8 +293,12 @@ func (d *deviceDetails) stateOf(r *deviceRequest, slice *resourcev1.ResourceSlic
 		return deviceInUse
 	case slices.ContainsFunc(device.Taints, r.isRepelledBy):
 		return deviceTainted
-	case ptr.Deref(device.AllowMultipleAllocations, false) && d.isTooSmall(r, id, device):
+	case !ptr.Deref(device.AllowMultipleAllocations, false):
+		return deviceFree
+	case !r.fitsBeside(nil, device):
 		return deviceTooSmall
+	case !r.fitsBeside(d.allocated.AggregatedCapacity[id], device):
+		return deviceCrowded
 	}
 	return deviceFree
 }
@@ -254,34 +308,77 @@ func (r *deviceRequest) isRepelledBy(taint resourcev1.DeviceTaint) bool {
 		func(t resourcev1.DeviceToleration) bool { return resourceclaim.ToleratesTaint(t, taint) })
 }
 
-// isTooSmall reports whether less of a capacity is left of a device than the request names.
-func (d *deviceDetails) isTooSmall(r *deviceRequest, id structured.DeviceID, device *resourcev1.Device) bool {
-	if r.Capacity == nil {
-		return false
+// fitsBeside reports whether a device that claims share has the capacity for the request beside
+// what they consume. The counterpart is CmpRequestOverCapacity in consumable_capacity.go of
+// k8s.io/dynamic-resource-allocation.
+func (r *deviceRequest) fitsBeside(consumed structured.ConsumedCapacity, device *resourcev1.Device) bool {
+	var requests map[resourcev1.QualifiedName]resource.Quantity
+	if r.Capacity != nil {
+		requests = r.Capacity.Requests
 	}
-	consumed := d.allocated.AggregatedCapacity[id]
-	for name, wanted := range r.Capacity.Requests {
-		left := device.Capacity[name].Value.DeepCopy()
+	for name := range requests {
+		if _, ok := device.Capacity[name]; !ok {
+			return false
+		}
+	}
+	for name, capacity := range device.Capacity {
+		left := capacity.Value.DeepCopy()
 		if used := consumed[name]; used != nil {
 			left.Sub(*used)
 		}
-		if left.Cmp(wanted) < 0 {
-			return true
+		requested, named := requests[name]
+		consumes := capacity.Value
+		switch policy := capacity.RequestPolicy; {
+		case named:
+			consumes = roundUp(requested, policy)
+		case policy != nil && policy.Default != nil:
+			consumes = *policy.Default
+		}
+		if left.Cmp(consumes) < 0 {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
-// lacking returns the first request for which too few devices are free on a node, nil if there are
-// enough for each by itself.
-func (d *deviceDetails) lacking(node *corev1.Node) (*deviceRequest, deviceTally) {
-	for i := range d.requests {
-		r := &d.requests[i]
-		if t := d.tally(r, node); t.lacks(r) {
-			return r, t
+// roundUp returns what a request for a capacity consumes: the least amount that the policy allows.
+func roundUp(requested resource.Quantity, policy *resourcev1.CapacityRequestPolicy) resource.Quantity {
+	switch {
+	case policy == nil:
+	case policy.ValidRange != nil && policy.ValidRange.Min != nil:
+		least, step := *policy.ValidRange.Min, policy.ValidRange.Step
+		if requested.Cmp(least) <= 0 {
+			return least
+		}
+		if step != nil && step.Value() > 0 {
+			steps := (requested.Value() - least.Value() + step.Value() - 1) / step.Value()
+			return *resource.NewQuantity(least.Value()+steps*step.Value(), requested.Format)
+		}
+	default:
+		for _, value := range policy.ValidValues { // in ascending order
+			if requested.Cmp(value) <= 0 {
+				return value
+			}
 		}
 	}
-	return nil, deviceTally{}
+	return requested
+}
+
+// lacking returns the first request for which too few devices are free on a node, without a request
+// if there are enough for each by itself.
+func (d *deviceDetails) lacking(node *corev1.Node) deviceLack {
+	if known, ok := d.lacks[node.Name]; ok {
+		return known
+	}
+	var found deviceLack
+	for i := range d.requests {
+		if t := d.tally(&d.requests[i], node); t.lacks(&d.requests[i]) {
+			found = deviceLack{&d.requests[i], t}
+			break
+		}
+	}
+	d.lacks[node.Name] = found
+	return found
 }
 
 // withDevicesToFree returns the refusals of a node. If the pod might get devices there when other
@@ -292,8 +389,8 @@ func (d *details) withDevicesToFree(node *corev1.Node, refusals []*fwk.Status) [
 			slices.Contains(s.Reasons(), claimElsewhere) {
 			continue
 		}
-		r, t := d.readDevices().lacking(node)
-		if r == nil || !t.mayBeFreed(r) {
+		l := d.readDevices().lacking(node)
+		if l.deviceRequest == nil || !l.mayBeFreed(l.deviceRequest) {
 			continue
 		}
 		refusals = slices.Clone(refusals)
@@ -305,7 +402,7 @@ func (d *details) withDevicesToFree(node *corev1.Node, refusals []*fwk.Status) [
 // mayBeFreed reports whether enough devices are there for a request, although other pods have some
 // of them.
 func (t *deviceTally) mayBeFreed(r *deviceRequest) bool {
-	most := t.matching() - t.states[deviceTainted]
+	most := t.matching() - t.states[deviceTainted] - t.states[deviceTooSmall]
 	if r.wanted == 0 {
 		return most > 0 && most == t.matching()
 	}
@@ -317,13 +414,13 @@ func (d *details) deviceKey(node *corev1.Node, status *fwk.Status) string {
 	if slices.Contains(status.Reasons(), claimElsewhere) {
 		return ""
 	}
-	r, t := d.readDevices().lacking(node)
-	if r == nil {
+	l := d.readDevices().lacking(node)
+	if l.deviceRequest == nil {
 		return ""
 	}
-	key := fmt.Sprint(r.claim, " ", r.DeviceClassName, " ", t.ofClass > 0)
-	for state := range t.states {
-		key += fmt.Sprint(" ", t.states[state] > 0)
+	key := fmt.Sprint(l.claim, " ", l.DeviceClassName, " ", l.deviceTally.ofClass > 0)
+	for _, n := range l.states {
+		key += fmt.Sprint(" ", n > 0)
 	}
 	return key
 }
@@ -338,7 +435,7 @@ func (d *details) deviceText(nodes []*refusedNode, status *fwk.Status) string {
 		}
 		return stateText("the ResourceClaim", read.elsewhere, "allocated to devices that these nodes cannot use")
 	}
-	r, _ := read.lacking(nodes[0].Node())
+	r := read.lacking(nodes[0].Node()).deviceRequest
 	if r == nil {
 		return ""
 	}
@@ -362,7 +459,7 @@ func (d *details) deviceText(nodes []*refusedNode, status *fwk.Status) string {
 		text = fmt.Sprintf("not all devices of the DeviceClass %s are free", r.DeviceClassName)
 	}
 	var counts []string
-	for _, state := range []deviceState{deviceInUse, deviceTainted, deviceTooSmall, deviceFree} {
+	for _, state := range []deviceState{deviceInUse, deviceTainted, deviceCrowded, deviceTooSmall, deviceFree} {
 		if n := t.states[state]; n > 0 {
 			counts = append(counts, fmt.Sprint(n, " ", deviceStates[state]))
 		}

@@ -36,7 +36,7 @@ const (
 	memory    = resourcev1.QualifiedName("memory")
 )
 
-// newDeviceCluster returns a cluster with claims, and with a DeviceClass of the devices of a driver.
+// newDeviceCluster returns a cluster with claims, and with a DeviceClass of a driver's devices.
 func newDeviceCluster(t *testing.T, claims ...*resourcev1.ResourceClaim) *cluster {
 	t.Helper()
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
@@ -109,9 +109,18 @@ func wanting(name string, changes ...func(*resourcev1.ExactDeviceRequest)) *reso
 	return claim
 }
 
+// requesting makes a request ask for a capacity of a device.
+func requesting(name resourcev1.QualifiedName, quantity string) func(*resourcev1.ExactDeviceRequest) {
+	return func(r *resourcev1.ExactDeviceRequest) {
+		r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{
+			name: resource.MustParse(quantity)}}
+	}
+}
+
 func TestWhyNoDevicesAreAllocated(t *testing.T) {
 	worn := func(device *resourcev1.Device) {
-		device.Taints = []resourcev1.DeviceTaint{{Key: "example.com/worn", Effect: resourcev1.DeviceTaintEffectNoSchedule}}
+		device.Taints = []resourcev1.DeviceTaint{{Key: "example.com/worn",
+			Effect: resourcev1.DeviceTaintEffectNoSchedule}}
 	}
 	shareable := func(device *resourcev1.Device) { device.AllowMultipleAllocations = ptr.To(true) }
 	share := taken("sharing", "n5", 0)
@@ -131,10 +140,8 @@ func TestWhyNoDevicesAreAllocated(t *testing.T) {
 		wanting("all", func(r *resourcev1.ExactDeviceRequest) {
 			r.AllocationMode, r.Count = resourcev1.DeviceAllocationModeAll, 0
 		}),
-		wanting("large", func(r *resourcev1.ExactDeviceRequest) {
-			r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{
-				memory: resource.MustParse("40Gi")}}
-		}))
+		wanting("large", requesting(memory, "40Gi")), wanting("huge", requesting(memory, "100Gi")),
+		wanting("cores", requesting("cores", "1")))
 	for i := range 6 {
 		c.node(fmt.Sprint("n", i+1), "gpu", "8", "8Gi")
 	}
@@ -154,8 +161,8 @@ func TestWhyNoDevicesAreAllocated(t *testing.T) {
 		{"one", []string{"2 DeviceNotAvailable: no free device of the DeviceClass gpu: 4 in use",
 			"1 DeviceNotAvailable: no free device of the DeviceClass gpu: 1 in use, 1 tainted", none}, true},
 		{"h100", []string{
-			"3 DeviceNotAvailable: no device of the DeviceClass gpu meets the selectors of the ResourceClaim h100", none},
-			false},
+			"3 DeviceNotAvailable: no device of the DeviceClass gpu meets the selectors of the ResourceClaim h100",
+			none}, false},
 		{"three", []string{
 			"2 DeviceNotAvailable: fewer than 3 free devices of the DeviceClass gpu on a node: 4 in use",
 			"1 DeviceNotAvailable: fewer than 3 free devices of the DeviceClass gpu on a node: 1 in use, 1 tainted",
@@ -175,10 +182,13 @@ func TestWhyNoDevicesAreAllocated(t *testing.T) {
 		}
 	}
 	c.devices(gpuDriver, "n5", 1, shareable)
-	x := c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", objects.UsingDevices("large"))})
-	want := "1 DeviceNotAvailable: no free device of the DeviceClass gpu: 1 with too little capacity left"
-	if got := detailsOf(x); !slices.Contains(got, want) {
-		t.Errorf("got %q, want among them %q", got, want)
+	for claim, state := range map[string]string{"large": "with too little capacity left",
+		"one": "with too little capacity left", "huge": "too small", "cores": "too small"} {
+		x := c.explain(explain.Pending{Pod: pod("p", "1", "1Gi", objects.UsingDevices(claim))})
+		want := "1 DeviceNotAvailable: no free device of the DeviceClass gpu: 1 " + state
+		if got := detailsOf(x); !slices.Contains(got, want) {
+			t.Errorf("%s: got %q, want among them %q", claim, got, want)
+		}
 	}
 }
 

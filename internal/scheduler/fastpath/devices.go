@@ -21,8 +21,8 @@ import (
 // outcomes are kept as verdicts, by what the claims of a pod ask for. Filter is run on the nodes
 // without a verdict, and on the node that was chosen: Reserve needs the devices that it finds.
 //
-// A verdict that is wrong does no harm: if Filter refuses the chosen node, and if all nodes are
-// refused, the scalar path decides.
+// The scalar path decides if Filter refuses the chosen node, and if all nodes are refused. So a
+// verdict that is wrong never gives a device away twice, and keeps no pod from being scheduled.
 
 // deviceVerdict is the outcome of Filter on a node.
 type deviceVerdict uint8
@@ -185,7 +185,7 @@ func (d *decision) withoutVerdicts(claims []*resourcev1.ResourceClaim) string {
 	}
 	for i, claim := range claims {
 		if claim.Status.Allocation != nil || slices.Contains(claims[:i], claim) {
-			return allocatedClaim
+			return allocatedClaim // or it is named twice
 		}
 	}
 	return verdictsKept
@@ -272,6 +272,7 @@ func (u *uncached) settleDevices(ctx context.Context, slot cache.Slot) bool {
 	if c.allocated.has(slot) {
 		return true
 	}
+	c.allocated.reset(u.snapshot.Slots())
 	state := u.answers.CycleState // no result of Filter is remembered for the nodes that it knew
 	if u.narrow && u.see(ctx, state, u.names([]cache.Slot{slot})) != nil {
 		return false

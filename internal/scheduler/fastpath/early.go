@@ -16,8 +16,8 @@ import (
 
 // earlyScores are the scores of the plugins of kind early in one decision. These plugins are run on
 // all nodes that rows accept before the uncached plugins filter them, so that lateSearch can try
-// the best nodes first. If the uncached plugins filter all nodes, the early ones are run on those that
-// remain.
+// the best nodes first. If the uncached plugins filter all nodes, the early ones are run on those
+// that remain.
 //
 // Decisions reuse its memory one after the other.
 type earlyScores struct {

@@ -12,26 +12,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
 )
 
 // reserved calls change when the scheduler has written the claim into the volume.
 func (c *volumeBinding) reserved(change func(*corev1.PersistentVolume)) {
 	volumes := c.client.CoreV1().PersistentVolumes()
-	for {
-		volume, err := volumes.Get(c.Context(), "volume", metav1.GetOptions{})
-		if err != nil {
-			c.Error(err)
-			return
-		}
-		if volume.Spec.ClaimRef == nil {
-			continue
-		}
-		change(volume)
-		_, err = volumes.Update(c.Context(), volume, metav1.UpdateOptions{})
-		c.check(err)
-		return
-	}
+	c.check(wait.PollUntilContextTimeout(c.Context(), time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			volume, err := volumes.Get(ctx, "volume", metav1.GetOptions{})
+			if err != nil || volume.Spec.ClaimRef == nil {
+				return false, err
+			}
+			change(volume)
+			_, err = volumes.Update(ctx, volume, metav1.UpdateOptions{})
+			return true, err
+		}))
 }
 
 // bindClaim changes the claim as the controller does.

@@ -61,13 +61,20 @@ func TestPodsWithClaimsOfTheirOwnAreCounted(t *testing.T) {
 		if members == 0 && (len(got.Next.Groups) != 1 || got.Next.Groups[0].Refusals[0].Detail != detail) {
 			t.Errorf("next: %+v", got.Next)
 		}
+		if members == 0 && got.Next.Verdict != v1alpha1.VerdictFitsWhenFreed {
+			t.Errorf("next: got %s: %s", got.Next.Verdict, got.Next.Message)
+		}
 		question.Spec.PodGroup = nil
 	}
+	wrong := *template.Spec.DeepCopy()
+	wrong.Devices.Requests[0].Exactly.Count = -1
 	question.Spec.ResourceClaimTemplates = append(question.Spec.ResourceClaimTemplates, template,
-		v1alpha1.CapacityClaimTemplate{})
+		v1alpha1.CapacityClaimTemplate{}, v1alpha1.CapacityClaimTemplate{Name: "wrong", Spec: wrong})
 	_, err := simulate.ParseCapacity(question)
 	const want = `[spec.resourceClaimTemplates[1].name: Duplicate value: "one-gpu", ` +
-		`spec.resourceClaimTemplates[2].name: Required value]`
+		`spec.resourceClaimTemplates[2].name: Required value, ` +
+		`spec.resourceClaimTemplates[3].spec.devices.requests[0].exactly.count: Invalid value: -1: ` +
+		`must be greater than zero]`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -9,11 +9,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	resourceapi "k8s.io/kubernetes/pkg/apis/resource"
 	resourcev1defaults "k8s.io/kubernetes/pkg/apis/resource/v1"
+	resourcevalidation "k8s.io/kubernetes/pkg/apis/resource/validation"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
@@ -105,11 +108,25 @@ func parseClaimTemplates(templates []v1alpha1.CapacityClaimTemplate,
 		case twice:
 			*errs = append(*errs, field.Duplicate(path.Index(i).Child("name"), name))
 		}
-		claim := resourcev1.ResourceClaim{Spec: *templates[i].Spec.DeepCopy()}
+		claim := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "claim"},
+			Spec: *templates[i].Spec.DeepCopy()}
 		resourcev1defaults.SetObjectDefaults_ResourceClaim(&claim)
+		for _, err := range validateClaim(&claim) {
+			err.Field = path.Index(i).Child(err.Field).String()
+			*errs = append(*errs, err)
+		}
 		specs[name] = claim.Spec
 	}
 	return specs
+}
+
+// validateClaim validates a claim as the API server does.
+func validateClaim(claim *resourcev1.ResourceClaim) field.ErrorList {
+	internal := &resourceapi.ResourceClaim{}
+	if err := resourcev1defaults.Convert_v1_ResourceClaim_To_resource_ResourceClaim(claim, internal, nil); err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec"), err)}
+	}
+	return resourcevalidation.ValidateResourceClaim(internal)
 }
 
 // parseGroup returns the group whose pods are counted together. It has the name of the pod.
