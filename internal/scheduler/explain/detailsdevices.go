@@ -58,7 +58,7 @@ type deviceDetails struct {
 	lacks map[string]deviceLack
 }
 
-// deviceLack is a request for which too few devices are free on a node, with the devices of the node.
+// deviceLack is a request for which too few devices are free on a node, with those of the node.
 type deviceLack struct {
 	*deviceRequest
 	deviceTally

@@ -41,10 +41,10 @@
 // and devices if the pod has any: they are run for the pod, on its own CycleState, on the nodes
 // that rows and trackers accept. For claims of the usual kinds, three of these plugins need not be
 // run (claimCheck), and for ResourceClaims that are not allocated yet, DynamicResources only where
-// devices have changed, and on the chosen node (deviceRows). An uncached plugin may refuse any node of a group, so it requires a pass over
-// all nodes, unless claimCheck knows that it accepts them all. Plugins that score before Filter
-// (EarlyScorer) are run for each pod, too, on all nodes that rows accept: lateSearch then runs the
-// uncached plugins on the best of these first.
+// devices have changed, and on the chosen node (deviceRows). An uncached plugin may refuse any node
+// of a group, so it requires a pass over all nodes, unless claimCheck knows that it accepts them
+// all. Plugins that score before Filter (EarlyScorer) are run for each pod, too, on all nodes that
+// rows accept: lateSearch then runs the uncached plugins on the best of these first.
 //
 // A pod with unique requests costs a loop over the numbers of all nodes, and no call of a plugin. A
 // pod that names its node, as DaemonSet pods do, is looked up in the class of its DaemonSet

@@ -108,8 +108,8 @@ func parseClaimTemplates(templates []v1alpha1.CapacityClaimTemplate,
 		case twice:
 			*errs = append(*errs, field.Duplicate(path.Index(i).Child("name"), name))
 		}
-		claim := resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "claim"},
-			Spec: *templates[i].Spec.DeepCopy()}
+		claim := resourcev1.ResourceClaim{Spec: *templates[i].Spec.DeepCopy(),
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "claim"}}
 		resourcev1defaults.SetObjectDefaults_ResourceClaim(&claim)
 		for _, err := range validateClaim(&claim) {
 			err.Field = path.Index(i).Child(err.Field).String()
