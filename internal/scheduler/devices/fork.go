@@ -60,6 +60,30 @@ func (m *Managers) Free(ended func(types.UID) bool) (restore func(), err error) 
 	return func() { f.claims.freed, f.claims.freedOwn = freed, own }, nil
 }
 
+// Release makes the claims of a fork that are reserved only for pods with UIDs that a function
+// returns true for as they were before these pods were decided: without devices. Claims for
+// extended resources stay as they are.
+func (m *Managers) Release(pods func(types.UID) bool) error {
+	f, ok := m.DRA.(forkedDRA)
+	if !ok {
+		return nil // no plugin reads claims
+	}
+	claims, err := f.claims.List()
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims {
+		if !isOnlyFor(claim, pods) || claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] == "true" {
+			continue
+		}
+		f.claims.freed[claim.UID] = claim
+		before := claim.DeepCopy()
+		before.Status = resourcev1.ResourceClaimStatus{}
+		m.AddClaim(before)
+	}
+	return nil
+}
+
 // AddClaim adds a claim without an allocation to a fork, in place of one of the same name.
 func (m *Managers) AddClaim(claim *resourcev1.ResourceClaim) {
 	if f, ok := m.DRA.(forkedDRA); ok {
@@ -191,8 +215,8 @@ func (f *forkedClaims) SignalClaimPendingAllocation(uid types.UID, allocated *re
 		if f.process.GetPendingAllocation(uid) != nil {
 			return nil
 		}
-		// A claim for an extended resource does not exist yet, and one that was added is known.
-		if claim, err := f.process.Get(allocated.Namespace, allocated.Name); err == nil {
+		// A claim for an extended resource does not exist yet.
+		if claim, err := f.Get(allocated.Namespace, allocated.Name); err == nil {
 			if claim.UID == uid && claim.Status.Allocation != nil {
 				return nil
 			}

@@ -4,12 +4,17 @@
 package simulate_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
@@ -21,24 +26,87 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-func TestPodsWithClaimsOfTheirOwnAreCounted(t *testing.T) {
+// newDeviceCluster returns a cluster with nodes with a number of GPUs each, and with claims.
+func newDeviceCluster(t *testing.T, gpus map[string]int, claims ...*resourcev1.ResourceClaim) *cluster {
+	t.Helper()
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
 		false) // otherwise the plugin does not read the slices that the test fills in
-	c := newCluster(t, sidebyside.FastPath)
+	var listed []runtime.Object
+	for _, claim := range claims {
+		listed = append(listed, claim)
+	}
+	c := newClusterOf(t, sidebyside.FastPath, sidebyside.NewObjectsOf(listed...))
 	class := objects.DeviceClass("gpu")
 	class.Spec.Selectors = []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
-		Expression: `device.driver == "gpu.example.com"`}}}
+		Expression: fmt.Sprintf("device.driver == %q", gpuDriver)}}}
 	c.must(c.objects.Put(class))
-	for node, gpus := range map[string]int{"a": 3, "b": 2} {
+	for node, n := range gpus {
 		c.node(node, "z", "p")
 		slice := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "slice-" + node},
-			Spec: resourcev1.ResourceSliceSpec{Driver: "gpu.example.com", NodeName: ptr.To(node),
+			Spec: resourcev1.ResourceSliceSpec{Driver: gpuDriver, NodeName: ptr.To(node),
 				Pool: resourcev1.ResourcePool{Name: node, ResourceSliceCount: 1}}}
-		for i := range gpus {
+		for i := range n {
 			slice.Spec.Devices = append(slice.Spec.Devices, resourcev1.Device{Name: fmt.Sprint("gpu-", i)})
 		}
 		c.must(c.objects.Put(slice))
 	}
+	go c.objects.Resource().V1().ResourceClaims().Informer().RunWithContext(t.Context())
+	c.must(wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			known, err := c.Devices.ResourceClaims().List()
+			return len(known) == len(claims), err
+		}))
+	return c
+}
+
+const gpuDriver = "gpu.example.com"
+
+// claimOn returns a claim that has a device of a node, for some pods.
+func claimOn(node string, device int, pods ...*corev1.Pod) *resourcev1.ResourceClaim {
+	claim := objects.DeviceClaim(fmt.Sprintf("%s-%d", node, device), "gpu")
+	claim.UID, claim.ResourceVersion = types.UID(claim.Name), "1"
+	request := claim.Spec.Devices.Requests[0].Exactly
+	request.AllocationMode, request.Count = resourcev1.DeviceAllocationModeExactCount, 1
+	claim.Status.Allocation = &resourcev1.AllocationResult{
+		Devices: resourcev1.DeviceAllocationResult{Results: []resourcev1.DeviceRequestAllocationResult{{
+			Request: "device", Driver: gpuDriver, Pool: node, Device: fmt.Sprint("gpu-", device)}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField,
+				Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}},
+	}
+	for _, pod := range pods {
+		objects.UsingDevices(claim.Name)(pod)
+		claim.Status.ReservedFor = append(claim.Status.ReservedFor,
+			resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+	}
+	return claim
+}
+
+// TestDevicesAreDecidedAnew: of the pods on a node that is removed, one gets the free device of
+// another node. The other one shares a claim with a pod that is not decided.
+func TestDevicesAreDecidedAnew(t *testing.T) {
+	moving, sharing, staying := pod("moving", 1, "1", "1Gi"), pod("sharing", 2, "1", "1Gi"), pod("other", 3, "1", "1Gi")
+	staying.Spec.SchedulerName = "theirs"
+	c := newDeviceCluster(t, map[string]int{"a": 2, "b": 1},
+		claimOn("a", 0, moving), claimOn("a", 1, sharing, staying))
+	for _, pod := range []*corev1.Pod{moving, sharing} {
+		c.run(pod, "a")
+	}
+	c.run(staying, "b")
+	got, err := simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(),
+		Nodes: simulate.Nodes{Remove: []string{"a"}}})
+	c.must(err)
+	unplaced := got.Current.UnplacedPods
+	if got.Pods != 2 || got.Current.Unplaced != 1 || len(unplaced) != 1 || unplaced[0].Name != sharing.Name {
+		t.Errorf("got %+v", got)
+	}
+	if allocated, err := c.Devices.ResourceClaims().ListAllAllocatedDevices(); err != nil || allocated.Len() != 2 {
+		t.Errorf("%v are allocated in the process (%v)", allocated, err)
+	}
+}
+
+func TestPodsWithClaimsOfTheirOwnAreCounted(t *testing.T) {
+	c := newDeviceCluster(t, map[string]int{"a": 3, "b": 2})
 	like := pod("train", 1, "1", "1Gi")
 	like.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("one-gpu")}}
 	template := v1alpha1.CapacityClaimTemplate{Name: "one-gpu", Spec: objects.DeviceClaim("", "gpu").Spec}

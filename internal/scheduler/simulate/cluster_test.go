@@ -36,7 +36,12 @@ type cluster struct {
 
 func newCluster(t testing.TB, path sidebyside.Path) *cluster {
 	t.Helper()
-	c := &cluster{TB: t, objects: sidebyside.NewObjects()}
+	return newClusterOf(t, path, sidebyside.NewObjects())
+}
+
+func newClusterOf(t testing.TB, path sidebyside.Path, stores sidebyside.Objects) *cluster {
+	t.Helper()
+	c := &cluster{TB: t, objects: stores}
 	var err error
 	c.Livesched, err = sidebyside.NewLivesched(t.Context(), c.objects, &sidebyside.Configuration{
 		Profile: configv1.KubeSchedulerProfile{SchedulerName: ptr.To("mine")}, Parallelism: 4,

@@ -187,8 +187,15 @@ func (s *simulation) addAllocations(out *v1alpha1.SimulationOutcome) (err error)
 	return err
 }
 
-// lift takes the bound pods off their nodes.
+// lift takes the bound pods off their nodes, and the devices from their claims.
 func (s *simulation) lift() error {
+	isPlaced := func(pod types.UID) bool {
+		i, ok := s.numbers[pod]
+		return ok && s.subjects[i].placed != nil
+	}
+	if err := s.fork.Devices().Release(isPlaced); err != nil {
+		return fmt.Errorf("taking devices from the claims of pods: %w", err)
+	}
 	for i := range s.subjects {
 		if pod := s.subjects[i].placed; pod != nil {
 			if err := s.fork.RemovePod(pod); err != nil {
