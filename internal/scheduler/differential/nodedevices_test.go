@@ -111,6 +111,10 @@ type deviceWorld struct {
 	// slices are those that there are, by name, and classes the device classes.
 	slices  map[string]*resourcev1.ResourceSlice
 	classes []*resourcev1.DeviceClass
+	// gone are the names of nodes that were removed. Their slices are still there. added are the
+	// nodes as they were added last.
+	gone  []string
+	added map[string]*corev1.Node
 	// separate means that each device belongs to a single node, in most of the cluster's time.
 	separate bool
 }
@@ -118,7 +122,8 @@ type deviceWorld struct {
 func newDeviceWorld(t *testing.T, seed uint64) *deviceWorld {
 	t.Helper()
 	w := &deviceWorld{Rand: rand.New(rand.NewPCG(seed, 5517)), t: t, done: make(chan struct{}),
-		count: counts{"cases": 1}, slices: map[string]*resourcev1.ResourceSlice{}}
+		count: counts{"cases": 1}, slices: map[string]*resourcev1.ResourceSlice{},
+		added: map[string]*corev1.Node{}}
 	w.separate = w.chance(70)
 	var all []runtime.Object
 	for i := range 16 {
@@ -177,7 +182,17 @@ func (w *deviceWorld) must(err error) {
 	}
 }
 
+// addNode adds a node with devices.
 func (w *deviceWorld) addNode(name string) {
+	w.addNodeObject(name)
+	for _, driver := range []string{ofNode, ofPlain} {
+		if w.chance(75) {
+			w.putSlice(driver, &name)
+		}
+	}
+}
+
+func (w *deviceWorld) addNodeObject(name string) {
 	labels := map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: fmt.Sprint("zone-", w.IntN(3))}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: corev1.NodeStatus{
 		Allocatable: corev1.ResourceList{
@@ -194,15 +209,35 @@ func (w *deviceWorld) addNode(name string) {
 	}
 	node.Status.Capacity = node.Status.Allocatable
 	w.nodes = append(w.nodes, name)
+	w.added[name] = node
 	w.theirs.Scheduler.Cache.AddNode(logr.Discard(), node)
 	for _, side := range w.mine {
 		side.Cache.AddNode(logr.Discard(), node)
 	}
-	for _, driver := range []string{ofNode, ofPlain} {
-		if w.chance(75) {
-			w.putSlice(driver, &name)
-		}
+}
+
+// exchangeNode removes a node without pods, and adds one that was removed before. Neither changes a
+// device.
+func (w *deviceWorld) exchangeNode() {
+	at := w.IntN(len(w.nodes))
+	name := w.nodes[at]
+	if slices.ContainsFunc(w.placed, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == name }) {
+		return
 	}
+	w.count["exchanges"]++
+	node := w.added[name]
+	w.must(w.theirs.Scheduler.Cache.RemoveNode(logr.Discard(), node))
+	for _, side := range w.mine {
+		w.must(side.Cache.RemoveNode(logr.Discard(), node))
+	}
+	w.nodes = slices.Delete(w.nodes, at, at+1)
+	if len(w.gone) > 0 {
+		i := w.IntN(len(w.gone))
+		back := w.gone[i]
+		w.gone = slices.Delete(w.gone, i, i+1)
+		w.addNodeObject(back)
+	}
+	w.gone = append(w.gone, name)
 }
 
 func (w *deviceWorld) putSlice(driver string, node *string) {
@@ -221,6 +256,8 @@ func (w *deviceWorld) changeDevices() {
 		w.putSlice(ofAll, nil)
 	case n <= 2 && w.separate && w.slices[ofAll+"-all"] != nil:
 		w.removeSlice(ofAll + "-all")
+	case n <= 4 && len(w.nodes) > 2:
+		w.exchangeNode()
 	default:
 		node, driver := w.nodes[w.IntN(len(w.nodes))], []string{ofNode, ofPlain}[w.IntN(2)]
 		if w.slices[driver+"-"+node] != nil && w.chance(40) {
