@@ -130,7 +130,11 @@ type deviceCluster struct {
 	claims fwk.ResourceClaimTracker
 	add    func(*corev1.Pod) error
 	remove func(*corev1.Pod) error
-	close  func()
+
+	addNode    func(*corev1.Node)
+	removeNode func(*corev1.Node) error
+	objects    sidebyside.Objects
+	close      func()
 	// spent is the time of all decisions.
 	spent   time.Duration
 	placed  []*corev1.Pod
@@ -159,21 +163,22 @@ func newDeviceCluster(t testing.TB, kind *deviceKind, contender string, nodes in
 		listed = append(listed, claim)
 	}
 	all := sidebyside.NewObjectsOf(listed...)
+	c.objects = all
 	configuration := &sidebyside.Configuration{Parallelism: 16, Profile: configv1.KubeSchedulerProfile{
 		SchedulerName: ptr.To(schedulerName)}}
-	var addNode func(*corev1.Node)
 	if contender == "kube-scheduler" {
 		k, err := sidebyside.NewKubeScheduler(ctx, all, configuration, nil)
 		c.must(err)
-		addNode = func(node *corev1.Node) { k.Scheduler.Cache.AddNode(logr.Discard(), node) }
+		c.addNode = func(node *corev1.Node) { k.Scheduler.Cache.AddNode(logr.Discard(), node) }
 		c.decide, c.framework, c.claims = k.Decide, k.Framework, k.Framework.SharedDRAManager().ResourceClaims()
 		c.add = func(pod *corev1.Pod) error { return k.Scheduler.Cache.AddPod(logr.Discard(), pod) }
 		c.remove = func(pod *corev1.Pod) error { return k.Scheduler.Cache.RemovePod(logr.Discard(), pod) }
+		c.removeNode = func(node *corev1.Node) error { return k.Scheduler.Cache.RemoveNode(logr.Discard(), node) }
 		c.close = func() { cancel(); k.Close() }
 	} else {
 		l, err := sidebyside.NewLivesched(ctx, all, configuration, sidebyside.FastPath, nil)
 		c.must(err)
-		addNode = func(node *corev1.Node) { l.Cache.AddNode(logr.Discard(), node) }
+		c.addNode = func(node *corev1.Node) { l.Cache.AddNode(logr.Discard(), node) }
 		c.decide, c.framework, c.claims = l.Decide, l.Profile.Framework, l.Devices.ResourceClaims()
 		c.add = func(pod *corev1.Pod) error {
 			info, err := schedframework.NewPodInfo(pod)
@@ -186,6 +191,7 @@ func newDeviceCluster(t testing.TB, kind *deviceKind, contender string, nodes in
 			return l.Cache.AddPod(logr.Discard(), pod)
 		}
 		c.remove = func(pod *corev1.Pod) error { return l.Cache.RemovePod(logr.Discard(), pod) }
+		c.removeNode = func(node *corev1.Node) error { return l.Cache.RemoveNode(logr.Discard(), node) }
 		c.close = func() { cancel(); l.Close() }
 	}
 	class := objects.DeviceClass(ofPlain)
@@ -194,7 +200,7 @@ func newDeviceCluster(t testing.TB, kind *deviceKind, contender string, nodes in
 	c.must(all.Put(class, workload.Service()))
 	for i := range nodes {
 		node := workload.Node(i)
-		addNode(node)
+		c.addNode(node)
 		for _, slice := range kind.slices(node.Name) {
 			c.must(all.Put(slice))
 		}

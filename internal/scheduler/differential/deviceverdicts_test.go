@@ -12,6 +12,8 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/test/workload"
 )
 
 // TestDeviceVerdictsAreKept: once the scheduler has seen a kind of claims, Filter of
@@ -52,5 +54,35 @@ func TestDeviceVerdictsAreKept(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestANodeTakesTheSlotOfAnother: what is known of the devices of a node does not outlive it.
+func TestANodeTakesTheSlotOfAnother(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
+		false)
+	kind := &deviceKinds[0]
+	c := newDeviceCluster(t, kind, "livesched", 3)
+	defer c.close()
+	bare, late := workload.Node(10), workload.Node(11)
+	c.addNode(bare)
+	for _, slice := range kind.slices(late.Name) { // of a node that comes later
+		c.must(c.objects.Put(slice))
+	}
+	feasible := func() int {
+		pod, _ := c.newPod()
+		c.next-- // the claim stays without devices
+		pod.Labels = workload.Service().Spec.Selector // all nodes count
+		d := c.decide(pod)
+		c.must(d.Err)
+		return d.Feasible
+	}
+	if got := feasible(); got != 3 {
+		t.Fatalf("the pod fits on %d nodes, want the 3 with devices", got)
+	}
+	c.must(c.removeNode(bare))
+	c.addNode(late)
+	if got := feasible(); got != 4 {
+		t.Errorf("the pod fits on %d nodes, want 4: one has come", got)
 	}
 }
