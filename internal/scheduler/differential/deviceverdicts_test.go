@@ -71,7 +71,7 @@ func TestANodeTakesTheSlotOfAnother(t *testing.T) {
 	}
 	feasible := func() int {
 		pod, _ := c.newPod()
-		c.next-- // the claim stays without devices
+		c.next--                                      // the claim stays without devices
 		pod.Labels = workload.Service().Spec.Selector // all nodes count
 		d := c.decide(pod)
 		c.must(d.Err)

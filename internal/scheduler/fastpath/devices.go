@@ -216,12 +216,15 @@ func (d *decision) judgeDevices(ctx context.Context, state fwk.CycleState, nodes
 			known++
 		}
 	}
+	switch few := len(c.unknown) <= maxKnown; {
+	case few:
+		enough = 0
+	case enough > known:
+		enough -= known
+	case enough > 0:
+		c.unknown = c.unknown[:0] // enough nodes are known
+	}
 	if len(c.unknown) > 0 {
-		if len(c.unknown) <= maxKnown {
-			enough = 0
-		} else if enough > 0 {
-			enough = max(1, enough-known)
-		}
 		if err := u.know(ctx, state, c.unknown); err != nil {
 			return nil, 0, err
 		}
