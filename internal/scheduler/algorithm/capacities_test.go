@@ -5,6 +5,7 @@ package algorithm
 
 import (
 	"fmt"
+	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,8 +39,10 @@ func (w *world) addCapacities() {
 // changeCapacity makes an object that reports capacity, changes or deletes one.
 func (w *world) changeCapacity() {
 	capacities := w.indexer(w.handle.SharedInformerFactory().Storage().V1().CSIStorageCapacities().Informer())
-	if old := capacities.List(); len(old) > 0 && w.chance(25) {
-		gone := pick(w.generator, old)
+	// In order: the same seed makes the same world.
+	if old := slices.Sorted(slices.Values(capacities.ListKeys())); len(old) > 0 && w.chance(25) {
+		gone, _, err := capacities.GetByKey(pick(w.generator, old))
+		w.must(err)
 		w.must(capacities.Delete(gone))
 		w.volumeChanges.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
 		return
