@@ -39,10 +39,8 @@ func (w *world) addCapacities() {
 // changeCapacity makes an object that reports capacity, changes or deletes one.
 func (w *world) changeCapacity() {
 	capacities := w.indexer(w.handle.SharedInformerFactory().Storage().V1().CSIStorageCapacities().Informer())
-	// In order: the same seed makes the same world.
-	if old := slices.Sorted(slices.Values(capacities.ListKeys())); len(old) > 0 && w.chance(25) {
-		gone, _, err := capacities.GetByKey(pick(w.generator, old))
-		w.must(err)
+	if old := inOrder(capacities); len(old) > 0 && w.chance(25) {
+		gone := pick(w.generator, old)
 		w.must(capacities.Delete(gone))
 		w.volumeChanges.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
 		return
@@ -93,4 +91,15 @@ func (w *world) newCapacity() *storagev1.CSIStorageCapacity {
 		made.Capacity, made.MaximumVolumeSize = nil, nil
 	}
 	return made
+}
+
+// inOrder returns the objects of a store by their keys: the same seed makes the same world.
+func inOrder(store cache.Store) []any {
+	var all []any
+	for _, key := range slices.Sorted(slices.Values(store.ListKeys())) {
+		if object, exists, err := store.GetByKey(key); err == nil && exists {
+			all = append(all, object)
+		}
+	}
+	return all
 }

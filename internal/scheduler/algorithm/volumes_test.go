@@ -156,13 +156,13 @@ func (w *world) addLimit(node string) {
 // attach attaches a volume to a node, or detaches one: mostly one that a pod on the node uses.
 func (w *world) attach() {
 	attachments := w.indexer(w.handle.SharedInformerFactory().Storage().V1().VolumeAttachments().Informer())
-	if old := attachments.List(); len(old) > 0 && w.chance(40) {
+	if old := inOrder(attachments); len(old) > 0 && w.chance(40) {
 		gone := pick(w.generator, old)
 		w.must(attachments.Delete(gone))
 		w.volumeChanges.OnDelete(cache.DeletedFinalStateUnknown{Obj: gone})
 		return
 	}
-	volumes := w.volumeIndexer().List()
+	volumes := inOrder(w.volumeIndexer())
 	if len(volumes) == 0 {
 		return
 	}
@@ -322,7 +322,7 @@ func (w *world) changeStorage() {
 	case 1:
 		w.addVolume(pick(w.generator, []volumeKind{found, mixed}), "")
 	case 2: // a claim gets its volume
-		claims := w.claimIndexer().List()
+		claims := inOrder(w.claimIndexer())
 		if len(claims) == 0 {
 			return
 		}
