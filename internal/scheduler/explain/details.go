@@ -13,13 +13,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/component-helpers/storage/ephemeral"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // details name what refuses the pod: the taint, the port, the label. They do not name nodes, since
@@ -148,16 +148,7 @@ func (d *details) ofPod(status *fwk.Status, reason v1alpha1.RefusalReason) strin
 // claims returns the names of those PersistentVolumeClaims of the pod that a refusal is about.
 func (d *details) claims(about func(*corev1.PersistentVolumeClaim) bool) []string {
 	var claims []string
-	for i := range d.pod.Spec.Volumes {
-		var name string
-		switch v := &d.pod.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			name = ephemeral.VolumeClaimName(d.pod, v)
-		default:
-			continue
-		}
+	for name := range podfields.VolumeClaimNames(d.pod) {
 		if claim := d.fork.VolumeClaim(d.pod.Namespace, name); claim != nil && about(claim) {
 			claims = append(claims, name)
 		}

@@ -261,7 +261,7 @@ func (u *uncached) allocate(state fwk.CycleState) nodeFilter {
 			if state == u.state {
 				c.allocated.add(slot)
 			}
-		case status.IsRejected() && ctx.Err() == nil: // otherwise it was told to stop
+		case status.IsRejected() && ctx.Err() == nil: // otherwise the search has ended
 			c.verdict[slot] = devicesRefused
 		}
 		return status

@@ -4,6 +4,7 @@
 package podfields
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/storage/ephemeral"
 )
 
 // UsesVolumeClaims reports whether a pod has persistent volume claims.
@@ -18,6 +20,27 @@ func UsesVolumeClaims(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
 	})
+}
+
+// VolumeClaimNames are the names of the persistent volume claims of a pod, those for its ephemeral
+// volumes included, in the order of its volumes.
+func VolumeClaimNames(pod *corev1.Pod) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range pod.Spec.Volumes {
+			v, name := &pod.Spec.Volumes[i], ""
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				name = v.PersistentVolumeClaim.ClaimName
+			case v.Ephemeral != nil:
+				name = ephemeral.VolumeClaimName(pod, v)
+			default:
+				continue
+			}
+			if !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // UsesDevices reports whether a pod has resource claims, or requests a resource that devices may

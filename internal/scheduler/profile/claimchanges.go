@@ -12,6 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // claimChanges tells binding cycles when a claim for a volume changes, or the volume that refers to
@@ -32,7 +33,7 @@ func (c *claimChanges) watch(pod *corev1.Pod) (changed <-chan struct{}, stop fun
 	var keys []types.NamespacedName
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name := range claimNames(pod) {
+	for name := range podfields.VolumeClaimNames(pod) {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		keys = append(keys, key)
 		if c.watching[key] == nil {

@@ -18,13 +18,13 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/podfields"
 )
 
 // podBinder is upstream's binder for which the volumes of a storage class are only those that the
@@ -173,28 +173,8 @@ func (b *podBinder) unboundClaims(pod *corev1.Pod) iter.Seq[*corev1.PersistentVo
 // claimsOf are the claims of the pod that exist.
 func (b *podBinder) claimsOf(pod *corev1.Pod) iter.Seq[*corev1.PersistentVolumeClaim] {
 	return func(yield func(*corev1.PersistentVolumeClaim) bool) {
-		for name := range claimNames(pod) {
+		for name := range podfields.VolumeClaimNames(pod) {
 			if claim, err := b.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && !yield(claim) {
-				return
-			}
-		}
-	}
-}
-
-// claimNames returns the names of the claims that are volumes of the pod.
-func claimNames(pod *corev1.Pod) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range pod.Spec.Volumes {
-			v, name := &pod.Spec.Volumes[i], ""
-			switch {
-			case v.PersistentVolumeClaim != nil:
-				name = v.PersistentVolumeClaim.ClaimName
-			case v.Ephemeral != nil:
-				name = ephemeral.VolumeClaimName(pod, v)
-			default:
-				continue
-			}
-			if !yield(name) {
 				return
 			}
 		}
