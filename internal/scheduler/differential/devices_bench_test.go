@@ -5,6 +5,7 @@ package differential
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
@@ -46,10 +47,15 @@ type deviceKind struct {
 	counters bool
 	// full means that all devices are taken but those of a node in a hundred.
 	full bool
+	// none means that all devices are taken, so that pods fit nowhere.
+	none bool
 }
 
 // taken returns the number of devices that are taken before the pods come.
 func (k *deviceKind) taken(nodes int) int {
+	if k.none {
+		return nodes * devicesPerNode
+	}
 	if k.full {
 		return nodes*devicesPerNode - (nodes/100 + 1)
 	}
@@ -61,6 +67,7 @@ const gpuMemory resourcev1.QualifiedName = "memory"
 var deviceKinds = []deviceKind{
 	{name: "claim"},
 	{name: "full", full: true},
+	{name: "none", none: true},
 	// The pods are spread by default, as those of a Service.
 	{name: "spread", pod: func(pod *corev1.Pod) { pod.Labels = workload.Service().Spec.Selector }},
 	// A claim takes some of the memory of a device.
@@ -298,6 +305,13 @@ func (c *deviceCluster) place() {
 	start := time.Now()
 	d := c.decide(pod)
 	c.spent += time.Since(start)
+	if c.kind.none {
+		if !errors.As(d.Err, new(*schedframework.FitError)) {
+			c.Fatalf("the pod fits on %q: %v", d.Host, d.Err)
+		}
+		c.next-- // the others have the other claims
+		return
+	}
 	c.must(d.Err)
 	c.must(c.framework.RunReservePluginsReserve(c.ctx, d.State, pod, d.Host).AsError())
 	c.bind(pod, d.Host, claim, c.claims.GetPendingAllocation(claim.UID))
@@ -314,6 +328,9 @@ func (c *deviceCluster) bind(pod *corev1.Pod, node string, claim *resourcev1.Res
 
 // leave removes the pod that was placed first, and frees its device.
 func (c *deviceCluster) leave() {
+	if c.kind.none {
+		return
+	}
 	pod := c.placed[0]
 	c.placed = c.placed[1:]
 	c.must(c.remove(pod))

@@ -36,6 +36,8 @@ const (
 // deviceRows holds the verdicts for pods whose claims ask for the same devices.
 type deviceRows struct {
 	verdict []deviceVerdict // by slot
+	// refusal is, by slot, the status of Filter of a node that is refused.
+	refusal []*fwk.Status
 	// pos and read are the positions in the log of the snapshot and in the list of nodes whose
 	// devices have changed.
 	pos, read uint64
@@ -100,6 +102,7 @@ func (r *deviceRows) sync(snapshot *cache.Snapshot, source DeviceSource) {
 		r.verdict = r.verdict[:0]
 	}
 	r.verdict = fitted(r.verdict, snapshot.Slots(), devicesUnknown)
+	r.refusal = fitted(r.refusal, snapshot.Slots(), nil)
 	r.pos, r.read = snapshot.Log().End(), end
 	if !known || !follows {
 		return
@@ -262,9 +265,24 @@ func (u *uncached) allocate(state fwk.CycleState) nodeFilter {
 				c.allocated.add(slot)
 			}
 		case status.IsRejected() && ctx.Err() == nil: // otherwise the search has ended
-			c.verdict[slot] = devicesRefused
+			c.verdict[slot], c.refusal[slot] = devicesRefused, status
 		}
 		return status
+	}
+}
+
+// rememberRefusals spares the scalar path the nodes that are known to lack devices. It has to know
+// the devices of others only if it runs Filter on them, or asks what evictions would change.
+func (u *uncached) rememberRefusals() {
+	if u.narrow {
+		u.answers.ForgetFilter(u.plan.devices)
+		later := uncached{plan: u.plan, pod: u.pod}
+		u.answers.DeferPreFilterOf(u.plan.devices, later.preFilterDevices)
+	}
+	for slot, verdict := range u.devices.verdict {
+		if node := u.snapshot.Info(cache.Slot(slot)); verdict == devicesRefused && node != nil {
+			u.answers.Remember(u.plan.devices, node, u.devices.refusal[slot])
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -79,18 +80,29 @@ func (u *uncached) widen(ctx context.Context) error {
 
 // preFilterDevices runs PreFilter of DynamicResources again.
 func (u *uncached) preFilterDevices(ctx context.Context, state fwk.CycleState) error {
-	skipped := state.GetSkipFilterPlugins()
-	_, status, _ := u.plan.dynamic.RunPreFilterPlugins(ctx, state, u.pod)
-	skips := state.GetSkipFilterPlugins().Has(u.plan.devices)
-	state.SetSkipFilterPlugins(skipped)
+	again := &repeatedPreFilter{CycleState: state}
+	_, status, _ := u.plan.dynamic.RunPreFilterPlugins(ctx, again, u.pod)
 	switch {
 	case !status.IsSuccess():
 		return statusError(status)
-	case skips:
+	case again.skipped.Has(u.plan.devices):
 		return fmt.Errorf("%s has no work any more for the pod", u.plan.devices)
 	}
 	return nil
 }
+
+// repeatedPreFilter is the state for a PreFilter that is run again: other plugins may run at the
+// same time, so it does not change which of them are skipped.
+type repeatedPreFilter struct {
+	fwk.CycleState
+	skipped sets.Set[string]
+}
+
+// SetSkipFilterPlugins implements fwk.CycleState.
+func (r *repeatedPreFilter) SetSkipFilterPlugins(plugins sets.Set[string]) { r.skipped = plugins }
+
+// GetSkipFilterPlugins implements fwk.CycleState.
+func (r *repeatedPreFilter) GetSkipFilterPlugins() sets.Set[string] { return r.skipped }
 
 // names returns the names of the nodes in these slots.
 func (u *uncached) names(slots []cache.Slot) []string {

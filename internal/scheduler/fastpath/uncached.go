@@ -90,7 +90,10 @@ func (u *uncached) undo() {
 	if u.undoable != nil {
 		u.undoable.undo()
 	}
-	if u.narrow {
+	switch {
+	case u.devices != nil && u.devices.read != 0:
+		u.rememberRefusals()
+	case u.narrow:
 		u.answers.Forget(u.plan.devices)
 	}
 }

@@ -22,6 +22,10 @@ import (
 type Answers struct {
 	fwk.CycleState
 	plugins, once sets.Set[string]
+	// deferred runs PreFilter of the plugin deferredOf, once, before its Filter is called and before
+	// the state is copied. nil: there is none.
+	deferred   func() error
+	deferredOf string
 
 	mu        sync.Mutex // guards the fields below
 	preFilter map[string]preFilterAnswer
@@ -83,6 +87,11 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 	if ok {
 		return status
 	}
+	if a.deferred != nil && question.plugin == a.deferredOf {
+		if err := a.deferred(); err != nil {
+			return fwk.AsStatus(err)
+		}
+	}
 	status = ask()
 	if ctx.Err() == nil || a.once.Has(question.plugin) {
 		a.mu.Lock()
@@ -90,6 +99,30 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 		a.mu.Unlock()
 	}
 	return status
+}
+
+// DeferPreFilterOf is DeferPreFilterOf for this state. PreFilter runs, at the latest, before a call of
+// Filter of the plugin and before the state is copied. Call it before the state is shared.
+func (a *Answers) DeferPreFilterOf(plugin string, run func(context.Context, fwk.CycleState) error) {
+	DeferPreFilterOf(plugin, a.CycleState, run)
+	a.deferredOf, a.deferred = plugin, sync.OnceValue(func() error {
+		return RunDeferredPreFilter(context.Background(), a.CycleState)
+	})
+}
+
+// Clone implements fwk.CycleState.
+func (a *Answers) Clone() fwk.CycleState {
+	if a.deferred != nil {
+		_ = a.deferred() // if it fails, it stays deferred, and Filter refuses nodes
+	}
+	return a.CycleState.Clone()
+}
+
+// Remember adds the result of a plugin at Filter, one of those whose results are remembered.
+func (a *Answers) Remember(plugin string, node fwk.NodeInfo, status *fwk.Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.filter[filterQuestion{plugin, node}] = status
 }
 
 // Forget forgets the results of a plugin.

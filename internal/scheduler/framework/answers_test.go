@@ -98,3 +98,47 @@ func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 		t.Errorf("the named plugin was asked %d times, the other %d", named.asked, other.asked)
 	}
 }
+
+// PreFilter of a plugin whose results at Filter are known runs again only if something reads what it
+// writes.
+func TestPreFilterOfOnePluginIsDeferred(t *testing.T) {
+	const plugin = "Named"
+	known, unknown := schedframework.NewNodeInfo(), schedframework.NewNodeInfo()
+	refused := fwk.NewStatus(fwk.Unschedulable, "known").WithPlugin(plugin)
+	pod := &corev1.Pod{}
+	for _, test := range []struct {
+		name string
+		run  func(context.Context, *Framework, *Answers)
+		runs int
+	}{
+		{"Filter on a node whose result is known", func(ctx context.Context, f *Framework, a *Answers) {
+			if status := f.RunFilterPlugins(ctx, a, pod, known); status.Message() != "known" {
+				t.Errorf("status %v", status)
+			}
+		}, 0},
+		{"Filter on another node, twice", func(ctx context.Context, f *Framework, a *Answers) {
+			f.RunFilterPlugins(ctx, a, pod, unknown)
+			f.RunFilterPlugins(ctx, a, pod, unknown)
+		}, 1},
+		{"PreFilter of all plugins", func(ctx context.Context, f *Framework, a *Answers) {
+			f.RunPreFilterPlugins(ctx, a, pod)
+		}, 0},
+		{"a copy", func(_ context.Context, _ *Framework, a *Answers) { a.Clone() }, 1},
+		{"PostFilter of the plugin", func(ctx context.Context, f *Framework, a *Answers) {
+			f.RunPostFilterPlugins(ctx, a.CycleState, pod, schedframework.NewDefaultNodeToStatus())
+		}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			postFilter := refusing(plugin)
+			f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{
+				PreFilter: []fwk.PreFilterPlugin{&moody{name: plugin}}, Filter: []fwk.FilterPlugin{&moody{name: plugin}},
+				PostFilter: []fwk.PostFilterPlugin{&postFilter}}})
+			a := NewAnswers(schedframework.NewCycleState(), sets.New(plugin), nil)
+			runs := 0
+			a.DeferPreFilterOf(plugin, func(context.Context, fwk.CycleState) error { runs++; return nil })
+			a.Remember(plugin, known, refused)
+			test.run(quiet(t), f, a)
+			expect(t, "runs", runs, test.runs)
+		})
+	}
+}

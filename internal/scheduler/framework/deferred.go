@@ -13,10 +13,12 @@ import (
 
 const deferredKey fwk.StateKey = "livesched/DeferredPreFilter"
 
-// deferredPreFilter is what RunDeferredPreFilter needs.
+// deferredPreFilter is PreFilter that has not run yet.
 type deferredPreFilter struct {
-	framework *Framework
-	pod       *corev1.Pod
+	run func(context.Context, fwk.CycleState) error
+	// of is the name of the plugin that it is of, whose PostFilter does not need it. "": it is of all
+	// plugins.
+	of string
 }
 
 // Clone implements fwk.StateData.
@@ -26,7 +28,25 @@ func (d *deferredPreFilter) Clone() fwk.StateData { return d }
 // succeed and to allow all nodes. Most pods whose refusals are known need no state, and PreFilter
 // of InterPodAffinity and PodTopologySpread looks at all nodes.
 func (f *Framework) DeferPreFilter(state fwk.CycleState, pod *corev1.Pod) {
-	state.Write(deferredKey, &deferredPreFilter{framework: f, pod: pod})
+	state.Write(deferredKey, &deferredPreFilter{run: func(ctx context.Context, state fwk.CycleState) error {
+		allowed, status, _ := f.RunPreFilterPlugins(ctx, state, pod)
+		switch {
+		case status.Code() == fwk.Error:
+			return status.AsError()
+		case !status.IsSuccess():
+			return fmt.Errorf("PreFilter refuses a pod that it is known to accept: %s", status.Message())
+		case !allowed.AllNodes():
+			return fmt.Errorf("PreFilter allows only %d nodes for a pod for which it is known to allow all",
+				len(allowed.NodeNames))
+		}
+		return nil
+	}})
+}
+
+// DeferPreFilterOf notes in a state that PreFilter of one plugin has to run again before its Filter
+// does.
+func DeferPreFilterOf(plugin string, state fwk.CycleState, run func(context.Context, fwk.CycleState) error) {
+	state.Write(deferredKey, &deferredPreFilter{run: run, of: plugin})
 }
 
 // RunDeferredPreFilter runs PreFilter if it was deferred for this state. The error is that of a
@@ -34,29 +54,41 @@ func (f *Framework) DeferPreFilter(state fwk.CycleState, pod *corev1.Pod) {
 // DeferredPreFilterPlugin calls RunDeferredPreFilter before it reads the state;
 // RunPostFilterPlugins calls it for the others. It must not be called concurrently for one state.
 func RunDeferredPreFilter(ctx context.Context, state fwk.CycleState) error {
-	data, _ := state.Read(deferredKey) // nil if it is not there
-	deferred, ok := data.(*deferredPreFilter)
-	if !ok {
+	deferred := deferredIn(state)
+	if deferred == nil {
 		return nil
 	}
-	allowed, status, _ := deferred.framework.RunPreFilterPlugins(ctx, state, deferred.pod)
-	if status.IsSuccess() && allowed.AllNodes() {
-		return nil
+	state.Delete(deferredKey)
+	err := deferred.run(ctx, state)
+	if err != nil {
+		state.Write(deferredKey, deferred)
 	}
-	state.Write(deferredKey, deferred)
-	switch {
-	case status.Code() == fwk.Error:
-		return status.AsError()
-	case !status.IsSuccess():
-		return fmt.Errorf("PreFilter refuses a pod that it is known to accept: %s", status.Message())
-	}
-	return fmt.Errorf("PreFilter allows only %d nodes for a pod for which it is known to allow all",
-		len(allowed.NodeNames))
+	return err
 }
+
+// deferredIn returns PreFilter that was deferred for a state, nil if it was not.
+func deferredIn(state fwk.CycleState) *deferredPreFilter {
+	data, _ := state.Read(deferredKey) // nil if it is not there
+	deferred, _ := data.(*deferredPreFilter)
+	return deferred
+}
+
+// HasDeferredPreFilter reports whether RunDeferredPreFilter has something to run.
+func HasDeferredPreFilter(state fwk.CycleState) bool { return deferredIn(state) != nil }
 
 // DeferredPreFilterPlugin is a PostFilter plugin that calls RunDeferredPreFilter before it reads
 // the state.
 type DeferredPreFilterPlugin interface {
 	fwk.PostFilterPlugin
 	RunsDeferredPreFilter()
+}
+
+// needsPreFilter reports whether a PostFilter plugin reads what a deferred PreFilter would write.
+func needsPreFilter(pl fwk.PostFilterPlugin, state fwk.CycleState) bool {
+	deferred := deferredIn(state)
+	if deferred == nil || deferred.of == pl.Name() {
+		return false
+	}
+	_, own := pl.(DeferredPreFilterPlugin)
+	return !own
 }

@@ -42,7 +42,9 @@ func (f *Framework) RunFilterPlugins(
 		if !status.IsRejected() {
 			return failed(schedmetrics.Filter, pl.name, status).WithPlugin(pl.name)
 		}
-		status = status.WithPlugin(pl.name)
+		if status.Plugin() != pl.name { // otherwise others may read it at the same time
+			status = status.WithPlugin(pl.name)
+		}
 		if !f.cfg.CheckAllFilters {
 			return status
 		}

@@ -29,7 +29,7 @@ func (f *Framework) RunPostFilterPlugins(
 	var reasons []string
 	var refusedBy string
 	for _, pl := range f.cfg.Plugins.PostFilter {
-		if _, ok := pl.(DeferredPreFilterPlugin); !ok {
+		if needsPreFilter(pl, state) {
 			if err := RunDeferredPreFilter(ctx, state); err != nil {
 				return nil, fwk.AsStatus(err)
 			}

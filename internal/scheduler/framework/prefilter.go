@@ -33,7 +33,9 @@ func (f *Framework) RunPreFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
 ) (result *fwk.PreFilterResult, status *fwk.Status, restricting sets.Set[string]) {
 	defer f.observePoint(schedmetrics.PreFilter, time.Now(), &status)
-	state.Delete(deferredKey)
+	if deferred := deferredIn(state); deferred != nil && deferred.of == "" {
+		state.Delete(deferredKey)
+	}
 	skipped := sets.New[string]()
 	defer func() { state.SetSkipFilterPlugins(skipped) }()
 

@@ -119,14 +119,20 @@ func (p *Plugin) RunsDeferredPreFilter() {}
 func (p *Plugin) preempt(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, groups *units,
 ) (*fwk.PostFilterResult, *fwk.Status) {
-	if err := framework.RunDeferredPreFilter(ctx, state); err != nil {
-		return nil, fwk.AsStatus(err)
-	}
 	within, chosen := *p.Evaluator, &collector{}
 	within.Handler = p.handle.Within(ctx)
 	evaluator := p.finder.evaluatorFor(&within, groups)
 	if groups != nil {
 		statuses = withStandIns{statuses, groups}
+	}
+	if framework.HasDeferredPreFilter(state) { // only the dry runs read the state
+		nodes, err := statuses.NodesForStatusCode(within.Handler.MutableSnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+		if err == nil && len(nodes) > 0 {
+			err = framework.RunDeferredPreFilter(ctx, state)
+		}
+		if err != nil {
+			return nil, fwk.AsStatus(err)
+		}
 	}
 	result, status := evaluator.Preempt(context.WithValue(ctx, collectorKey{}, chosen), state, pod, statuses)
 	if message := status.Message(); message != "" { // also of a success
