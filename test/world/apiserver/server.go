@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
@@ -156,7 +157,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	ctx := request.WithRequestInfo(req.Context(), info)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "system:admin", Groups: []string{user.SystemPrivilegedGroup}})
-	ctx = request.WithReceivedTimestamp(ctx, time.Now())
+	ctx = audit.WithAuditContext(request.WithReceivedTimestamp(ctx, time.Now()))
 	handler := s.others
 	if info.IsResourceRequest {
 		handler = s.resources

@@ -286,3 +286,10 @@ type leases struct{ clientv3.Lease }
 func (*leases) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
 	return &clientv3.LeaseGrantResponse{ID: 1, TTL: ttl}, nil
 }
+
+// Changes returns the changes after a revision, which must not have been compacted.
+func (e *Etcd) Changes(after int64) []*mvccpb.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.log[after-e.compacted:])
+}
