@@ -27,7 +27,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"nodes":     (*World).changeNodes,
 	"profiles":  (*World).changeProfiles,
 	"kills":     (*World).killReplica,
-	"compact":   func(w *World, _ *rand.Rand) { w.etcd.Compact(w.etcd.Revision()) },
+	"compact":   (*World).compact,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))
@@ -191,4 +191,14 @@ func (w *World) killReplica(r *rand.Rand) {
 	if replica := one(r, w.replicas); !replica.over {
 		replica.kill()
 	}
+}
+
+// compact makes etcd forget what is older than a few minutes, or all but the present.
+func (w *World) compact(r *rand.Rand) {
+	revision := w.cluster.revision
+	if r.IntN(4) == 0 {
+		w.etcd.Compact(revision)
+		return
+	}
+	w.after(5*time.Minute, func() { w.etcd.Compact(revision) })
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
@@ -55,8 +56,11 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	return c, nil
 }
 
-// customResources returns livesched's definitions.
-func customResources() []*apiextensionsv1.CustomResourceDefinition {
+// definitions are livesched's custom resources. A process reads the files once, outside of bubbles: in
+// these, a system call could make another thread run goroutines.
+var definitions = sync.OnceValue(readDefinitions)
+
+func readDefinitions() []*apiextensionsv1.CustomResourceDefinition {
 	dir := filepath.Join(testcluster.Root(), "config", "crd", "bases")
 	files, err := os.ReadDir(dir)
 	if err != nil {

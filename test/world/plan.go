@@ -37,10 +37,13 @@ func NewPlan(seed uint64) *Plan {
 	}
 	for _, actor := range actorNames {
 		if r.IntN(4) > 0 {
-			p.Actors[actor] = 5 << r.IntN(6)
+			p.Actors[actor] = 10 << r.IntN(6)
 		}
 	}
-	p.Actors["workloads"] = 5 << r.IntN(4)
+	p.Actors["workloads"] = 10 << r.IntN(4)
+	if p.Actors["compact"] > 0 {
+		p.Actors["compact"] += 120
+	}
 	return p
 }
 

@@ -6,14 +6,21 @@ package world
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/google/uuid"
+	dto "github.com/prometheus/client_model/go"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -33,10 +40,17 @@ const calm = 15 * time.Minute
 
 // Simulate runs the world of a plan to its end.
 func Simulate(t *testing.T, plan *Plan) (result Result) {
-	utilruntime.ErrorHandlers = nil // one of them sleeps, by a clock outside of the bubble
+	utilruntime.ErrorHandlers = nil              // one of them sleeps, by a clock outside of the bubble
+	legacyregistry.DefaultGatherer = noMetrics{} // one of the metrics reads files
+	definitions()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // kube-scheduler does, but a bubble must not be the first
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
+	// What others draw depends on the seed, too, for the first world of a process.
+	uuid.SetRand(rand.NewChaCha8([32]byte{byte(plan.Seed), byte(plan.Seed >> 8), byte(plan.Seed >> 16)}))
+	utilrand.Seed(int64(plan.Seed))
 	synctest.Test(t, func(t *testing.T) {
+		seedRuntime(plan.Seed)
 		began := time.Now()
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 		w, err := New(ctx, plan)
@@ -82,26 +96,6 @@ func (w *World) play() {
 	}
 }
 
-// checkRest checks what holds once the cluster has come to rest.
-func (w *World) checkRest() {
-	for _, pod := range sorted(w.cluster.pods) {
-		if pod.Spec.NodeName != "" {
-			continue
-		}
-		scheduled := corev1.PodCondition{}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == corev1.PodScheduled {
-				scheduled = c
-			}
-		}
-		w.counts["pending at the end"]++
-		w.log.add("pod %s is pending: %s: %s", pod.Name, scheduled.Reason, scheduled.Message)
-		if scheduled.Reason != corev1.PodReasonUnschedulable {
-			w.fail("pod %s has no node, and no condition that says why: %q", pod.Name, scheduled.Reason)
-		}
-	}
-}
-
 // stop ends all processes.
 func (w *World) stop() {
 	w.stopping = true
@@ -130,3 +124,8 @@ func (w *World) stop() {
 	w.RunUntil(time.Now().Add(10*time.Minute), nil) // what waits for a while before it ends
 	w.failure = failure
 }
+
+// noMetrics implements metrics.Gatherer.
+type noMetrics struct{}
+
+func (noMetrics) Gather() ([]*dto.MetricFamily, error) { return nil, nil }

@@ -48,7 +48,7 @@ type World struct {
 // New returns a world with an API server and no replicas. Call it in a bubble.
 func New(ctx context.Context, plan *Plan) (*World, error) {
 	w := &World{ctx: ctx, plan: plan, etcd: etcd.New(), log: newTranscript(), counts: counts{}}
-	server, err := apiserver.New(ctx, w.etcd, customResources()...)
+	server, err := apiserver.New(ctx, w.etcd, definitions()...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,8 @@ package world
 
 import (
 	"fmt"
-	_ "unsafe" // for go:linkname
+	"runtime"
+	"unsafe"
 )
 
 // In a bubble, time goes on once all goroutines are durably blocked. A goroutine that waits for a
@@ -36,4 +37,28 @@ func init() {
 			panic(fmt.Sprintf("this version of Go's runtime does not know the reason %q", reason))
 		}
 	}
+}
+
+// The order of the cases of a select, and of the elements of a map, comes from random numbers of the
+// runtime. A world begins with those of its seed, if program replay runs it.
+
+//go:linkname globalRand runtime.globalRand
+var globalRand struct {
+	lock uintptr
+	// state is that of the generator which replay puts in place of the runtime's.
+	state [4]uint64
+}
+
+//go:linkname currentThread runtime.getm
+func currentThread() uintptr
+
+//go:linkname seedThread runtime.mrandinit
+func seedThread(thread unsafe.Pointer)
+
+// seedRuntime makes the runtime draw the random numbers of a seed.
+func seedRuntime(seed uint64) {
+	runtime.MemProfileRate = 0 // samples are drawn
+	globalRand.state[0] = seed
+	thread := currentThread()
+	seedThread(*(*unsafe.Pointer)(unsafe.Pointer(&thread)))
 }
