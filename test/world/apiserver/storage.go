@@ -1,0 +1,164 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"path"
+	"time"
+
+	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/etcd3"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/controlplane"
+	"k8s.io/kubernetes/pkg/kubelet/client"
+	"k8s.io/kubernetes/pkg/printers"
+	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
+	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
+	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
+	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
+	nodestore "k8s.io/kubernetes/pkg/registry/core/node/storage"
+	volumestore "k8s.io/kubernetes/pkg/registry/core/persistentvolume/storage"
+	claimstore "k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage"
+	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
+	replicationcontrollerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
+	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
+	"k8s.io/kubernetes/pkg/registry/core/service"
+	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
+	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
+	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+)
+
+// eventTTL is how long Events are said to live. None expires.
+const eventTTL = time.Hour
+
+// storages makes the storage of resources in etcd.
+type storages struct {
+	client     *etcdkubernetes.Client
+	namespaces corev1.NamespaceInterface
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter.
+func (s *storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	versions := legacyscheme.Scheme.PrioritizedVersionsForGroup(resource.Group)
+	if len(versions) == 0 {
+		return generic.RESTOptions{}, errors.New("no version of the group " + resource.Group)
+	}
+	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(),
+		runtime.NewMultiGroupVersioner(versions[0]), runtime.NewMultiGroupVersioner(
+			schema.GroupVersion{Group: resource.Group, Version: runtime.APIVersionInternal}))
+	return s.options(resource, codec), nil
+}
+
+func (s *storages) options(resource schema.GroupResource, codec runtime.Codec) generic.RESTOptions {
+	config := &storagebackend.ConfigForResource{GroupResource: resource,
+		Config: storagebackend.Config{Prefix: "/registry", Codec: codec}}
+	return generic.RESTOptions{StorageConfig: config, Decorator: s.decorate, EnableGarbageCollection: true,
+		DeleteCollectionWorkers: 1, ResourcePrefix: path.Join(resource.Group, resource.Resource)}
+}
+
+// decorate is a generic.StorageDecorator: it returns the storage of a resource.
+func (s *storages) decorate(config *storagebackend.ConfigForResource, prefix string,
+	_ func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object, _ storage.AttrFunc,
+	_ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+	versioner := storage.APIObjectVersioner{}
+	store, err := etcd3.New(s.client, noCompactor{}, config.Codec, newFunc, newListFunc, config.Prefix, prefix,
+		config.GroupResource, identity.NewEncryptCheckTransformer(), etcd3.NewDefaultLeaseManagerConfig(),
+		etcd3.NewDefaultDecoder(config.Codec, versioner), versioner)
+	return store, func() {}, err
+}
+
+// noCompactor implements etcd3.Compactor: the world compacts.
+type noCompactor struct{}
+
+func (noCompactor) CompactRevision() int64 { return 0 }
+
+// builtIn returns the built-in groups.
+func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
+	enabled := controlplane.DefaultAPIResourceConfigSource()
+	core, err := s.core(enabled)
+	if err != nil {
+		return nil, err
+	}
+	groups := []genericapiserver.APIGroupInfo{core}
+	for _, provider := range []interface {
+		NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
+	}{
+		appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{}, eventsrest.RESTStorageProvider{TTL: eventTTL},
+		policyrest.RESTStorageProvider{}, resourcerest.RESTStorageProvider{NamespaceClient: s.namespaces, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()}, schedulingrest.RESTStorageProvider{},
+		storagerest.RESTStorageProvider{},
+	} {
+		group, err := provider.NewRESTStorage(enabled, s)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+// core returns the group without a name.
+func (s *storages) core(enabled serverstorage.APIResourceConfigSource) (genericapiserver.APIGroupInfo, error) {
+	generic := corerest.GenericConfig{EventTTL: eventTTL}
+	info, err := generic.NewRESTStorage(enabled, s)
+	if err != nil {
+		return info, err
+	}
+	nodes, err1 := nodestore.NewStorage(s, client.KubeletClientConfig{}, nil)
+	pods, err2 := podstore.NewStorage(s, nil, nil, nil, nil)
+	volumes, volumeStatus, err3 := volumestore.NewREST(s)
+	claims, claimStatus, err4 := claimstore.NewREST(s)
+	controllers, err5 := replicationcontrollerstore.NewStorage(s)
+	services, err6 := s.services()
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		return info, err
+	}
+	storage := info.VersionedResourcesStorageMap["v1"]
+	for name, one := range map[string]rest.Storage{
+		"nodes": nodes.Node, "nodes/status": nodes.Status,
+		"pods": pods.Pod, "pods/status": pods.Status, "pods/binding": pods.Binding,
+		"persistentvolumes": volumes, "persistentvolumes/status": volumeStatus,
+		"persistentvolumeclaims": claims, "persistentvolumeclaims/status": claimStatus,
+		"replicationcontrollers": controllers.Controller, "services": services,
+	} {
+		storage[name] = one
+	}
+	return info, nil
+}
+
+// services returns the storage of Services. They get no addresses, so they have to be headless.
+func (s *storages) services() (*genericregistry.Store, error) {
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &api.Service{} },
+		NewListFunc:               func() runtime.Object { return &api.ServiceList{} },
+		PredicateFunc:             service.Matcher,
+		DefaultQualifiedResource:  api.Resource("services"),
+		SingularQualifiedResource: api.Resource("service"),
+		ReturnDeletedObject:       true,
+		CreateStrategy:            service.Strategy,
+		UpdateStrategy:            service.Strategy,
+		DeleteStrategy:            service.Strategy,
+		ResetFieldsStrategy:       service.Strategy,
+		TableConvertor:            printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)},
+	}
+	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: s, AttrFunc: service.GetAttrs})
+}

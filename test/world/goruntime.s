@@ -1,0 +1,1 @@
+// The compiler accepts functions without a body only in packages that have assembly.

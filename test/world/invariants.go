@@ -1,0 +1,50 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// checkBinding checks that a node has what the pods on it request, once one has been bound to it.
+func (w *World) checkBinding(bound *corev1.Pod) {
+	var node *corev1.Node
+	for _, n := range w.cluster.nodes {
+		if n.Name == bound.Spec.NodeName {
+			node = n
+		}
+	}
+	if node == nil {
+		w.counts["bound to a missing node"]++
+		return
+	}
+	total := corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
+	ports := 0
+	for _, pod := range w.cluster.pods {
+		if pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		requests[corev1.ResourcePods] = resource.MustParse("1")
+		for name, quantity := range requests {
+			sum := total[name]
+			sum.Add(quantity)
+			total[name] = sum
+		}
+		if len(pod.Spec.Containers[0].Ports) > 0 {
+			ports++
+		}
+	}
+	for name, sum := range total {
+		if free := node.Status.Allocatable[name]; sum.Cmp(free) > 0 {
+			w.fail("pod %s was bound to %s, whose pods now request %s of %s, more than %s", bound.Name, node.Name, sum.String(),
+				name, free.String())
+		}
+	}
+	if ports > 1 && len(bound.Spec.Containers[0].Ports) > 0 {
+		w.fail("pod %s was bound to %s, where another pod has its port", bound.Name, node.Name)
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// podChanged checks a change of a pod, and lets the kubelet of its node act.
+func (w *World) podChanged(before, after *corev1.Pod) {
+	switch {
+	case after == nil:
+		return
+	case after.Spec.NodeName == "":
+	case before == nil || before.Spec.NodeName == "":
+		w.counts["bound"]++
+		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
+		w.checkBinding(after)
+		w.after(w.kubeletDelay(), func() { w.runPod(after) })
+	}
+	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
+		w.after(w.kubeletDelay(), func() {
+			err := w.cluster.objects.Delete(w.ctx, after, client.GracePeriodSeconds(0), client.Preconditions{UID: &after.UID})
+			w.must(err)
+		})
+	}
+}
+
+func (w *World) kubeletDelay() time.Duration {
+	return time.Duration(w.kubelets.ExpFloat64() * float64(2*time.Second))
+}
+
+// runPod makes a pod run, as a kubelet does.
+func (w *World) runPod(pod *corev1.Pod) {
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"uid":"`+string(pod.UID)+`"},"status":{"phase":"Running"}}`))
+	if err := w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch); !apierrors.IsConflict(err) {
+		w.must(err)
+	}
+}

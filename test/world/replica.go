@@ -1,0 +1,95 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+)
+
+// livesched's namespace, with its Lease and its ControllerRevisions.
+const ownNamespace = "livesched-system"
+
+// replica is a livesched, whose process may end and begin again.
+type replica struct {
+	world   *World
+	name    string
+	starts  int
+	process *process
+	manager *app.Manager
+	cancel  context.CancelFunc
+	// ended is closed when the process has ended, with err.
+	ended chan struct{}
+	err   error
+	// built has the manager once, and over is true if the world has seen that the process has ended.
+	built chan *app.Manager
+	over  bool
+}
+
+// start starts the process.
+func (r *replica) start() {
+	w := r.world
+	r.starts++
+	name := fmt.Sprintf("%s-%d", r.name, r.starts)
+	w.log.add("%s starts", name)
+	r.process = &process{network: w.network, name: name, open: map[*exchange]struct{}{}}
+	o := app.NewOptions()
+	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
+	o.LeaderElectionNamespace, o.RevisionNamespace = ownNamespace, ownNamespace
+	o.Host = name
+	config := &rest.Config{Host: "http://world", Transport: r.process, QPS: -1}
+	ctx, cancel := context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
+	r.cancel, r.ended, r.over, r.err, r.manager = cancel, make(chan struct{}), false, nil, nil
+	ended, built := r.ended, make(chan *app.Manager, 1)
+	r.built = built
+	go func() {
+		defer close(ended)
+		manager, err := app.NewManager(config, o)
+		if err != nil {
+			r.err = err
+			return
+		}
+		built <- manager
+		r.err = manager.Start(ctx)
+	}()
+}
+
+// look sees what the process has done. A process that has ended is started again, as a kubelet does.
+func (r *replica) look() {
+	select {
+	case r.manager = <-r.built:
+	default:
+	}
+	select {
+	case <-r.ended:
+		if r.over {
+			return
+		}
+		r.over = true
+		w := r.world
+		w.log.add("%s has ended: %v", r.process.name, r.err)
+		w.counts["process ended"]++
+		r.process.disconnect()
+		if !w.stopping {
+			w.after(time.Second, r.start)
+		}
+	default:
+	}
+}
+
+// kill ends the process at once: nothing that it does from now on is seen by others. Requests that
+// it has sent may still be executed.
+func (r *replica) kill() {
+	r.world.log.add("%s is killed", r.process.name)
+	r.world.counts["killed"]++
+	r.process.disconnect()
+	r.cancel()
+}

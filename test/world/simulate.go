@@ -1,0 +1,131 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	dto "github.com/prometheus/client_model/go"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Result is what a world came to.
+type Result struct {
+	// Err is the first violation, nil if there was none.
+	Err       error
+	Counts    counts
+	Simulated time.Duration
+
+	log *transcript
+}
+
+// calm is how long the cluster has, after the trouble, to come to rest.
+const calm = 15 * time.Minute
+
+// Simulate runs the world of a plan to its end.
+func Simulate(t *testing.T, plan *Plan) (result Result) {
+	utilruntime.ErrorHandlers = nil              // one of them sleeps, by a clock outside of the bubble
+	legacyregistry.DefaultGatherer = noMetrics{} // one of the metrics reads files
+	definitions()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // kube-scheduler does, but a bubble must not be the first
+	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
+	// What others draw depends on the seed, too, for the first world of a process.
+	uuid.SetRand(rand.NewChaCha8([32]byte{byte(plan.Seed), byte(plan.Seed >> 8), byte(plan.Seed >> 16)}))
+	utilrand.Seed(int64(plan.Seed))
+	synctest.Test(t, func(t *testing.T) {
+		seedRuntime(plan.Seed)
+		began := time.Now()
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+		w, err := New(ctx, plan)
+		if err != nil {
+			cancel()
+			result.Err = err
+			return
+		}
+		w.play()
+		w.stop()
+		cancel()
+		synctest.Wait()
+		result = Result{Err: w.failure, Counts: w.counts, Simulated: time.Since(began), log: w.log}
+	})
+	return result
+}
+
+// play runs the world: a quiet beginning, trouble, and a time to come to rest.
+func (w *World) play() {
+	w.plan.faults, w.kubelets = w.stream("faults"), w.stream("kubelets")
+	nodes, profiles := w.stream("first nodes"), w.stream("first profiles")
+	for range w.plan.Nodes {
+		w.addNode(nodes)
+	}
+	for range 6 {
+		w.changeProfiles(profiles)
+	}
+	for i := range w.plan.Replicas {
+		r := &replica{world: w, name: fmt.Sprint("livesched-", i)}
+		w.replicas = append(w.replicas, r)
+		r.start()
+	}
+	w.RunUntil(time.Now().Add(time.Minute), nil)
+	w.weather = w.plan.weather()
+	end := time.Now().Add(time.Duration(w.plan.Minutes) * time.Minute)
+	w.startActors(end)
+	w.RunUntil(end, nil)
+	w.log.add("the trouble ends")
+	w.weather = weather{}
+	w.RunUntil(time.Now().Add(calm), nil)
+	if w.failure == nil {
+		w.checkRest()
+	}
+}
+
+// stop ends all processes.
+func (w *World) stop() {
+	w.stopping = true
+	w.weather = weather{}
+	for _, r := range w.replicas {
+		r.cancel()
+	}
+	failure := w.failure
+	w.failure = nil
+	over := func() bool {
+		return !slices.ContainsFunc(w.replicas, func(r *replica) bool { return !r.over })
+	}
+	w.RunUntil(time.Now().Add(time.Minute), over)
+	if w.failure = failure; failure == nil {
+		for _, r := range w.replicas {
+			if !r.over {
+				w.fail("%s does not end", r.process.name)
+			}
+		}
+	}
+	for _, r := range w.replicas {
+		r.process.disconnect()
+	}
+	failure = w.failure
+	w.failure = nil
+	w.RunUntil(time.Now().Add(10*time.Minute), nil) // what waits for a while before it ends
+	w.failure = failure
+}
+
+// noMetrics implements metrics.Gatherer.
+type noMetrics struct{}
+
+func (noMetrics) Gather() ([]*dto.MetricFamily, error) { return nil, nil }
