@@ -20,6 +20,8 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
+# How many clusters simulate simulates.
+WORLDS ?= 10
 # The address that `make site` builds the documentation site for.
 SITE_URL ?= /
 # UPDATE=1 writes the outputs of the tutorials instead of comparing them.
@@ -206,6 +208,25 @@ test test-unit test-skew: export GOGC ?= 400
 test: ## Run all tests, on a control plane that is built if it is missing (RACE=1, PACKAGES, TEST_FLAGS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(PACKAGES) $(TEST_FLAGS)
+	$(if $(filter ./...,$(PACKAGES)),$(MAKE) --no-print-directory test-world)
+
+# Simulated clusters change what goroutines wait for, in Go's runtime.
+world_flags = -ldflags=-checklinkname=0
+
+.PHONY: test-world
+test-world: ## Test the simulation of clusters, and one cluster without faults, on a control plane that is built if it is missing.
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go test -C test/world $(world_flags) ./...
+
+.PHONY: simulate
+simulate: ## Simulate WORLDS clusters with faults, from SEED on, in bubbles with a clock of their own: seconds each.
+	@mkdir -p bin
+	@go build -C test/world -o $(CURDIR)/bin/replay ./replay
+	@go test -C test/world $(world_flags) -c -o $(CURDIR)/bin/world.test .
+	@set -e; for seed in $$(seq $(or $(SEED),1) $$(($(or $(SEED),1) + $(WORLDS) - 1))); do \
+		bin/replay $$seed bin/world.test -test.run TestWorlds -test.v -test.timeout 10m -seeds 1 -seed $$seed \
+			-transcript bin/world.txt; \
+	done
 
 # Packages whose tests start no control plane.
 unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \

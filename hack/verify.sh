@@ -28,7 +28,7 @@ if [ $stale -ne 0 ]; then
 fi
 
 # `make test-skew` checks the modules of other versions of Kubernetes, so that nobody else downloads what they require.
-for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/release hack/release/chart hack/release/monitoring hack/tools hack/tools/golangci-lint hack/tools/govulncheck hack/tools/helm-docs test/ui; do
+for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/release hack/release/chart hack/release/monitoring hack/tools hack/tools/golangci-lint hack/tools/govulncheck hack/tools/helm-docs test/ui test/world; do
 	if ! go mod tidy -C "$module" -diff; then
 		echo "verify: $module/go.mod is not tidy: run \`go mod tidy\` there" >&2
 		exit 1

@@ -12,11 +12,31 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "seed of the first world")
-	seeds = flag.Int("seeds", 1, "number of worlds")
+	seeds = flag.Int("seeds", 0, "number of worlds")
 	logTo = flag.String("transcript", "", "file for the transcript of a world that fails, or of the last one")
 )
 
+// TestAWorldWithoutTrouble is what every run of the tests sees: three livescheds, pods and profiles
+// that come and go, and no faults.
+func TestAWorldWithoutTrouble(t *testing.T) {
+	result := Simulate(t, &Plan{Seed: 1, Replicas: 3, Nodes: 4, Minutes: 5,
+		Actors: map[string]int{"workloads": 10, "profiles": 30}})
+	t.Log(result.Counts)
+	if result.Err != nil {
+		t.Fatal(result.Err)
+	}
+	for _, what := range []string{"bound", "actor: profiles", "actor: workloads"} {
+		if result.Counts[what] < 5 {
+			t.Errorf("%s: %d", what, result.Counts[what])
+		}
+	}
+}
+
+// TestWorlds runs the worlds of -seed and the seeds after it, as `make simulate` does.
 func TestWorlds(t *testing.T) {
+	if *seeds == 0 {
+		t.Skip("make simulate runs it")
+	}
 	for i := range *seeds {
 		plan := NewPlan(*seed + uint64(i))
 		began := time.Now()
