@@ -22,8 +22,8 @@ import (
 type Answers struct {
 	fwk.CycleState
 	plugins, once sets.Set[string]
-	// deferred runs PreFilter of the plugin deferredOf, once, before its Filter is called and before
-	// the state is copied. nil: there is none.
+	// deferred runs PreFilter of the plugin deferredOf, once, before its Filter is called and
+	// before the state is copied. nil: there is none.
 	deferred   func() error
 	deferredOf string
 
@@ -101,8 +101,8 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 	return status
 }
 
-// DeferPreFilterOf is DeferPreFilterOf for this state. PreFilter runs, at the latest, before a call of
-// Filter of the plugin and before the state is copied. Call it before the state is shared.
+// DeferPreFilterOf is DeferPreFilterOf for this state. PreFilter runs, at the latest, before a call
+// of Filter of the plugin and before the state is copied. Call it before the state is shared.
 func (a *Answers) DeferPreFilterOf(plugin string, run func(context.Context, fwk.CycleState) error) {
 	DeferPreFilterOf(plugin, a.CycleState, run)
 	a.deferredOf, a.deferred = plugin, sync.OnceValue(func() error {

@@ -99,8 +99,8 @@ func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 	}
 }
 
-// PreFilter of a plugin whose results at Filter are known runs again only if something reads what it
-// writes.
+// PreFilter of a plugin whose results at Filter are known runs again only if something reads what
+// it writes.
 func TestPreFilterOfOnePluginIsDeferred(t *testing.T) {
 	const plugin = "Named"
 	known, unknown := schedframework.NewNodeInfo(), schedframework.NewNodeInfo()

@@ -16,8 +16,8 @@ const deferredKey fwk.StateKey = "livesched/DeferredPreFilter"
 // deferredPreFilter is PreFilter that has not run yet.
 type deferredPreFilter struct {
 	run func(context.Context, fwk.CycleState) error
-	// of is the name of the plugin that it is of, whose PostFilter does not need it. "": it is of all
-	// plugins.
+	// of is the name of the plugin that it is of, whose PostFilter does not need it. "": it is of
+	// all plugins.
 	of string
 }
 

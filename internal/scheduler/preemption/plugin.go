@@ -126,7 +126,8 @@ func (p *Plugin) preempt(
 		statuses = withStandIns{statuses, groups}
 	}
 	if framework.HasDeferredPreFilter(state) { // only the dry runs read the state
-		nodes, err := statuses.NodesForStatusCode(within.Handler.MutableSnapshotSharedLister().NodeInfos(), fwk.Unschedulable)
+		all := within.Handler.MutableSnapshotSharedLister().NodeInfos()
+		nodes, err := statuses.NodesForStatusCode(all, fwk.Unschedulable)
 		if err == nil && len(nodes) > 0 {
 			err = framework.RunDeferredPreFilter(ctx, state)
 		}
