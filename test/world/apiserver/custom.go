@@ -28,7 +28,7 @@ type customStorages struct{ *storages }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (s customStorages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	return s.options(resource, unstructured.UnstructuredJSONScheme), nil
+	return s.options(resource, resource.Group+"/"+resource.Resource, unstructured.UnstructuredJSONScheme), nil
 }
 
 // custom returns a handler that serves custom resources, and what a container serves. Their
@@ -50,7 +50,7 @@ func (s *storages) custom(container *restful.Container, roots interface{ AddGrou
 	}
 	discover(container, roots, served)
 	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, container, customStorages{s}, nil, nil,
-		nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, 3<<20)
+		nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, maxRequestBytes)
 }
 
 // establish returns a definition as it is once the API server serves it.
