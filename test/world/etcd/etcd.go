@@ -75,6 +75,7 @@ func (e *Etcd) Compact(revision int64) {
 		w.notify()
 	}
 	e.log = slices.Clone(e.log[revision-e.first:])
+	e.log[0] = &mvccpb.Event{Type: e.log[0].Type, Kv: e.log[0].Kv} // what was before is forgotten
 	e.compacted, e.first = revision, revision
 	e.keys = slices.DeleteFunc(e.keys, func(key string) bool {
 		versions := e.history[key]

@@ -46,11 +46,13 @@ func TestModel(t *testing.T) {
 		t.Skipf("%s is not set: it names a directory with etcd", binaries.AssetsEnv)
 	}
 	client := real(t, filepath.Join(assets, binaries.Etcd))
-	newTwin(t, client, func(revision int64) {
+	w := newTwin(t, client, func(revision int64) {
 		if _, err := client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
 		}
-	}, 1).play(1000)
+	}, 1)
+	w.slow = true
+	w.play(1000)
 }
 
 // real starts an etcd and returns a client.
@@ -96,6 +98,7 @@ type twin struct {
 	model   *model
 	watches []*observed
 	writes  int
+	slow    bool // whether watches begin some time after the request for them
 }
 
 // observed is a watch of keys with a prefix, from a revision on.
@@ -103,6 +106,7 @@ type observed struct {
 	prefix    string
 	next      int64
 	compacted bool // before it began
+	delivered bool // an event
 	responses clientv3.WatchChan
 }
 
@@ -261,9 +265,12 @@ func (w *twin) compactSome() {
 	}
 	for _, one := range w.watches { // a real etcd may have sent any part of what they have to read
 		w.observe(one)
+		if w.slow && !one.delivered {
+			one.responses = nil // the compaction may come before its beginning
+		}
 	}
 	w.compact(revision)
-	w.model.compacted = revision
+	w.model.compact(revision)
 }
 
 func (w *twin) watch() {
@@ -311,7 +318,7 @@ func (w *twin) observe(one *observed) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(change{})); diff != "" {
 		w.t.Errorf("%s: -model +etcd\n%s", what, diff)
 	}
-	one.next = w.model.revision() + 1
+	one.next, one.delivered = w.model.revision()+1, one.delivered || len(got) > 0
 }
 
 // TestWatchFallsBehind shows that a watch whose client does not read loses what is compacted.

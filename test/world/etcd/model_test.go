@@ -63,6 +63,12 @@ func (m *model) write(key, value string, expected int64) bool {
 	return true
 }
 
+// compact forgets what was before a revision.
+func (m *model) compact(revision int64) {
+	m.compacted = revision
+	m.changes[revision].old = ""
+}
+
 // state returns the keys of a revision.
 func (m *model) state(revision int64) (map[string]entry, error) {
 	switch {
