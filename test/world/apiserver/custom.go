@@ -35,7 +35,8 @@ func (s customStorages) GetRESTOptions(resource schema.GroupResource, _ runtime.
 // definitions do not change.
 func (s *storages) custom(container *restful.Container, roots interface{ AddGroup(metav1.APIGroup) },
 	crds []*apiextensionsv1.CustomResourceDefinition) (http.Handler, error) {
-	informer := externalversions.NewSharedInformerFactory(fake.NewClientset(), 0).Apiextensions().V1().CustomResourceDefinitions()
+	factory := externalversions.NewSharedInformerFactory(fake.NewClientset(), 0)
+	informer := factory.Apiextensions().V1().CustomResourceDefinitions()
 	served := map[schema.GroupVersion]lister{}
 	for i, crd := range crds {
 		established := establish(crd)
@@ -83,7 +84,8 @@ func discover(container *restful.Container, roots interface{ AddGroup(metav1.API
 	served map[schema.GroupVersion]lister) {
 	for gv, resources := range served {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		group := metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+		versions := []metav1.GroupVersionForDiscovery{version}
+		group := metav1.APIGroup{Name: gv.Group, Versions: versions, PreferredVersion: version}
 		roots.AddGroup(group)
 		container.Add(discovery.NewAPIGroupHandler(legacyscheme.Codecs, group).WebService())
 		service := new(restful.WebService).Path("/apis/" + gv.String())

@@ -6,8 +6,24 @@
 //
 //	Transport (http.RoundTripper) -> handlers -> registries -> storage -> etcd.Etcd
 //
-// It has no admission plugins, no authentication, no authorization, no flow control and no watch
-// cache: what it answers is always the latest state, unless a client asks for an older one.
+// Package conformance compares its answers, and the events of its watches, with those of a real
+// kube-apiserver. The two differ on purpose:
+//
+//   - There is no admission. A Pod gets no priority from its PriorityClass, no tolerations of
+//     not-ready nodes, and no service account, and a Node no taint. Volumes and claims get no
+//     finalizers, and a claim no default class. Objects can be created in namespaces that end or
+//     do not exist, and no quota or webhook refuses them.
+//   - There is no authentication, authorization or flow control: each client has all rights.
+//   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where a
+//     real server may answer with an older one. Lists with a limit obey it at resourceVersion 0, and
+//     one with a selector may say that it continues though nothing that it selects is left. A watch
+//     fails if the changes since its resourceVersion have been compacted, where a cache may still
+//     have them, or may not have them yet. A resourceVersion of the future fails at once, and not
+//     after three seconds. A get with a resourceVersion that is no number is a bad request.
+//   - Events do not expire. The resources of networks, jobs, autoscaling, admission and access
+//     control are not served, nor OpenAPI, nor the aggregated discovery.
+//   - Nothing but a client makes objects: no namespace, PriorityClass or Service exists at first.
+//   - Types that clients cannot apply, such as Binding, have managedFields without keys of lists.
 //
 // It runs in a bubble of testing/synctest.
 package apiserver
@@ -62,7 +78,9 @@ type Server struct {
 // with custom resources. ctx ends its watches.
 func New(ctx context.Context, etcd *etcd.Etcd, crds ...*apiextensionsv1.CustomResourceDefinition) (*Server, error) {
 	s := &Server{
-		infos:   request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		infos: request.RequestInfoFactory{
+			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+		},
 		version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2"},
 	}
 	loopback, err := kubernetes.NewForConfig(&rest.Config{Host: "http://loopback", Transport: &Transport{s}})
@@ -79,7 +97,8 @@ func New(ctx context.Context, etcd *etcd.Etcd, crds ...*apiextensionsv1.CustomRe
 	if err != nil {
 		return nil, err
 	}
-	legacy := discovery.NewLegacyRootAPIHandler(addresses{}, legacyscheme.Codecs, genericapiserver.DefaultLegacyAPIPrefix)
+	legacy := discovery.NewLegacyRootAPIHandler(addresses{}, legacyscheme.Codecs,
+		genericapiserver.DefaultLegacyAPIPrefix)
 	container.Add(legacy.WebService())
 	roots := discovery.NewRootAPIsHandler(addresses{}, legacyscheme.Codecs)
 	container.Add(roots.WebService())
@@ -131,7 +150,8 @@ func install(container *restful.Container, info *genericapiserver.APIGroupInfo,
 		served := map[string][]string{}
 		for version, resources := range info.VersionedResourcesStorageMap {
 			for resource := range resources {
-				served[resource] = append(served[resource], schema.GroupVersion{Group: gv.Group, Version: version}.String())
+				one := schema.GroupVersion{Group: gv.Group, Version: version}
+				served[resource] = append(served[resource], one.String())
 			}
 		}
 		version := &endpoints.APIGroupVersion{
@@ -151,7 +171,8 @@ func install(container *restful.Container, info *genericapiserver.APIGroupInfo,
 			return group, fmt.Errorf("serving %s: %w", gv, err)
 		}
 		group.Name = gv.Group
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+		group.Versions = append(group.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
 	}
 	if len(group.Versions) > 0 {
 		group.PreferredVersion = group.Versions[0]

@@ -63,7 +63,8 @@ func (s *storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Objec
 	if len(versions) == 0 {
 		return generic.RESTOptions{}, errors.New("no version of the group " + resource.Group)
 	}
-	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	mediaTypes := legacyscheme.Codecs.SupportedMediaTypes()
+	info, _ := runtime.SerializerInfoForMediaType(mediaTypes, runtime.ContentTypeProtobuf)
 	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(),
 		runtime.NewMultiGroupVersioner(versions[0]), runtime.NewMultiGroupVersioner(
 			schema.GroupVersion{Group: resource.Group, Version: runtime.APIVersionInternal}))
@@ -98,6 +99,12 @@ type noCompactor struct{}
 
 func (noCompactor) CompactRevision() int64 { return 0 }
 
+// provider is what each built-in group has.
+type provider interface {
+	NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (
+		genericapiserver.APIGroupInfo, error)
+}
+
 // builtIn returns the built-in groups.
 func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
 	enabled := controlplane.DefaultAPIResourceConfigSource()
@@ -106,12 +113,11 @@ func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
 		return nil, err
 	}
 	groups := []genericapiserver.APIGroupInfo{core}
-	for _, provider := range []interface {
-		NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
-	}{
-		appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{}, eventsrest.RESTStorageProvider{TTL: eventTTL},
-		policyrest.RESTStorageProvider{},
-		resourcerest.RESTStorageProvider{NamespaceClient: s.loopback.CoreV1().Namespaces(), Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()},
+	for _, provider := range []provider{
+		appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{},
+		eventsrest.RESTStorageProvider{TTL: eventTTL}, policyrest.RESTStorageProvider{},
+		resourcerest.RESTStorageProvider{NamespaceClient: s.loopback.CoreV1().Namespaces(),
+			Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()},
 		schedulingrest.RESTStorageProvider{}, storagerest.RESTStorageProvider{},
 	} {
 		group, err := provider.NewRESTStorage(enabled, s)
@@ -143,8 +149,9 @@ func (s *storages) core(enabled serverstorage.APIResourceConfigSource) (generica
 	for name, one := range map[string]rest.Storage{
 		"nodes": nodes.Node, "nodes/status": nodes.Status,
 		"pods": pods.Pod, "pods/status": pods.Status, "pods/binding": pods.Binding, "bindings": pods.LegacyBinding,
-		"pods/eviction": pods.Eviction, "pods/ephemeralcontainers": pods.EphemeralContainers, "pods/resize": pods.Resize,
-		"persistentvolumes": volumes, "persistentvolumes/status": volumeStatus,
+		"pods/eviction": pods.Eviction, "pods/resize": pods.Resize,
+		"pods/ephemeralcontainers": pods.EphemeralContainers,
+		"persistentvolumes":        volumes, "persistentvolumes/status": volumeStatus,
 		"persistentvolumeclaims": claims, "persistentvolumeclaims/status": claimStatus,
 		"replicationcontrollers": controllers.Controller, "replicationcontrollers/status": controllers.Status,
 		"replicationcontrollers/scale": controllers.Scale,
@@ -155,8 +162,8 @@ func (s *storages) core(enabled serverstorage.APIResourceConfigSource) (generica
 	return info, nil
 }
 
-// services returns the storage of Services. Their addresses and ports are random, as those of a real
-// server are, and it forgets them when it ends, so Services had better be headless.
+// services returns the storage of Services. Their addresses and ports are random, as those of a
+// real server are, so that a run with Services that are not headless does not repeat.
 func (s *storages) services(pods servicestore.PodStorage) (*servicestore.REST, *servicestore.StatusREST, error) {
 	addresses, err := ipallocator.NewInMemory(&net.IPNet{IP: net.IPv4(10, 96, 0, 0).To4(), Mask: net.CIDRMask(16, 32)})
 	if err != nil {
@@ -166,7 +173,7 @@ func (s *storages) services(pods servicestore.PodStorage) (*servicestore.REST, *
 	if err != nil {
 		return nil, nil, err
 	}
-	store, status, _, err := servicestore.NewREST(s, api.IPv4Protocol, map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: addresses},
-		ports, nil, pods, nil)
+	families := map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: addresses}
+	store, status, _, err := servicestore.NewREST(s, api.IPv4Protocol, families, ports, nil, pods, nil)
 	return store, status, err
 }

@@ -95,7 +95,8 @@ func start(t *testing.T) *pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{t: t, memory: newSide("http://memory", &apiserver.Transport{Handler: server}), real: newSide(config.Host, transport)}
+	p := &pair{t: t, memory: newSide("http://memory", &apiserver.Transport{Handler: server}),
+		real: newSide(config.Host, transport)}
 	p.prepare()
 	return p
 }
@@ -143,7 +144,8 @@ func (p *pair) prepare() {
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			p.memory.do(p.t, &request{method: http.MethodPost, path: path, body: string(body), contentType: jsonType, accept: jsonType})
+			p.memory.do(p.t, &request{method: http.MethodPost, path: path, body: string(body),
+				contentType: jsonType, accept: jsonType})
 		}
 	}
 	p.memory.marks = p.memory.marks[:1]
@@ -151,8 +153,8 @@ func (p *pair) prepare() {
 		p.settle(&request{method: http.MethodGet, path: r.collection(""), query: url.Values{"resourceVersion": {"0"}}})
 	}
 	for _, name := range namespaces {
-		p.compare(-1, &request{method: http.MethodPost, path: "/api/v1/namespaces", contentType: jsonType, accept: jsonType,
-			body: fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)})
+		p.compare(-1, &request{method: http.MethodPost, path: "/api/v1/namespaces",
+			contentType: jsonType, accept: jsonType, body: fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)})
 	}
 }
 
@@ -179,11 +181,11 @@ func (p *pair) play(d *drawer, steps int) {
 func (p *pair) compare(step int, req *request) int {
 	p.t.Helper()
 	p.settle(req)
-	real, memory := p.real.do(p.t, req), p.memory.do(p.t, req)
-	if diff := cmp.Diff(real, memory); diff != "" {
-		p.mismatch("step %d: %v\n-real +memory\n%s\nreal: %v\nmemory: %v", step, req, diff, real, memory)
+	want, got := p.real.do(p.t, req), p.memory.do(p.t, req)
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.mismatch("step %d: %v\n-real +memory\n%s\nreal: %v\nmemory: %v", step, req, diff, want, got)
 	}
-	return real.Code
+	return want.Code
 }
 
 // settle waits until the real server's cache has all changes, before a request that accepts any
@@ -191,7 +193,8 @@ func (p *pair) compare(step int, req *request) int {
 func (p *pair) settle(req *request) {
 	p.t.Helper()
 	if req.method == http.MethodGet && req.query.Get("resourceVersion") != "" || req.query.Has("watch") {
-		p.real.start(p.t, &request{method: http.MethodGet, path: req.path, query: url.Values{"labelSelector": {"none"}}}).Body.Close()
+		none := url.Values{"labelSelector": {"none"}}
+		p.real.start(p.t, &request{method: http.MethodGet, path: req.path, query: none}).Body.Close()
 	}
 }
 
@@ -209,13 +212,13 @@ func (p *pair) watch(d *drawer, step int) {
 	req, o := d.watch()
 	p.settle(req)
 	w := &watching{request: req, target: o}
-	real, realAnswer := p.real.follow(p.t, req)
-	memory, memoryAnswer := p.memory.follow(p.t, req)
-	if diff := cmp.Diff(realAnswer, memoryAnswer); diff != "" {
+	want, wantAnswer := p.real.follow(p.t, req)
+	got, gotAnswer := p.memory.follow(p.t, req)
+	if diff := cmp.Diff(wantAnswer, gotAnswer); diff != "" {
 		p.mismatch("step %d: %v\n-real +memory\n%s", step, req, diff)
 	}
-	if real != nil && memory != nil {
-		w.events = [2]<-chan event{real, memory}
+	if want != nil && got != nil {
+		w.events = [2]<-chan event{want, got}
 		p.watches = append(p.watches, w)
 	}
 }
@@ -233,15 +236,16 @@ func (p *pair) compareWatches() {
 			p.t.Logf("the last object of %v is refused: %v", w.request, p.real.do(p.t, req))
 			continue
 		}
-		real, memory := collect(w.events[0], name), collect(w.events[1], name)
-		if diff := cmp.Diff(real, memory, cmp.AllowUnexported(event{})); diff != "" {
-			p.mismatch("watch %d: %v, from %q and %q\n-real +memory\n%s", i, w.request, p.real.fill(w.query.Get("resourceVersion")),
-				p.memory.fill(w.query.Get("resourceVersion")), diff)
+		want, got := collect(w.events[0], name), collect(w.events[1], name)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(event{})); diff != "" {
+			from := w.query.Get("resourceVersion")
+			p.mismatch("watch %d: %v, from %q and %q\n-real +memory\n%s", i, w.request, p.real.fill(from),
+				p.memory.fill(from), diff)
 		}
-		if n := len(real); n > 0 && real[n-1].Type == "TIMEOUT" {
+		if n := len(want); n > 0 && want[n-1].Type == "TIMEOUT" {
 			p.mismatch("watch %d: %v\nneither server delivers the last object, %v", i, w.request, req)
 		}
-		total += len(real)
+		total += len(want)
 	}
 	p.t.Log(len(p.watches), "watches with", total, "events")
 }

@@ -69,7 +69,8 @@ func (d *drawer) encodings(r *resource, req *request) *request {
 	case d.oneIn(8):
 		req.accept = pick(d, []string{
 			protobufType + "," + jsonType, "*/*", "",
-			jsonType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", protobufType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+			jsonType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+			protobufType + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
 			jsonType + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", jsonType + ";as=Table;g=meta.k8s.io;v=v1",
 			"text/plain", "application/yaml;q=0.1," + jsonType,
 		})

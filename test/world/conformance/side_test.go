@@ -41,13 +41,14 @@ type request struct {
 	// base is the path of an object as the server answered it last. body is merged into it. Without
 	// a base, body is the whole.
 	base, body, contentType, accept string
-	// loose is set if the servers need not agree whether a list continues: without a cache, a server
-	// does not know whether a selector selects any of the remaining objects.
+	// loose is set if the servers need not agree whether a list continues: without a cache, a
+	// server does not know whether a selector selects any of the remaining objects.
 	loose bool
 }
 
 func (r *request) String() string {
-	return fmt.Sprintf("%s %s?%s accept=%s type=%s base=%s\n  %s", r.method, r.path, r.query.Encode(), r.accept, r.contentType, r.base, r.body)
+	return fmt.Sprintf("%s %s?%s accept=%s type=%s base=%s\n  %s", r.method, r.path, r.query.Encode(), r.accept,
+		r.contentType, r.base, r.body)
 }
 
 // answer is what a server answers, without what differs from server to server.
@@ -140,7 +141,8 @@ func (s *side) start(t *testing.T, r *request) *http.Response {
 	if contentType == protobufType {
 		body, contentType = binary(body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), r.method, s.host+r.path+"?"+query.Encode(), bytes.NewReader(body))
+	target := s.host + r.path + "?" + query.Encode()
+	req, err := http.NewRequestWithContext(t.Context(), r.method, target, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

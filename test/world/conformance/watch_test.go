@@ -57,7 +57,6 @@ type watching struct {
 	*request
 	target
 	events [2]<-chan event
-	done   bool
 }
 
 // event is an event of a watch, without what differs from server to server.
@@ -93,7 +92,8 @@ func (s *side) follow(t *testing.T, r *request) (<-chan event, *answer) {
 			events <- event{Type: "the type " + contentType}
 			return
 		}
-		stream := streaming.NewDecoder(info.StreamSerializer.Framer.NewFrameReader(response.Body), info.StreamSerializer.Serializer)
+		frames := info.StreamSerializer.Framer.NewFrameReader(response.Body)
+		stream := streaming.NewDecoder(frames, info.StreamSerializer.Serializer)
 		for {
 			var one metav1.WatchEvent
 			if _, _, err := stream.Decode(nil, &one); err != nil {
@@ -171,6 +171,6 @@ func (w *watching) ending(i int) (*request, string) {
 	if o.kind == "Event" && !strings.Contains(field, "bject.namespace") {
 		text = strings.Replace(text, `"namespace":"one"`, fmt.Sprintf(`"namespace":%q`, o.namespace), 1)
 	}
-	return &request{method: http.MethodPost, path: o.collection(o.namespace), query: url.Values{}, contentType: jsonType, accept: jsonType,
-		body: o.identify(text, `,"labels":{"app":"a"}`)}, o.objectName
+	return &request{method: http.MethodPost, path: o.collection(o.namespace), query: url.Values{},
+		contentType: jsonType, accept: jsonType, body: o.identify(text, `,"labels":{"app":"a"}`)}, o.objectName
 }

@@ -63,7 +63,8 @@ func (e *Etcd) Revision() int64 {
 	return e.revision
 }
 
-// Compact forgets what was before a revision. Reads of what was before, and watches from there, fail.
+// Compact forgets what was before a revision. Reads of what was before, and watches from there,
+// fail.
 func (e *Etcd) Compact(revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -197,7 +198,8 @@ func (k *keyValues) Get(_ context.Context, key string, opts ...clientv3.OpOption
 
 func (k *keyValues) Txn(context.Context) clientv3.Txn { return &transaction{etcd: k.etcd} }
 
-func (k *keyValues) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
+func (k *keyValues) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (
+	clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, opts...)
 	if err != nil {
 		return nil, err

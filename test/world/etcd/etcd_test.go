@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 	if assets == "" {
 		t.Skipf("%s is not set: it names a directory with etcd", binaries.AssetsEnv)
 	}
-	client := real(t, filepath.Join(assets, binaries.Etcd))
+	client := startEtcd(t, filepath.Join(assets, binaries.Etcd))
 	w := newTwin(t, client, func(revision int64) {
 		if _, err := client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 			t.Fatal(err)
@@ -55,15 +55,16 @@ func TestModel(t *testing.T) {
 	w.play(1000)
 }
 
-// real starts an etcd and returns a client.
-func real(t *testing.T, path string) *kubernetes.Client {
+// startEtcd starts an etcd and returns a client.
+func startEtcd(t *testing.T, path string) *kubernetes.Client {
 	t.Helper()
 	port, err := process.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	url, dir := "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), t.TempDir()
-	child, err := process.Start(process.Config{Name: "etcd", Path: path, LogFile: filepath.Join(dir, "log"), Args: []string{
+	log := filepath.Join(dir, "log")
+	child, err := process.Start(process.Config{Name: "etcd", Path: path, LogFile: log, Args: []string{
 		"--data-dir=" + filepath.Join(dir, "data"), "--listen-client-urls=" + url, "--advertise-client-urls=" + url,
 		"--listen-peer-urls=http://127.0.0.1:0", "--unsafe-no-fsync", "--log-level=warn"}})
 	if err != nil {
@@ -179,21 +180,25 @@ func (w *twin) put() {
 	expected, before := w.expected(key), w.model.now()[key]
 	w.writes++
 	value, old := fmt.Sprint("value ", w.writes), w.IntN(2) == 0
-	response, err := w.client.OptimisticPut(w.t.Context(), key, []byte(value), expected, kubernetes.PutOptions{GetOnFailure: old})
+	response, err := w.client.OptimisticPut(w.t.Context(), key, []byte(value), expected,
+		kubernetes.PutOptions{GetOnFailure: old})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.wrote("put "+key, before, w.model.write(key, value, expected), old, response.Succeeded, response.Revision, response.KV)
+	done := w.model.write(key, value, expected)
+	w.wrote("put "+key, before, done, old, response.Succeeded, response.Revision, response.KV)
 }
 
 func (w *twin) delete() {
 	key := w.key()
 	expected, before, old := w.expected(key), w.model.now()[key], w.IntN(2) == 0
-	response, err := w.client.OptimisticDelete(w.t.Context(), key, expected, kubernetes.DeleteOptions{GetOnFailure: old})
+	response, err := w.client.OptimisticDelete(w.t.Context(), key, expected,
+		kubernetes.DeleteOptions{GetOnFailure: old})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.wrote("delete "+key, before, w.model.write(key, "", expected), old, response.Succeeded, response.Revision, response.KV)
+	done := w.model.write(key, "", expected)
+	w.wrote("delete "+key, before, done, old, response.Succeeded, response.Revision, response.KV)
 }
 
 // wrote compares the answer to a write with what the model did.
@@ -279,7 +284,8 @@ func (w *twin) watch() {
 		one.next = w.model.revision() + 1
 	}
 	one.compacted = one.next < w.model.compacted
-	one.responses = w.client.Watch(w.t.Context(), one.prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithRev(one.next))
+	one.responses = w.client.Watch(w.t.Context(), one.prefix, clientv3.WithPrefix(), clientv3.WithPrevKV(),
+		clientv3.WithRev(one.next))
 	w.watches = append(w.watches, one)
 }
 
@@ -312,7 +318,8 @@ func (w *twin) observe(one *observed) {
 			return
 		}
 		for _, e := range response.Events {
-			got = append(got, change{e.Kv.ModRevision, string(e.Kv.Key), string(e.Kv.Value), string(e.PrevKv.GetValue()), e.IsCreate()})
+			got = append(got, change{revision: e.Kv.ModRevision, key: string(e.Kv.Key), value: string(e.Kv.Value),
+				old: string(e.PrevKv.GetValue()), created: e.IsCreate()})
 		}
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(change{})); diff != "" {
@@ -340,7 +347,8 @@ func TestWatchFallsBehind(t *testing.T) {
 		if first := <-responses; len(first.Events) != 1 || string(first.Events[0].Kv.Key) != "/a" {
 			t.Errorf("the first response is %+v, want /a", first)
 		}
-		if second := <-responses; !errors.Is(second.Err(), rpctypes.ErrCompacted) || second.CompactRevision != etcd.Revision() {
+		second := <-responses
+		if !errors.Is(second.Err(), rpctypes.ErrCompacted) || second.CompactRevision != etcd.Revision() {
 			t.Errorf("the second response is %+v, want the error of the compaction", second)
 		}
 		if last, ok := <-responses; ok {

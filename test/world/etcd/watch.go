@@ -111,7 +111,7 @@ func (w *watch) read() clientv3.WatchResponse {
 		if w.prevKV {
 			event.PrevKv = change.PrevKv
 		}
-		response.Events = append(response.Events, (*clientv3.Event)(event))
+		response.Events = append(response.Events, event)
 	}
 	return response
 }
