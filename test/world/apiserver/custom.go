@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
@@ -50,8 +52,24 @@ func (s *storages) custom(container *restful.Container, roots interface{ AddGrou
 		}
 	}
 	discover(container, roots, served)
-	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, container, customStorages{s}, nil, nil,
+	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, others(served, container), customStorages{s}, nil, nil,
 		nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, maxRequestBytes)
+}
+
+// others returns a handler of requests for what is no custom resource. The groups of custom
+// resources have nothing else.
+func others(served map[schema.GroupVersion]lister, container *restful.Container) http.HandlerFunc {
+	groups := sets.New[string]()
+	for gv := range served {
+		groups.Insert(gv.Group)
+	}
+	return func(w http.ResponseWriter, req *http.Request) {
+		if info, ok := request.RequestInfoFrom(req.Context()); ok && groups.Has(info.APIGroup) {
+			http.NotFound(w, req)
+			return
+		}
+		container.ServeHTTP(w, req)
+	}
 }
 
 // establish returns a definition as it is once the API server serves it.

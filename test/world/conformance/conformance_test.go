@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	operations = flag.Int("conformance.operations", 1200, "requests for each seed")
+	operations = flag.Int("conformance.operations", 300, "requests for each seed")
 	firstSeed  = flag.Uint64("conformance.seed", 1, "the first seed")
 	seeds      = flag.Uint64("conformance.seeds", 1, "how many seeds, each with a new control plane")
 )

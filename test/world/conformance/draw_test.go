@@ -92,7 +92,7 @@ func (d *drawer) next() (*request, target) {
 		req = d.create(o)
 	case n < 31:
 		req = &request{method: http.MethodGet, path: o.path(), query: d.version(0)}
-		if req.query.Get("resourceVersion") == "x" {
+		if v := req.query.Get("resourceVersion"); v == "x" || v == "-1" {
 			req.query.Del("resourceVersion") // the real server answers 500
 		}
 	case n < 46:
