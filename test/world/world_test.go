@@ -57,6 +57,12 @@ func TestBubble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		err = kube.CoreV1().RESTClient().Post().AbsPath("/apis/livesched.io/v1alpha1/schedulerprofiles").Body([]byte(
+			`{"apiVersion":"livesched.io/v1alpha1","kind":"SchedulerProfile","metadata":{"name":"livesched"}}`)).
+			SetHeader("Content-Type", "application/json").Do(ctx).Error()
+		if err != nil {
+			t.Fatal(err)
+		}
 		o := testcluster.Options()
 		o.LeaderElectionNamespace, o.RevisionNamespace = "livesched-system", "livesched-system"
 		o.LeaderElect = true
@@ -68,6 +74,7 @@ func TestBubble(t *testing.T) {
 		if _, err := kube.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
+		bound := false
 		for range 30 {
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -76,9 +83,13 @@ func TestBubble(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Spec.NodeName != "" {
+				bound = true
 				t.Log("bound to", p.Spec.NodeName, "after", time.Since(began))
 				break
 			}
+		}
+		if !bound {
+			t.Error("the pod is not bound after 30 seconds")
 		}
 		cancel()
 		<-r.Done()
