@@ -52,8 +52,8 @@ func (s *storages) custom(container *restful.Container, roots interface{ AddGrou
 		}
 	}
 	discover(container, roots, served)
-	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, others(served, container), customStorages{s}, nil, nil,
-		nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, maxRequestBytes)
+	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, others(served, container),
+		customStorages{s}, nil, nil, nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, maxRequestBytes)
 }
 
 // others returns a handler of requests for what is no custom resource. The groups of custom
@@ -93,7 +93,8 @@ func resourcesOf(crd *apiextensionsv1.CustomResourceDefinition) lister {
 	verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	return lister{
 		{Name: names.Plural, SingularName: names.Singular, Kind: names.Kind, Namespaced: namespaced, Verbs: verbs},
-		{Name: names.Plural + "/status", Kind: names.Kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "patch", "update"}},
+		{Name: names.Plural + "/status", Kind: names.Kind, Namespaced: namespaced,
+			Verbs: metav1.Verbs{"get", "patch", "update"}},
 	}
 }
 

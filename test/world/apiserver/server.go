@@ -14,9 +14,9 @@
 //     finalizers, and a claim no default class. Objects can be created in namespaces that end or
 //     do not exist, and no quota or webhook refuses them.
 //   - There is no authentication, authorization or flow control: each client has all rights.
-//   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where a
-//     real server may answer with an older one. Lists with a limit obey it at resourceVersion 0, and
-//     one with a selector may say that it continues though nothing that it selects is left. A watch
+//   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where
+//     a real server may answer with an older one. Lists with a limit obey it at resourceVersion 0,
+//     and one with a selector may say that it continues though nothing that it selects is left. A watch
 //     fails if the changes since its resourceVersion have been compacted, where a cache may still
 //     have them, or may not have them yet. A resourceVersion of the future fails at once, and not
 //     after three seconds. A get with a resourceVersion that is no number is a bad request.
@@ -158,7 +158,8 @@ func install(container *restful.Container, info *genericapiserver.APIGroupInfo,
 			Storage: storage, Root: root, GroupVersion: gv, AllServedVersionsByResource: served,
 			OptionsExternalVersion: info.OptionsExternalVersion, MetaGroupVersion: info.MetaGroupVersion,
 			Serializer: info.NegotiatedSerializer, ParameterCodec: info.ParameterCodec,
-			Typer: info.Scheme, Creater: info.Scheme, Convertor: info.Scheme, ConvertabilityChecker: info.Scheme,
+			Typer: info.Scheme, Convertor: info.Scheme, ConvertabilityChecker: info.Scheme,
+			Creater:   info.Scheme, //nolint:misspell // upstream's name
 			Defaulter: info.Scheme, Namer: runtime.Namer(meta.NewAccessor()),
 			UnsafeConvertor:            runtime.UnsafeObjectConvertor(info.Scheme),
 			TypeConverter:              newTypeConverter(info.Scheme),

@@ -154,7 +154,8 @@ func (p *pair) prepare() {
 	}
 	for _, name := range namespaces {
 		p.compare(-1, &request{method: http.MethodPost, path: "/api/v1/namespaces",
-			contentType: jsonType, accept: jsonType, body: fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)})
+			contentType: jsonType, accept: jsonType,
+			body: fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)})
 	}
 }
 
