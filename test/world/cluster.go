@@ -99,7 +99,7 @@ func (w *World) observe() {
 				c.pods[key] = after
 			}
 			w.podChanged(before, after)
-		case strings.HasPrefix(key, "/registry/nodes/"):
+		case strings.HasPrefix(key, "/registry/minions/"):
 			if after := decode[corev1.Node](change); after == nil {
 				delete(c.nodes, key)
 			} else {

@@ -25,6 +25,9 @@ func TestAWorldWithoutTrouble(t *testing.T) {
 	if result.Err != nil {
 		t.Fatal(result.Err)
 	}
+	if n := result.Counts["bound to a missing node"]; n > 0 {
+		t.Errorf("%d bindings were not checked", n)
+	}
 	for _, what := range []string{"bound", "actor: profiles", "actor: workloads"} {
 		if result.Counts[what] < 5 {
 			t.Errorf("%s: %d", what, result.Counts[what])

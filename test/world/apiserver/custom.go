@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
@@ -28,14 +30,15 @@ type customStorages struct{ *storages }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
 func (s customStorages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	return s.options(resource, unstructured.UnstructuredJSONScheme), nil
+	return s.options(resource, resource.Group+"/"+resource.Resource, unstructured.UnstructuredJSONScheme), nil
 }
 
 // custom returns a handler that serves custom resources, and what a container serves. Their
 // definitions do not change.
 func (s *storages) custom(container *restful.Container, roots interface{ AddGroup(metav1.APIGroup) },
 	crds []*apiextensionsv1.CustomResourceDefinition) (http.Handler, error) {
-	informer := externalversions.NewSharedInformerFactory(fake.NewClientset(), 0).Apiextensions().V1().CustomResourceDefinitions()
+	factory := externalversions.NewSharedInformerFactory(fake.NewClientset(), 0)
+	informer := factory.Apiextensions().V1().CustomResourceDefinitions()
 	served := map[schema.GroupVersion]lister{}
 	for i, crd := range crds {
 		established := establish(crd)
@@ -49,8 +52,24 @@ func (s *storages) custom(container *restful.Container, roots interface{ AddGrou
 		}
 	}
 	discover(container, roots, served)
-	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, container, customStorages{s}, nil, nil,
-		nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, 3<<20)
+	return customserver.NewCustomResourceDefinitionHandler(nil, nil, informer, others(served, container),
+		customStorages{s}, nil, nil, nil, nil, 1, nil, time.Minute, minRequestTimeout, nil, maxRequestBytes)
+}
+
+// others returns a handler of requests for what is no custom resource. The groups of custom
+// resources have nothing else.
+func others(served map[schema.GroupVersion]lister, container *restful.Container) http.HandlerFunc {
+	groups := sets.New[string]()
+	for gv := range served {
+		groups.Insert(gv.Group)
+	}
+	return func(w http.ResponseWriter, req *http.Request) {
+		if info, ok := request.RequestInfoFrom(req.Context()); ok && groups.Has(info.APIGroup) {
+			http.NotFound(w, req)
+			return
+		}
+		container.ServeHTTP(w, req)
+	}
 }
 
 // establish returns a definition as it is once the API server serves it.
@@ -74,7 +93,8 @@ func resourcesOf(crd *apiextensionsv1.CustomResourceDefinition) lister {
 	verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	return lister{
 		{Name: names.Plural, SingularName: names.Singular, Kind: names.Kind, Namespaced: namespaced, Verbs: verbs},
-		{Name: names.Plural + "/status", Kind: names.Kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "patch", "update"}},
+		{Name: names.Plural + "/status", Kind: names.Kind, Namespaced: namespaced,
+			Verbs: metav1.Verbs{"get", "patch", "update"}},
 	}
 }
 
@@ -83,7 +103,8 @@ func discover(container *restful.Container, roots interface{ AddGroup(metav1.API
 	served map[schema.GroupVersion]lister) {
 	for gv, resources := range served {
 		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
-		group := metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+		versions := []metav1.GroupVersionForDiscovery{version}
+		group := metav1.APIGroup{Name: gv.Group, Versions: versions, PreferredVersion: version}
 		roots.AddGroup(group)
 		container.Add(discovery.NewAPIGroupHandler(legacyscheme.Codecs, group).WebService())
 		service := new(restful.WebService).Path("/apis/" + gv.String())

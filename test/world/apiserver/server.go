@@ -6,8 +6,24 @@
 //
 //	Transport (http.RoundTripper) -> handlers -> registries -> storage -> etcd.Etcd
 //
-// It has no admission plugins, no authentication, no authorization, no flow control and no watch
-// cache: what it answers is always the latest state, unless a client asks for an older one.
+// Package conformance compares its answers, and the events of its watches, with those of a real
+// kube-apiserver. The two differ on purpose:
+//
+//   - There is no admission. A Pod gets no priority from its PriorityClass, no tolerations of
+//     not-ready nodes, and no service account, and a Node no taint. Volumes and claims get no
+//     finalizers, and a claim no default class. Objects can be created in namespaces that end or
+//     do not exist, and no quota or webhook refuses them.
+//   - There is no authentication, authorization or flow control: each client has all rights.
+//   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where
+//     a real server may answer with an older one. Lists with a limit obey it at resourceVersion 0,
+//     and one with a selector may say that it continues though nothing that it selects is left. A watch
+//     fails if the changes since its resourceVersion have been compacted, where a cache may still
+//     have them, or may not have them yet. A resourceVersion of the future fails at once, and not
+//     after three seconds. A get with a resourceVersion that is no number is a bad request.
+//   - Events do not expire. The resources of networks, jobs, autoscaling, admission and access
+//     control are not served, nor OpenAPI, nor the aggregated discovery.
+//   - Nothing but a client makes objects: no namespace, PriorityClass or Service exists at first.
+//   - Types that clients cannot apply, such as Binding, have managedFields without keys of lists.
 //
 // It runs in a bubble of testing/synctest.
 package apiserver
@@ -21,17 +37,19 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
+	"k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -45,6 +63,9 @@ import (
 // minRequestTimeout is how long a watch lasts at least, if its client does not say.
 const minRequestTimeout = 30 * time.Minute
 
+// maxRequestBytes is how long the body of a request can be.
+const maxRequestBytes = 3 << 20
+
 // Server is an API server. Any goroutine may send requests to it.
 type Server struct {
 	// resources serves requests for resources, and others the discovery and the like.
@@ -57,23 +78,27 @@ type Server struct {
 // with custom resources. ctx ends its watches.
 func New(ctx context.Context, etcd *etcd.Etcd, crds ...*apiextensionsv1.CustomResourceDefinition) (*Server, error) {
 	s := &Server{
-		infos:   request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		infos: request.RequestInfoFactory{
+			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+		},
 		version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2"},
 	}
 	loopback, err := kubernetes.NewForConfig(&rest.Config{Host: "http://loopback", Transport: &Transport{s}})
 	if err != nil {
 		return nil, err
 	}
-	storages := &storages{client: etcd.Client(ctx), namespaces: loopback.CoreV1().Namespaces()}
+	storages := &storages{client: etcd.Client(ctx), loopback: loopback}
 	container := restful.NewContainer()
 	container.Router(restful.CurlyRouter{})
 	container.RecoverHandler(func(reason any, _ http.ResponseWriter) { panic(reason) })
+	container.ServiceErrorHandler(serviceError)
 	container.ServeMux = http.NewServeMux()
 	builtIn, err := storages.builtIn()
 	if err != nil {
 		return nil, err
 	}
-	legacy := discovery.NewLegacyRootAPIHandler(addresses{}, legacyscheme.Codecs, genericapiserver.DefaultLegacyAPIPrefix)
+	legacy := discovery.NewLegacyRootAPIHandler(addresses{}, legacyscheme.Codecs,
+		genericapiserver.DefaultLegacyAPIPrefix)
 	container.Add(legacy.WebService())
 	roots := discovery.NewRootAPIsHandler(addresses{}, legacyscheme.Codecs)
 	container.Add(roots.WebService())
@@ -95,10 +120,18 @@ func New(ctx context.Context, etcd *etcd.Etcd, crds ...*apiextensionsv1.CustomRe
 		container.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { fmt.Fprint(w, "ok") }))
 	}
 	s.others = container
-	if s.resources, err = storages.custom(container, roots, crds); err != nil {
+	resources, err := storages.custom(container, roots, crds)
+	if err != nil {
 		return nil, err
 	}
+	s.resources = filters.WithWarningRecorder(resources)
 	return s, nil
+}
+
+// serviceError answers a request that no route serves as a kube-apiserver does.
+func serviceError(err restful.ServiceError, req *restful.Request, response *restful.Response) {
+	status := apierrors.NewGenericServerResponse(err.Code, "", schema.GroupResource{}, "", err.Message, 0, false)
+	responsewriters.ErrorNegotiated(status, legacyscheme.Codecs, schema.GroupVersion{}, response, req.Request)
 }
 
 // install serves the versions of a group, and returns the group for the discovery.
@@ -117,25 +150,30 @@ func install(container *restful.Container, info *genericapiserver.APIGroupInfo,
 		served := map[string][]string{}
 		for version, resources := range info.VersionedResourcesStorageMap {
 			for resource := range resources {
-				served[resource] = append(served[resource], schema.GroupVersion{Group: gv.Group, Version: version}.String())
+				one := schema.GroupVersion{Group: gv.Group, Version: version}
+				served[resource] = append(served[resource], one.String())
 			}
 		}
 		version := &endpoints.APIGroupVersion{
 			Storage: storage, Root: root, GroupVersion: gv, AllServedVersionsByResource: served,
 			OptionsExternalVersion: info.OptionsExternalVersion, MetaGroupVersion: info.MetaGroupVersion,
 			Serializer: info.NegotiatedSerializer, ParameterCodec: info.ParameterCodec,
-			Typer: info.Scheme, Creater: info.Scheme, Convertor: info.Scheme, ConvertabilityChecker: info.Scheme,
+			Typer: info.Scheme, Convertor: info.Scheme, ConvertabilityChecker: info.Scheme,
+			Creater:   info.Scheme, //nolint:misspell // upstream's name
 			Defaulter: info.Scheme, Namer: runtime.Namer(meta.NewAccessor()),
 			UnsafeConvertor:            runtime.UnsafeObjectConvertor(info.Scheme),
-			TypeConverter:              managedfields.NewDeducedTypeConverter(),
+			TypeConverter:              newTypeConverter(info.Scheme),
 			EquivalentResourceRegistry: equivalents,
 			MinRequestTimeout:          minRequestTimeout,
+			MaxRequestBodyBytes:        maxRequestBytes,
+			Authorizer:                 authorizerfactory.NewAlwaysAllowAuthorizer(), // of updates that create
 		}
 		if _, _, err := version.InstallREST(container); err != nil {
 			return group, fmt.Errorf("serving %s: %w", gv, err)
 		}
 		group.Name = gv.Group
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
+		group.Versions = append(group.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
 	}
 	if len(group.Versions) > 0 {
 		group.PreferredVersion = group.Versions[0]
@@ -157,7 +195,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	ctx := request.WithRequestInfo(req.Context(), info)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "system:admin", Groups: []string{user.SystemPrivilegedGroup}})
-	ctx = audit.WithAuditContext(request.WithReceivedTimestamp(ctx, time.Now()))
+	ctx = request.WithReceivedTimestamp(ctx, time.Now())
+	ctx = audit.WithAuditContext(ctx) // handlers of patches need one, though nothing is audited
 	handler := s.others
 	if info.IsResourceRequest {
 		handler = s.resources

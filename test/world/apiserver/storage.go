@@ -5,7 +5,7 @@ package apiserver
 
 import (
 	"errors"
-	"path"
+	"net"
 	"time"
 
 	etcdkubernetes "go.etcd.io/etcd/client/v3/kubernetes"
@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -22,15 +21,14 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
-	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/controlplane"
+	"k8s.io/kubernetes/pkg/kubeapiserver"
+	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/kubelet/client"
-	"k8s.io/kubernetes/pkg/printers"
-	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
-	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 	appsrest "k8s.io/kubernetes/pkg/registry/apps/rest"
 	coordinationrest "k8s.io/kubernetes/pkg/registry/coordination/rest"
 	nodestore "k8s.io/kubernetes/pkg/registry/core/node/storage"
@@ -39,7 +37,9 @@ import (
 	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
 	replicationcontrollerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
 	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
-	"k8s.io/kubernetes/pkg/registry/core/service"
+	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
+	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
+	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
 	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
 	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
@@ -52,8 +52,9 @@ const eventTTL = time.Hour
 
 // storages makes the storage of resources in etcd.
 type storages struct {
-	client     *etcdkubernetes.Client
-	namespaces corev1.NamespaceInterface
+	client *etcdkubernetes.Client
+	// loopback sends requests to the server itself, as the registries of some resources do.
+	loopback kubernetes.Interface
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter.
@@ -62,18 +63,24 @@ func (s *storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Objec
 	if len(versions) == 0 {
 		return generic.RESTOptions{}, errors.New("no version of the group " + resource.Group)
 	}
-	info, _ := runtime.SerializerInfoForMediaType(legacyscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	mediaTypes := legacyscheme.Codecs.SupportedMediaTypes()
+	info, _ := runtime.SerializerInfoForMediaType(mediaTypes, runtime.ContentTypeProtobuf)
 	codec := legacyscheme.Codecs.CodecForVersions(info.Serializer, legacyscheme.Codecs.UniversalDeserializer(),
 		runtime.NewMultiGroupVersioner(versions[0]), runtime.NewMultiGroupVersioner(
 			schema.GroupVersion{Group: resource.Group, Version: runtime.APIVersionInternal}))
-	return s.options(resource, codec), nil
+	prefix := kubeapiserver.SpecialDefaultResourcePrefixes[resource]
+	if prefix == "" {
+		prefix = resource.Resource
+	}
+	return s.options(resource, prefix, codec), nil
 }
 
-func (s *storages) options(resource schema.GroupResource, codec runtime.Codec) generic.RESTOptions {
+// options returns where and how objects are stored. Some errors contain their prefix.
+func (s *storages) options(resource schema.GroupResource, prefix string, codec runtime.Codec) generic.RESTOptions {
 	config := &storagebackend.ConfigForResource{GroupResource: resource,
 		Config: storagebackend.Config{Prefix: "/registry", Codec: codec}}
 	return generic.RESTOptions{StorageConfig: config, Decorator: s.decorate, EnableGarbageCollection: true,
-		DeleteCollectionWorkers: 1, ResourcePrefix: path.Join(resource.Group, resource.Resource)}
+		DeleteCollectionWorkers: 1, ResourcePrefix: prefix}
 }
 
 // decorate is a generic.StorageDecorator: it returns the storage of a resource.
@@ -92,6 +99,12 @@ type noCompactor struct{}
 
 func (noCompactor) CompactRevision() int64 { return 0 }
 
+// provider is what each built-in group has.
+type provider interface {
+	NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (
+		genericapiserver.APIGroupInfo, error)
+}
+
 // builtIn returns the built-in groups.
 func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
 	enabled := controlplane.DefaultAPIResourceConfigSource()
@@ -100,12 +113,12 @@ func (s *storages) builtIn() ([]genericapiserver.APIGroupInfo, error) {
 		return nil, err
 	}
 	groups := []genericapiserver.APIGroupInfo{core}
-	for _, provider := range []interface {
-		NewRESTStorage(serverstorage.APIResourceConfigSource, generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error)
-	}{
-		appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{}, eventsrest.RESTStorageProvider{TTL: eventTTL},
-		policyrest.RESTStorageProvider{}, resourcerest.RESTStorageProvider{NamespaceClient: s.namespaces, Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()}, schedulingrest.RESTStorageProvider{},
-		storagerest.RESTStorageProvider{},
+	for _, provider := range []provider{
+		appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{},
+		eventsrest.RESTStorageProvider{TTL: eventTTL}, policyrest.RESTStorageProvider{},
+		resourcerest.RESTStorageProvider{NamespaceClient: s.loopback.CoreV1().Namespaces(),
+			Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()},
+		schedulingrest.RESTStorageProvider{}, storagerest.RESTStorageProvider{},
 	} {
 		group, err := provider.NewRESTStorage(enabled, s)
 		if err != nil {
@@ -124,41 +137,43 @@ func (s *storages) core(enabled serverstorage.APIResourceConfigSource) (generica
 		return info, err
 	}
 	nodes, err1 := nodestore.NewStorage(s, client.KubeletClientConfig{}, nil)
-	pods, err2 := podstore.NewStorage(s, nil, nil, nil, nil)
+	pods, err2 := podstore.NewStorage(s, nil, nil, s.loopback.PolicyV1(), authorizerfactory.NewAlwaysAllowAuthorizer())
 	volumes, volumeStatus, err3 := volumestore.NewREST(s)
 	claims, claimStatus, err4 := claimstore.NewREST(s)
 	controllers, err5 := replicationcontrollerstore.NewStorage(s)
-	services, err6 := s.services()
+	services, serviceStatus, err6 := s.services(pods.Pod)
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return info, err
 	}
 	storage := info.VersionedResourcesStorageMap["v1"]
 	for name, one := range map[string]rest.Storage{
 		"nodes": nodes.Node, "nodes/status": nodes.Status,
-		"pods": pods.Pod, "pods/status": pods.Status, "pods/binding": pods.Binding,
-		"persistentvolumes": volumes, "persistentvolumes/status": volumeStatus,
+		"pods": pods.Pod, "pods/status": pods.Status, "pods/binding": pods.Binding, "bindings": pods.LegacyBinding,
+		"pods/eviction": pods.Eviction, "pods/resize": pods.Resize,
+		"pods/ephemeralcontainers": pods.EphemeralContainers,
+		"persistentvolumes":        volumes, "persistentvolumes/status": volumeStatus,
 		"persistentvolumeclaims": claims, "persistentvolumeclaims/status": claimStatus,
-		"replicationcontrollers": controllers.Controller, "services": services,
+		"replicationcontrollers": controllers.Controller, "replicationcontrollers/status": controllers.Status,
+		"replicationcontrollers/scale": controllers.Scale,
+		"services":                     services, "services/status": serviceStatus,
 	} {
 		storage[name] = one
 	}
 	return info, nil
 }
 
-// services returns the storage of Services. They get no addresses, so they have to be headless.
-func (s *storages) services() (*genericregistry.Store, error) {
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &api.Service{} },
-		NewListFunc:               func() runtime.Object { return &api.ServiceList{} },
-		PredicateFunc:             service.Matcher,
-		DefaultQualifiedResource:  api.Resource("services"),
-		SingularQualifiedResource: api.Resource("service"),
-		ReturnDeletedObject:       true,
-		CreateStrategy:            service.Strategy,
-		UpdateStrategy:            service.Strategy,
-		DeleteStrategy:            service.Strategy,
-		ResetFieldsStrategy:       service.Strategy,
-		TableConvertor:            printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers)},
+// services returns the storage of Services. Their addresses and ports are random, as those of a
+// real server are, so that a run with Services that are not headless does not repeat.
+func (s *storages) services(pods servicestore.PodStorage) (*servicestore.REST, *servicestore.StatusREST, error) {
+	addresses, err := ipallocator.NewInMemory(&net.IPNet{IP: net.IPv4(10, 96, 0, 0).To4(), Mask: net.CIDRMask(16, 32)})
+	if err != nil {
+		return nil, nil, err
 	}
-	return store, store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: s, AttrFunc: service.GetAttrs})
+	ports, err := portallocator.NewInMemory(options.DefaultServiceNodePortRange)
+	if err != nil {
+		return nil, nil, err
+	}
+	families := map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: addresses}
+	store, status, _, err := servicestore.NewREST(s, api.IPv4Protocol, families, ports, nil, pods, nil)
+	return store, status, err
 }

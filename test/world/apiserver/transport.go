@@ -18,7 +18,7 @@ type Transport struct{ Handler http.Handler }
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	reader, writer := io.Pipe()
-	r := &response{header: http.Header{}, body: writer, started: make(chan struct{})}
+	r := &response{ctx: ctx, header: http.Header{}, body: writer, started: make(chan struct{})}
 	served := req.Clone(ctx)
 	if served.Body == nil {
 		served.Body = http.NoBody
@@ -57,6 +57,7 @@ func (b *body) Close() error {
 
 // response implements http.ResponseWriter for a goroutine that serves.
 type response struct {
+	ctx     context.Context // of the handler
 	header  http.Header
 	body    *io.PipeWriter
 	once    sync.Once
@@ -82,3 +83,11 @@ func (r *response) Write(p []byte) (int, error) {
 
 // Flush implements http.Flusher.
 func (r *response) Flush() { r.WriteHeader(http.StatusOK) }
+
+// CloseNotify implements http.CloseNotifier. The API server's wrappers of writers hide Flush from
+// watches without it.
+func (r *response) CloseNotify() <-chan bool {
+	closed := make(chan bool, 1)
+	context.AfterFunc(r.ctx, func() { closed <- true })
+	return closed
+}

@@ -30,8 +30,9 @@ type Etcd struct {
 	// keys are all keys that have a history, sorted.
 	keys    []string
 	history map[string][]version
-	// log are the changes after compacted, one for each revision.
+	// log are the changes since the compaction, one for each revision from first on.
 	log     []*mvccpb.Event
+	first   int64
 	watches map[*watch]struct{}
 }
 
@@ -43,7 +44,7 @@ type version struct {
 
 // New returns an etcd without keys.
 func New() *Etcd {
-	return &Etcd{revision: 1, compacted: 1, history: map[string][]version{}, watches: map[*watch]struct{}{}}
+	return &Etcd{revision: 1, compacted: 1, first: 2, history: map[string][]version{}, watches: map[*watch]struct{}{}}
 }
 
 // Client returns a client. It has the parts that Kubernetes' API server uses.
@@ -62,15 +63,21 @@ func (e *Etcd) Revision() int64 {
 	return e.revision
 }
 
-// Compact forgets what was before a revision. Reads of it, and watches from it, fail.
+// Compact forgets what was before a revision. Reads of what was before, and watches from there,
+// fail.
 func (e *Etcd) Compact(revision int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if revision <= e.compacted || revision > e.revision {
 		return
 	}
-	e.log = slices.Clone(e.log[revision-e.compacted:])
-	e.compacted = revision
+	for w := range e.watches {
+		w.skipLocked()
+		w.notify()
+	}
+	e.log = slices.Clone(e.log[revision-e.first:])
+	e.log[0] = &mvccpb.Event{Type: e.log[0].Type, Kv: e.log[0].Kv} // what was before is forgotten
+	e.compacted, e.first = revision, revision
 	e.keys = slices.DeleteFunc(e.keys, func(key string) bool {
 		versions := e.history[key]
 		first := 0
@@ -87,9 +94,6 @@ func (e *Etcd) Compact(revision int64) {
 		e.history[key] = versions[first:]
 		return false
 	})
-	for w := range e.watches {
-		w.notify()
-	}
 }
 
 // at returns the value of a key at a revision.
@@ -194,7 +198,8 @@ func (k *keyValues) Get(_ context.Context, key string, opts ...clientv3.OpOption
 
 func (k *keyValues) Txn(context.Context) clientv3.Txn { return &transaction{etcd: k.etcd} }
 
-func (k *keyValues) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
+func (k *keyValues) GetStream(ctx context.Context, key string, opts ...clientv3.OpOption) (
+	clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, opts...)
 	if err != nil {
 		return nil, err

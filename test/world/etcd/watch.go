@@ -13,12 +13,12 @@ import (
 // watcher implements clientv3.Watcher.
 type watcher struct{ etcd *Etcd }
 
-// watch is a watch of keys. Its goroutine alone uses next.
+// watch is a watch of keys.
 type watch struct {
 	span
 	etcd   *Etcd
 	prevKV bool
-	// next is the revision that has not been looked at yet.
+	// next is the revision that has not been looked at yet. Guarded by etcd.mu.
 	next int64
 	wake chan struct{}
 }
@@ -78,18 +78,32 @@ func (w *watch) run(ctx context.Context, responses chan<- clientv3.WatchResponse
 	}
 }
 
+// skipLocked passes over changes that the watch does not select, so that it misses nothing if they
+// are compacted.
+func (w *watch) skipLocked() {
+	e := w.etcd
+	if w.next < e.compacted {
+		return // it has missed some already
+	}
+	for w.next = max(w.next, e.first); w.next <= e.revision; w.next++ {
+		if w.selects(string(e.log[w.next-e.first].Kv.Key)) {
+			return
+		}
+	}
+}
+
 // read returns the changes since the last one.
 func (w *watch) read() clientv3.WatchResponse {
 	e := w.etcd
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	response := clientv3.WatchResponse{Header: e.header()}
-	if w.next <= e.compacted && w.next <= e.revision && e.compacted > 1 {
+	if w.next < e.compacted {
 		response.CompactRevision, response.Canceled = e.compacted, true
 		return response
 	}
-	for ; w.next <= e.revision; w.next++ {
-		change := e.log[w.next-e.compacted-1]
+	for w.next = max(w.next, e.first); w.next <= e.revision; w.next++ {
+		change := e.log[w.next-e.first]
 		if !w.selects(string(change.Kv.Key)) {
 			continue
 		}
@@ -97,7 +111,7 @@ func (w *watch) read() clientv3.WatchResponse {
 		if w.prevKV {
 			event.PrevKv = change.PrevKv
 		}
-		response.Events = append(response.Events, (*clientv3.Event)(event))
+		response.Events = append(response.Events, event)
 	}
 	return response
 }
