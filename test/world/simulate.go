@@ -35,8 +35,9 @@ type Result struct {
 	log *transcript
 }
 
-// calm is how long the cluster has, after the trouble, to come to rest.
-const calm = 15 * time.Minute
+// calm is how long the cluster has, after the trouble, to come to rest. It is shorter than the time
+// after which livesched tries each pending pod again, whatever has happened.
+const calm = 4 * time.Minute
 
 // Simulate runs the world of a plan to its end.
 func Simulate(t *testing.T, plan *Plan) (result Result) {

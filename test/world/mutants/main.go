@@ -1,0 +1,141 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// mutants makes mistakes in livesched, one at a time, and simulates clusters until one finds it.
+//
+//	mutants [-only NAME] [-worlds N] REPLAY
+//
+// REPLAY is the path of program replay. The working directory is that of the module test/world.
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed mutants.yaml
+var list []byte
+
+type mutant struct{ Name, File, Before, After string }
+
+// violation is the line of a test that says what a world has found.
+var violation = regexp.MustCompile(`seed \d+: (.*)`)
+
+func main() {
+	only := flag.String("only", "", "regular expression for the names of mutants")
+	worlds := flag.Int("worlds", 20, "how many worlds may try to find a mutant")
+	first := flag.Int("seed", 1, "seed of the first world")
+	flag.Parse()
+	if err := run(*only, *worlds, *first, flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only string, worlds, first int, replay string) error {
+	selected, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	var all []mutant
+	if err := yaml.UnmarshalStrict(list, &all); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	missed := 0
+	fmt.Print("| mutant | worlds | seconds | found by |\n|---|---|---|---|\n")
+	for i := range all {
+		m := &all[i]
+		if !selected.MatchString(m.Name) {
+			continue
+		}
+		program, err := m.build(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		began := time.Now()
+		number, found, err := search(replay, program, worlds, first)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		if found == "" {
+			missed++
+			found = "**not found**"
+		}
+		fmt.Printf("| %s | %d | %.0f | %s |\n", m.Name, number, time.Since(began).Seconds(), found)
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d mutants were not found", missed)
+	}
+	return nil
+}
+
+// build returns the path of the tests with the mutant in them.
+func (m *mutant) build(dir string) (string, error) {
+	original, err := filepath.Abs(filepath.Join("..", "..", m.File))
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(original)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), m.Before); n != 1 {
+		return "", fmt.Errorf("the text occurs %d times in %s", n, m.File)
+	}
+	changed := filepath.Join(dir, "changed.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.Before, m.After, 1)), 0o600); err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", err
+	}
+	file, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "world.test")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "test", "-overlay", file, "-ldflags=-checklinkname=0", "-c", "-o", program, ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, output)
+	}
+	return program, nil
+}
+
+// search runs worlds until one finds something. It returns how many there were, and what was found.
+func search(replay, program string, worlds, first int) (number int, found string, err error) {
+	for number = 1; number <= worlds; number++ {
+		seed := fmt.Sprint(first + number - 1)
+		test := exec.Command(replay, seed, program, "-test.run", "TestWorlds", "-test.timeout", "5m", "-seeds", "1",
+			"-seed", seed)
+		output, err := test.CombinedOutput()
+		if err == nil {
+			continue
+		}
+		lines := violation.FindAllStringSubmatch(string(output), -1)
+		if len(lines) == 0 {
+			return number, "the end of the process: " + lastLine(string(output)), nil
+		}
+		return number, lines[len(lines)-1][1], nil
+	}
+	return worlds, "", nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[max(0, len(lines)-3)]
+}
