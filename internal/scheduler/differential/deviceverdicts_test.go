@@ -17,8 +17,8 @@ import (
 )
 
 // TestDeviceVerdictsAreKept: once the scheduler has seen a kind of claims, Filter of
-// DynamicResources runs only on the nodes whose devices have changed, and on the chosen one. It runs
-// on none if no device is free.
+// DynamicResources runs only on the nodes whose devices have changed, and on the chosen one. If no
+// device is free, it runs on none.
 func TestDeviceVerdictsAreKept(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.DRADeviceTaintRules,
 		false)
