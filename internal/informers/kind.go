@@ -4,6 +4,7 @@
 package informers
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -34,6 +35,11 @@ type kind struct {
 
 // String returns the kind for messages, such as "storage.k8s.io/v1 StorageClass".
 func (k kind) String() string { return display(k.GroupVersionKind) }
+
+// compare orders kinds by their names.
+func (k kind) compare(other kind) int {
+	return cmp.Or(compareKinds(k.GroupVersionKind, other.GroupVersionKind), cmp.Compare(k.form, other.form))
+}
 
 func display(gvk schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s %s", gvk.GroupVersion(), gvk.Kind)

@@ -55,7 +55,7 @@ func (s *Source) Probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	served := map[kind]found{}
-	for k := range missing {
+	for _, k := range slices.SortedFunc(maps.Keys(missing), kind.compare) { // so that runs can be repeated
 		if now, ok := s.servedAs(k); ok {
 			if shared, err := s.acquire(now); err == nil {
 				served[k] = found{now, shared}

@@ -55,10 +55,21 @@ func currentThread() uintptr
 //go:linkname seedThread runtime.mrandinit
 func seedThread(thread unsafe.Pointer)
 
+// processors are those of the runtime. Their schedulers take a goroutine from the queue that they
+// share at each 61st tick.
+//
+//go:linkname processors runtime.allp
+var processors []*struct {
+	id, status uint32
+	link       uintptr
+	ticks      uint32
+}
+
 // seedRuntime makes the runtime draw the random numbers of a seed.
 func seedRuntime(seed uint64) {
 	runtime.MemProfileRate = 0 // samples are drawn
 	globalRand.state[0] = seed
+	processors[0].ticks = 0
 	thread := currentThread()
 	seedThread(*(*unsafe.Pointer)(unsafe.Pointer(&thread)))
 }

@@ -42,7 +42,7 @@ type process struct {
 	mu sync.Mutex // guards the fields below
 	// gone means that the process does not exist any more: its connections are closed.
 	gone bool
-	open map[*exchange]struct{}
+	open []*exchange
 }
 
 // exchange is a request and its answer.
@@ -93,11 +93,11 @@ func (c *process) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.mu.Unlock()
 		return nil, errClosed
 	}
-	c.open[x] = struct{}{}
+	c.open = append(c.open, x)
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
-		delete(c.open, x)
+		c.open = slices.DeleteFunc(c.open, func(other *exchange) bool { return other == x })
 		c.mu.Unlock()
 	}()
 
@@ -119,9 +119,9 @@ func (c *process) disconnect() {
 	c.mu.Lock()
 	c.gone = true
 	open := c.open
-	c.open = map[*exchange]struct{}{}
+	c.open = nil
 	c.mu.Unlock()
-	for x := range open {
+	for _, x := range open {
 		x.reply(answer{err: errReset})
 	}
 	for _, s := range c.network.streamsOf(c) {

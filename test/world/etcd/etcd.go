@@ -33,7 +33,7 @@ type Etcd struct {
 	// log are the changes since the compaction, one for each revision from first on.
 	log     []*mvccpb.Event
 	first   int64
-	watches map[*watch]struct{}
+	watches []*watch
 }
 
 // version is what a key had from a revision on. kv is nil if the key was deleted.
@@ -44,7 +44,7 @@ type version struct {
 
 // New returns an etcd without keys.
 func New() *Etcd {
-	return &Etcd{revision: 1, compacted: 1, first: 2, history: map[string][]version{}, watches: map[*watch]struct{}{}}
+	return &Etcd{revision: 1, compacted: 1, first: 2, history: map[string][]version{}}
 }
 
 // Client returns a client. It has the parts that Kubernetes' API server uses.
@@ -71,7 +71,7 @@ func (e *Etcd) Compact(revision int64) {
 	if revision <= e.compacted || revision > e.revision {
 		return
 	}
-	for w := range e.watches {
+	for _, w := range e.watches {
 		w.skipLocked()
 		w.notify()
 	}
@@ -134,7 +134,7 @@ func (e *Etcd) writeLocked(key string, value []byte, lease int64) {
 		now.kv = event.Kv
 	}
 	e.history[key] = append(e.history[key], now)
-	for w := range e.watches {
+	for _, w := range e.watches {
 		if w.selects(key) {
 			w.notify()
 		}

@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,7 +32,7 @@ func (w *watcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	if one.next == 0 {
 		one.next = w.etcd.revision + 1
 	}
-	w.etcd.watches[one] = struct{}{}
+	w.etcd.watches = append(w.etcd.watches, one)
 	one.notify()
 	responses := make(chan clientv3.WatchResponse)
 	go one.run(ctx, responses)
@@ -55,7 +56,7 @@ func (w *watch) run(ctx context.Context, responses chan<- clientv3.WatchResponse
 	defer func() {
 		w.etcd.mu.Lock()
 		defer w.etcd.mu.Unlock()
-		delete(w.etcd.watches, w)
+		w.etcd.watches = slices.DeleteFunc(w.etcd.watches, func(other *watch) bool { return other == w })
 	}()
 	for {
 		select {

@@ -46,7 +46,7 @@ func run() (code int, err error) {
 	runtime.LockOSThread() // ptrace accepts only the thread that has started the process
 	command := exec.Command(os.Args[2], os.Args[3:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
-	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=3GiB",
+	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB",
 		"GODEBUG=asyncpreemptoff=1,randautoseed=0")
 	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := command.Start(); err != nil {
@@ -90,7 +90,7 @@ func patch(pid int, program string) error {
 	for _, symbol := range all {
 		symbols[symbol.Name] = symbol
 	}
-	for _, name := range []string{preemptOne, mutexTime, random, threadRandom, randomState} {
+	for _, name := range []string{retake, mutexTime, random, threadRandom, randomState} {
 		if _, ok := symbols[name]; !ok {
 			return fmt.Errorf("%s has no symbol %s", program, name)
 		}
@@ -109,14 +109,15 @@ func patch(pid int, program string) error {
 		return err
 	}
 	return errors.Join(
-		write(preemptOne, 0, returnZero), write(mutexTime, 0, returnZero), write(random, 0, generator),
+		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(random, 0, generator),
 		write(threadRandom, call, []byte{0xB8, 1, 0, 0, 0}), // mov eax, 1
 	)
 }
 
 const (
-	// preemptOne asks a goroutine that has run for 10 ms to yield. One processor does not need that.
-	preemptOne = "runtime.preemptone"
+	// retake takes the processor from a goroutine that has run for 10 ms, and from a thread that has
+	// been in a system call for 20 us. System calls of a simulation are short.
+	retake = "runtime.retake"
 	// mutexTime is how a mutex sees that a goroutine has waited for a millisecond.
 	mutexTime = "internal/sync.runtime_nanotime"
 	// random returns a random number of a thread, and threadRandom seeds a thread from those of the
