@@ -228,6 +228,12 @@ simulate: ## Simulate WORLDS clusters with faults, from SEED on, in bubbles with
 			-transcript bin/world.txt; \
 	done
 
+.PHONY: simulate-mutants
+simulate-mutants: ## Make mistakes in livesched, one at a time, and simulate clusters until one finds it (TEST_FLAGS='-only NAME -worlds N').
+	@mkdir -p bin
+	@go build -C test/world -o $(CURDIR)/bin/replay ./replay
+	@cd test/world && go run ./mutants $(TEST_FLAGS) $(CURDIR)/bin/replay
+
 # Packages whose tests start no control plane.
 unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
 	grep -vE '/test/(controlplane|testcluster|e2e/framework) ' | cut -d' ' -f1)

@@ -18,6 +18,9 @@
 // caches and queues must be those of the API server, and one replica must lead.
 //
 // Program replay fixes the random numbers that Go's runtime draws, and what else depends on how fast
-// the machine is. Two worlds of a seed are still not the same for long: they part within seconds of
-// simulated time.
+// the machine is. With it, a world with one livesched takes the same steps each time. One with
+// several may still take others after some minutes of simulated time.
+//
+// Program mutants makes the mistakes in mutants.yaml, one at a time, and looks for worlds that find
+// them.
 package world
