@@ -133,8 +133,9 @@ func (w *World) addNode(r *rand.Rand) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			corev1.LabelHostname: name, "zone": fmt.Sprintf("z%d", r.IntN(3))}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(one(r, []string{"2", "4", "8"})), corev1.ResourcePods: resource.MustParse("12"),
-			corev1.ResourceMemory: resource.MustParse("8Gi")}},
+			corev1.ResourceCPU:    resource.MustParse(one(r, []string{"2", "4", "8"})),
+			corev1.ResourceMemory: resource.MustParse("8Gi"),
+			corev1.ResourcePods:   resource.MustParse("12")}},
 	}
 	if err := w.cluster.objects.Create(w.ctx, node); !apierrors.IsAlreadyExists(err) {
 		w.log.add("create node %s", name)

@@ -40,7 +40,8 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{world: w, revision: w.etcd.Revision(), pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
+	c := &cluster{world: w, revision: w.etcd.Revision(),
+		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -56,8 +57,8 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	return c, nil
 }
 
-// definitions are livesched's custom resources. A process reads the files once, outside of bubbles: in
-// these, a system call could make another thread run goroutines.
+// definitions are livesched's custom resources. A process reads the files once, outside of bubbles:
+// in these, a system call could make another thread run goroutines.
 var definitions = sync.OnceValue(readDefinitions)
 
 func readDefinitions() []*apiextensionsv1.CustomResourceDefinition {

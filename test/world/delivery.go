@@ -19,8 +19,8 @@ import (
 // weather is how often messages suffer from faults: of a thousand messages of a kind, how many do.
 // The zero value is a network without faults.
 type weather struct {
-	// lost requests never reach the API server. lostAnswers are of requests that were executed. hung
-	// requests are executed, and their clients do not get an answer for up to a minute.
+	// lost requests never reach the API server. lostAnswers are of requests that were executed.
+	// hung requests are executed, and their clients do not get an answer for up to a minute.
 	lost, lostAnswers, hung int
 	// busy requests are refused by the API server: 429, 500, 503 or 504.
 	busy int
@@ -36,8 +36,6 @@ type weather struct {
 func (w *World) collect() (found bool) {
 	for _, x := range w.network.take() {
 		found = true
-		w.exchanges++
-		x.number = w.exchanges
 		w.send(x)
 	}
 	for _, s := range w.network.streamsOf(nil) {
@@ -56,16 +54,16 @@ func (w *World) collect() (found bool) {
 
 // chance draws whether something happens that happens to some of a thousand.
 func (w *World) chance(perMille int) bool {
-	return perMille > 0 && w.plan.faults.IntN(1000) < perMille
+	return perMille > 0 && w.faults.IntN(1000) < perMille
 }
 
 // latency draws how long a message takes.
 func (w *World) latency() time.Duration {
 	if w.chance(w.weather.late) {
 		w.counts["fault: late"]++
-		return time.Duration(w.plan.faults.Int64N(int64(w.weather.maxLate)))
+		return time.Duration(w.faults.Int64N(int64(w.weather.maxLate)))
 	}
-	return time.Duration(500+w.plan.faults.IntN(4500)) * time.Microsecond
+	return time.Duration(500+w.faults.IntN(4500)) * time.Microsecond
 }
 
 // send delivers a request, unless it gets lost.
@@ -99,16 +97,12 @@ func (w *World) fault(kind string, x *exchange) {
 
 // execute lets the API server handle a request, and delivers the answer, unless it gets lost.
 func (w *World) execute(x *exchange) {
-	if x.req.Context().Err() != nil && w.plan.faults.IntN(2) == 0 {
+	if x.req.Context().Err() != nil && w.faults.IntN(2) == 0 {
 		return // the client has given up before it was sent
 	}
 	a, s := w.network.execute(x)
 	if x.isWrite() || a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
 		w.log.exchange(x, a)
-	}
-	if s != nil {
-		w.streams++
-		s.number = w.streams
 	}
 	switch {
 	case w.chance(w.weather.lostAnswers):
@@ -120,7 +114,7 @@ func (w *World) execute(x *exchange) {
 	case w.chance(w.weather.hung):
 		w.fault("hung", x)
 		// The client notices that its peer is gone, since the peer does not answer its pings.
-		w.after(time.Duration(30+w.plan.faults.IntN(30))*time.Second, func() {
+		w.after(time.Duration(30+w.faults.IntN(30))*time.Second, func() {
 			if s != nil {
 				s.end(errReset)
 			}
@@ -137,11 +131,11 @@ func (w *World) sendFrame(s *stream, deliver func()) {
 	switch {
 	case w.chance(w.weather.cut):
 		w.fault("cut", s.of)
-		err := []error{io.EOF, errReset, io.ErrUnexpectedEOF}[w.plan.faults.IntN(3)]
+		err := []error{io.EOF, errReset, io.ErrUnexpectedEOF}[w.faults.IntN(3)]
 		deliver = func() { s.end(err) }
 	case w.chance(w.weather.silent):
 		w.fault("silent", s.of)
-		s.silent = time.Now().Add(time.Duration(w.plan.faults.Int64N(int64(w.weather.maxLate))))
+		s.silent = time.Now().Add(time.Duration(w.faults.Int64N(int64(w.weather.maxLate))))
 	}
 	due := time.Now().Add(w.latency())
 	for _, other := range []time.Time{s.due, s.silent} {
@@ -162,9 +156,9 @@ func (w *World) refusal(x *exchange) answer {
 		apierrors.NewServiceUnavailable("the world is down"),
 		apierrors.NewTimeoutError("the world is slow", 0),
 		apierrors.NewServerTimeout(none, x.req.Method, 1),
-	}[w.plan.faults.IntN(5)].Status()
+	}[w.faults.IntN(5)].Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	body, err := runtimeEncode(&status)
+	body, err := encodeStatus(&status)
 	if err != nil {
 		return answer{err: err}
 	}
@@ -176,7 +170,7 @@ func (w *World) refusal(x *exchange) answer {
 		Header: header, Request: x.req, Body: io.NopCloser(bytes.NewReader(body))}}
 }
 
-func runtimeEncode(status *metav1.Status) ([]byte, error) {
+func encodeStatus(status *metav1.Status) ([]byte, error) {
 	var out bytes.Buffer
 	err := scheme.Codecs.LegacyCodec(schema.GroupVersion{Version: "v1"}).Encode(status, &out)
 	return out.Bytes(), err

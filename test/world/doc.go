@@ -3,24 +3,23 @@
 
 // Package world simulates whole clusters, in a bubble of testing/synctest with a clock of its own:
 //
-//	actors ----------------------> API server (package apiserver) --> etcd in memory (package etcd)
-//	(workloads, nodes, profiles,       ^
-//	kills, compaction, kubelets)       |
-//	                                network: each request, answer and event of a watch is a message
-//	                                   ^     that the world delivers, late or not at all
-//	livesched, livesched, ... ---------+
+//	actors --------------------> API server (package apiserver) --> etcd in memory (package etcd)
+//	(workloads, nodes, profiles,     ^
+//	kills, compaction, kubelets)     |
+//	                              network: each request, answer and event of a watch is a
+//	                                 ^     message that the world delivers, late or not at all
+//	livesched, livesched, ... -------+
 //
-// The livescheds are whole ones: manager, controllers, leader election, informers, loop, binding and
-// writers. Their metrics, their secure port and the webhook need sockets, and do not run.
+// The livescheds are whole ones: manager, controllers, leader election, informers, loop, binding
+// and writers. Their metrics, their secure port and the webhook need sockets, and do not run.
 //
 // A world comes from a seed. It has a quiet minute, trouble, and a time to come to rest. Nodes must
 // never have more pods than fit. At rest, kube-scheduler must agree that pending pods fit nowhere,
 // caches and queues must be those of the API server, and one replica must lead.
 //
-// Program replay fixes the random numbers that Go's runtime draws, and what else depends on how fast
-// the machine is. With it, a world with one livesched takes the same steps each time. One with
+// Program replay fixes the random numbers that Go's runtime draws, and what else depends on how
+// fast the machine is. With it, a world with one livesched takes the same steps each time. One with
 // several may still take others after some minutes of simulated time.
 //
-// Program mutants makes the mistakes in mutants.yaml, one at a time, and looks for worlds that find
-// them.
+// Program mutants makes mistakes in livesched, one at a time, and looks for worlds that find them.
 package world

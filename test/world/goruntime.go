@@ -39,8 +39,8 @@ func init() {
 	}
 }
 
-// The order of the cases of a select, and of the elements of a map, comes from random numbers of the
-// runtime. A world begins with those of its seed, if program replay runs it.
+// The order of the cases of a select, and of the elements of a map, comes from random numbers of
+// the runtime. A world begins with those of its seed, if program replay runs it.
 
 //go:linkname globalRand runtime.globalRand
 var globalRand struct {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // checkBinding checks that a node has what the pods on it request, once one has been bound to it.
@@ -24,7 +25,7 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	total := corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}
 	ports := 0
 	for _, pod := range w.cluster.pods {
-		if pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Spec.NodeName != node.Name || podutil.IsPodTerminal(pod) {
 			continue
 		}
 		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -40,8 +41,8 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	}
 	for name, sum := range total {
 		if free := node.Status.Allocatable[name]; sum.Cmp(free) > 0 {
-			w.fail("pod %s was bound to %s, whose pods now request %s of %s, more than %s", bound.Name, node.Name, sum.String(),
-				name, free.String())
+			w.fail("pod %s was bound to %s, whose pods now request %s of %s, more than %s", bound.Name, node.Name,
+				sum.String(), name, free.String())
 		}
 	}
 	if ports > 1 && len(bound.Spec.Containers[0].Ports) > 0 {

@@ -4,10 +4,12 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,8 +27,8 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	}
 	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
 		w.after(w.kubeletDelay(), func() {
-			err := w.cluster.objects.Delete(w.ctx, after, client.GracePeriodSeconds(0), client.Preconditions{UID: &after.UID})
-			w.must(err)
+			w.must(w.cluster.objects.Delete(w.ctx, after, client.GracePeriodSeconds(0),
+				client.Preconditions{UID: &after.UID}))
 		})
 	}
 }
@@ -37,7 +39,8 @@ func (w *World) kubeletDelay() time.Duration {
 
 // runPod makes a pod run, as a kubelet does.
 func (w *World) runPod(pod *corev1.Pod) {
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"uid":"`+string(pod.UID)+`"},"status":{"phase":"Running"}}`))
+	patch := client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"phase":"Running"}}`, pod.UID))
 	if err := w.cluster.objects.Status().Patch(w.ctx, pod.DeepCopy(), patch); !apierrors.IsConflict(err) {
 		w.must(err)
 	}

@@ -22,7 +22,6 @@ import (
 //
 // Clients use it from their goroutines, the world from its own.
 type network struct {
-	world  *World
 	server *apiserver.Transport
 
 	mu sync.Mutex // guards the fields below
@@ -51,7 +50,6 @@ type exchange struct {
 	req    *http.Request
 	body   []byte
 	answer chan answer // has room for one
-	number int
 }
 
 type answer struct {

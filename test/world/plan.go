@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Plan is what a world consists of. The same plan makes the same world. A plan with fewer parts of
-// one that fails is easier to read: see shrink.go.
+// Plan is what a world consists of.
 type Plan struct {
 	Seed uint64
 	// Replicas of livesched, and Nodes at the beginning.
@@ -21,8 +20,6 @@ type Plan struct {
 	Faults map[string]int `json:",omitempty"`
 	// Actors act every so many seconds, on average.
 	Actors map[string]int `json:",omitempty"`
-
-	faults *rand.Rand
 }
 
 // NewPlan returns the plan of a seed.
@@ -47,7 +44,7 @@ func NewPlan(seed uint64) *Plan {
 	return p
 }
 
-// String returns the plan as JSON, as the flag -plan takes it.
+// String returns the plan as JSON.
 func (p *Plan) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {

@@ -17,7 +17,8 @@ var profileSpecs = []string{
 	`percentageOfNodesToScore: 50`,
 	`plugins: {score: {disabled: [{name: "*"}]}}`,
 	`plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 10}]}}`,
-	`pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]`,
+	`pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy:
+  {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]`,
 }
 
 func (w *World) newProfile(r *rand.Rand) (spec v1alpha1.SchedulerProfileSpec) {

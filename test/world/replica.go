@@ -29,7 +29,8 @@ type replica struct {
 	// ended is closed when the process has ended, with err.
 	ended chan struct{}
 	err   error
-	// built has the manager once, and over is true if the world has seen that the process has ended.
+	// built has the manager once, and over is true if the world has seen that the process has
+	// ended.
 	built chan *app.Manager
 	over  bool
 }
@@ -62,7 +63,8 @@ func (r *replica) start() {
 	}()
 }
 
-// look sees what the process has done. A process that has ended is started again, as a kubelet does.
+// look sees what the process has done. A process that has ended is started again, as a kubelet
+// does.
 func (r *replica) look() {
 	select {
 	case r.manager = <-r.built:

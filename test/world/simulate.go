@@ -71,7 +71,7 @@ func Simulate(t *testing.T, plan *Plan) (result Result) {
 
 // play runs the world: a quiet beginning, trouble, and a time to come to rest.
 func (w *World) play() {
-	w.plan.faults, w.kubelets = w.stream("faults"), w.stream("kubelets")
+	w.faults, w.kubelets = w.stream("faults"), w.stream("kubelets")
 	nodes, profiles := w.stream("first nodes"), w.stream("first profiles")
 	for range w.plan.Nodes {
 		w.addNode(nodes)

@@ -15,12 +15,11 @@ import (
 	"time"
 )
 
-// stream is the answer to a watch. A goroutine reads the frames that the API server sends. The world
-// delivers them.
+// stream is the answer to a watch. A goroutine reads the frames that the API server sends. The
+// world delivers them.
 type stream struct {
 	network *network
 	of      *exchange
-	number  int
 	cancel  context.CancelFunc
 	// due is when the frame that was sent last is delivered, and silent is until when none is. Only
 	// the world uses them.

@@ -38,9 +38,8 @@ type World struct {
 	// failure is the first violation of an invariant.
 	failure error
 
-	// kubelets has the random numbers of the kubelets.
-	kubelets           *rand.Rand
-	exchanges, streams int
+	// faults and kubelets have the random numbers of the faults and of the kubelets.
+	faults, kubelets *rand.Rand
 	// stopping means that the world ends.
 	stopping bool
 }
@@ -52,7 +51,7 @@ func New(ctx context.Context, plan *Plan) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.network = &network{world: w, server: &apiserver.Transport{Handler: server}, wake: make(chan struct{}, 1)}
+	w.network = &network{server: &apiserver.Transport{Handler: server}, wake: make(chan struct{}, 1)}
 	w.cluster, err = newCluster(w, &rest.Config{Host: "http://world", Transport: w.network.server, QPS: -1})
 	return w, err
 }
@@ -72,7 +71,8 @@ type task struct {
 	run    func()
 }
 
-// agenda has the tasks by time. Tasks of the same time are run in the order in which they were added.
+// agenda has the tasks by time. Tasks of the same time are run in the order in which they were
+// added.
 type agenda struct {
 	tasks  []*task
 	number int
@@ -102,7 +102,8 @@ func (w *World) at(t time.Time, run func()) {
 // after adds a task.
 func (w *World) after(d time.Duration, run func()) { w.at(time.Now().Add(d), run) }
 
-// RunUntil lets time pass, until a time, until done returns true, or until an invariant is violated.
+// RunUntil lets time pass, until a time, until done returns true, or until an invariant is
+// violated.
 func (w *World) RunUntil(end time.Time, done func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

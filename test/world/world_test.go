@@ -44,7 +44,8 @@ func TestWorlds(t *testing.T) {
 		plan := NewPlan(*seed + uint64(i))
 		began := time.Now()
 		result := Simulate(t, plan)
-		t.Logf("seed %d: %v of simulated time in %v: %v", plan.Seed, result.Simulated, time.Since(began).Round(time.Millisecond), result.Counts)
+		took := time.Since(began).Round(time.Millisecond)
+		t.Logf("seed %d: %v of simulated time in %v: %v", plan.Seed, result.Simulated, took, result.Counts)
 		if *logTo != "" {
 			f, err := os.Create(*logTo)
 			if err != nil {

@@ -71,7 +71,7 @@ func (d *decision) run(ctx context.Context) {
 	d.laps.began = time.Now()
 	d.reason = d.decide(ctx)
 	if d.reason != None {
-		d.uncached.undo()
+		d.uncached.undo(ctx)
 		return
 	}
 	d.instance.observe(d.laps, !d.named)

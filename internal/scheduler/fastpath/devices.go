@@ -36,8 +36,10 @@ const (
 // deviceRows holds the verdicts for pods whose claims ask for the same devices.
 type deviceRows struct {
 	verdict []deviceVerdict // by slot
-	// refusal is, by slot, the status of Filter of a node that is refused.
+	// refusal is, by slot, the status of Filter of a node that is refused. Nodes with equal
+	// statuses share the latest one.
 	refusal []*fwk.Status
+	latest  *fwk.Status
 	// pos and read are the positions in the log of the snapshot and in the list of nodes whose
 	// devices have changed.
 	pos, read uint64
@@ -45,7 +47,7 @@ type deviceRows struct {
 	used uint64
 }
 
-// maxDeviceRows bounds the rows that are kept. They have a byte for each node.
+// maxDeviceRows bounds the rows that are kept. They have nine bytes for each node.
 const maxDeviceRows = 64
 
 // deviceTable holds deviceRows by what is asked for.
@@ -236,6 +238,7 @@ func (d *decision) judgeDevices(ctx context.Context, state fwk.CycleState, nodes
 		if err != nil {
 			return nil, 0, err
 		}
+		c.shareRefusals(c.unknown)
 		if now, ok := u.plan.deviceSource.ClaimsOf(u.pod); !ok || !slices.Equal(now, c.claims) {
 			c.read = 0 // the verdicts may be about other claims
 		}
@@ -250,6 +253,20 @@ func (d *decision) judgeDevices(ctx context.Context, state fwk.CycleState, nodes
 		}
 	}
 	return accepted, unasked, nil
+}
+
+// shareRefusals makes nodes with equal statuses share one: most lack devices for the same reason.
+func (r *deviceRows) shareRefusals(slots []cache.Slot) {
+	for _, slot := range slots {
+		if r.verdict[slot] != devicesRefused {
+			continue
+		}
+		if r.refusal[slot].Equal(r.latest) {
+			r.refusal[slot] = r.latest
+		} else {
+			r.latest = r.refusal[slot]
+		}
+	}
 }
 
 // allocate returns a function that runs DynamicResources on a node with this state, and keeps the
@@ -273,11 +290,11 @@ func (u *uncached) allocate(state fwk.CycleState) nodeFilter {
 
 // rememberRefusals spares the scalar path the nodes that are known to lack devices. It has to know
 // the devices of others only if it runs Filter on them, or asks what evictions would change.
-func (u *uncached) rememberRefusals() {
+func (u *uncached) rememberRefusals(ctx context.Context) {
 	if u.narrow {
 		u.answers.ForgetFilter(u.plan.devices)
 		later := uncached{plan: u.plan, pod: u.pod}
-		u.answers.DeferPreFilterOf(u.plan.devices, later.preFilterDevices)
+		u.answers.DeferPreFilterOf(ctx, u.plan.devices, later.preFilterDevices)
 	}
 	for slot, verdict := range u.devices.verdict {
 		if node := u.snapshot.Info(cache.Slot(slot)); verdict == devicesRefused && node != nil {

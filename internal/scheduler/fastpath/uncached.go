@@ -86,13 +86,13 @@ func (u *uncached) active() bool { return u.reason != None }
 
 // undo makes the state as good as new. The writes of the plugins whose answers are remembered stay,
 // because these plugins are not run again.
-func (u *uncached) undo() {
+func (u *uncached) undo(ctx context.Context) {
 	if u.undoable != nil {
 		u.undoable.undo()
 	}
 	switch {
 	case u.devices != nil && u.devices.read != 0:
-		u.rememberRefusals()
+		u.rememberRefusals(ctx)
 	case u.narrow:
 		u.answers.Forget(u.plan.devices)
 	}
@@ -294,7 +294,7 @@ func (d *decision) askNominated() bool {
 // Reserve needs. If it returns false, the state is as good as new.
 func (u *uncached) settle(ctx context.Context, slot cache.Slot) bool {
 	if u.devices != nil && !u.settleDevices(ctx, slot) {
-		u.undo()
+		u.undo(ctx)
 		return false
 	}
 	if !u.acceptedByClaims(slot) {
@@ -302,7 +302,7 @@ func (u *uncached) settle(ctx context.Context, slot cache.Slot) bool {
 	}
 	status := u.plan.ofClaims.RunFilterPlugins(ctx, u.state, u.pod, u.snapshot.Info(slot))
 	if !status.IsSuccess() {
-		u.undo()
+		u.undo(ctx)
 		return false
 	}
 	return true

@@ -102,11 +102,13 @@ func (a *Answers) toFilter(ctx context.Context, question filterQuestion, ask fun
 }
 
 // DeferPreFilterOf is DeferPreFilterOf for this state. PreFilter runs, at the latest, before a call
-// of Filter of the plugin and before the state is copied. Call it before the state is shared.
-func (a *Answers) DeferPreFilterOf(plugin string, run func(context.Context, fwk.CycleState) error) {
+// of Filter of the plugin and before the state is copied, and then with ctx, which is that of the
+// scheduling cycle. Call it before the state is shared.
+func (a *Answers) DeferPreFilterOf(ctx context.Context, plugin string,
+	run func(context.Context, fwk.CycleState) error) {
 	DeferPreFilterOf(plugin, a.CycleState, run)
 	a.deferredOf, a.deferred = plugin, sync.OnceValue(func() error {
-		return RunDeferredPreFilter(context.Background(), a.CycleState)
+		return RunDeferredPreFilter(ctx, a.CycleState)
 	})
 }
 

@@ -135,7 +135,7 @@ func TestPreFilterOfOnePluginIsDeferred(t *testing.T) {
 				PostFilter: []fwk.PostFilterPlugin{&postFilter}}})
 			a := NewAnswers(schedframework.NewCycleState(), sets.New(plugin), nil)
 			runs := 0
-			a.DeferPreFilterOf(plugin, func(context.Context, fwk.CycleState) error { runs++; return nil })
+			a.DeferPreFilterOf(quiet(t), plugin, func(context.Context, fwk.CycleState) error { runs++; return nil })
 			a.Remember(plugin, known, refused)
 			test.run(quiet(t), f, a)
 			expect(t, "runs", runs, test.runs)

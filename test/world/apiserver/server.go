@@ -16,10 +16,10 @@
 //   - There is no authentication, authorization or flow control: each client has all rights.
 //   - There is no watch cache. Lists and watches of resourceVersion 0 have the latest state, where
 //     a real server may answer with an older one. Lists with a limit obey it at resourceVersion 0,
-//     and one with a selector may say that it continues though nothing that it selects is left. A watch
-//     fails if the changes since its resourceVersion have been compacted, where a cache may still
-//     have them, or may not have them yet. A resourceVersion of the future fails at once, and not
-//     after three seconds. A get with a resourceVersion that is no number is a bad request.
+//     and one with a selector may say that it continues though nothing that it selects is left. A
+//     watch fails if the changes since its resourceVersion have been compacted, where a cache may
+//     still have them, or may not have them yet. A resourceVersion of the future fails at once,
+//     and not after three seconds. A get with a resourceVersion that is no number is a bad request.
 //   - Events do not expire. The resources of networks, jobs, autoscaling, admission and access
 //     control are not served, nor OpenAPI, nor the aggregated discovery.
 //   - Nothing but a client makes objects: no namespace, PriorityClass or Service exists at first.

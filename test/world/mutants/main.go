@@ -9,7 +9,6 @@
 package main
 
 import (
-	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -19,14 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 )
-
-//go:embed mutants.yaml
-var list []byte
-
-type mutant struct{ Name, File, Before, After string }
 
 // violation is the line of a test that says what a world has found.
 var violation = regexp.MustCompile(`seed \d+: (.*)`)
@@ -47,10 +39,6 @@ func run(only string, worlds, first int, replay string) error {
 	if err != nil {
 		return err
 	}
-	var all []mutant
-	if err := yaml.UnmarshalStrict(list, &all); err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
@@ -58,25 +46,25 @@ func run(only string, worlds, first int, replay string) error {
 	defer os.RemoveAll(dir)
 	missed := 0
 	fmt.Print("| mutant | worlds | seconds | found by |\n|---|---|---|---|\n")
-	for i := range all {
-		m := &all[i]
-		if !selected.MatchString(m.Name) {
+	for i := range mutants {
+		m := &mutants[i]
+		if !selected.MatchString(m.name) {
 			continue
 		}
 		program, err := m.build(dir)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		began := time.Now()
 		number, found, err := search(replay, program, worlds, first)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		if found == "" {
 			missed++
 			found = "**not found**"
 		}
-		fmt.Printf("| %s | %d | %.0f | %s |\n", m.Name, number, time.Since(began).Seconds(), found)
+		fmt.Printf("| %s | %d | %.0f | %s |\n", m.name, number, time.Since(began).Seconds(), found)
 	}
 	if missed > 0 {
 		return fmt.Errorf("%d mutants were not found", missed)
@@ -86,7 +74,7 @@ func run(only string, worlds, first int, replay string) error {
 
 // build returns the path of the tests with the mutant in them.
 func (m *mutant) build(dir string) (string, error) {
-	original, err := filepath.Abs(filepath.Join("..", "..", m.File))
+	original, err := filepath.Abs(filepath.Join("..", "..", m.file))
 	if err != nil {
 		return "", err
 	}
@@ -94,11 +82,11 @@ func (m *mutant) build(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if n := strings.Count(string(text), m.Before); n != 1 {
-		return "", fmt.Errorf("the text occurs %d times in %s", n, m.File)
+	if n := strings.Count(string(text), m.before); n != 1 {
+		return "", fmt.Errorf("the text occurs %d times in %s", n, m.file)
 	}
 	changed := filepath.Join(dir, "changed.go")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.Before, m.After, 1)), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.before, m.after, 1)), 0o600); err != nil {
 		return "", err
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})

@@ -1,6 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux && amd64
+
 // replay runs a Go program so that it draws the same random numbers each time. Go's runtime draws
 // the order of cases of a select, of the elements of a map, and the numbers of math/rand from 16
 // random bytes that the kernel puts on the stack of a new process (AT_RANDOM). replay overwrites
@@ -115,8 +117,8 @@ func patch(pid int, program string) error {
 }
 
 const (
-	// retake takes the processor from a goroutine that has run for 10 ms, and from a thread that has
-	// been in a system call for 20 us. System calls of a simulation are short.
+	// retake takes the processor from a goroutine that has run for 10 ms, and from a thread that
+	// has been in a system call for 20 us. System calls of a simulation are short.
 	retake = "runtime.retake"
 	// mutexTime is how a mutex sees that a goroutine has waited for a millisecond.
 	mutexTime = "internal/sync.runtime_nanotime"
