@@ -17,39 +17,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // actors change the cluster from time to time, each with random numbers of its own.
 var actors = map[string]func(*World, *rand.Rand){
-	"workloads": (*World).changeWorkloads,
-	"nodes":     (*World).changeNodes,
-	"profiles":  (*World).changeProfiles,
-	"kills":     (*World).killReplica,
-	"compact":   (*World).compact,
+	"workloads":    (*World).changeWorkloads,
+	"nodes":        (*World).changeNodes,
+	"profiles":     (*World).changeProfiles,
+	"policies":     (*World).changePolicy,
+	"kills":        (*World).killReplica,
+	"replacements": (*World).replaceReplica,
+	"stalls":       (*World).stallReplica,
+	"outages":      (*World).endConnections,
+	"restores":     (*World).restoreEtcd,
+	"compact":      (*World).compact,
 }
 
 var actorNames = slices.Sorted(maps.Keys(actors))
 
-// startActors lets the actors of the plan act until the end.
-func (w *World) startActors(end time.Time) {
-	for _, name := range actorNames {
-		seconds := w.plan.Actors[name]
-		if seconds == 0 {
-			continue
-		}
-		random := w.stream("actor " + name)
-		var act func()
-		act = func() {
+// startActors lets actors act until the end, each so many seconds after the last time on average.
+func (w *World) startActors(seconds map[string]int, end time.Time) {
+	for _, name := range slices.Sorted(maps.Keys(seconds)) {
+		act, random, mean := actors[name], w.actorStream(name), seconds[name]
+		var next func()
+		next = func() {
 			if !time.Now().Before(end) {
 				return
 			}
 			w.counts["actor: "+name]++
-			actors[name](w, random)
-			w.after(time.Duration(random.ExpFloat64()*float64(seconds)*float64(time.Second)), act)
+			act(w, random)
+			w.after(time.Duration(random.ExpFloat64()*float64(mean)*float64(time.Second)), next)
 		}
-		w.after(time.Duration(random.IntN(seconds*1000))*time.Millisecond, act)
+		w.after(time.Duration(random.IntN(mean*1000))*time.Millisecond, next)
 	}
 }
 
@@ -169,37 +168,4 @@ func (w *World) changeNodes(r *rand.Rand) {
 	}
 	w.log.add("change node %s", node.Name)
 	w.must(w.cluster.objects.Update(w.ctx, node))
-}
-
-// changeProfiles writes a profile.
-func (w *World) changeProfiles(r *rand.Rand) {
-	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: one(r, []string{"one", "two"})}}
-	err := w.cluster.objects.Get(w.ctx, client.ObjectKeyFromObject(profile), profile)
-	exists := err == nil
-	profile.Spec = w.newProfile(r)
-	w.log.add("profile %s", profile.Name)
-	switch {
-	case !exists:
-		err = w.cluster.objects.Create(w.ctx, profile)
-	default:
-		err = w.cluster.objects.Update(w.ctx, profile)
-	}
-	w.must(err)
-}
-
-// killReplica ends a process.
-func (w *World) killReplica(r *rand.Rand) {
-	if replica := one(r, w.replicas); !replica.over {
-		replica.kill()
-	}
-}
-
-// compact makes etcd forget what is older than a few minutes, or all but the present.
-func (w *World) compact(r *rand.Rand) {
-	revision := w.cluster.revision
-	if r.IntN(4) == 0 {
-		w.etcd.Compact(revision)
-		return
-	}
-	w.after(5*time.Minute, func() { w.etcd.Compact(revision) })
 }

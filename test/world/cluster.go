@@ -31,8 +31,10 @@ type cluster struct {
 	objects client.Client
 	// revision is that of etcd up to which pods and nodes are known, by key in etcd.
 	revision int64
-	pods     map[string]*corev1.Pod
-	nodes    map[string]*corev1.Node
+	// oldest is the first revision that etcd still has.
+	oldest int64
+	pods   map[string]*corev1.Pod
+	nodes  map[string]*corev1.Node
 }
 
 func newCluster(w *World, config *rest.Config) (*cluster, error) {
@@ -40,7 +42,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{world: w, revision: w.etcd.Revision(),
+	c := &cluster{world: w, revision: w.etcd.Revision(), oldest: w.etcd.Revision(),
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err

@@ -5,9 +5,11 @@ package world
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,21 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
-
-// weather is how often messages suffer from faults: of a thousand messages of a kind, how many do.
-// The zero value is a network without faults.
-type weather struct {
-	// lost requests never reach the API server. lostAnswers are of requests that were executed.
-	// hung requests are executed, and their clients do not get an answer for up to a minute.
-	lost, lostAnswers, hung int
-	// busy requests are refused by the API server: 429, 500, 503 or 504.
-	busy int
-	// late messages take seconds, up to maxLate.
-	late    int
-	maxLate time.Duration
-	// cut streams end, with an error or without. silent streams deliver nothing for up to maxLate.
-	cut, silent int
-}
 
 // collect takes what has arrived, and adds its delivery to the agenda. It reports whether there was
 // something.
@@ -52,47 +39,50 @@ func (w *World) collect() (found bool) {
 	return found
 }
 
-// chance draws whether something happens that happens to some of a thousand.
-func (w *World) chance(perMille int) bool {
-	return perMille > 0 && w.faults.IntN(1000) < perMille
-}
-
 // latency draws how long a message takes.
-func (w *World) latency() time.Duration {
-	if w.chance(w.weather.late) {
-		w.counts["fault: late"]++
-		return time.Duration(w.faults.Int64N(int64(w.weather.maxLate)))
+func (w *World) latency(x *exchange) time.Duration {
+	if w.strikes(faultLate, x) {
+		return time.Duration(w.faults.Int64N(int64(maxLate)))
 	}
 	return time.Duration(500+w.faults.IntN(4500)) * time.Microsecond
+}
+
+// later runs something for a message to or from a process, which is held back while the process
+// has no network.
+func (w *World) later(x *exchange, after time.Duration, run func()) {
+	due := time.Now().Add(after)
+	if due.Before(x.from.stalled) {
+		due = x.from.stalled.Add(after)
+	}
+	w.at(due, run)
 }
 
 // send delivers a request, unless it gets lost.
 func (w *World) send(x *exchange) {
 	w.counts["requests"]++
+	w.checkTerm(x)
+	x.sent = time.Now()
 	switch {
-	case w.chance(w.weather.lost):
-		w.fault("lost", x)
-		w.after(w.latency(), func() { x.reply(answer{err: errReset}) })
-	case w.chance(w.weather.busy):
-		w.fault("busy", x)
-		refusal := w.refusal(x)
-		w.after(w.latency(), func() { x.reply(refusal) })
+	case time.Now().Before(w.outage):
+		w.counts["requests in outages"]++
+		w.later(x, w.latency(x), func() { x.reply(answer{err: errClosed}) })
+	case w.strikes(faultLost, x):
+		w.later(x, w.latency(x), func() { x.reply(answer{err: errReset}) })
+	case w.strikes(faultBusy, x):
+		refusal := w.refusal(x, w.busy(x))
+		w.later(x, w.latency(x), func() { x.reply(refusal) })
+	case w.strikes(faultRefused, x):
+		refusal := w.refusal(x, w.refused(x))
+		w.later(x, w.latency(x), func() { x.reply(refusal) })
+	case w.strikes(faultKilled, x):
+		executed := w.faults.IntN(2) == 0
+		w.killProcess(x.from)
+		if executed {
+			w.later(x, w.latency(x), func() { w.network.execute(x) })
+		}
 	default:
-		w.after(w.latency(), func() { w.execute(x) })
+		w.later(x, w.latency(x), func() { w.execute(x) })
 	}
-}
-
-func (w *World) fault(kind string, x *exchange) {
-	w.counts["fault: "+kind]++
-	what := "read"
-	switch {
-	case x.isWatch():
-		what = "watch"
-	case x.isWrite():
-		what = "write"
-	}
-	w.counts["fault: "+kind+" "+what]++
-	w.log.add("fault %s: %v", kind, x)
 }
 
 // execute lets the API server handle a request, and delivers the answer, unless it gets lost.
@@ -101,18 +91,17 @@ func (w *World) execute(x *exchange) {
 		return // the client has given up before it was sent
 	}
 	a, s := w.network.execute(x)
-	if x.isWrite() || a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
-		w.log.exchange(x, a)
+	w.executed(x, a)
+	if x.isWrite() && w.strikes(faultTwice, x) {
+		w.later(x, w.latency(x), func() { w.executed(x, w.repeat(x)) })
 	}
 	switch {
-	case w.chance(w.weather.lostAnswers):
-		w.fault("lost answer", x)
+	case w.strikes(faultLostAnswer, x):
 		if s != nil {
 			s.end(errReset)
 		}
-		w.after(w.latency(), func() { x.reply(answer{err: errReset}) })
-	case w.chance(w.weather.hung):
-		w.fault("hung", x)
+		w.later(x, w.latency(x), func() { x.reply(answer{err: errReset}) })
+	case w.strikes(faultHung, x):
 		// The client notices that its peer is gone, since the peer does not answer its pings.
 		w.after(time.Duration(30+w.faults.IntN(30))*time.Second, func() {
 			if s != nil {
@@ -121,7 +110,23 @@ func (w *World) execute(x *exchange) {
 			x.reply(answer{err: errReset})
 		})
 	default:
-		w.after(w.latency(), func() { x.reply(a) })
+		w.later(x, w.latency(x), func() { x.reply(a) })
+	}
+}
+
+// repeat executes a write again.
+func (w *World) repeat(x *exchange) answer {
+	a, _ := w.network.execute(x)
+	return a
+}
+
+// executed notes what the API server has answered.
+func (w *World) executed(x *exchange, a answer) {
+	if x.isWrite() || a.err != nil || a.response.StatusCode >= http.StatusBadRequest {
+		w.log.exchange(x, a)
+	}
+	if a.err == nil && a.response.StatusCode < http.StatusBadRequest {
+		w.noteTerm(x)
 	}
 }
 
@@ -129,16 +134,14 @@ func (w *World) execute(x *exchange) {
 func (w *World) sendFrame(s *stream, deliver func()) {
 	w.counts["events"]++
 	switch {
-	case w.chance(w.weather.cut):
-		w.fault("cut", s.of)
+	case w.strikes(faultCut, s.of):
 		err := []error{io.EOF, errReset, io.ErrUnexpectedEOF}[w.faults.IntN(3)]
 		deliver = func() { s.end(err) }
-	case w.chance(w.weather.silent):
-		w.fault("silent", s.of)
-		s.silent = time.Now().Add(time.Duration(w.faults.Int64N(int64(w.weather.maxLate))))
+	case w.strikes(faultSilent, s.of):
+		s.silent = time.Now().Add(time.Duration(w.faults.Int64N(int64(maxLate))))
 	}
-	due := time.Now().Add(w.latency())
-	for _, other := range []time.Time{s.due, s.silent} {
+	due := time.Now().Add(w.latency(s.of))
+	for _, other := range []time.Time{s.due, s.silent, s.of.from.stalled} {
 		if due.Before(other) {
 			due = other
 		}
@@ -147,16 +150,30 @@ func (w *World) sendFrame(s *stream, deliver func()) {
 	w.at(due, deliver)
 }
 
-// refusal returns the answer of an API server that has too much to do, or is broken.
-func (w *World) refusal(x *exchange) answer {
-	none := schema.GroupResource{}
-	status := []*apierrors.StatusError{
+// busy draws an error of an API server that has too much to do, or is broken.
+func (w *World) busy(x *exchange) *apierrors.StatusError {
+	return []*apierrors.StatusError{
 		apierrors.NewTooManyRequests("the world is busy", 1),
 		apierrors.NewInternalError(fmt.Errorf("etcdserver: leader changed")),
 		apierrors.NewServiceUnavailable("the world is down"),
 		apierrors.NewTimeoutError("the world is slow", 0),
-		apierrors.NewServerTimeout(none, x.req.Method, 1),
-	}[w.faults.IntN(5)].Status()
+		apierrors.NewServerTimeout(schema.GroupResource{}, x.req.Method, 1),
+	}[w.faults.IntN(5)]
+}
+
+// refused draws an error of an API server that does not accept a write.
+func (w *World) refused(x *exchange) *apierrors.StatusError {
+	name := path.Base(x.req.URL.Path)
+	return []*apierrors.StatusError{
+		apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("admission webhook denied the request")),
+		apierrors.NewConflict(schema.GroupResource{}, name, errors.New("the object has been modified")),
+		apierrors.NewInvalid(schema.GroupKind{}, name, nil),
+	}[w.faults.IntN(3)]
+}
+
+// refusal returns the answer with an error.
+func (w *World) refusal(x *exchange, refused *apierrors.StatusError) answer {
+	status := refused.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := encodeStatus(&status)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/livesched/livesched/test/world/apiserver"
 )
@@ -37,6 +38,8 @@ type network struct {
 type process struct {
 	network *network
 	name    string
+	// stalled is until when the process has no network. Only the world uses it.
+	stalled time.Time
 
 	mu sync.Mutex // guards the fields below
 	// gone means that the process does not exist any more: its connections are closed.
@@ -50,6 +53,8 @@ type exchange struct {
 	req    *http.Request
 	body   []byte
 	answer chan answer // has room for one
+	// sent is when the world has seen the request. Only the world uses it.
+	sent time.Time
 }
 
 type answer struct {

@@ -5,8 +5,10 @@ package world
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math/rand/v2"
-	"time"
+	"slices"
 )
 
 // Plan is what a world consists of.
@@ -14,9 +16,10 @@ type Plan struct {
 	Seed uint64
 	// Replicas of livesched, and Nodes at the beginning.
 	Replicas, Nodes int
-	// Minutes of trouble, which are followed by a time without.
-	Minutes int
-	// Faults are out of a thousand messages: see weather.
+	// Rounds are times of trouble, each followed by a time without, in which the cluster must come
+	// to rest. The trouble lasts for up to Minutes.
+	Rounds, Minutes int
+	// Faults are how many of a thousand messages suffer: see faultRates.
 	Faults map[string]int `json:",omitempty"`
 	// Actors act every so many seconds, on average.
 	Actors map[string]int `json:",omitempty"`
@@ -25,40 +28,53 @@ type Plan struct {
 // NewPlan returns the plan of a seed.
 func NewPlan(seed uint64) *Plan {
 	r := rand.New(rand.NewPCG(seed, 1))
-	p := &Plan{Seed: seed, Replicas: 1 + r.IntN(3), Nodes: 2 + r.IntN(6), Minutes: 20,
+	p := &Plan{Seed: seed, Replicas: 1 + r.IntN(3), Nodes: 2 + r.IntN(6), Rounds: 6, Minutes: 5,
 		Faults: map[string]int{}, Actors: map[string]int{}}
-	for _, fault := range faultNames {
-		if r.IntN(2) == 0 {
-			p.Faults[fault] = 1 + r.IntN(20)
+	rates := faultRates()
+	for _, name := range slices.Sorted(maps.Keys(rates)) {
+		if r.IntN(4) == 0 {
+			p.Faults[name] = 1 + r.IntN(rates[name])
 		}
 	}
-	for _, actor := range actorNames {
+	for _, name := range slices.Sorted(maps.Keys(actors)) {
 		if r.IntN(4) > 0 {
-			p.Actors[actor] = 10 << r.IntN(6)
+			p.Actors[name] = 10 << r.IntN(6)
 		}
 	}
-	p.Actors["workloads"] = 10 << r.IntN(4)
-	if p.Actors["compact"] > 0 {
-		p.Actors["compact"] += 120
+	p.Actors["workloads"] = 5 << r.IntN(4)
+	for _, rare := range []string{"compact", "restores", "outages"} {
+		if p.Actors[rare] > 0 {
+			p.Actors[rare] += 120
+		}
 	}
 	return p
+}
+
+// round returns what goes wrong in a round: a part of what may in the plan, so that what one actor
+// has left behind stays until the round ends, and what one fault does is not hidden by others.
+func (p *Plan) round(number int) (minutes int, faults weather, active map[string]int) {
+	r := rand.New(rand.NewPCG(p.Seed, 1000+uint64(number)))
+	some := func(all map[string]int, of int) map[string]int {
+		part := map[string]int{}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if r.IntN(of) > 0 {
+				part[name] = all[name]
+			}
+		}
+		return part
+	}
+	minutes = 1 + r.IntN(p.Minutes)
+	if r.IntN(4) > 0 {
+		faults = some(p.Faults, 2)
+	}
+	return minutes, faults, some(p.Actors, 3)
 }
 
 // String returns the plan as JSON.
 func (p *Plan) String() string {
 	text, err := json.Marshal(p)
 	if err != nil {
-		panic(err)
+		panic(fmt.Sprint("a plan: ", err))
 	}
 	return string(text)
-}
-
-var faultNames = []string{"lost", "lostAnswers", "hung", "busy", "late", "cut", "silent"}
-
-// weather returns the faults of the plan.
-func (p *Plan) weather() weather {
-	return weather{
-		lost: p.Faults["lost"], lostAnswers: p.Faults["lostAnswers"], hung: p.Faults["hung"], busy: p.Faults["busy"],
-		late: p.Faults["late"], maxLate: 20 * time.Second, cut: p.Faults["cut"], silent: p.Faults["silent"],
-	}
 }

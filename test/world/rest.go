@@ -19,6 +19,7 @@ import (
 // checkRest checks what holds once the cluster has come to rest.
 func (w *World) checkRest() {
 	w.checkPending()
+	w.checkProfiles()
 	for _, r := range w.replicas {
 		w.checkCaches(r)
 	}

@@ -23,6 +23,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/livesched/livesched/internal/selfcheck"
 )
 
 // Result is what a world came to.
@@ -36,7 +38,7 @@ type Result struct {
 }
 
 // calm is how long the cluster has, after the trouble, to come to rest. It is shorter than the time
-// after which livesched tries each pending pod again, whatever has happened.
+// after which livesched tries each pending pod again, whatever has happened: see patient.
 const calm = 4 * time.Minute
 
 // Simulate runs the world of a plan to its end.
@@ -44,6 +46,7 @@ func Simulate(t *testing.T, plan *Plan) (result Result) {
 	utilruntime.ErrorHandlers = nil              // one of them sleeps, by a clock outside of the bubble
 	legacyregistry.DefaultGatherer = noMetrics{} // one of the metrics reads files
 	definitions()
+	selfcheck.Enable(true)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // kube-scheduler does, but a bubble must not be the first
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
@@ -69,28 +72,39 @@ func Simulate(t *testing.T, plan *Plan) (result Result) {
 	return result
 }
 
-// play runs the world: a quiet beginning, trouble, and a time to come to rest.
+// play runs the world: a quiet beginning, and rounds of trouble.
 func (w *World) play() {
 	w.faults, w.kubelets = w.stream("faults"), w.stream("kubelets")
 	nodes, profiles := w.stream("first nodes"), w.stream("first profiles")
 	for range w.plan.Nodes {
 		w.addNode(nodes)
 	}
-	for range 6 {
-		w.changeProfiles(profiles)
-	}
+	w.firstProfiles(profiles)
 	for i := range w.plan.Replicas {
 		r := &replica{world: w, name: fmt.Sprint("livesched-", i)}
 		w.replicas = append(w.replicas, r)
 		r.start()
 	}
 	w.RunUntil(time.Now().Add(time.Minute), nil)
-	w.weather = w.plan.weather()
-	end := time.Now().Add(time.Duration(w.plan.Minutes) * time.Minute)
-	w.startActors(end)
+	w.cluster.oldest = w.cluster.revision
+	for i := range w.plan.Rounds {
+		w.playRound(i)
+		if w.failure != nil {
+			return
+		}
+	}
+}
+
+// playRound lets things go wrong for a while, and checks that the cluster comes to rest afterwards.
+func (w *World) playRound(number int) {
+	minutes, faults, active := w.plan.round(number)
+	end := time.Now().Add(time.Duration(minutes) * time.Minute)
+	w.log.add("round %d: %d minutes, faults %v, actors %v", number, minutes, faults, active)
+	w.weather = faults
+	w.startActors(active, end)
 	w.RunUntil(end, nil)
 	w.log.add("the trouble ends")
-	w.weather = weather{}
+	w.weather, w.outage = nil, time.Time{}
 	w.RunUntil(time.Now().Add(calm), nil)
 	if w.failure == nil {
 		w.checkRest()
@@ -100,7 +114,7 @@ func (w *World) play() {
 // stop ends all processes.
 func (w *World) stop() {
 	w.stopping = true
-	w.weather = weather{}
+	w.weather, w.outage = nil, time.Time{}
 	for _, r := range w.replicas {
 		r.cancel()
 	}

@@ -34,19 +34,28 @@ type World struct {
 	replicas []*replica
 	// weather is what goes wrong now.
 	weather weather
+	// outage is until when the API server is not available, and restored is when etcd was restored
+	// last.
+	outage, restored time.Time
+	// term is who leads, and excused until when nodes may be over their resources.
+	term    term
+	excused time.Time
 	counts  counts
 	// failure is the first violation of an invariant.
 	failure error
 
 	// faults and kubelets have the random numbers of the faults and of the kubelets.
 	faults, kubelets *rand.Rand
+	// streams have the random numbers of each actor.
+	streams map[string]*rand.Rand
 	// stopping means that the world ends.
 	stopping bool
 }
 
 // New returns a world with an API server and no replicas. Call it in a bubble.
 func New(ctx context.Context, plan *Plan) (*World, error) {
-	w := &World{ctx: ctx, plan: plan, etcd: etcd.New(), log: newTranscript(), counts: counts{}}
+	w := &World{ctx: ctx, plan: plan, etcd: etcd.New(), log: newTranscript(), counts: counts{},
+		streams: map[string]*rand.Rand{}}
 	server, err := apiserver.New(ctx, w.etcd, definitions()...)
 	if err != nil {
 		return nil, err
@@ -62,6 +71,14 @@ func (w *World) stream(purpose string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(purpose))
 	return rand.New(rand.NewPCG(w.plan.Seed, h.Sum64()))
+}
+
+// actorStream returns the random numbers of an actor, which go on from round to round.
+func (w *World) actorStream(name string) *rand.Rand {
+	if w.streams[name] == nil {
+		w.streams[name] = w.stream("actor " + name)
+	}
+	return w.streams[name]
 }
 
 // task is something that happens at a time.

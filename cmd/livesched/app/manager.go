@@ -60,6 +60,8 @@ type Manager struct {
 	Scheduler *scheduler.Scheduler
 	// Informers is the scheduler's view of the manager's cache.
 	Informers *informers.Source
+	// stopping ends the wait for the manager's cache. Start closes it.
+	stopping chan struct{}
 }
 
 // started reports whether the manager may have work in progress that it should complete. m may be
@@ -91,9 +93,11 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		return nil, err
 	}
 	gracePeriod := shutdownTimeout
+	stopping := make(chan struct{})
 	mgr, err := ctrl.NewManager(restConfig, election.configure(ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  informers.CacheOptions(scheme, o.TrimBoundPods),
+		NewCache:               newStoppableCache(stopping),
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
@@ -181,7 +185,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	); err != nil {
 		return nil, err
 	}
-	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
+	return &Manager{Manager: mgr, Scheduler: sched, Informers: source, stopping: stopping}, nil
 }
 
 // guarded returns a constructor of clients that change nothing after the term of this replica.

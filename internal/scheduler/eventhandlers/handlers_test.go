@@ -236,6 +236,15 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
+	t.Run("a bound pod that is pending again, as after a restore of etcd, is queued", func(t *testing.T) {
+		s := listening(t)
+		s.podAdded(podAt("a", "2", "n1"))
+		s.podUpdated(podAt("a", "2", "n1"), podAt("a", "3", ""))
+		if p := s.places("a"); p[0] != queue.Active || s.cache.Size().Pods != 0 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.Size().Pods)
+		}
+	})
+
 	t.Run("a pod that is created again with its name is another pod", func(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", "n1"))
@@ -244,7 +253,6 @@ func TestPodEvents(t *testing.T) {
 			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.Size().Pods)
 		}
 	})
-
 }
 
 func TestEndsOfNominations(t *testing.T) {

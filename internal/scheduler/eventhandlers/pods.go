@@ -33,6 +33,10 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 		// The informer missed the deletion of a pod whose name was used again.
 		h.podDeleted(oldPod, true)
 		h.podAdded(newPod)
+	case assigned(oldPod) && !assigned(newPod):
+		// The binding of a pod cannot be undone, unless etcd is restored from a backup.
+		h.podDeleted(oldPod, false)
+		h.podAdded(newPod)
 	case assigned(oldPod):
 		h.assignedPodUpdated(oldPod, newPod)
 	case assigned(newPod):

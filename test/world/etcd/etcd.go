@@ -96,6 +96,23 @@ func (e *Etcd) Compact(revision int64) {
 	})
 }
 
+// Restore gives all keys the values that they had at a revision, which must not have been compacted.
+// Revisions go on from the present one.
+func (e *Etcd) Restore(revision int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range slices.Clone(e.keys) {
+		then, now := e.at(key, revision), e.at(key, e.revision)
+		switch {
+		case then.GetModRevision() == now.GetModRevision():
+		case then == nil:
+			e.writeLocked(key, nil, 0)
+		default:
+			e.writeLocked(key, then.Value, then.Lease)
+		}
+	}
+}
+
 // at returns the value of a key at a revision.
 func (e *Etcd) at(key string, revision int64) *mvccpb.KeyValue {
 	versions := e.history[key]

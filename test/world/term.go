@@ -1,0 +1,60 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"time"
+)
+
+// term is what the API server knows of the lease: which process has it, and when that one sent the
+// request which took or renewed it last.
+type term struct {
+	// known is false before the first write, and after etcd was restored.
+	known   bool
+	holder  *process
+	renewed time.Time
+}
+
+// noteTerm notes a write that the API server has executed.
+func (w *World) noteTerm(x *exchange) {
+	switch x.message() {
+	case messageLease:
+		if bytes.Contains(x.body, []byte(x.from.name)) {
+			w.term = term{true, x.from, x.sent}
+		} else { // it was released
+			w.term = term{known: true}
+		}
+	case messageBinding:
+		// Nothing protects a node from a binding that was sent in time, and comes when another
+		// process leads.
+		if w.term.holder != x.from {
+			w.excuse("a binding came late")
+		}
+	}
+}
+
+// checkTerm checks that a process sends bindings only while it leads.
+func (w *World) checkTerm(x *exchange) {
+	switch {
+	case x.message() != messageBinding || !w.term.known || time.Since(w.restored) < time.Minute:
+	case w.term.holder == nil:
+		w.fail("%v, while no process has the lease", x)
+	case w.term.holder != x.from:
+		w.fail("%v, while %s has the lease", x, w.term.holder.name)
+	case time.Since(w.term.renewed) > renewDeadline:
+		w.fail("%v, %v after it has renewed the lease", x, time.Since(w.term.renewed))
+	}
+}
+
+// renewDeadline is how long a process of the world leads after it has sent the last request that
+// renewed the lease.
+const renewDeadline = 10 * time.Second
+
+// excuse lets nodes be over their resources for a while.
+func (w *World) excuse(why string) {
+	w.log.add("excused: %s", why)
+	w.counts["excused: "+why]++
+	w.excused = time.Now().Add(time.Minute)
+}

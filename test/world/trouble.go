@@ -1,0 +1,79 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+)
+
+// killReplica ends a process.
+func (w *World) killReplica(r *rand.Rand) {
+	if replica := one(r, w.replicas); !replica.over {
+		replica.kill()
+	}
+}
+
+// killProcess ends a process while it sends something.
+func (w *World) killProcess(p *process) {
+	for _, replica := range w.replicas {
+		if replica.process == p && !replica.over {
+			replica.kill()
+		}
+	}
+}
+
+// replaceReplica ends a process as a rolling update does: it can finish what it does, and release
+// the lease.
+func (w *World) replaceReplica(r *rand.Rand) {
+	if replica := one(r, w.replicas); !replica.over {
+		w.log.add("%s is replaced", replica.process.name)
+		w.counts["replaced"]++
+		replica.cancel()
+	}
+}
+
+// stallReplica holds back all messages of a process for a while.
+func (w *World) stallReplica(r *rand.Rand) {
+	p := one(r, w.replicas).process
+	p.stalled = time.Now().Add(time.Duration(r.Int64N(int64(30 * time.Second))))
+	w.log.add("%s has no network for %v", p.name, time.Until(p.stalled))
+}
+
+// endConnections makes the API server unavailable for a while, as when it starts again.
+func (w *World) endConnections(r *rand.Rand) {
+	w.outage = time.Now().Add(time.Duration(r.Int64N(int64(10 * time.Second))))
+	w.log.add("the API server is down for %v", time.Until(w.outage))
+	for _, s := range w.network.streamsOf(nil) {
+		s.end([]error{io.EOF, errReset}[r.IntN(2)])
+	}
+}
+
+// restoreEtcd restores a backup of etcd, as one does to lose no watch: revisions go on, and older
+// ones are gone. The API server is down meanwhile.
+func (w *World) restoreEtcd(r *rand.Rand) {
+	w.observe()
+	w.endConnections(r)
+	w.etcd.Restore(max(w.cluster.oldest, w.cluster.revision-r.Int64N(200)))
+	w.restored, w.term = time.Now(), term{}
+	w.excuse("etcd was restored")
+	w.observe()
+	w.etcd.Compact(w.cluster.revision)
+	w.cluster.oldest = w.cluster.revision
+}
+
+// compact makes etcd forget what is older than a few minutes, or all but the present.
+func (w *World) compact(r *rand.Rand) {
+	revision := w.cluster.revision
+	forget := func() {
+		w.etcd.Compact(revision)
+		w.cluster.oldest = max(w.cluster.oldest, revision)
+	}
+	if r.IntN(4) == 0 {
+		forget()
+		return
+	}
+	w.after(5*time.Minute, forget)
+}
