@@ -12,16 +12,43 @@ import (
 )
 
 // Start runs the manager until ctx ends, also if that happens before the API server has answered.
+//
+// A manager whose context ends while it starts goes on to wait for its caches, with a goroutine that
+// spins, and never returns (kubernetes-sigs/controller-runtime#3440). So it starts as if its caches
+// had synced, and its context ends then.
 func (m *Manager) Start(ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { close(m.stopping) })()
-	return m.Manager.Start(ctx)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	starts := make(chan struct{})
+	err := m.Add(everywhere(func(context.Context) error {
+		close(starts)
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() {
+		close(m.stopping)
+		select {
+		case <-starts:
+			m.awaitStarted()
+		case <-running.Done(): // it could not start
+		}
+		stop()
+	})()
+	return m.Manager.Start(running)
+}
+
+// awaitStarted waits until the manager has started: while it starts, it accepts no Runnable.
+func (m *Manager) awaitStarted() {
+	nothing := everywhere(func(context.Context) error { return nil })
+	if err := m.Add(nothing); err != nil {
+		m.GetLogger().V(4).Info("The manager has stopped already", "err", err)
+	}
 }
 
 // stoppableCache is the manager's cache. Its WaitForCacheSync, which only the manager calls, returns
-// true once the process stops: a manager whose context ends before its caches have synced goes on
-// to wait for them, with a goroutine that spins, and never returns
-// (kubernetes-sigs/controller-runtime#3440). So it starts its runnables instead, and stops them at
-// once.
+// true once the process stops.
 type stoppableCache struct {
 	cache.Cache
 	stopping context.Context
