@@ -50,7 +50,8 @@ func run() (code int, err error) {
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB",
 		"GODEBUG=asyncpreemptoff=1,randautoseed=0")
-	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	// Whoever kills replay means the program, too.
+	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return 0, err
 	}
