@@ -21,5 +21,8 @@
 // fast the machine is. With it, a world with one livesched takes the same steps each time. One with
 // several may still take others after some minutes of simulated time.
 //
+// Program simulate runs many worlds, each in a process of its own (package runner), and shrinks the
+// plan of one that fails.
+//
 // Program mutants makes mistakes in livesched, one at a time, and looks for worlds that find them.
 package world
