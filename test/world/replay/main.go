@@ -93,7 +93,7 @@ func patch(pid int, program string) error {
 	for _, symbol := range all {
 		symbols[symbol.Name] = symbol
 	}
-	for _, name := range []string{retake, mutexTime, random, threadRandom, randomState} {
+	for _, name := range []string{retake, mutexTime, idleThread, random, threadRandom, randomState} {
 		if _, ok := symbols[name]; !ok {
 			return fmt.Errorf("%s has no symbol %s", program, name)
 		}
@@ -112,7 +112,8 @@ func patch(pid int, program string) error {
 		return err
 	}
 	return errors.Join(
-		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(random, 0, generator),
+		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(idleThread, 0, returnZero),
+		write(random, 0, generator),
 		write(threadRandom, call, []byte{0xB8, 1, 0, 0, 0}), // mov eax, 1
 	)
 }
@@ -123,6 +124,11 @@ const (
 	retake = "runtime.retake"
 	// mutexTime is how a mutex sees that a goroutine has waited for a millisecond.
 	mutexTime = "internal/sync.runtime_nanotime"
+	// idleThread keeps a thread that has nothing to run for later. Whether it is kept by the time
+	// another one is needed depends on the kernel, and a thread that is new instead takes memory:
+	// then all that is allocated later is elsewhere, and the hashes of pointers are others.
+	// So a thread is new each time; there are few.
+	idleThread = "runtime.mput"
 	// random returns a random number of a thread, and threadRandom seeds a thread from those of the
 	// thread that starts it. All threads get random numbers from randomState instead.
 	random       = "runtime.rand"
