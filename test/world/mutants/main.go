@@ -108,7 +108,7 @@ func (m *mutant) build(dir string) (string, error) {
 func search(replay, program string, worlds int, first uint64) (number int, found string, err error) {
 	programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
 	for number = 1; number <= worlds; number++ {
-		outcome, err := programs.Seed(context.Background(), first+uint64(number-1), "")
+		outcome, err := programs.Run(context.Background(), runner.Source{Seed: first + uint64(number-1)}, "")
 		if err != nil {
 			return number, "", err
 		}

@@ -53,40 +53,37 @@ type Programs struct {
 	Timeout time.Duration
 }
 
-// Seed runs the world of a seed. It writes a transcript unless that is empty.
-func (p *Programs) Seed(ctx context.Context, seed uint64, transcript string) (*Outcome, error) {
-	return p.run(ctx, seed, transcript, "-seeds", "1", "-seed", strconv.FormatUint(seed, 10))
+// Source is where the plan of a world comes from.
+type Source struct {
+	Seed uint64
+	// Plan is a file with the plan. If it is empty, the plan is that of the seed.
+	Plan string
 }
 
-// Plan runs the world of the plan in a file.
-func (p *Programs) Plan(ctx context.Context, file, transcript string) (*Outcome, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
+func (s Source) flags() []string {
+	if s.Plan != "" {
+		return []string{"-plan", s.Plan}
 	}
-	var plan struct{ Seed uint64 }
-	if err := json.Unmarshal(text, &plan); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return p.run(ctx, plan.Seed, transcript, "-plan", file)
+	return []string{"-seeds", "1", "-seed", strconv.FormatUint(s.Seed, 10)}
 }
 
-// Command returns the command that runs the world of the plan in a file.
-func (p *Programs) Command(seed uint64, file, transcript string) string {
-	return strings.Join(append([]string{p.Replay}, p.arguments(seed, transcript, "-plan", file)...), " ")
+// Command returns the command that runs a world.
+func (p *Programs) Command(source Source, transcript string) string {
+	return strings.Join(append([]string{p.Replay}, p.arguments(source, transcript)...), " ")
 }
 
-func (p *Programs) arguments(seed uint64, transcript string, flags ...string) []string {
-	arguments := append([]string{strconv.FormatUint(seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
-		"-test.timeout=" + p.Timeout.String()}, flags...)
+func (p *Programs) arguments(source Source, transcript string) []string {
+	arguments := append([]string{strconv.FormatUint(source.Seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
+		"-test.timeout=" + p.Timeout.String()}, source.flags()...)
 	if transcript != "" {
 		arguments = append(arguments, "-transcript", transcript)
 	}
 	return arguments
 }
 
-// run runs a process. Its end before that of the world is an outcome, too.
-func (p *Programs) run(ctx context.Context, seed uint64, transcript string, flags ...string) (*Outcome, error) {
+// Run runs a world. It writes a transcript unless that is empty. The end of the process before that
+// of the world is an outcome, too.
+func (p *Programs) Run(ctx context.Context, source Source, transcript string) (*Outcome, error) {
 	dir, err := os.MkdirTemp("", "world")
 	if err != nil {
 		return nil, err
@@ -94,9 +91,9 @@ func (p *Programs) run(ctx context.Context, seed uint64, transcript string, flag
 	defer os.RemoveAll(dir)
 	result := filepath.Join(dir, "result.json")
 	// A goroutine that never waits keeps the test from noticing that its time is over.
-	limited, cancel := context.WithTimeout(ctx, p.Timeout+10*time.Second)
+	limited, cancel := context.WithTimeout(ctx, p.Timeout+p.Timeout/10+time.Second)
 	defer cancel()
-	test := exec.CommandContext(limited, p.Replay, p.arguments(seed, transcript, append(flags, "-result", result)...)...)
+	test := exec.CommandContext(limited, p.Replay, append(p.arguments(source, transcript), "-result", result)...)
 	test.WaitDelay = 10 * time.Second
 	output, failed := test.CombinedOutput()
 	if ctx.Err() != nil {

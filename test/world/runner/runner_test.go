@@ -4,9 +4,65 @@
 package runner
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// TestRun runs shell scripts in place of program replay, whose last argument is the file for the
+// result.
+func TestRun(t *testing.T) {
+	const begins = `for file; do :; done
+echo '{"Plan": {"Seed": 7}, "Error": "the world did not come to its end"}' >"$file"
+`
+	for name, c := range map[string]struct {
+		script, violation string
+		over              bool
+	}{
+		"all is well": {
+			script: begins + `echo '{"Counts": {"steps": 3}, "Simulated": 5}' >"$file"`, over: true,
+		},
+		"a violation": {
+			script:    begins + `echo '{"Error": "2 replicas lead"}' >"$file"; exit 1`,
+			violation: "2 replicas lead", over: true,
+		},
+		"a panic": {
+			script:    begins + `echo begin; echo 'panic: deadlock: all goroutines in bubble are blocked'; exit 2`,
+			violation: "the process died: panic: deadlock: all goroutines in bubble are blocked",
+		},
+		"a failure after the world": {
+			script:    begins + `echo '{}' >"$file"; echo 'the cache is wrong'; exit 1`,
+			violation: "the process died: the cache is wrong",
+		},
+		"a loop": {
+			script: begins + `exec sleep 1000`, violation: "the process did not end in 10ms",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replay := filepath.Join(t.TempDir(), "replay")
+			if err := os.WriteFile(replay, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			p := &Programs{Replay: replay, Test: "world.test", Timeout: 10 * time.Millisecond}
+			outcome, err := p.Run(t.Context(), Source{Seed: 7}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outcome.Error != c.violation || outcome.Over() != c.over {
+				t.Errorf("%q, over: %v, and not %q", outcome.Error, outcome.Over(), c.violation)
+			}
+		})
+	}
+	t.Run("no world", func(t *testing.T) {
+		p := &Programs{Replay: "/bin/false", Timeout: time.Minute}
+		if outcome, err := p.Run(t.Context(), Source{Seed: 7}, ""); err == nil {
+			t.Errorf("no error, but %+v", outcome)
+		}
+	})
+}
 
 func TestKind(t *testing.T) {
 	for _, alike := range []struct{ one, other, kind string }{

@@ -4,11 +4,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,41 +22,46 @@ import (
 func (s *simulation) examine(ctx context.Context, failed *world) error {
 	file := func(extension string) string { return filepath.Join(s.dir, fmt.Sprint(failed.seed, extension)) }
 	violation := fmt.Errorf("seed %d: %s", failed.seed, failed.Error)
-	fmt.Printf("\nseed %d: %s\nplan: %s\n", failed.seed, failed.Error, failed.Plan)
+	fmt.Printf("\n%v\nplan: %s\n", violation, failed.Plan)
 	if !failed.Over() {
-		fmt.Printf("%s\n(the whole output is in %s)\n", failed.Excerpt(), file(".out"))
+		fmt.Printf("%s\n(%s has the whole output)\n", failed.Excerpt(), file(".out"))
 	}
 	if err := os.WriteFile(file(".out"), []byte(failed.Output), 0o644); err != nil {
 		return err
 	}
-	whole, err := parsePlan(failed.Plan)
+	smallest, err := parsePlan(failed.Plan)
 	if err != nil {
 		return err
 	}
-	smallest, err := s.shrink(ctx, whole, runner.Kind(failed.Error))
-	if err != nil {
+	source := runner.Source{Seed: failed.seed}
+	switch smaller, err := s.shrink(ctx, failed.seed, smallest, runner.Kind(failed.Error)); {
+	case err != nil:
 		return err
+	case smaller == nil:
+		fmt.Println("its plan in a file does not fail in the same way: it cannot be shrunk")
+	default:
+		smallest, source.Plan = smaller, file(".json")
 	}
 	if err := os.WriteFile(file(".json"), []byte(smallest.String()+"\n"), 0o644); err != nil {
 		return err
 	}
-	outcome, err := s.programs.Plan(ctx, file(".json"), file(".txt"))
+	outcome, err := s.programs.Run(ctx, source, file(".txt"))
 	if err != nil {
 		return err
 	}
-	fmt.Printf("the smallest plan: %v\nwhich comes to: %s\n", smallest, outcome.Error)
-	if outcome.Error == "" {
-		fmt.Println("nothing is wrong with that world this time: it does not repeat")
-	}
+	fmt.Printf("the smallest plan that was found: %v\nwhat is wrong: %s\n", smallest,
+		cmp.Or(outcome.Error, "nothing: it does not repeat"))
 	if !outcome.Over() {
 		fmt.Println(outcome.Excerpt())
 	}
-	fmt.Printf("to repeat it: %s\n", s.programs.Command(failed.seed, file(".json"), file(".txt")))
+	fmt.Printf("to repeat it: %s\n", s.programs.Command(source, file(".txt")))
 	return violation
 }
 
 // shrink returns the smallest plan that it finds whose world fails in the same way as that of a plan.
-func (s *simulation) shrink(ctx context.Context, whole plan, kind string) (plan, error) {
+// It returns nil if not even that plan does: what a process does before a world can make a
+// difference to it, such as reading a plan.
+func (s *simulation) shrink(ctx context.Context, seed uint64, whole plan, kind string) (plan, error) {
 	dir, err := os.MkdirTemp("", "plans")
 	if err != nil {
 		return nil, err
@@ -76,23 +83,24 @@ func (s *simulation) shrink(ctx context.Context, whole plan, kind string) (plan,
 					return
 				}
 				var outcome *runner.Outcome
-				if outcome, errs[i] = s.programs.Plan(ctx, file, ""); errs[i] == nil {
+				if outcome, errs[i] = s.programs.Run(ctx, runner.Source{Seed: seed, Plan: file}, ""); errs[i] == nil {
 					failed[i] = outcome.Error != "" && runner.Kind(outcome.Error) == kind
 				}
 			})
 		}
 		tries.Wait()
 		err = errors.Join(errs...)
-		for i, p := range plans {
-			if tried++; failed[i] {
-				fmt.Printf("try %d fails, too: %v\n", tried, p)
-			}
+		tried += len(plans)
+		if i := slices.Index(failed, true); i >= 0 {
+			fmt.Printf("fails, too, after %d tries: %v\n", tried, plans[i])
 		}
 		return failed
 	}
-	if s.tries > 0 && !fails([]plan{whole})[0] && err == nil {
-		fmt.Println("the world does not fail again in the same way: there is nothing to make smaller")
+	if s.tries <= 0 {
 		return whole, nil
+	}
+	if !fails([]plan{whole})[0] {
+		return nil, err
 	}
 	return shrink(whole, s.tries-1, s.parallel, fails), err
 }

@@ -107,7 +107,7 @@ func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *worl
 			begun++
 			running++
 			go func() {
-				outcome, err := s.programs.Seed(ctx, seed, "")
+				outcome, err := s.programs.Run(ctx, runner.Source{Seed: seed}, "")
 				results <- result{world{seed, outcome}, err}
 			}()
 		}
