@@ -58,8 +58,8 @@ func (s *simulation) examine(ctx context.Context, failed *world) error {
 	return violation
 }
 
-// shrink returns the smallest plan that it finds whose world fails in the same way as that of a plan.
-// It returns nil if not even that plan does: what a process does before a world can make a
+// shrink returns the smallest plan that it finds whose world fails in the same way as that of a
+// plan. It returns nil if not even that plan does: what a process does before a world can make a
 // difference to it, such as reading a plan.
 func (s *simulation) shrink(ctx context.Context, seed uint64, whole plan, kind string) (plan, error) {
 	dir, err := os.MkdirTemp("", "plans")

@@ -88,8 +88,8 @@ type world struct {
 	*runner.Outcome
 }
 
-// runWorlds runs worlds until there are enough, or until one fails, which it returns. Those that run
-// then come to their end, too.
+// runWorlds runs worlds until there are enough, or until one fails, which it returns. Those that
+// run then come to their end, too.
 func (s *simulation) runWorlds(ctx context.Context) (total summary, failed *world, err error) {
 	type result struct {
 		world

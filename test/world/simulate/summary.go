@@ -48,8 +48,8 @@ func (s *summary) write(w io.Writer, took time.Duration) {
 	writeFaults(w, s.counts)
 }
 
-// faultPrefix is how the names of counts of faults begin. The kind of the fault follows, and then the
-// kind of the message, unless the count is that of all messages.
+// faultPrefix is how the names of counts of faults begin. The kind of the fault follows, and then
+// the kind of the message, unless the count is that of all messages.
 const faultPrefix = "fault: "
 
 // writeFaults writes how often which fault has befallen which kind of message.
