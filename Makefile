@@ -20,8 +20,9 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
-# How many clusters simulate simulates.
-WORLDS ?= 10
+# For how many minutes simulate begins to simulate clusters, and how many it simulates at most; 0: as many as it can.
+MINUTES ?=
+WORLDS ?= $(if $(MINUTES),0,10)
 # The address that `make site` builds the documentation site for.
 SITE_URL ?= /
 # UPDATE=1 writes the outputs of the tutorials instead of comparing them.
@@ -219,14 +220,13 @@ test-world: ## Test the simulation of clusters, and one cluster without faults, 
 	go test -C test/world $(world_flags) ./...
 
 .PHONY: simulate
-simulate: ## Simulate WORLDS clusters with faults, from SEED on, in bubbles with a clock of their own: seconds each.
+simulate: ## Simulate WORLDS clusters, or for MINUTES, with faults, from SEED on; one that fails is shrunk (TEST_FLAGS=-help).
 	@mkdir -p bin
 	@go build -C test/world -o $(CURDIR)/bin/replay ./replay
+	@go build -C test/world -o $(CURDIR)/bin/worlds ./simulate
 	@go test -C test/world $(world_flags) -c -o $(CURDIR)/bin/world.test .
-	@set -e; for seed in $$(seq $(or $(SEED),1) $$(($(or $(SEED),1) + $(WORLDS) - 1))); do \
-		bin/replay $$seed bin/world.test -test.run TestWorlds -test.v -test.timeout 10m -seeds 1 -seed $$seed \
-			-transcript bin/world.txt; \
-	done
+	@bin/worlds -seed $(or $(SEED),1) -worlds $(WORLDS) -minutes $(or $(MINUTES),0) $(TEST_FLAGS) \
+		bin/replay bin/world.test
 
 .PHONY: simulate-mutants
 simulate-mutants: ## Make mistakes in livesched, one at a time, and simulate clusters until one finds it (TEST_FLAGS='-only NAME -worlds N').

@@ -18,8 +18,12 @@
 // caches and queues must be those of the API server, and one replica must lead.
 //
 // Program replay fixes the random numbers that Go's runtime draws, and what else depends on how
-// fast the machine is. With it, a world with one livesched takes the same steps each time. One with
-// several may still take others after some minutes of simulated time.
+// fast the machine is. With it, the same command takes the same steps each time, whatever the
+// environment and the names of files are. A world from a seed may take other steps than one whose
+// plan, though the same, is in a file.
+//
+// Program simulate runs many worlds, each in a process of its own (package runner), and shrinks the
+// plan of one that fails.
 //
 // Program mutants makes mistakes in livesched, one at a time, and looks for worlds that find them.
 package world

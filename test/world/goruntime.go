@@ -5,6 +5,7 @@ package world
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 )
@@ -67,9 +68,39 @@ var processors []*struct {
 
 // seedRuntime makes the runtime draw the random numbers of a seed.
 func seedRuntime(seed uint64) {
+	runtime.Gosched()               // os/signal takes the thread, and another one begins
+	if os.Getenv("GOGC") == "off" { // as program replay sets it
+		moveHeap()
+	}
 	runtime.MemProfileRate = 0 // samples are drawn
 	globalRand.state[0] = seed
 	processors[0].ticks = 0
 	thread := currentThread()
 	seedThread(*(*unsafe.Pointer)(unsafe.Pointer(&thread)))
+}
+
+// moveHeap lets the heap begin anew, without what is free in it. What was allocated before depends
+// on flags and on the environment, and what is allocated now would get other addresses because of
+// it. The hashes of pointers depend on addresses. Nothing must be freed.
+func moveHeap() {
+	const page, area, largest = 8 << 10, 64 << 20, 32 << 10
+	begin := (address(make([]byte, largest+1))/area + 1) * area
+	for address(make([]byte, page)) < begin {
+	}
+	// Objects of about the same size, with pointers or without, share pages.
+	for size := 8; size < largest; size += max(8, min(128, size/16&^7)) {
+		for address(make([]byte, size)) < begin {
+		}
+		for address(make([]*byte, size/8)) < begin {
+		}
+	}
+	allocated = unsafe.Pointer(new([15]byte)) // the smallest objects share 16 bytes
+}
+
+// allocated is what was allocated last. Without it, the compiler would put that on the stack.
+var allocated unsafe.Pointer
+
+func address[T any](slice []T) uintptr {
+	allocated = unsafe.Pointer(unsafe.SliceData(slice))
+	return uintptr(allocated)
 }

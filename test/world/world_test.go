@@ -4,16 +4,22 @@
 package world
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/livesched/livesched/test/world/runner"
 )
 
 var (
-	seed  = flag.Uint64("seed", 1, "seed of the first world")
-	seeds = flag.Int("seeds", 0, "number of worlds")
-	logTo = flag.String("transcript", "", "file for the transcript of a world that fails, or of the last one")
+	seed     = flag.Uint64("seed", 1, "seed of the first world")
+	seeds    = flag.Int("seeds", 0, "number of worlds")
+	planFile = flag.String("plan", "", "file with the plan of the only world, as JSON")
+	logTo    = flag.String("transcript", "", "file for the transcript of a world that fails, or of the last one")
+	resultTo = flag.String("result", "", "file for the result of a world that fails, or of the last one, as JSON")
 )
 
 // TestAWorldWithoutTrouble is what every run of the tests sees: three livescheds, pods and profiles
@@ -35,17 +41,19 @@ func TestAWorldWithoutTrouble(t *testing.T) {
 	}
 }
 
-// TestWorlds runs the worlds of -seed and the seeds after it, as `make simulate` does.
+// TestWorlds runs the worlds of -seed and the seeds after it, or that of -plan, as `make simulate`
+// does.
 func TestWorlds(t *testing.T) {
-	if *seeds == 0 {
+	if *seeds == 0 && *planFile == "" {
 		t.Skip("make simulate runs it")
 	}
-	for i := range *seeds {
-		plan := NewPlan(*seed + uint64(i))
+	for _, plan := range plans(t) {
+		report(t, plan, &Result{Err: errors.New(runner.NotOver)}) // if the process dies
 		began := time.Now()
 		result := Simulate(t, plan)
 		took := time.Since(began).Round(time.Millisecond)
 		t.Logf("seed %d: %v of simulated time in %v: %v", plan.Seed, result.Simulated, took, result.Counts)
+		report(t, plan, &result)
 		if *logTo != "" {
 			f, err := os.Create(*logTo)
 			if err != nil {
@@ -59,5 +67,42 @@ func TestWorlds(t *testing.T) {
 		if result.Err != nil {
 			t.Fatalf("seed %d: %v\nplan: %v", plan.Seed, result.Err, plan)
 		}
+	}
+}
+
+// plans returns those that the flags select.
+func plans(t *testing.T) (all []*Plan) {
+	if *planFile == "" {
+		for i := range *seeds {
+			all = append(all, NewPlan(*seed+uint64(i)))
+		}
+		return all
+	}
+	text, err := os.ReadFile(*planFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := &Plan{}
+	if err := json.Unmarshal(text, plan); err != nil {
+		t.Fatalf("%s: %v", *planFile, err)
+	}
+	return []*Plan{plan}
+}
+
+// report writes the result of a world to the file of -result.
+func report(t *testing.T, plan *Plan, result *Result) {
+	if *resultTo == "" {
+		return
+	}
+	r := runner.Report{Plan: json.RawMessage(plan.String()), Counts: result.Counts, Simulated: result.Simulated}
+	if result.Err != nil {
+		r.Error = result.Err.Error()
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*resultTo, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -18,15 +19,14 @@ import (
 	"regexp"
 	"strings"
 	"time"
-)
 
-// violation is the line of a test that says what a world has found.
-var violation = regexp.MustCompile(`seed \d+: (.*)`)
+	"github.com/livesched/livesched/test/world/runner"
+)
 
 func main() {
 	only := flag.String("only", "", "regular expression for the names of mutants")
 	worlds := flag.Int("worlds", 20, "how many worlds may try to find a mutant")
-	first := flag.Int("seed", 1, "seed of the first world")
+	first := flag.Uint64("seed", 1, "seed of the first world")
 	flag.Parse()
 	if err := run(*only, *worlds, *first, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-func run(only string, worlds, first int, replay string) error {
+func run(only string, worlds int, first uint64, replay string) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -105,25 +105,16 @@ func (m *mutant) build(dir string) (string, error) {
 }
 
 // search runs worlds until one finds something. It returns how many there were, and what was found.
-func search(replay, program string, worlds, first int) (number int, found string, err error) {
+func search(replay, program string, worlds int, first uint64) (number int, found string, err error) {
+	programs := &runner.Programs{Replay: replay, Test: program, Timeout: 5 * time.Minute}
 	for number = 1; number <= worlds; number++ {
-		seed := fmt.Sprint(first + number - 1)
-		test := exec.Command(replay, seed, program, "-test.run", "TestWorlds", "-test.timeout", "5m", "-seeds", "1",
-			"-seed", seed)
-		output, err := test.CombinedOutput()
-		if err == nil {
-			continue
+		outcome, err := programs.Run(context.Background(), runner.Source{Seed: first + uint64(number-1)}, "")
+		if err != nil {
+			return number, "", err
 		}
-		lines := violation.FindAllStringSubmatch(string(output), -1)
-		if len(lines) == 0 {
-			return number, "the end of the process: " + lastLine(string(output)), nil
+		if outcome.Error != "" {
+			return number, outcome.Error, nil
 		}
-		return number, lines[len(lines)-1][1], nil
 	}
 	return worlds, "", nil
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[max(0, len(lines)-3)]
 }

@@ -13,6 +13,7 @@
 package main
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -50,7 +51,8 @@ func run() (code int, err error) {
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=8GiB",
 		"GODEBUG=asyncpreemptoff=1,randautoseed=0")
-	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	// Whoever kills replay means the program, too.
+	command.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		return 0, err
 	}
@@ -92,7 +94,8 @@ func patch(pid int, program string) error {
 	for _, symbol := range all {
 		symbols[symbol.Name] = symbol
 	}
-	for _, name := range []string{retake, mutexTime, random, threadRandom, randomState} {
+	for _, name := range []string{retake, mutexTime, idleThread, assertion, typeSwitch, random, threadRandom,
+		randomState} {
 		if _, ok := symbols[name]; !ok {
 			return fmt.Errorf("%s has no symbol %s", program, name)
 		}
@@ -110,8 +113,18 @@ func patch(pid int, program string) error {
 	if err != nil {
 		return err
 	}
+	for _, symbol := range []string{assertion, typeSwitch} {
+		offset, err := find(pid, symbols[symbol], drawOfThousand)
+		if err != nil {
+			return err
+		}
+		if err := write(symbol, offset+uint64(len(drawOfThousand))-2, []byte{0x90, 0xE9}); err != nil { // nop; jmp
+			return err
+		}
+	}
 	return errors.Join(
-		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(random, 0, generator),
+		write(retake, 0, returnZero), write(mutexTime, 0, returnZero), write(idleThread, 0, returnZero),
+		write(random, 0, generator),
 		write(threadRandom, call, []byte{0xB8, 1, 0, 0, 0}), // mov eax, 1
 	)
 }
@@ -122,12 +135,45 @@ const (
 	retake = "runtime.retake"
 	// mutexTime is how a mutex sees that a goroutine has waited for a millisecond.
 	mutexTime = "internal/sync.runtime_nanotime"
+	// idleThread keeps a thread that has nothing to run for later. Whether it is kept by the time
+	// another one is needed depends on the kernel, and a thread that is new instead takes memory:
+	// then all that is allocated later is elsewhere, and the hashes of pointers are others.
+	// So a thread is new each time; there are few.
+	idleThread = "runtime.mput"
+	// assertion and typeSwitch keep the answers to some questions that code asks about types: one
+	// of a thousand, which they draw. What is drawn later would depend on what is kept before a
+	// world begins. So nothing is kept.
+	assertion  = "runtime.typeAssert"
+	typeSwitch = "runtime.interfaceSwitch"
 	// random returns a random number of a thread, and threadRandom seeds a thread from those of the
 	// thread that starts it. All threads get random numbers from randomState instead.
 	random       = "runtime.rand"
 	threadRandom = "runtime.mrandinit"
 	randomState  = "runtime.globalRand"
 )
+
+// drawOfThousand is the code with which assertion and typeSwitch go on without keeping anything:
+// test eax, 1023; jne. The distance follows.
+var drawOfThousand = []byte{0xA9, 0xFF, 0x03, 0x00, 0x00, 0x0F, 0x85}
+
+// find returns the offset of code in a function.
+func find(pid int, in elf.Symbol, code []byte) (uint64, error) {
+	all, err := codeOf(pid, in)
+	if err != nil {
+		return 0, err
+	}
+	offset := bytes.Index(all, code)
+	if offset < 0 {
+		return 0, fmt.Errorf("%s has not the code that is expected", in.Name)
+	}
+	return uint64(offset), nil
+}
+
+func codeOf(pid int, function elf.Symbol) ([]byte, error) {
+	code := make([]byte, function.Size)
+	_, err := syscall.PtracePeekData(pid, uintptr(function.Value), code)
+	return code, err
+}
 
 // splitMix64 returns the code of a function that returns the next number of a splitmix64 generator
 // whose state is at an address.
@@ -150,8 +196,8 @@ func splitMix64(state uint64) []byte {
 
 // callIn returns the offset of the call of a function in another one.
 func callIn(pid int, in elf.Symbol, function uint64) (uint64, error) {
-	code := make([]byte, in.Size)
-	if _, err := syscall.PtracePeekData(pid, uintptr(in.Value), code); err != nil {
+	code, err := codeOf(pid, in)
+	if err != nil {
 		return 0, err
 	}
 	for i := uint64(0); i+5 <= in.Size; i++ {
@@ -197,10 +243,10 @@ func fixRandom(pid int, seed uint64) error {
 		case err1 != nil || err2 != nil || kind == 0:
 			return fmt.Errorf("the process has no random bytes")
 		case kind == atRandom:
-			var bytes [16]byte
-			binary.LittleEndian.PutUint64(bytes[:], seed)
-			binary.LittleEndian.PutUint64(bytes[8:], ^seed)
-			_, err := syscall.PtracePokeData(pid, uintptr(value), bytes[:])
+			var random [16]byte
+			binary.LittleEndian.PutUint64(random[:], seed)
+			binary.LittleEndian.PutUint64(random[8:], ^seed)
+			_, err := syscall.PtracePokeData(pid, uintptr(value), random[:])
 			return err
 		}
 	}

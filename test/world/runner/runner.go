@@ -1,0 +1,173 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package runner runs worlds, each in a process of its own, through program replay.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what a world writes to the file of the flag -result of its test.
+type Report struct {
+	// Plan is that of the world, as JSON.
+	Plan json.RawMessage
+	// Error is what is wrong, empty if nothing is.
+	Error     string
+	Counts    map[string]int
+	Simulated time.Duration
+}
+
+// NotOver is the Error of a world that has begun.
+const NotOver = "the world did not come to its end"
+
+// Outcome is what the process of a world came to.
+type Outcome struct {
+	Report
+	// Output is what the process wrote.
+	Output string
+
+	over bool
+}
+
+// Over reports whether the world came to its end: then Error is what the world found, and not how
+// its process ended.
+func (o *Outcome) Over() bool { return o.over }
+
+// Programs are what runs a world. They may be used by several goroutines.
+type Programs struct {
+	// Replay is the path of program replay, and Test that of the tests of package world.
+	Replay, Test string
+	// Timeout is how long a process may take.
+	Timeout time.Duration
+}
+
+// Source is where the plan of a world comes from.
+type Source struct {
+	Seed uint64
+	// Plan is a file with the plan. If it is empty, the plan is that of the seed.
+	Plan string
+}
+
+func (s Source) flags() []string {
+	if s.Plan != "" {
+		return []string{"-plan", s.Plan}
+	}
+	return []string{"-seeds", "1", "-seed", strconv.FormatUint(s.Seed, 10)}
+}
+
+// Command returns the command that runs a world.
+func (p *Programs) Command(source Source, transcript string) string {
+	return strings.Join(append([]string{p.Replay}, p.arguments(source, transcript)...), " ")
+}
+
+func (p *Programs) arguments(source Source, transcript string) []string {
+	arguments := append([]string{strconv.FormatUint(source.Seed, 10), p.Test, "-test.run=TestWorlds", "-test.v",
+		"-test.timeout=" + p.Timeout.String()}, source.flags()...)
+	if transcript != "" {
+		arguments = append(arguments, "-transcript", transcript)
+	}
+	return arguments
+}
+
+// Run runs a world. It writes a transcript unless that is empty. The end of the process before that
+// of the world is an outcome, too.
+func (p *Programs) Run(ctx context.Context, source Source, transcript string) (*Outcome, error) {
+	dir, err := os.MkdirTemp("", "world")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	result := filepath.Join(dir, "result.json")
+	// A goroutine that never waits keeps the test from noticing that its time is over.
+	limited, cancel := context.WithTimeout(ctx, p.Timeout+p.Timeout/10+time.Second)
+	defer cancel()
+	test := exec.CommandContext(limited, p.Replay, append(p.arguments(source, transcript), "-result", result)...)
+	test.WaitDelay = 10 * time.Second
+	output, failed := test.CombinedOutput()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if exit := (*exec.ExitError)(nil); failed != nil && !errors.As(failed, &exit) && limited.Err() == nil {
+		return nil, fmt.Errorf("%s: %w", p.Replay, failed)
+	}
+	outcome := &Outcome{Output: string(output)}
+	text, err := os.ReadFile(result)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the process did not begin a world:\n%s", end(outcome.Output))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &outcome.Report); err != nil {
+		return nil, fmt.Errorf("the result of a world: %w", err)
+	}
+	switch {
+	case limited.Err() != nil:
+		outcome.Error = fmt.Sprintf("the process did not end in %v", p.Timeout)
+	case outcome.Error == NotOver || failed != nil && outcome.Error == "":
+		outcome.Error = "the process died: " + death(outcome.Output)
+	default:
+		outcome.over = true
+	}
+	return outcome, nil
+}
+
+// deaths are how a line begins that says why a Go program ends, or why a test failed.
+var deaths = regexp.MustCompile(`(?m)^\s*((?:panic|fatal error|runtime error|--- FAIL|SIG[A-Z]+): .*)$`)
+
+// death returns why a process ended: the first line of its output that says so, or the last one.
+func death(output string) string {
+	if line := deaths.FindStringSubmatch(output); line != nil {
+		return line[1]
+	}
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	return lines[len(lines)-1]
+}
+
+// Excerpt returns the part of the output of a process that says why it ended: the lines from the
+// first that does, or the last ones.
+func (o *Outcome) Excerpt() string {
+	at := deaths.FindStringIndex(o.Output)
+	if at == nil {
+		return end(o.Output)
+	}
+	lines := strings.SplitAfter(o.Output[at[0]:], "\n")
+	return strings.Join(lines[:min(len(lines), excerptLines)], "")
+}
+
+const excerptLines = 40
+
+func end(output string) string {
+	lines := strings.SplitAfter(output, "\n")
+	return strings.Join(lines[max(0, len(lines)-excerptLines):], "")
+}
+
+var (
+	// parentheses may be within others.
+	parentheses = regexp.MustCompile(`\s*\([^()]*\)`)
+	// particular are words that have a digit in them, as names, numbers and times do, or quotes.
+	particular = regexp.MustCompile(`\S*[0-9"]\S*`)
+)
+
+// Kind returns what errors have in common that have the same reason: the first words, without names
+// and numbers.
+func Kind(violation string) string {
+	const words = 5
+	for parentheses.MatchString(violation) {
+		violation = parentheses.ReplaceAllString(violation, "")
+	}
+	fields := strings.Fields(particular.ReplaceAllString(violation, ""))
+	return strings.Join(fields[:min(len(fields), words)], " ")
+}
