@@ -38,7 +38,10 @@ import (
 // release the lease of another leader.
 var ErrLost = errors.New("this process has lost the lease")
 
-// Config configures a Lock. All fields are required.
+// ErrStopping is the error of a process that would take the lease, and stops.
+var ErrStopping = errors.New("this process stops, and does not take the lease")
+
+// Config configures a Lock. All fields but Stopping are required.
 type Config struct {
 	Namespace, Name string
 	// Identity names this process in the Lease.
@@ -50,6 +53,8 @@ type Config struct {
 	RetryPeriod time.Duration
 	// Term begins and ends with the lease.
 	Term *Term
+	// Stopping is closed when the process begins to stop. It does not take the lease then.
+	Stopping <-chan struct{}
 }
 
 // Lock is the lock of a client-go LeaderElector. The elector of a follower polls: it calls Get, and
@@ -206,8 +211,11 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 // record before Get, which may have waited for days.
 func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	if l.cfg.Term.ended() {
+	switch {
+	case l.cfg.Term.ended():
 		return ErrLost
+	case !l.held && l.stopping():
+		return ErrStopping
 	}
 	sent := time.Now()
 	if !l.held {
@@ -217,8 +225,31 @@ func (l *Lock) write(ctx context.Context, record resourcelock.LeaderElectionReco
 	if err := write(ctx, record); err != nil {
 		return err
 	}
+	if !l.held && l.stopping() {
+		return l.giveBack(record)
+	}
 	l.held = true
 	l.holder.Store(&record.HolderIdentity)
 	l.cfg.Term.Renew(sent)
 	return nil
+}
+
+// giveBack releases a lease that this process has taken while it began to stop, so that others need
+// not wait until it expires.
+func (l *Lock) giveBack(record resourcelock.LeaderElectionRecord) error {
+	l.cfg.Term.End()
+	record.HolderIdentity = ""
+	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.RetryPeriod)
+	defer cancel()
+	return errors.Join(ErrStopping, l.LeaseLock.Update(ctx, record))
+}
+
+// stopping reports whether the process has begun to stop.
+func (l *Lock) stopping() bool {
+	select {
+	case <-l.cfg.Stopping:
+		return true
+	default:
+		return false
+	}
 }

@@ -6,6 +6,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -330,6 +332,36 @@ func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
 			w.hold("")
 			if err := lock.Update(t.Context(), record); !errors.Is(err, ErrLost) {
 				t.Errorf("it takes the lease again: %v", err)
+			}
+		})
+	}
+}
+
+func TestAProcessThatStopsDoesNotTakeTheLease(t *testing.T) {
+	for name, during := range map[string]bool{"before": false, "while it takes it": true} {
+		inWorld(t, func(w *world) {
+			stopping := make(chan struct{})
+			stop := sync.OnceFunc(func() { close(stopping) })
+			lock := NewLock(Config{Namespace: "here", Name: "lease", Identity: "a", Client: w.client, Watch: w.client,
+				RetryPeriod: retryPeriod, Term: NewTerm(renewDeadline), Stopping: stopping})
+			if during {
+				w.client.PrependReactor("create", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+					stop()
+					return false, nil, nil
+				})
+			} else {
+				stop()
+			}
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
+			if err := lock.Create(t.Context(), record); !errors.Is(err, ErrStopping) {
+				t.Errorf("%s: %v", name, err)
+			}
+			lease, err := w.client.CoordinationV1().Leases("here").Get(t.Context(), "lease", metav1.GetOptions{})
+			if exists := err == nil; exists != during {
+				t.Fatalf("%s: the lease exists: %v", name, exists)
+			}
+			if during && ptr.Deref(lease.Spec.HolderIdentity, "") != "" {
+				t.Errorf("%s holds the lease", *lease.Spec.HolderIdentity)
 			}
 		})
 	}

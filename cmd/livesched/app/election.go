@@ -23,8 +23,9 @@ type election struct {
 	term    *lease.Term
 }
 
-// newElection returns the leader election that the options ask for.
-func newElection(restConfig *rest.Config, o *Options) (*election, error) {
+// newElection returns the leader election that the options ask for. A process does not take the
+// lease once stopping is closed.
+func newElection(restConfig *rest.Config, o *Options, stopping <-chan struct{}) (*election, error) {
 	if !o.LeaderElect {
 		return nil, nil
 	}
@@ -58,6 +59,7 @@ func newElection(restConfig *rest.Config, o *Options) (*election, error) {
 		Watch:       watch,
 		RetryPeriod: o.RetryPeriod,
 		Term:        term,
+		Stopping:    stopping,
 	})}, nil
 }
 

@@ -60,7 +60,7 @@ type Manager struct {
 	Scheduler *scheduler.Scheduler
 	// Informers is the scheduler's view of the manager's cache.
 	Informers *informers.Source
-	// stopping ends the wait for the manager's cache. Start closes it.
+	// stopping ends the wait for the manager's cache, and that for the lease. Start closes it.
 	stopping chan struct{}
 }
 
@@ -88,12 +88,12 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		return nil, err
 	}
 	restConfig = o.throttled(restConfig)
-	election, err := newElection(restConfig, o)
+	stopping := make(chan struct{})
+	election, err := newElection(restConfig, o, stopping)
 	if err != nil {
 		return nil, err
 	}
 	gracePeriod := shutdownTimeout
-	stopping := make(chan struct{})
 	mgr, err := ctrl.NewManager(restConfig, election.configure(ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  informers.CacheOptions(scheme, o.TrimBoundPods),
