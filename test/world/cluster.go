@@ -6,13 +6,16 @@ package world
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -29,10 +32,16 @@ type cluster struct {
 	world   *World
 	kube    kubernetes.Interface
 	objects client.Client
-	// revision is that of etcd up to which pods and nodes are known, by key in etcd.
+	// kinds are what the world follows. Their objects are in the maps below, by key in etcd, as of
+	// a revision of etcd.
+	kinds    []kind
 	revision int64
 	pods     map[string]*corev1.Pod
 	nodes    map[string]*corev1.Node
+	budgets  map[string]*policyv1.PodDisruptionBudget
+
+	preemptions preemptions
+	disruption  disruption
 }
 
 func newCluster(w *World, config *rest.Config) (*cluster, error) {
@@ -41,7 +50,16 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{world: w, revision: w.etcd.Revision(),
-		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}}
+		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
+		budgets:     map[string]*policyv1.PodDisruptionBudget{},
+		preemptions: preemptions{deleted: map[types.UID]bool{}},
+		disruption:  disruption{due: map[types.NamespacedName]bool{}},
+	}
+	c.kinds = []kind{
+		follow("/registry/pods/", c.pods, w.podChanged),
+		follow("/registry/minions/", c.nodes, w.nodeChanged),
+		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
+	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -90,24 +108,36 @@ func (w *World) observe() {
 	c := w.cluster
 	for _, change := range w.etcd.Changes(c.revision) {
 		c.revision = change.Kv.ModRevision
-		switch key := string(change.Kv.Key); {
-		case strings.HasPrefix(key, "/registry/pods/"):
-			before := c.pods[key]
-			after := decode[corev1.Pod](change)
-			if after == nil {
-				delete(c.pods, key)
-			} else {
-				c.pods[key] = after
-			}
-			w.podChanged(before, after)
-		case strings.HasPrefix(key, "/registry/minions/"):
-			if after := decode[corev1.Node](change); after == nil {
-				delete(c.nodes, key)
-			} else {
-				c.nodes[key] = after
+		for _, kind := range c.kinds {
+			if strings.HasPrefix(string(change.Kv.Key), kind.prefix) {
+				kind.follow(change)
 			}
 		}
 	}
+}
+
+// kind is a kind of objects that the world follows. Their keys in etcd have a prefix.
+type kind struct {
+	prefix string
+	follow func(change *mvccpb.Event)
+}
+
+// follow returns a kind whose objects are kept by key. changed is called after each change, with
+// nil for an object that does not exist.
+func follow[T any, P interface {
+	*T
+	client.Object
+}](prefix string, objects map[string]P, changed func(before, after P)) kind {
+	return kind{prefix, func(change *mvccpb.Event) {
+		key := string(change.Kv.Key)
+		before, after := objects[key], decode[T, P](change)
+		if after == nil {
+			delete(objects, key)
+		} else {
+			objects[key] = after
+		}
+		changed(before, after)
+	}}
 }
 
 // decode returns the object after a change, nil if it was deleted.
@@ -122,5 +152,6 @@ func decode[T any, P interface {
 	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(change.Kv.Value, nil, object); err != nil {
 		panic(err)
 	}
+	object.SetResourceVersion(strconv.FormatInt(change.Kv.ModRevision, 10))
 	return object
 }

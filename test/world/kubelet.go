@@ -15,9 +15,15 @@ import (
 
 // podChanged checks a change of a pod, and lets the kubelet of its node act.
 func (w *World) podChanged(before, after *corev1.Pod) {
-	switch {
-	case after == nil:
+	if before != nil {
+		w.checkEviction(before, after)
+	}
+	if after == nil {
+		w.checkBudgets(before)
 		return
+	}
+	w.checkBudgets(after)
+	switch {
 	case after.Spec.NodeName == "":
 	case before == nil || before.Spec.NodeName == "":
 		w.counts["bound"]++

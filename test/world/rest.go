@@ -62,6 +62,14 @@ func (w *World) checkPending() {
 		case decision.Err == nil:
 			w.fail("pod %s is pending (%s), but fits on %s", pod.Name, pod.Status.Conditions[i].Message, decision.Host)
 			return
+		case decision.Nominating != nil && decision.Nominating.NominatedNodeName != "":
+			w.fail("pod %s is pending (%s), but could preempt on %s", pod.Name, pod.Status.Conditions[i].Message,
+				decision.Nominating.NominatedNodeName)
+			return
+		case pod.Status.NominatedNodeName != "":
+			w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, pod.Status.Conditions[i].Message,
+				pod.Status.NominatedNodeName)
+			return
 		}
 	}
 }
@@ -72,7 +80,18 @@ const judgeName = "judge"
 func (w *World) newJudge() (*sidebyside.KubeScheduler, error) {
 	// The profiles of the world accept the same pods as the default one.
 	profile := configv1.KubeSchedulerProfile{SchedulerName: ptr.To(judgeName)}
-	judge, err := sidebyside.NewKubeScheduler(w.ctx, sidebyside.NewObjects(),
+	objects := sidebyside.NewObjects()
+	for _, pod := range sorted(w.cluster.pods) {
+		if err := objects.Put(pod); err != nil {
+			return nil, err
+		}
+	}
+	for _, budget := range sorted(w.cluster.budgets) {
+		if err := objects.Put(budget); err != nil {
+			return nil, err
+		}
+	}
+	judge, err := sidebyside.NewKubeScheduler(w.ctx, objects,
 		&sidebyside.Configuration{Profile: profile, Parallelism: 1}, nil)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,63 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// addNode adds a node. A node may come again under the name of another one.
+func (w *World) addNode(r *rand.Rand) {
+	name := fmt.Sprintf("node-%d", r.IntN(10))
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, "zone": fmt.Sprintf("z%d", r.IntN(3))}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(one(r, []string{"2", "4", "8"})),
+			corev1.ResourceMemory: resource.MustParse("8Gi"),
+			corev1.ResourcePods:   resource.MustParse("12")}},
+	}
+	if err := w.cluster.objects.Create(w.ctx, node); !apierrors.IsAlreadyExists(err) {
+		w.log.add("create node %s", name)
+		w.must(err)
+	}
+}
+
+// changeNodes adds or removes a node, or changes its taints or labels.
+func (w *World) changeNodes(r *rand.Rand) {
+	nodes := sorted(w.cluster.nodes)
+	kind := r.IntN(5)
+	if len(nodes) < 2 || kind < 2 {
+		w.addNode(r)
+		return
+	}
+	node := one(r, nodes).DeepCopy()
+	switch kind {
+	case 2:
+		w.log.add("delete node %s", node.Name)
+		w.must(w.cluster.objects.Delete(w.ctx, node))
+		for _, pod := range sorted(w.cluster.pods) { // as the garbage collector of pods does
+			if pod.Spec.NodeName == node.Name {
+				w.deletePod(pod, client.GracePeriodSeconds(0))
+			}
+		}
+		return
+	case 3:
+		node.Spec.Unschedulable = !node.Spec.Unschedulable
+	case 4:
+		node.Labels["zone"] = fmt.Sprintf("z%d", r.IntN(3))
+	}
+	w.log.add("change node %s", node.Name)
+	w.must(w.cluster.objects.Update(w.ctx, node))
+}
+
+// nodeChanged sees a change of a node.
+func (w *World) nodeChanged(_, _ *corev1.Node) {}
