@@ -15,6 +15,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -40,8 +42,22 @@ type cluster struct {
 	nodes    map[string]*corev1.Node
 	budgets  map[string]*policyv1.PodDisruptionBudget
 
+	groups map[string]*unstructured.Unstructured
+
 	preemptions preemptions
 	disruption  disruption
+	gangs       groups
+}
+
+// informed returns the objects that plugins look up.
+func (c *cluster) informed() (objects []runtime.Object) {
+	for _, pod := range sorted(c.pods) {
+		objects = append(objects, pod)
+	}
+	for _, budget := range sorted(c.budgets) {
+		objects = append(objects, budget)
+	}
+	return objects
 }
 
 func newCluster(w *World, config *rest.Config) (*cluster, error) {
@@ -52,13 +68,17 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	c := &cluster{world: w, revision: w.etcd.Revision(),
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
 		budgets:     map[string]*policyv1.PodDisruptionBudget{},
+		groups:      map[string]*unstructured.Unstructured{},
 		preemptions: preemptions{deleted: map[types.UID]bool{}},
 		disruption:  disruption{due: map[types.NamespacedName]bool{}},
+		gangs: groups{templates: map[string]*corev1.Pod{}, plain: map[string]bool{},
+			broken: map[string]bool{}},
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
-		follow("/registry/minions/", c.nodes, w.nodeChanged),
+		follow("/registry/minions/", c.nodes, nil),
 		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
+		follow(groupPrefix, c.groups, nil),
 	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
@@ -75,27 +95,27 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	return c, nil
 }
 
-// definitions are livesched's custom resources. A process reads the files once, outside of bubbles:
-// in these, a system call could make another thread run goroutines.
+// definitions are livesched's custom resources, and the PodGroups. A process reads the files once,
+// outside of bubbles: in these, a system call could make another thread run goroutines.
 var definitions = sync.OnceValue(readDefinitions)
 
-func readDefinitions() []*apiextensionsv1.CustomResourceDefinition {
-	dir := filepath.Join(testcluster.Root(), "config", "crd", "bases")
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		panic(err)
-	}
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(dir, file.Name()))
+func readDefinitions() (crds []*apiextensionsv1.CustomResourceDefinition) {
+	for _, pattern := range []string{"config/crd/bases/*.yaml", "config/podgroup/scheduling.x-k8s.io_podgroups.yaml"} {
+		files, err := filepath.Glob(filepath.Join(testcluster.Root(), pattern))
 		if err != nil {
 			panic(err)
 		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, crd); err != nil {
-			panic(err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				panic(err)
+			}
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.Unmarshal(text, crd); err != nil {
+				panic(err)
+			}
+			crds = append(crds, crd)
 		}
-		crds = append(crds, crd)
 	}
 	return crds
 }
@@ -123,7 +143,7 @@ type kind struct {
 }
 
 // follow returns a kind whose objects are kept by key. changed is called after each change, with
-// nil for an object that does not exist.
+// nil for an object that does not exist. It may be nil.
 func follow[T any, P interface {
 	*T
 	client.Object
@@ -136,7 +156,9 @@ func follow[T any, P interface {
 		} else {
 			objects[key] = after
 		}
-		changed(before, after)
+		if changed != nil {
+			changed(before, after)
+		}
 	}}
 }
 
@@ -149,7 +171,11 @@ func decode[T any, P interface {
 		return nil
 	}
 	object := P(new(T))
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(change.Kv.Value, nil, object); err != nil {
+	if custom, ok := any(object).(*unstructured.Unstructured); ok {
+		if err := custom.UnmarshalJSON(change.Kv.Value); err != nil {
+			panic(err)
+		}
+	} else if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(change.Kv.Value, nil, object); err != nil {
 		panic(err)
 	}
 	object.SetResourceVersion(strconv.FormatInt(change.Kv.ModRevision, 10))

@@ -12,12 +12,7 @@ import (
 
 // checkBinding checks that a node has what the pods on it request, once one has been bound to it.
 func (w *World) checkBinding(bound *corev1.Pod) {
-	var node *corev1.Node
-	for _, n := range w.cluster.nodes {
-		if n.Name == bound.Spec.NodeName {
-			node = n
-		}
-	}
+	node := w.nodeOf(bound)
 	if node == nil {
 		w.counts["bound to a missing node"]++
 		return

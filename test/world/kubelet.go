@@ -17,6 +17,7 @@ import (
 func (w *World) podChanged(before, after *corev1.Pod) {
 	if before != nil {
 		w.checkEviction(before, after)
+		w.memberChanged(before, after)
 	}
 	if after == nil {
 		w.checkBudgets(before)
@@ -29,6 +30,10 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.counts["bound"]++
 		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
 		w.checkBinding(after)
+		if w.nodeOf(after) == nil {
+			w.after(20*time.Second, func() { w.collectOrphan(after) })
+			return
+		}
 		w.after(w.kubeletDelay(), func() { w.runPod(after) })
 	}
 	if after.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {

@@ -59,5 +59,14 @@ func (w *World) changeNodes(r *rand.Rand) {
 	w.must(w.cluster.objects.Update(w.ctx, node))
 }
 
-// nodeChanged sees a change of a node.
-func (w *World) nodeChanged(_, _ *corev1.Node) {}
+// collectOrphan deletes a pod whose node is missing, as the garbage collector of pods does.
+func (w *World) collectOrphan(pod *corev1.Pod) {
+	if w.nodeOf(pod) == nil {
+		w.deletePod(pod, client.GracePeriodSeconds(0))
+	}
+}
+
+// nodeOf returns the node of a pod, nil if it has none.
+func (w *World) nodeOf(pod *corev1.Pod) *corev1.Node {
+	return w.cluster.nodes["/registry/minions/"+pod.Spec.NodeName]
+}
