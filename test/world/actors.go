@@ -22,6 +22,7 @@ var actors = map[string]func(*World, *rand.Rand){
 	"workloads": (*World).changeWorkloads,
 	"nodes":     (*World).changeNodes,
 	"budgets":   (*World).changeBudgets,
+	"devices":   (*World).changeDevices,
 	"groups":    (*World).changeGroups,
 	"profiles":  (*World).changeProfiles,
 	"kills":     (*World).killReplica,

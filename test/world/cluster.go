@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,20 +43,29 @@ type cluster struct {
 	nodes    map[string]*corev1.Node
 	budgets  map[string]*policyv1.PodDisruptionBudget
 
-	groups map[string]*unstructured.Unstructured
+	groups  map[string]*unstructured.Unstructured
+	classes map[string]*resourcev1.DeviceClass
+	slices  map[string]*resourcev1.ResourceSlice
+	claims  map[string]*resourcev1.ResourceClaim
 
 	preemptions preemptions
 	disruption  disruption
 	gangs       groups
 }
 
-// informed returns the objects that plugins look up.
+// informed returns the objects that a scheduler knows.
 func (c *cluster) informed() (objects []runtime.Object) {
-	for _, pod := range sorted(c.pods) {
-		objects = append(objects, pod)
+	for _, of := range [][]runtime.Object{
+		known(c.nodes), known(c.pods), known(c.budgets), known(c.classes), known(c.slices), known(c.claims),
+	} {
+		objects = append(objects, of...)
 	}
-	for _, budget := range sorted(c.budgets) {
-		objects = append(objects, budget)
+	return objects
+}
+
+func known[T runtime.Object](of map[string]T) (objects []runtime.Object) {
+	for _, object := range sorted(of) {
+		objects = append(objects, object)
 	}
 	return objects
 }
@@ -69,6 +79,9 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
 		budgets:     map[string]*policyv1.PodDisruptionBudget{},
 		groups:      map[string]*unstructured.Unstructured{},
+		classes:     map[string]*resourcev1.DeviceClass{},
+		slices:      map[string]*resourcev1.ResourceSlice{},
+		claims:      map[string]*resourcev1.ResourceClaim{},
 		preemptions: preemptions{deleted: map[types.UID]bool{}},
 		disruption:  disruption{due: map[types.NamespacedName]bool{}},
 		gangs: groups{templates: map[string]*corev1.Pod{}, plain: map[string]bool{},
@@ -76,9 +89,12 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 	}
 	c.kinds = []kind{
 		follow("/registry/pods/", c.pods, w.podChanged),
-		follow("/registry/minions/", c.nodes, nil),
+		follow("/registry/minions/", c.nodes, w.nodeChanged),
 		follow("/registry/poddisruptionbudgets/", c.budgets, w.budgetChanged),
 		follow(groupPrefix, c.groups, nil),
+		follow("/registry/deviceclasses/", c.classes, nil),
+		follow("/registry/resourceslices/", c.slices, nil),
+		follow(claimPrefix, c.claims, w.claimChanged),
 	}
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err

@@ -4,6 +4,10 @@
 package world
 
 import (
+	"context"
+	"fmt"
+	"testing/synctest"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -13,41 +17,41 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// judge is a kube-scheduler that knows the cluster.
+// judge is a kube-scheduler whose informers know the cluster.
 type judge struct {
 	*sidebyside.KubeScheduler
-	world *World
+	world  *World
+	cancel context.CancelFunc
 }
 
 const judgeName = "judge"
 
 // newJudge returns a judge, which the caller must close.
 func (w *World) newJudge() (*judge, error) {
-	objects := sidebyside.NewObjects()
-	for _, object := range w.cluster.informed() {
-		if err := objects.Put(object); err != nil {
-			return nil, err
-		}
-	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	objects := sidebyside.NewObjectsOf(w.cluster.informed()...)
 	// The profiles of the world accept the same pods as the default one.
 	profile := configv1.KubeSchedulerProfile{SchedulerName: ptr.To(judgeName)}
-	scheduler, err := sidebyside.NewKubeScheduler(w.ctx, objects,
+	scheduler, err := sidebyside.NewKubeScheduler(ctx, objects,
 		&sidebyside.Configuration{Profile: profile, Parallelism: 1}, nil)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	for _, node := range sorted(w.cluster.nodes) {
-		scheduler.Scheduler.Cache.AddNode(logr.Discard(), node)
+	objects.Start(ctx.Done())
+	synctest.Wait() // until it knows the objects
+	j := &judge{scheduler, w, cancel}
+	if n := scheduler.Scheduler.Cache.NodeCount(); n != len(w.cluster.nodes) {
+		j.Close()
+		return nil, fmt.Errorf("it knows %d of %d nodes", n, len(w.cluster.nodes))
 	}
-	for _, pod := range sorted(w.cluster.pods) {
-		if pod.Spec.NodeName == "" {
-			continue
-		}
-		if err := scheduler.Scheduler.Cache.AddPod(logr.Discard(), pod); err != nil {
-			return nil, err
-		}
-	}
-	return &judge{scheduler, w}, nil
+	return j, nil
+}
+
+// Close ends the judge.
+func (j *judge) Close() {
+	j.KubeScheduler.Close()
+	j.cancel()
 }
 
 // decide decides about a pod of livesched.

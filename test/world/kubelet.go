@@ -19,6 +19,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.checkEviction(before, after)
 		w.memberChanged(before, after)
 	}
+	w.podUsesClaims(before, after)
 	if after == nil {
 		w.checkBudgets(before)
 		return
@@ -30,6 +31,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		w.counts["bound"]++
 		w.log.add("pod %s is bound to %s", after.Name, after.Spec.NodeName)
 		w.checkBinding(after)
+		w.checkClaims(after)
 		if w.nodeOf(after) == nil {
 			w.after(20*time.Second, func() { w.collectOrphan(after) })
 			return

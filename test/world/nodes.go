@@ -70,3 +70,10 @@ func (w *World) collectOrphan(pod *corev1.Pod) {
 func (w *World) nodeOf(pod *corev1.Pod) *corev1.Node {
 	return w.cluster.nodes["/registry/minions/"+pod.Spec.NodeName]
 }
+
+// nodeChanged sees a change of a node.
+func (w *World) nodeChanged(before, after *corev1.Node) {
+	if after == nil {
+		w.withdrawDevices(before)
+	}
+}

@@ -64,14 +64,14 @@ func (w *World) checkPendingPod(judge *judge, pod *corev1.Pod) {
 		w.fail("pod %s is pending (%s), and nominated for %s", pod.Name, condition.Message, node)
 		return
 	}
-	waits := w.waits(pod)
+	waits := w.waits(pod) || w.lacksClaim(pod)
 	if reason := condition.Reason; reason != corev1.PodReasonUnschedulable &&
 		!(waits && reason == v1alpha1.PodReasonPreEnqueueRejected) {
 		w.fail("pod %s is pending because of %s: %s", pod.Name, reason, condition.Message)
 		return
 	}
 	if waits {
-		return // see checkGroups
+		return // see checkGroups for pods of groups
 	}
 	switch decision := judge.decide(pod); {
 	case decision.Err == nil && decision.Host == "":

@@ -69,6 +69,9 @@ func (w *World) newPod(r *rand.Rand) *corev1.Pod {
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		}
 	}
+	if w.plan.Actors["devices"] > 0 && r.IntN(4) == 0 {
+		useDevice(pod)
+	}
 	return pod
 }
 
