@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,8 @@ type cluster struct {
 	preemptions preemptions
 	disruption  disruption
 	gangs       groups
+	// shrunk is when nodes have got less, by their names.
+	shrunk map[string]time.Time
 }
 
 // informed returns the objects that a scheduler knows.
@@ -84,6 +87,7 @@ func newCluster(w *World, config *rest.Config) (*cluster, error) {
 		claims:      map[string]*resourcev1.ResourceClaim{},
 		preemptions: preemptions{deleted: map[types.UID]bool{}},
 		disruption:  disruption{due: map[types.NamespacedName]bool{}},
+		shrunk:      map[string]time.Time{},
 		gangs: groups{templates: map[string]*corev1.Pod{}, plain: map[string]bool{},
 			broken: map[string]bool{}},
 	}

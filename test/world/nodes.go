@@ -6,6 +6,8 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,7 +36,7 @@ func (w *World) addNode(r *rand.Rand) {
 // changeNodes adds or removes a node, or changes its taints or labels.
 func (w *World) changeNodes(r *rand.Rand) {
 	nodes := sorted(w.cluster.nodes)
-	kind := r.IntN(5)
+	kind := r.IntN(7)
 	if len(nodes) < 2 || kind < 2 {
 		w.addNode(r)
 		return
@@ -54,9 +56,27 @@ func (w *World) changeNodes(r *rand.Rand) {
 		node.Spec.Unschedulable = !node.Spec.Unschedulable
 	case 4:
 		node.Labels["zone"] = fmt.Sprintf("z%d", r.IntN(3))
+	case 5:
+		flap(node)
+	case 6:
+		node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(one(r, []string{"1", "2", "4", "8"}))
+		w.log.add("change what node %s has", node.Name)
+		w.must(w.cluster.objects.Status().Update(w.ctx, node))
+		return
 	}
 	w.log.add("change node %s", node.Name)
 	w.must(w.cluster.objects.Update(w.ctx, node))
+}
+
+// flap makes a node ready that was not, or not ready, as far as schedulers see.
+func flap(node *corev1.Node) {
+	ready := len(node.Spec.Taints)
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints,
+		func(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady })
+	if len(node.Spec.Taints) == ready {
+		node.Spec.Taints = append(node.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule})
+	}
 }
 
 // collectOrphan deletes a pod whose node is missing, as the garbage collector of pods does.
@@ -73,7 +93,10 @@ func (w *World) nodeOf(pod *corev1.Pod) *corev1.Node {
 
 // nodeChanged sees a change of a node.
 func (w *World) nodeChanged(before, after *corev1.Node) {
-	if after == nil {
+	switch {
+	case after == nil:
 		w.withdrawDevices(before)
+	case before != nil && after.Status.Allocatable.Cpu().Cmp(*before.Status.Allocatable.Cpu()) < 0:
+		w.cluster.shrunk[after.Name] = time.Now()
 	}
 }
